@@ -1,0 +1,215 @@
+"""Templates: `${VAR:-default}` from the environment and `{param}` from parameters, filled in one pass.
+
+Rules:
+
+- The text is taken apart once, into literal text, references to the environment and parameters; then the
+  values are put in. A value is never looked at again, so that nothing in it is ever a placeholder.
+- `${VAR}` of an unset variable is empty. `${VAR:-default}` is the default when the variable is unset or
+  empty, as in `sh`. A default goes to its own closing brace (braces balance) and is template text itself.
+- Names of variables are `[A-Za-z_][A-Za-z0-9_]*`; names of parameters may hold `.` and `-` too (and are
+  looked up as they stand: no path into a structure). Whatever else stands in braces, and a `{name}` without a
+  parameter, stays as it is: JSON, `awk` and `${var%suffix}` need no escape.
+- `str` goes in as it is, `None` as nothing, every other value as compact JSON.
+- In a shell command (`render_shell`) each value is one quoted word. Quoting protects only where the shell
+  expects a word, so a placeholder elsewhere, inside quotes say, is refused by `lilux._shell`.
+
+    >>> render("${GREETING:-Hello}, {name}", {}, {"name": "{GREETING} ${HOME}"})
+    'Hello, {GREETING} ${HOME}'
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from lilux import _shell
+from lilux.primitives.errors import ConfigurationError
+
+__all__ = ["EnvironmentReference", "Parameter", "Template", "parse", "render", "render_shell", "render_tree"]
+
+MAX_DEFAULT_DEPTH = 16
+"""How many defaults may stand inside each other."""
+
+CACHED_TEMPLATE_CHARACTERS = 4096
+"""Longer texts are taken apart anew each time, so that the cache stays small."""
+
+_OPENING = re.compile(r"\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(:-|\}))?|\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+_BRACES = re.compile(r"[{}]")
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+Environment = Mapping[str, str]
+Parameters = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A `{name}` in a template."""
+
+    name: str
+
+    @property
+    def source(self) -> str:
+        """The placeholder as it stands in the text."""
+        return "{" + self.name + "}"
+
+    def value(self, env: Environment, params: Parameters) -> str | None:
+        """What to put there; None when there is no such parameter."""
+        if self.name not in params:
+            return None
+        return _text_of(params[self.name], self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentReference:
+    """A `${NAME}` or `${NAME:-default}` in a template."""
+
+    name: str
+    default: Template | None
+
+    @property
+    def source(self) -> str:
+        """The placeholder in short, without its default."""
+        return "${" + self.name + "}"
+
+    def value(self, env: Environment, params: Parameters) -> str:
+        """The variable, else the default, else nothing."""
+        found = env.get(self.name, "")
+        if found or self.default is None:
+            return found
+        return self.default.render(env, params)
+
+
+Segment = str | Parameter | EnvironmentReference
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text that was taken apart."""
+
+    segments: tuple[Segment, ...]
+
+    def render(self, env: Environment, params: Parameters) -> str:
+        """The text with its values put in as they are."""
+        return "".join(text for text, _ in self._filled(env, params))
+
+    def render_shell(self, env: Environment, params: Parameters) -> str:
+        """The text with its values put in as quoted words; ConfigurationError where that is unsafe."""
+        scanner = _shell.Scanner()
+        pieces: list[str] = []
+        for text, source in self._filled(env, params):
+            if source is None:
+                scanner.feed(text)
+                pieces.append(text)
+            else:
+                scanner.check_word(source)
+                pieces.append(shlex.quote(text))
+        return "".join(pieces)
+
+    def _filled(self, env: Environment, params: Parameters) -> Iterator[tuple[str, str | None]]:
+        """Text and, when it is a value, the placeholder it stands for."""
+        for segment in self.segments:
+            if isinstance(segment, str):
+                yield segment, None
+                continue
+            value = segment.value(env, params)
+            yield (segment.source, None) if value is None else (value, segment.source)
+
+
+def render(text: str, env: Environment, params: Parameters) -> str:
+    """Fill `text` once."""
+    return parse(text).render(env, params) if "{" in text else text
+
+
+def render_shell(text: str, env: Environment, params: Parameters) -> str:
+    """Fill a shell command once, every value as one quoted word."""
+    return parse(text).render_shell(env, params) if "{" in text else text
+
+
+def render_tree(value: Any, env: Environment, params: Parameters) -> Any:
+    """Fill every string in a structure; one that is nothing but a known `{param}` keeps its value's type."""
+    if isinstance(value, str):
+        match parse(value).segments:
+            case (Parameter(name),) if name in params:
+                return params[name]
+        return render(value, env, params)
+    if isinstance(value, Mapping):
+        return {key: render_tree(item, env, params) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [render_tree(item, env, params) for item in value]
+    return value
+
+
+def parse(text: str) -> Template:
+    """Take a text apart."""
+    return _parse_cached(text) if len(text) <= CACHED_TEMPLATE_CHARACTERS else _parse(text)
+
+
+def _parse(text: str) -> Template:
+    return Template(tuple(_segments(text, 0, len(text), _closing_braces(text), 0)))
+
+
+_parse_cached = lru_cache(maxsize=1024)(_parse)
+
+
+def _closing_braces(text: str) -> dict[int, int]:
+    """The closing brace of each opening one, found in one walk whatever the nesting."""
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    for brace in _BRACES.finditer(text):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            pairs[opened.pop()] = brace.start()
+    return pairs
+
+
+def _segments(text: str, start: int, end: int, closing: Mapping[int, int], depth: int) -> Iterator[Segment]:
+    if depth > MAX_DEFAULT_DEPTH:
+        raise ConfigurationError(f"expected at most {MAX_DEFAULT_DEPTH} defaults inside each other")
+    literal = position = start
+    while (found := _OPENING.search(text, position, end)) is not None:
+        position = found.end()
+        placeholder, after = _placeholder(text, found, closing, depth)
+        if placeholder is None:
+            continue
+        if literal < found.start():
+            yield text[literal : found.start()]
+        yield placeholder
+        literal = position = after
+    if literal < end:
+        yield text[literal:end]
+
+
+def _placeholder(
+    text: str, found: re.Match[str], closing: Mapping[int, int], depth: int
+) -> tuple[Segment | None, int]:
+    """The placeholder that begins here and where the text goes on; None when it is only text after all."""
+    variable, mark, parameter = found.groups()
+    if parameter is not None:
+        return Parameter(parameter), found.end()
+    if mark == "}":
+        return EnvironmentReference(variable, None), found.end()
+    close = closing.get(found.start() + 1)
+    if mark is None or close is None:
+        return None, found.end()
+    default = Template(tuple(_segments(text, found.end(), close, closing, depth + 1)))
+    return EnvironmentReference(variable, default), close + 1
+
+
+def _text_of(value: Any, source: str) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    try:
+        return _ENCODER.encode(value)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise ConfigurationError(
+            f"expected a value that JSON can hold for {source}, found {type(value).__name__}: {exc}",
+            field=source,
+        ) from exc
