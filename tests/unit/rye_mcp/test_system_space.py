@@ -1,0 +1,132 @@
+"""The items that ship with the package."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from ruamel.yaml import YAML
+
+SYSTEM_SPACE = Path(__file__).resolve().parents[3] / ".ai"
+PRIMITIVES = SYSTEM_SPACE / "tools/rye/core/primitives"
+
+FIELDS = {"name", "version", "description", "category", "tool_type", "executor_id", "config_schema"}
+
+# The keys and defaults that the two primitives are specified with.
+SUBPROCESS_DEFAULTS: dict[str, object] = {
+    "args": [],
+    "cwd": None,
+    "input_data": None,
+    "env": {},
+    "timeout": 300,
+    "shell": False,
+    "max_output": 1_048_576,
+}
+HTTP_CLIENT_DEFAULTS: dict[str, object] = {
+    "mode": "sync",
+    "method": "GET",
+    "headers": {},
+    "body": None,
+    "timeout": 30,
+    "retry": {},
+    "auth": {},
+    "follow_redirects": False,
+    "allow_private_hosts": False,
+    "max_response_bytes": 10_485_760,
+    "sinks": [],
+}
+
+
+def load(name: str) -> dict[str, Any]:
+    with (PRIMITIVES / f"{name}.yaml").open(encoding="utf-8") as file:
+        item: dict[str, Any] = YAML(typ="safe", pure=True).load(file)
+    return item
+
+
+def accepts(name: str, config: object) -> bool:
+    validator = Draft202012Validator(load(name)["config_schema"])
+    return not list(validator.iter_errors(config))
+
+
+def test_the_package_sees_the_system_space_through_its_link() -> None:
+    link = SYSTEM_SPACE.parent / "src/rye_mcp/.ai"
+    assert link.is_symlink()
+    assert link.samefile(SYSTEM_SPACE)
+
+
+@pytest.mark.parametrize("path", sorted(PRIMITIVES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_primitive_says_what_it_is(path: Path) -> None:
+    item = load(path.stem)
+    assert set(item) == FIELDS
+    assert item["name"] == path.stem
+    assert re.fullmatch(r"\d+\.\d+\.\d+", item["version"])
+    assert item["category"] == path.parent.relative_to(SYSTEM_SPACE / "tools").as_posix()
+    assert item["tool_type"] == "primitive"
+    assert item["executor_id"] is None
+    assert item["description"].endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("name", "required", "defaults"),
+    [("subprocess", "command", SUBPROCESS_DEFAULTS), ("http_client", "url", HTTP_CLIENT_DEFAULTS)],
+)
+def test_a_schema_has_the_specified_keys_and_defaults(
+    name: str, required: str, defaults: dict[str, object]
+) -> None:
+    schema = load(name)["config_schema"]
+    Draft202012Validator.check_schema(schema)
+    assert schema["required"] == [required]
+    assert schema["additionalProperties"] is False
+    properties = schema["properties"]
+    assert {key: value["default"] for key, value in properties.items() if key != required} == defaults
+    assert all(value["description"] for value in properties.values())
+    assert accepts(name, {required: "x", **defaults})
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"command": ""},
+        {"command": ["echo"]},
+        {"command": "echo", "args": "hi"},
+        {"command": "echo", "args": [1]},
+        {"command": "echo", "env": {"A": 1}},
+        {"command": "echo", "timeout": 0},
+        {"command": "echo", "timeout": -1},
+        {"command": "echo", "max_output": 10},
+        {"command": "echo", "shell": "yes"},
+        {"command": "echo", "comand": "typo"},
+    ],
+)
+def test_a_wrong_subprocess_configuration_is_refused(config: dict[str, object]) -> None:
+    assert not accepts("subprocess", config)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"url": ""},
+        {"url": "https://example.org", "mode": "async"},
+        {"url": "https://example.org", "timeout": 0},
+        {"url": "https://example.org", "retry": {"max_attempts": 0}},
+        {"url": "https://example.org", "retry": {"on_status": [99]}},
+        {"url": "https://example.org", "auth": {"type": "bearer"}},
+        {"url": "https://example.org", "auth": {"type": "basic", "token": "t"}},
+        {"url": "https://example.org", "auth": {"type": "api_key", "token": "t"}},
+        {"url": "https://example.org", "headers": {"X-Number": 1}},
+        {"url": "https://example.org", "metod": "typo"},
+    ],
+)
+def test_a_wrong_http_configuration_is_refused(config: dict[str, object]) -> None:
+    assert not accepts("http_client", config)
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [{}, {"type": "bearer", "token": "${T}"}, {"type": "api_key", "key": "${K}", "header": "X-Key"}],
+)
+def test_the_specified_forms_of_authentication_are_accepted(auth: dict[str, str]) -> None:
+    assert accepts("http_client", {"url": "https://example.org", "auth": auth})
