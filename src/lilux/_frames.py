@@ -1,0 +1,134 @@
+"""Frames of the supervisor protocol: one JSON object and raw bytes, in and out of a stream.
+
+    u32 header length │ u32 payload length │ header: one JSON object, UTF-8 │ payload: raw bytes
+
+Nothing here reads, writes or waits: `encode_frame` makes one whole frame, `FrameDecoder` takes bytes as they
+come and gives whole frames back. What cannot be a frame is a SupervisorError with the code of the protocol.
+
+A text for the operating system is a `str` (surrogate escapes stand for bytes that are no UTF-8) or `bytes`;
+on the wire it is a JSON string, or `{"b64": …}` when that is impossible. Lilux speaks UTF-8 whatever the
+locale.
+
+    >>> FrameDecoder().feed(encode_frame({"op": "status", "id": 1}))
+    [({'op': 'status', 'id': 1}, b'')]
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from typing import Any
+
+from lilux.primitives.errors import ConfigurationError, SupervisorError
+
+HEADER_LIMIT = 8 * 1024 * 1024
+"""Bytes of a header."""
+
+PAYLOAD_LIMIT = 64 * 1024
+"""Bytes of a payload."""
+
+Header = dict[str, Any]
+Text = str | bytes
+
+_PREFIX = struct.Struct(">II")
+_ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder()
+
+
+def encode_frame(header: Header, payload: bytes | memoryview = b"") -> bytes:
+    """One whole frame."""
+    try:
+        text = _ENCODER.encode(header).encode()
+    except (UnicodeEncodeError, TypeError):
+        text = _ENCODER.encode(_with_os_texts(header, "")).encode()
+    if len(text) > HEADER_LIMIT or len(payload) > PAYLOAD_LIMIT:
+        raise _too_large(len(text), len(payload))
+    return b"".join((_PREFIX.pack(len(text), len(payload)), text, payload))
+
+
+class FrameDecoder:
+    """Puts frames together from bytes that come in pieces of any size."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[Header, bytes]]:
+        """The frames that are whole now. After an error the stream has lost its framing: feed no more."""
+        self._pending += data
+        pending, frames, start = self._pending, [], 0
+        while len(pending) - start >= _PREFIX.size:
+            header_size, payload_size = _PREFIX.unpack_from(pending, start)
+            if header_size > HEADER_LIMIT or payload_size > PAYLOAD_LIMIT:
+                raise _too_large(header_size, payload_size)
+            body = start + _PREFIX.size + header_size
+            if len(pending) < body + payload_size:
+                break
+            header = _decode_header(pending[start + _PREFIX.size : body])
+            start = body + payload_size
+            frames.append((header, bytes(pending[body:start])))
+        del pending[:start]
+        return frames
+
+    def finish(self) -> None:
+        """The stream has ended here; it must not have ended inside a frame."""
+        if self._pending:
+            raise SupervisorError(
+                f"expected a whole frame, found the end after {len(self._pending)} bytes",
+                code="truncated_frame",
+            )
+
+
+def _too_large(header: int, payload: int) -> SupervisorError:
+    return SupervisorError(
+        f"expected a header of at most {HEADER_LIMIT} and a payload of at most {PAYLOAD_LIMIT} bytes, "
+        f"found {header} and {payload}",
+        code="frame_too_large",
+    )
+
+
+def _decode_header(raw: bytearray) -> Header:
+    try:
+        header = _DECODER.decode(raw.decode())
+    except (ValueError, RecursionError) as exc:
+        raise SupervisorError(f"expected a header in JSON: {exc}", code="malformed_frame") from exc
+    if not isinstance(header, dict):
+        raise SupervisorError(
+            f"expected a header that is an object, found {type(header).__name__}", code="malformed_frame"
+        )
+    return header
+
+
+def _with_os_texts(value: Any, where: str) -> Any:
+    """The same header with every text in a form that JSON can hold."""
+    if isinstance(value, bytes | str):
+        return _os_text(value, where)
+    if isinstance(value, dict):
+        return {
+            _key(key, where): _with_os_texts(item, f"{where}.{key}".lstrip("."))
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_with_os_texts(item, f"{where}[{index}]") for index, item in enumerate(value)]
+    return value
+
+
+def _os_text(value: Text, where: str) -> str | dict[str, str]:
+    try:
+        raw = value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as exc:
+        raise ConfigurationError(
+            f"expected text that a process can be given as {where}: {exc}", field=where
+        ) from exc
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return {"b64": base64.b64encode(raw).decode()}
+
+
+def _key(key: Any, where: str) -> str:
+    try:
+        key.encode()
+    except (UnicodeEncodeError, AttributeError) as exc:
+        raise ConfigurationError(f"expected names in UTF-8 in {where}, found {key!r}", field=where) from exc
+    return str(key)

@@ -1,0 +1,331 @@
+"""What is said between `lilux` and `lilux-proc serve`: requests and events as frozen dataclasses.
+
+The contract stands in `docs/protocol.md`; the frames in `tests/assets/protocol/` are read by this side and by
+the Rust side. Nothing here reads, writes or waits. A request gets its id when it is encoded. An event that is
+not as the contract says is a SupervisorError `malformed_event`.
+
+    >>> parse_event({"event": "started", "id": 1, "pid": 4711}, b"")
+    Started(id=1, pid=4711)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol
+
+from lilux._frames import Header, Text, encode_frame
+from lilux._results import RunResult
+from lilux.primitives.errors import SupervisorError
+
+PROTOCOL = 1
+"""The version of the protocol that is spoken here."""
+
+INPUT_WINDOW = 256 * 1024
+"""Bytes of standard input that may be under way to a tool."""
+
+TIMEOUT_LIMIT_MS = 365 * 24 * 60 * 60 * 1000
+"""The longest timeout: a year."""
+
+OUTPUT_LIMITS = (1024, 64 * 1024 * 1024)
+"""The smallest and the largest number of bytes that can be kept of a stream."""
+
+StreamName = Literal["stdout", "stderr", "result"]
+
+
+# --- requests -------------------------------------------------------------------
+
+
+class Request(Protocol):
+    """Whatever can be asked of the supervisor."""
+
+    def header(self, id: int) -> Header:
+        """The header of this request under this id."""
+        ...
+
+
+def encode(request: Request, id: int, payload: bytes | memoryview = b"") -> bytes:
+    """The frame of a request."""
+    return encode_frame(request.header(id), payload)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spool:
+    """Where a stream that outgrows what is kept is written whole."""
+
+    dir: Text
+    max_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """Run one tool. The fields are those of `run` in `docs/protocol.md`; None and False leave one out."""
+
+    command: Text
+    args: Sequence[Text] = ()
+    cwd: Text | None = None
+    env: Mapping[str, Text] = field(default_factory=dict)
+    search_path: Text | None = None
+    stdin: Literal["null", "data", "pipe"] | None = None
+    timeout_ms: int | None = None
+    max_output: int | None = None
+    result_fd: bool = False
+    spool: Spool | None = None
+    stream_credit: int | None = None
+    notify: bool = False
+
+    _PLAIN: ClassVar = ("cwd", "search_path", "stdin", "timeout_ms", "max_output", "result_fd", "notify")
+
+    def header(self, id: int) -> Header:
+        """The header of this request under this id."""
+        header: Header = {"op": "run", "id": id, "command": self.command}
+        if self.args:
+            header["args"] = self.args
+        if self.env:
+            header["env"] = self.env
+        for name in self._PLAIN:
+            value = getattr(self, name)
+            if value is not None and value is not False:
+                header[name] = value
+        if self.spool is not None:
+            header["spool"] = _present(dir=self.spool.dir, max_bytes=self.spool.max_bytes)
+        if self.stream_credit is not None:
+            header["stream"] = {"credit": self.stream_credit}
+        return header
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRequest:
+    """The next piece of a run's standard input is the payload; `eof` when it is the last."""
+
+    eof: bool = False
+
+    def header(self, id: int) -> Header:
+        """The header of this request for the run with this id."""
+        return {"op": "input", "id": id, "eof": True} if self.eof else {"op": "input", "id": id}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelRequest:
+    """End a run."""
+
+    grace_ms: int | None = None
+
+    def header(self, id: int) -> Header:
+        """The header of this request for the run with this id."""
+        return _present(op="cancel", id=id, grace_ms=self.grace_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditRequest:
+    """So many more bytes of a run's output may be sent."""
+
+    bytes: int
+
+    def header(self, id: int) -> Header:
+        """The header of this request for the run with this id."""
+        return {"op": "credit", "id": id, "bytes": self.bytes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillRequest:
+    """End a process, or a run."""
+
+    pid: int | None = None
+    run: int | None = None
+    grace_ms: int | None = None
+
+    def header(self, id: int) -> Header:
+        """The header of this request under this id."""
+        return _present(op="kill", id=id, run=self.run, pid=self.pid, grace_ms=self.grace_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusRequest:
+    """Ask after a process, a run, or the supervisor itself."""
+
+    pid: int | None = None
+    run: int | None = None
+
+    def header(self, id: int) -> Header:
+        """The header of this request under this id."""
+        return _present(op="status", id=id, run=self.run, pid=self.pid)
+
+
+def _present(**fields: Any) -> Header:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+# --- events ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first event: who is there."""
+
+    protocol: int
+    version: str
+    capabilities: Sequence[str]
+    id: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The tool has been started."""
+
+    id: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the tool wrote, while it runs; `skipped` bytes before it were left out."""
+
+    id: int
+    stream: StreamName
+    seq: int
+    skipped: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """So many bytes of standard input have been taken."""
+
+    id: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The tool itself is gone."""
+
+    id: int
+    return_code: int
+    signal: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A piece of the kept output that does not fit `Closed`."""
+
+    id: int
+    stream: StreamName
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The last event of a run."""
+
+    id: int
+    result: RunResult
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """How a process was ended."""
+
+    id: int
+    pid: int | None
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    """Whether a process is there."""
+
+    id: int
+    pid: int
+    alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """How far a run has got: `running`, `draining` or `unknown`."""
+
+    id: int
+    run: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorStatus:
+    """The supervisor itself."""
+
+    id: int
+    pid: int
+    warden: int
+    runs: int
+    keepers: int
+    idle_keepers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An `error` event; its `id` is None when it is about the whole stream."""
+
+    id: int | None
+    code: str
+    stage: str | None
+    errno: int | None
+    message: str
+
+
+Event = (
+    Hello
+    | Started
+    | Output
+    | Credit
+    | Exited
+    | Captured
+    | Closed
+    | Killed
+    | ProcessStatus
+    | RunStatus
+    | SupervisorStatus
+    | Refused
+)
+
+
+def parse_event(header: Header, payload: bytes) -> Event:
+    """The event that a frame holds."""
+    fields = dict(header)
+    try:
+        return _PARSERS[fields.pop("event")](fields, payload)
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise SupervisorError(
+            f"expected an event, found {header!r:.200}: {exc!r}", code="malformed_event"
+        ) from exc
+
+
+def _closed(fields: Header, payload: bytes) -> Closed:
+    return Closed(result=RunResult.parse(fields.pop("result")), payload=payload, **fields)
+
+
+def _status(fields: Header, payload: bytes) -> Event:
+    kind = RunStatus if "run" in fields else ProcessStatus if "alive" in fields else SupervisorStatus
+    return kind(**fields)
+
+
+def _bare(kind: Callable[..., Event]) -> Callable[[Header, bytes], Event]:
+    return lambda fields, payload: kind(**fields)
+
+
+def _loaded(kind: Callable[..., Event]) -> Callable[[Header, bytes], Event]:
+    return lambda fields, payload: kind(payload=payload, **fields)
+
+
+_PARSERS: dict[str, Callable[[Header, bytes], Event]] = {
+    "hello": _bare(Hello),
+    "started": _bare(Started),
+    "output": _loaded(Output),
+    "credit": _bare(Credit),
+    "exited": _bare(Exited),
+    "captured": _loaded(Captured),
+    "closed": _closed,
+    "killed": _bare(Killed),
+    "status": _status,
+    "error": _bare(Refused),
+}

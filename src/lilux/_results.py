@@ -1,0 +1,82 @@
+"""How a run ended: the parts of a result, as the supervisor reports them and as callers get them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Cleanup", "Failure", "RunResult", "StreamCounts", "Usage"]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCounts:
+    """Bytes of one stream: `head` first ones and `kept - head` last ones are here, `omitted` are not."""
+
+    kept: int
+    head: int
+    total: int
+    omitted: int
+    spooled: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a tool and what it waited for have used."""
+
+    user_ms: float
+    system_ms: float
+    max_rss_kb: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanup:
+    """`complete`, or `incomplete` and the processes that could not be killed."""
+
+    state: str
+    pids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a tool could not be started."""
+
+    code: str
+    stage: str | None
+    errno: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended."""
+
+    kind: str
+    pid: int | None
+    return_code: int
+    signal: int | None
+    duration_ms: float
+    usage: Usage
+    stdout: StreamCounts
+    stderr: StreamCounts
+    result: StreamCounts | None
+    truncated: bool
+    cleanup: Cleanup
+    error: Failure | None
+
+    @classmethod
+    def parse(cls, fields: Mapping[str, Any]) -> RunResult:
+        """The `result` of a `closed` event; TypeError or KeyError when it is none."""
+        parts = {name: kind(**fields[name]) for name, kind in _PARTS if fields[name] is not None}
+        return cls(**{**fields, **parts})
+
+
+_PARTS: tuple[tuple[str, Callable[..., object]], ...] = (
+    ("usage", Usage),
+    ("stdout", StreamCounts),
+    ("stderr", StreamCounts),
+    ("result", StreamCounts),
+    ("cleanup", Cleanup),
+    ("error", Failure),
+)
