@@ -1,0 +1,55 @@
+"""What `pyproject.toml` cannot say about building the distribution.
+
+* The version is the one of the Cargo workspace, so that `lilux` and `lilux-proc` cannot disagree about it.
+* The wheel holds a program but no extension module: one wheel serves every CPython (`py3-none-<platform>`).
+* A wheel is built from what the tree holds now. Left-overs of an earlier build stay out of it.
+* A clone without symbolic links has no system space; building it anyway would make a wheel that is broken
+  without saying so, and is refused with a sentence.
+"""
+
+import shutil
+import tomllib
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+
+ROOT = Path(__file__).resolve().parent
+SYSTEM_SPACE = ROOT / "src" / "rye_mcp" / ".ai"
+
+NO_SYSTEM_SPACE = """\
+src/rye_mcp/.ai has to be a link to the directory .ai at the root of this project, and it is not: \
+the clone or the archive was unpacked without symbolic links, so the package would lack its tools.
+Mend it with `ln -sfn ../../.ai src/rye_mcp/.ai` \
+(in a git clone, run `git config core.symlinks true` first), then build again."""
+
+
+class PlatformWheel(bdist_wheel):
+    """A wheel for any Python 3 on this platform, made of the present tree only."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Keep the platform of the binary; ask for no particular interpreter."""
+        _, _, platform = super().get_tag()
+        return "py3", "none", platform
+
+    def run(self) -> None:
+        """Build into empty directories: files deleted since the last build would come back otherwise."""
+        build = self.get_finalized_command("build")
+        for left_over in (build.build_lib, build.build_scripts, self.bdist_dir):
+            if Path(left_over).exists():
+                shutil.rmtree(left_over)
+        super().run()
+
+
+def workspace_version() -> str:
+    """Return the version that `Cargo.toml` states for the whole project."""
+    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
+    version = manifest["workspace"]["package"]["version"]
+    assert isinstance(version, str)  # noqa: S101 - for the type checker; Cargo accepts nothing else
+    return version
+
+
+if not (SYSTEM_SPACE / "tools").is_dir():
+    raise SystemExit(NO_SYSTEM_SPACE)
+
+setup(version=workspace_version(), cmdclass={"bdist_wheel": PlatformWheel})
