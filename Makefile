@@ -1,0 +1,57 @@
+# Every path here is relative: the directory that this file stands in may have spaces in its name.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+INSTALLED_DEV := $(VENV)/.installed-dev
+
+# What the installed package is made of; its Python source is used in place. Directories are listed too: their
+# time changes when a file is taken away.
+BUILD_INPUTS := pyproject.toml setup.py Cargo.toml Cargo.lock $(shell find crates -not -name '.*')
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test soak check dist clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(INSTALLED) ## Build into .venv, run the main job, say what happened
+	@$(BIN)/rye demo $(ARGS)
+
+test: $(INSTALLED_DEV) ## Run the whole test suite (ARGS="-k word" for a part of it)
+	$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+
+soak: $(INSTALLED_DEV) ## Run the long rounds of the orphan and leak tests
+	$(BIN)/python -m pytest -m soak --soak $(ARGS)
+
+check: $(INSTALLED_DEV) ## Run every linter and type checker, and the Rust tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src tests scripts
+	$(BIN)/lint-imports
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+	cargo test --locked
+
+dist: $(INSTALLED_DEV) ## Build the sdist and the wheel into dist/
+	$(BIN)/python -m build
+
+clean: ## Remove everything that was built, .venv included
+	rm -rf $(VENV) build dist target src/*.egg-info .coverage .coverage.* .hypothesis
+	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+$(INSTALLED): $(BUILD_INPUTS)
+	@$(PYTHON) scripts/toolchain.py
+	@echo "Building rye-mcp into $(VENV); the first time, this takes a minute or two …"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(INSTALLED_DEV): pyproject.toml | $(INSTALLED)
+	@echo "Installing what the tests and checks need …"
+	@$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
