@@ -1,0 +1,39 @@
+"""What every test may rely on.
+
+* An `async def` test runs under asyncio and under trio, each with the real event loop.
+* `rounds` says how often an orphan or leak test repeats itself: a few times in `make test`, many in
+  `make soak`.
+"""
+
+import pytest
+
+ROUNDS = 5
+SOAK_ROUNDS = 200
+SOAK_TIMEOUT_S = 3600
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", action="store_true", help=f"repeat orphan and leak tests {SOAK_ROUNDS} times")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that have rounds, and give them the time that many rounds need."""
+    for item in items:
+        if "rounds" not in getattr(item, "fixturenames", ()):
+            continue
+        item.add_marker("soak")
+        if config.getoption("--soak"):
+            item.add_marker(pytest.mark.timeout(SOAK_TIMEOUT_S), append=False)
+
+
+@pytest.fixture(scope="session")
+def rounds(request: pytest.FixtureRequest) -> int:
+    """How often a test that looks for survivors or leaks repeats itself."""
+    return SOAK_ROUNDS if request.config.getoption("--soak") else ROUNDS
+
+
+@pytest.fixture(scope="module", params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """Run every asynchronous test under both event loops."""
+    name: str = request.param
+    return name
