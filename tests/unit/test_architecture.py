@@ -1,0 +1,135 @@
+"""Rules about the source that no import contract can state.
+
+The other import rules are checked by import-linter, see `.importlinter`.
+"""
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if ".ai" not in path.parts)
+
+MAY_START_PROCESSES = SOURCE / "lilux" / "_supervisor.py"
+
+# Modules that exist to start processes, and the functions that do so in modules with other purposes too.
+PROCESS_MODULES = {"subprocess", "multiprocessing", "pty", "popen2", "commands", "pexpect", "sh"}
+PROCESS_FUNCTIONS = {
+    "create_subprocess_exec",
+    "create_subprocess_shell",
+    "fork",
+    "forkpty",
+    "open_process",
+    "popen",
+    "posix_spawn",
+    "posix_spawnp",
+    "ProcessPoolExecutor",
+    "run_process",
+    "startfile",
+    "subprocess_exec",
+    "subprocess_shell",
+    *(f"exec{form}" for form in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")),
+    *(f"spawn{form}" for form in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")),
+}
+# `system` is a common word, so it counts only as a member of `os`.
+PROCESS_MEMBERS = {("os", "system")}
+
+
+def process_starts(source: str) -> Iterator[str]:
+    """Yield each place of a module's source that can start a process, as `line: what`."""
+    for node in ast.walk(ast.parse(source)):
+        for name in _process_names(node):
+            yield f"{getattr(node, 'lineno', 0)}: {name}"
+
+
+def _process_names(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names if alias.name.split(".")[0] in PROCESS_MODULES)
+        case ast.ImportFrom(module=str(module), names=names, level=0):
+            if module.split(".")[0] in PROCESS_MODULES:
+                yield module
+            yield from (alias.name for alias in names if _starts(module, alias.name))
+        case ast.Attribute(value=ast.Name(id=owner), attr=name) if _starts(owner, name):
+            yield name
+        case ast.Attribute(attr=name) if name in PROCESS_FUNCTIONS:
+            yield name
+
+
+def _starts(owner: str, name: str) -> bool:
+    return name in PROCESS_FUNCTIONS or (owner, name) in PROCESS_MEMBERS
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_only_the_supervisor_starts_processes(module: Path) -> None:
+    found = list(process_starts(module.read_text(encoding="utf-8")))
+    if module != MAY_START_PROCESSES:
+        assert not found, f"only lilux/_supervisor.py may start processes; use it instead of {found}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import subprocess",
+        "import subprocess as s",
+        "from subprocess import run",
+        "import multiprocessing.pool",
+        "def f():\n    from multiprocessing import Process",
+        "import os\nos.system('ls')",
+        "import os\nos.fork()",
+        "from os import execv",
+        "from os import system",
+        "import os\nos.posix_spawn('/bin/true', [], {})",
+        "import asyncio\nasyncio.create_subprocess_exec('ls')",
+        "from anyio import run_process",
+        "loop.subprocess_exec(f)",
+        "from concurrent.futures import ProcessPoolExecutor",
+    ],
+)
+def test_every_way_to_start_a_process_is_noticed(source: str) -> None:
+    assert list(process_starts(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from lilux.primitives.subprocess import SubprocessPrimitive",
+        "import lilux.primitives.subprocess",
+        "import platform\nplatform.system()",
+        "primitive.spawn('ls', [])",
+        "import os\nos.environ",
+    ],
+)
+def test_harmless_names_are_left_alone(source: str) -> None:
+    assert not list(process_starts(source))
+
+
+def test_every_imported_package_is_a_declared_dependency() -> None:
+    """What is imported but not declared works here, thanks to the development tools, and fails for users."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {_distribution(requirement) for requirement in project["dependencies"]}
+    own = {path.name for path in SOURCE.iterdir()}
+    foreign = {name for module in MODULES for name in _imported(module)} - own - sys.stdlib_module_names
+    providers = packages_distributions()
+    assert {_distribution(providers[name][0]) for name in foreign} <= declared
+
+
+def _distribution(requirement: str) -> str:
+    return canonicalize_name(Requirement(requirement).name)
+
+
+def _imported(module: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name.split(".")[0] for alias in names)
+            case ast.ImportFrom(module=str(name), level=0):
+                yield name.split(".")[0]
