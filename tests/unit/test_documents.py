@@ -1,0 +1,94 @@
+"""The documents are true where a machine can tell."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/**/*.md")])
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
+CODE_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def links(document: Path) -> Iterator[str]:
+    """Yield each link of a document that points into this repository."""
+    text = CODE_BLOCK.sub("", document.read_text(encoding="utf-8"))
+    yield from (target for target in LINK.findall(text) if not re.match(r"[a-z]+:", target))
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the names that a document's headings can be linked by."""
+    text = CODE_BLOCK.sub("", document.read_text(encoding="utf-8"))
+    return {
+        re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-")
+        for heading in HEADING.findall(text)
+    }
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(document: Path) -> None:
+    broken = []
+    for link in links(document):
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert not broken
+
+
+def test_the_readme_begins_with_the_two_commands_that_do_all_set_up() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = [
+        line.split("#")[0].strip()
+        for language, block in CODE_BLOCK.findall(readme)
+        if language in {"sh", "bash", "console"}
+        for line in block.splitlines()
+        if line.strip()
+    ]
+    assert commands[:2] == ["make demo", "make test"]
+
+
+def test_every_make_target_that_a_document_names_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    named = {
+        target
+        for document in DOCUMENTS
+        for target in re.findall(r"`make ([a-z]+)", document.read_text(encoding="utf-8"))
+    }
+    assert named
+    assert named <= targets
+
+
+def test_the_readme_has_one_place_for_the_benchmark_to_write_to() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.count("<!-- benchmark:process -->") == 1
+    assert readme.index("<!-- benchmark:process -->") < readme.index("<!-- /benchmark:process -->")
+
+
+def load_toml(path: str) -> dict[str, Any]:
+    return tomllib.loads((ROOT / path).read_text(encoding="utf-8"))
+
+
+def test_every_dependency_has_its_reason_on_the_page() -> None:
+    project = load_toml("pyproject.toml")
+    requirements = [
+        *project["build-system"]["requires"],
+        *project["project"]["dependencies"],
+        *project["dependency-groups"]["dev"],
+    ]
+    crates = [
+        name
+        for kind in ("dependencies", "dev-dependencies")
+        for name in load_toml("crates/lilux-proc/Cargo.toml").get(kind, {})
+    ]
+    page = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
+    explained = set(re.findall(r"\[([\w.-]+)\]\(http", page))
+    assert explained == {Requirement(requirement).name for requirement in requirements} | set(crates)
