@@ -1,0 +1,235 @@
+"""What a stranger downloads: the sdist, the wheel built from it, and what they do when installed.
+
+Everything happens in copies of the tree, in directories with a space in their names, without the network: the
+build tools are those of the development environment, and Cargo builds into the project's own `target`.
+"""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from email import message_from_string
+from importlib.metadata import version
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"]
+SYSTEM_ITEMS = {path.relative_to(ROOT).as_posix() for path in (ROOT / ".ai").rglob("*") if path.is_file()}
+
+# The first build of the Rust workspace may be part of the first test that needs a wheel.
+pytestmark = pytest.mark.timeout(600)
+
+RUN_ECHO = """
+import anyio
+from lilux.primitives.subprocess import SubprocessPrimitive
+
+async def main():
+    return await SubprocessPrimitive().execute({"command": "echo", "args": ["{m}"]}, {"m": "hi"})
+
+result = anyio.run(main)
+print(result.success, repr(result.stdout), result.return_code)
+"""
+
+
+def build(source: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the standard build front end on a source tree, with the installed build tools."""
+    return subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", *arguments, str(source)],
+        env=os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def copy_of_the_tree(destination: Path) -> Path:
+    """Copy what a clone would hold, links as links."""
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "Cargo.toml", "Cargo.lock", "LICENSE"):
+        destination.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, destination / name)
+    for name in ("README.md", "CHANGELOG.md"):
+        shutil.copy2(ROOT / name, destination / name)
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "target")
+    for name in (".ai", "crates", "src"):
+        shutil.copytree(ROOT / name, destination / name, symlinks=True, ignore=ignored)
+    return destination
+
+
+@pytest.fixture(scope="session")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution, built from a copy of the tree."""
+    place = tmp_path_factory.mktemp("a place")
+    answer = build(copy_of_the_tree(place / "rye mcp"), "--sdist", "--outdir", str(place))
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    (archive,) = place.glob("*.tar.gz")
+    return archive
+
+
+@pytest.fixture(scope="session")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the unpacked sdist in which an earlier build has left its files."""
+    place = tmp_path_factory.mktemp("another place")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(place, filter="data")
+    source = place / f"rye_mcp-{VERSION}"
+    leave_an_old_build_in(source)
+    answer = build(source, "--wheel", "--outdir", str(place))
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    (file,) = place.glob("*.whl")
+    return file
+
+
+def leave_an_old_build_in(source: Path) -> None:
+    """Put files where a build of an older tree, or one that was interrupted, would have left them."""
+    platform = sysconfig.get_platform()
+    tag = sys.implementation.cache_tag
+    for left_over in (
+        f"build/lib.{platform}-{tag}/rye_mcp/.ai/tools/deleted.yaml",
+        f"build/bdist.{platform}/wheel/rye_mcp/.ai/tools/deleted.yaml",
+        f"build/scripts-{sys.version_info[0]}.{sys.version_info[1]}/deleted",
+    ):
+        path = source / left_over
+        path.parent.mkdir(parents=True)
+        path.write_text("deleted long ago\n", encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a fresh environment that holds the wheel and, read-only, its dependencies.
+
+    The dependencies are the development environment's own, so that no network is needed. Its editable install
+    of this project does not come along: a path file takes effect only where it lies.
+    """
+    environment = tmp_path_factory.mktemp("a fresh environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
+    subprocess.run([*pip, "install", "--quiet", "--no-index", "--no-deps", str(wheel)], check=True)
+    packages = environment / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    return python
+
+
+def wheel_names(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def has_debugging_sections(program: Path) -> bool:
+    """Tell a debug build by its section table; a release build is stripped."""
+    return b"\0.debug_info\0" in program.read_bytes()
+
+
+def test_the_version_stands_in_one_place() -> None:
+    assert version("rye-mcp") == VERSION
+
+
+def test_the_sdist_holds_what_building_needs(sdist: Path) -> None:
+    assert sdist.name == f"rye_mcp-{VERSION}.tar.gz"
+    with tarfile.open(sdist) as archive:
+        names = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in archive.getnames()}
+    crate = {path.relative_to(ROOT).as_posix() for path in (ROOT / "crates").rglob("*.rs")}
+    wanted = {"Cargo.toml", "Cargo.lock", "crates/lilux-proc/Cargo.toml", "setup.py", "LICENSE"}
+    assert wanted | crate <= names
+    assert names >= SYSTEM_ITEMS
+    assert {f"src/rye_mcp/{item}" for item in SYSTEM_ITEMS} <= names
+
+
+def test_the_wheel_holds_both_packages_the_system_space_and_the_supervisor(wheel: Path) -> None:
+    names = wheel_names(wheel)
+    source = ROOT / "src"
+    modules = {
+        path.relative_to(source).as_posix() for path in source.rglob("*.py") if ".ai" not in path.parts
+    }
+    assert modules | {"lilux/py.typed", "rye_mcp/py.typed"} <= names
+    assert {f"rye_mcp/{item}" for item in SYSTEM_ITEMS} <= names
+    assert f"rye_mcp-{VERSION}.data/scripts/lilux-proc" in names
+
+
+def test_an_old_build_directory_leaves_no_trace_in_the_wheel(wheel: Path) -> None:
+    names = wheel_names(wheel)
+    assert not [name for name in names if "deleted" in name]
+    items = {name.removeprefix("rye_mcp/") for name in names if name.startswith("rye_mcp/.ai/")}
+    assert items == SYSTEM_ITEMS
+
+
+def test_the_wheel_serves_every_python_on_this_platform(wheel: Path) -> None:
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert wheel.name == f"rye_mcp-{VERSION}-py3-none-{platform}.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(f"rye_mcp-{VERSION}.dist-info/WHEEL").decode()
+    assert message_from_string(text)["Tag"] == f"py3-none-{platform}"
+
+
+def test_the_wheel_says_its_licence(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = message_from_string(archive.read(f"rye_mcp-{VERSION}.dist-info/METADATA").decode())
+        licence = archive.read(f"rye_mcp-{VERSION}.dist-info/licenses/LICENSE").decode()
+    assert metadata["License-Expression"] == "MIT"
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert licence.startswith("MIT License")
+
+
+def test_the_installed_supervisor_is_a_release_build_of_this_version(installed: Path) -> None:
+    program = installed.with_name("lilux-proc")
+    assert program.stat().st_mode & stat.S_IXUSR
+    assert not has_debugging_sections(program)
+    answer = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["lilux-proc", VERSION]
+
+
+def test_a_development_environment_has_a_release_build_too() -> None:
+    assert not has_debugging_sections(Path(sysconfig.get_path("scripts")) / "lilux-proc")
+
+
+def test_an_installed_package_runs_programs_with_an_empty_environment(installed: Path) -> None:
+    """A desktop client starts the server by its absolute path, with hardly any environment."""
+    answer = subprocess.run(
+        [installed, "-c", RUN_ECHO], env={}, cwd="/", capture_output=True, text=True, check=False
+    )
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout == "True 'hi\\n' 0\n"
+
+
+def test_the_installed_package_is_the_one_that_was_tested(installed: Path) -> None:
+    """Guards the fixture: the fresh environment must not fall back on the development tree."""
+    script = "import lilux, rye_mcp; print(lilux.__file__, rye_mcp.__file__, sep='\\n')"
+    answer = subprocess.run([installed, "-c", script], env={}, capture_output=True, text=True, check=True)
+    packages = installed.parent.parent / "lib"
+    assert all(Path(line).is_relative_to(packages) for line in answer.stdout.splitlines())
+
+
+@pytest.fixture
+def clone_without_links(tmp_path: Path) -> Path:
+    """What git checks out where symbolic links are off: a text file that says where the link would lead."""
+    source = copy_of_the_tree(tmp_path / "no links")
+    link = source / "src/rye_mcp/.ai"
+    target = link.readlink()
+    link.unlink()
+    link.write_text(str(target), encoding="utf-8")
+    return source
+
+
+@pytest.mark.parametrize("kind", ["--sdist", "--wheel"])
+def test_a_clone_without_symbolic_links_is_refused_with_the_remedy(
+    clone_without_links: Path, kind: str
+) -> None:
+    answer = build(clone_without_links, kind)
+    assert answer.returncode != 0
+    said = answer.stdout + answer.stderr
+    assert "has to be a link to the directory .ai" in said
+    assert "ln -sfn ../../.ai src/rye_mcp/.ai" in said
+    assert not list(clone_without_links.glob("dist/*"))
+
+
+def test_the_remedy_mends_the_clone(clone_without_links: Path) -> None:
+    subprocess.run(["ln", "-sfn", "../../.ai", "src/rye_mcp/.ai"], cwd=clone_without_links, check=True)
+    answer = build(clone_without_links, "--sdist")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
