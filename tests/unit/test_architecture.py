@@ -4,6 +4,7 @@ The other import rules are checked by import-linter, see `.importlinter`.
 """
 
 import ast
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -41,6 +42,9 @@ PROCESS_FUNCTIONS = {
 }
 # `system` is a common word, so it counts only as a member of `os`.
 PROCESS_MEMBERS = {("os", "system")}
+
+# Who runs under trio has it; nobody else needs it.
+IMPORTED_WHERE_IN_USE = {"trio"}
 
 
 def process_starts(source: str) -> Iterator[str]:
@@ -119,7 +123,13 @@ def test_every_imported_package_is_a_declared_dependency() -> None:
     own = {path.name for path in SOURCE.iterdir()}
     foreign = {name for module in MODULES for name in _imported(module)} - own - sys.stdlib_module_names
     providers = packages_distributions()
-    assert {_distribution(providers[name][0]) for name in foreign} <= declared
+    assert {_distribution(providers[name][0]) for name in foreign - IMPORTED_WHERE_IN_USE} <= declared
+
+
+@pytest.mark.parametrize("name", sorted(IMPORTED_WHERE_IN_USE))
+def test_a_package_that_not_everybody_has_is_no_condition_for_importing_ours(name: str) -> None:
+    script = f"import sys; sys.modules[{name!r}] = None; import lilux.primitives.subprocess, rye_mcp.cli"
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def _distribution(requirement: str) -> str:
