@@ -1,0 +1,140 @@
+//! What keepers answer, and how a run ends.
+
+use super::{DRAIN, Engine, Notice};
+use crate::channel::ReadOutcome;
+use crate::error::RequestError;
+use crate::poller::{Alarm, Key};
+use crate::pool::Job;
+use crate::protocol::{Event, KillMethod};
+use crate::run::{self, Outcome, Phase, Run};
+use crate::sys::wait::Ending;
+use crate::wire::{self, EndReport, Received, Report};
+
+/// Reads after the tree is dead: far more than a pipe holds, and still an end should a stranger keep writing.
+const LAST_READS: usize = 256;
+
+impl Engine {
+    pub(super) fn hear_keeper(&mut self, key: Key) {
+        while let Some(keeper) = self.keepers.get(key) {
+            let job = keeper.job;
+            match wire::receive_report(&keeper.socket, &mut self.letters) {
+                Received::Message(report) => self.hear(key, job, report),
+                Received::Nothing => return,
+                Received::EndOfFile => return self.lose_keeper(key),
+            }
+        }
+    }
+
+    fn hear(&mut self, keeper: Key, job: Option<Job>, report: Report) {
+        match (job, report) {
+            (Some(Job::Run(run)), report) => self.hear_of_run(keeper, run, report),
+            (Some(Job::KillPid { request, pid }), Report::PidKilled { method }) => {
+                self.keepers.release(keeper);
+                self.notices.push(Notice::Event(Event::Killed { id: request, pid: Some(pid), method }));
+            }
+            (Some(Job::KillPid { request, .. }), Report::PidRefused { code, errno, message }) => {
+                self.keepers.release(keeper);
+                let stage = "kill".to_owned();
+                self.notices.push(Notice::Event(Event::Error {
+                    id: Some(request),
+                    code,
+                    stage,
+                    errno,
+                    message,
+                }));
+            }
+            // A keeper that says what it cannot mean is not to be trusted with another run.
+            _ => self.lose_keeper(keeper),
+        }
+    }
+
+    fn hear_of_run(&mut self, keeper: Key, key: Key, report: Report) {
+        match report {
+            Report::Started { pid } => {
+                if let Some(run) = self.runs.get(&key) {
+                    self.notices.push(Notice::Event(Event::Started { id: run.id, pid }));
+                }
+            }
+            Report::Failed { error } => {
+                self.keepers.release(keeper);
+                self.close_run(key, Outcome::Failed(error));
+                self.plan_trim();
+            }
+            Report::Lingering { ending, .. } => self.begin_draining(key, ending),
+            Report::Ended(end) => self.end_run(keeper, key, end),
+            Report::PidKilled { .. } | Report::PidRefused { .. } => self.lose_keeper(keeper),
+        }
+    }
+
+    /// The tool is gone, its children are not. What they still write is read, for a while.
+    fn begin_draining(&mut self, key: Key, ending: Ending) {
+        self.notify_exited(key, ending);
+        if let Some(run) = self.runs.get_mut(&key) {
+            run.phase = Phase::Draining;
+            self.timers.set(DRAIN, Alarm::Drained(key));
+        }
+        self.finish_if_drained(key);
+    }
+
+    fn notify_exited(&mut self, key: Key, ending: Ending) {
+        if let Some(run) = self.runs.get_mut(&key).filter(|run| run.notify) {
+            run.notify = false;
+            self.notices.push(Notice::Event(run::exited(run.id, ending)));
+        }
+    }
+
+    fn end_run(&mut self, keeper: Key, key: Key, end: EndReport) {
+        self.notify_exited(key, end.ending);
+        self.read_what_is_left(key);
+        if end.survivors.is_empty() {
+            self.keepers.release(keeper);
+        } else {
+            // The keeper is on its way out, and what it could not kill comes to us.
+            self.keepers.dismiss(keeper, &self.poller);
+        }
+        self.answer_killers(key, if end.forced { KillMethod::Killed } else { KillMethod::Terminated });
+        self.close_run(key, Outcome::Ended(end));
+        self.plan_trim();
+    }
+
+    fn read_what_is_left(&mut self, key: Key) {
+        if let Some(run) = self.runs.get_mut(&key) {
+            for output in run.outputs.iter_mut().flatten() {
+                let mut reads = 0;
+                while reads < LAST_READS && output.read(&self.regions, &mut self.scratch) == ReadOutcome::Some
+                {
+                    reads += 1;
+                }
+            }
+        }
+        self.flush_output(key);
+    }
+
+    fn answer_killers(&mut self, key: Key, method: KillMethod) {
+        let killers = self.runs.get_mut(&key).map(|run| std::mem::take(&mut run.killers));
+        for id in killers.into_iter().flatten() {
+            self.notices.push(Notice::Event(Event::Killed { id, pid: None, method }));
+        }
+    }
+
+    fn close_run(&mut self, key: Key, outcome: Outcome) {
+        let Some(mut run) = self.take_run(key) else { return };
+        if let Some(error) = run.refusal.take() {
+            return self.refuse(run.id, &error);
+        }
+        let id = run.id;
+        let (result, kept) = run.close(outcome);
+        self.notices.push(Notice::Closed { id, result: Box::new(result), kept });
+    }
+
+    /// Ends a run whose keeper was killed, once its tree is gone as well.
+    pub(super) fn close_lost(&mut self, run: &Run) {
+        let message =
+            "the process that looked after this run was killed from outside; the run was ended with it";
+        self.refuse(run.id, &RequestError::new("keeper_lost", "keeper", message));
+        for killer in &run.killers {
+            let event = Event::Killed { id: *killer, pid: None, method: KillMethod::Killed };
+            self.notices.push(Notice::Event(event));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What a client may ask for.
+
+use std::collections::hash_map::Entry;
+
+use super::{Engine, Notice};
+use crate::command::Command;
+use crate::error::{RequestError, SpawnError};
+use crate::poller::Key;
+use crate::pool::Job;
+use crate::process;
+use crate::protocol::{
+    CancelRequest, CreditRequest, Event, InputRequest, KillRequest, Request, RunRequest, Status,
+    StatusRequest, Target, target,
+};
+use crate::run::{Outcome, Phase, Run};
+use crate::wire::{Order, StartMessage, StartOrder};
+
+impl Engine {
+    /// Carries out one request; the answers come as notices.
+    pub fn request(&mut self, request: Request, payload: &[u8]) {
+        let id = request.id();
+        let done = match request {
+            Request::Run(request) => self.start(&request, payload),
+            Request::Input(request) => self.input(&request, payload),
+            Request::Cancel(request) => self.cancel(&request),
+            Request::Credit(request) => self.credit(&request),
+            Request::Kill(request) => self.kill(&request),
+            Request::Status(request) => self.status(&request),
+        };
+        if let Err(error) = done {
+            self.refuse(id, &error);
+        }
+    }
+
+    pub fn refuse(&mut self, id: u64, error: &RequestError) {
+        self.notices.push(Notice::Event(Event::refusal(id, error)));
+    }
+
+    fn start(&mut self, request: &RunRequest, payload: &[u8]) -> Result<(), RequestError> {
+        request.check()?;
+        if self.ids.contains_key(&request.id) {
+            let message = format!("a run with id {} is not finished yet", request.id);
+            return Err(RequestError::new("duplicate_id", "run", message));
+        }
+        if let Err(error) = self.try_start(request, payload) {
+            self.close_failed(request, error);
+        }
+        Ok(())
+    }
+
+    fn try_start(&mut self, request: &RunRequest, payload: &[u8]) -> Result<(), SpawnError> {
+        let command = Command::prepare(request)?;
+        let (mut run, ends) = Run::open(request, payload)?;
+        let key = self.new_key();
+        let resources = |errno| SpawnError::resources("keeper", errno);
+        self.watch_run(key, &run).map_err(resources)?;
+        let order = StartOrder::new(&command, request, ends.has_stdin());
+        let message = StartMessage::new(&command, order).map_err(resources)?;
+        run.keeper = self.keepers.hire(&self.poller, Job::Run(key)).map_err(resources)?;
+        let keeper = self.keepers.get(run.keeper).ok_or_else(|| resources(rustix::io::Errno::CHILD))?;
+        // If the keeper is dead this fails, its end of file follows, and the run ends as `keeper_lost`.
+        let _ = message.send(&keeper.socket, &ends.borrowed());
+        self.ids.insert(request.id, key);
+        self.runs.insert(key, run);
+        self.write_input(key);
+        Ok(())
+    }
+
+    fn close_failed(&mut self, request: &RunRequest, error: SpawnError) {
+        let result = Box::new(Outcome::Failed(error).into());
+        self.notices.push(Notice::Closed { id: request.id, result, kept: [None, None, None] });
+    }
+
+    /// Requests for a run that has just ended have crossed its last event on the wire: they mean nothing any more.
+    fn live(&mut self, id: u64) -> Option<(Key, &mut Run)> {
+        let key = *self.ids.get(&id)?;
+        self.runs.get_mut(&key).map(|run| (key, run))
+    }
+
+    fn input(&mut self, request: &InputRequest, payload: &[u8]) -> Result<(), RequestError> {
+        let Some((key, run)) = self.live(request.id) else { return Ok(()) };
+        let pushed = match run.input.as_mut() {
+            Some(input) => input.push(payload, request.eof),
+            None => Err(RequestError::new("invalid_request", "input", "this run was started without input")),
+        };
+        match pushed {
+            Ok(()) => self.write_input(key),
+            Err(error) => {
+                // One terminal event an id: the run is ended first, and this is what it ends with.
+                run.refusal = Some(error);
+                let keeper = run.keeper;
+                self.order(keeper, &Order::Cancel { grace_ms: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    pub fn cancel(&mut self, request: &CancelRequest) -> Result<(), RequestError> {
+        let Some((_, run)) = self.live(request.id) else { return Ok(()) };
+        let keeper = run.keeper;
+        self.order(keeper, &Order::Cancel { grace_ms: request.grace_ms });
+        Ok(())
+    }
+
+    fn credit(&mut self, request: &CreditRequest) -> Result<(), RequestError> {
+        let Some((key, run)) = self.live(request.id) else { return Ok(()) };
+        if let Some(watch) = run.watch.as_mut() {
+            watch.credit = watch.credit.saturating_add(request.bytes);
+        }
+        self.send_output(key);
+        Ok(())
+    }
+
+    fn kill(&mut self, request: &KillRequest) -> Result<(), RequestError> {
+        match target(request.run, request.pid)? {
+            Target::Supervisor => {
+                Err(RequestError::new("invalid_request", "kill", "give the `run` or the `pid` to kill"))
+            }
+            Target::Run(run) => {
+                self.kill_run(request, run);
+                Ok(())
+            }
+            Target::Pid(pid) => self.kill_pid(request, pid),
+        }
+    }
+
+    fn kill_run(&mut self, request: &KillRequest, run: u64) {
+        match self.live(run) {
+            Some((_, run)) => {
+                run.killers.push(request.id);
+                let keeper = run.keeper;
+                self.order(keeper, &Order::Cancel { grace_ms: request.grace_ms });
+            }
+            None => {
+                let method = crate::protocol::KillMethod::AlreadyDead;
+                self.notices.push(Notice::Event(Event::Killed { id: request.id, pid: None, method }));
+            }
+        }
+    }
+
+    /// Killing a stranger takes waiting, which is a keeper's work.
+    fn kill_pid(&mut self, request: &KillRequest, pid: i64) -> Result<(), RequestError> {
+        let refused = |errno| RequestError::new("internal", "kill", "no keeper to do it").with_errno(errno);
+        let job = Job::KillPid { request: request.id, pid };
+        let keeper = self.keepers.hire(&self.poller, job).map_err(refused)?;
+        self.order(keeper, &Order::KillPid { pid, grace_ms: request.grace_ms });
+        Ok(())
+    }
+
+    fn status(&mut self, request: &StatusRequest) -> Result<(), RequestError> {
+        let status = match target(request.run, request.pid)? {
+            Target::Pid(pid) => Status::Pid { pid, alive: process::is_alive(pid)? },
+            Target::Run(run) => Status::Run { run, state: self.state_of(run) },
+            Target::Supervisor => {
+                let (keepers, idle_keepers) = self.keepers.counts();
+                let (pid, warden, runs) = (Self::own_pid(), self.warden, self.runs.len());
+                Status::Supervisor { pid, warden, runs, keepers, idle_keepers }
+            }
+        };
+        self.notices.push(Notice::Event(Event::Status { id: request.id, status }));
+        Ok(())
+    }
+
+    fn state_of(&mut self, id: u64) -> &'static str {
+        match self.live(id).map(|(_, run)| run.phase) {
+            None => "unknown",
+            Some(Phase::Running) => "running",
+            Some(Phase::Draining | Phase::Finishing) => "draining",
+        }
+    }
+
+    /// Forgets a run and the id it went by.
+    pub(super) fn take_run(&mut self, key: Key) -> Option<Run> {
+        let run = self.runs.remove(&key)?;
+        if let Entry::Occupied(entry) = self.ids.entry(run.id) {
+            entry.remove();
+        }
+        for pipe in run.outputs.iter().flatten().filter_map(|output| output.pipe.as_ref()) {
+            self.poller.remove(pipe);
+        }
+        Some(run)
+    }
+}

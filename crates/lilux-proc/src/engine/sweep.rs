@@ -1,0 +1,73 @@
+//! When a keeper was killed: its tree has become ours, and is killed here.
+//!
+//! A direct child of the supervisor that is no keeper has escaped from one. Killing it makes its own children ours, so this
+//! goes on until only keepers are left. Only then do the runs of the dead keeper end.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::{Engine, Notice};
+use crate::poller::{Alarm, Key};
+use crate::pool::Job;
+use crate::protocol::Event;
+use crate::run::Run;
+
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// A search for escapees in progress.
+pub(super) struct Sweep {
+    deadline: Instant,
+    runs: Vec<Run>,
+}
+
+impl Engine {
+    /// The keeper has ended, or can no longer be trusted. A keeper that was sent home is not a loss.
+    pub(super) fn lose_keeper(&mut self, key: Key) {
+        let Some(keeper) = self.keepers.dismiss(key, &self.poller) else { return };
+        let sweep = self.sweep.get_or_insert_with(|| Sweep { deadline: Instant::now(), runs: Vec::new() });
+        sweep.deadline = Instant::now() + DEADLINE;
+        match keeper.job {
+            Some(Job::Run(run)) => {
+                let run = self.take_run(run);
+                if let Some(sweep) = &mut self.sweep {
+                    sweep.runs.extend(run);
+                }
+            }
+            Some(Job::KillPid { request, pid: _ }) => {
+                let (code, stage) = ("keeper_lost".to_owned(), "kill".to_owned());
+                let message = "the process that should have done it was killed".to_owned();
+                let event = Event::Error { id: Some(request), code, stage, errno: None, message };
+                self.notices.push(Notice::Event(event));
+            }
+            None => {}
+        }
+        self.sweep_once();
+    }
+
+    pub(super) fn sweep_once(&mut self) {
+        let escaped = self.kill_escapees();
+        let Some(sweep) = &self.sweep else { return };
+        let waiting = escaped || self.keepers.has_dismissed();
+        if waiting && Instant::now() < sweep.deadline {
+            self.timers.set(LOOK_AGAIN, Alarm::Sweep);
+            return;
+        }
+        for run in self.sweep.take().into_iter().flat_map(|sweep| sweep.runs) {
+            self.close_lost(&run);
+        }
+    }
+
+    /// SIGKILL for every child that is no keeper; true when there was one.
+    pub(super) fn kill_escapees(&mut self) -> bool {
+        let children = self.children.list().unwrap_or_default();
+        let mut escaped = false;
+        for pid in children.into_iter().filter(|pid| !self.keepers.is_keeper(*pid)) {
+            escaped = true;
+            // Our own unreaped child: the number cannot mean anybody else.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        escaped
+    }
+}

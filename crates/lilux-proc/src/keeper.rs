@@ -1,0 +1,314 @@
+//! A keeper looks after one run at a time: it starts the tool, and sees to it that nothing of it remains.
+//!
+//! It is a subreaper, so whatever the tool starts and abandons becomes a child of the keeper, however it tried to get away.
+//! It is used again only after the kernel has said that no child is left. When the other end of its socket closes, for
+//! whatever reason, it kills everything at once and goes.
+//!
+//! The tool's end is known from the kernel (SIGCHLD, then a look that does not reap). The tool stays unreaped until its
+//! group is dead, so its number cannot come to mean somebody else while it is still used for signals.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::process::{Pid, Signal};
+
+use crate::command::Command;
+use crate::process;
+use crate::protocol::Usage;
+use crate::sys::children::Children;
+use crate::sys::launch::Limits;
+use crate::sys::pidfd::poll_until;
+use crate::sys::signals::{self, SignalQueue};
+use crate::sys::wait::{self, Ending, Reap};
+use crate::sys::{self, fd};
+use crate::wire::{self, Cause, EndReport, Order, Received, ReceivedOrder, Report, StartOrder};
+
+pub const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
+/// How long SIGKILL is given before survivors are reported.
+const KILL_DEADLINE: Duration = Duration::from_secs(5);
+/// SIGCHLD says when to look again; this is for the case that a process hangs between two parents.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Runs in a process just forked; never returns.
+pub fn main(socket: OwnedFd, limits: Limits) -> ! {
+    let code = match Keeper::new(socket, limits) {
+        Ok(mut keeper) => keeper.serve(),
+        Err(_) => 1,
+    };
+    sys::exit_now(code)
+}
+
+struct Keeper {
+    socket: OwnedFd,
+    signals: SignalQueue,
+    children: Children,
+    limits: Limits,
+    buffer: Vec<u8>,
+}
+
+/// The supervisor is gone, or this keeper can no longer promise anything.
+struct Gone;
+
+impl Keeper {
+    fn new(socket: OwnedFd, limits: Limits) -> Result<Self, Errno> {
+        let socket = fd::keep_only(socket)?;
+        sys::become_guardian(c"lilux-keeper")?;
+        signals::block_all()?;
+        Ok(Self {
+            socket,
+            signals: SignalQueue::of(&[Signal::CHILD])?,
+            children: Children::open(),
+            limits,
+            buffer: vec![0; wire::BUFFER],
+        })
+    }
+
+    fn serve(&mut self) -> i32 {
+        loop {
+            let Received::Message(received) =
+                wire::receive_order(&self.socket, &mut self.buffer, RecvFlags::empty())
+            else {
+                return 0;
+            };
+            if self.carry_out(received).is_err() {
+                return 1;
+            }
+        }
+    }
+
+    fn carry_out(&mut self, received: ReceivedOrder) -> Result<(), Gone> {
+        match (received.order, received.command) {
+            (Order::Start(order), Some(command)) => self.run(&order, &command, received.descriptors),
+            (Order::KillPid { pid, grace_ms }, _) => self.report(&kill_somebody(pid, grace_ms)),
+            // These cross the end of a run on the wire.
+            (Order::Cancel { .. } | Order::Finish | Order::Start(_), _) => Ok(()),
+        }
+    }
+
+    fn report(&self, report: &Report) -> Result<(), Gone> {
+        wire::send(&self.socket, report).map_err(|_| Gone)
+    }
+
+    fn run(&mut self, order: &StartOrder, command: &Command, passed: Vec<OwnedFd>) -> Result<(), Gone> {
+        let places = places(order, &passed);
+        let started = Instant::now();
+        let leader = match command.start(&places, &self.limits) {
+            Ok(leader) => leader,
+            Err(error) => return self.report(&Report::Failed { error }),
+        };
+        drop(passed);
+        if order.notify {
+            self.report(&Report::Started { pid: raw(leader) })?;
+        }
+        let deadline = order.timeout_ms.map(|limit| started + Duration::from_millis(limit));
+        let mut run =
+            Run { keeper: self, leader, phase: Phase::Running { deadline }, cause: None, forced: false };
+        let end = run.watch()?;
+        let clean = end.survivors.is_empty();
+        self.report(&Report::Ended(end))?;
+        // With survivors this process is not fit for another run; ending it hands them to the supervisor, which kills.
+        if clean { Ok(()) } else { Err(Gone) }
+    }
+}
+
+/// What becomes 0, 1, 2 and perhaps 3. Standard input that was not given is this keeper's own `/dev/null`.
+fn places(order: &StartOrder, passed: &[OwnedFd]) -> Vec<RawFd> {
+    let given = passed.iter().map(AsRawFd::as_raw_fd);
+    if order.stdin { given.collect() } else { [0].into_iter().chain(given).collect() }
+}
+
+fn kill_somebody(pid: i64, grace_ms: u64) -> Report {
+    match process::kill(pid, Duration::from_millis(grace_ms)) {
+        Ok(method) => Report::PidKilled { method },
+        Err(error) => {
+            Report::PidRefused { code: error.code.to_owned(), errno: error.errno, message: error.message }
+        }
+    }
+}
+
+fn raw(pid: Pid) -> i32 {
+    pid.as_raw_nonzero().get()
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    Running {
+        deadline: Option<Instant>,
+    },
+    /// TERM has been sent; KILL follows at that time.
+    Terminating {
+        until: Instant,
+    },
+    /// The tool is gone, its children are not; the supervisor still reads what they write.
+    Lingering,
+}
+
+/// What the supervisor wants next.
+enum Wish {
+    Nothing,
+    Cancel(Duration),
+    Finish,
+    Gone,
+}
+
+struct Run<'a> {
+    keeper: &'a mut Keeper,
+    leader: Pid,
+    phase: Phase,
+    cause: Option<Cause>,
+    forced: bool,
+}
+
+impl Run<'_> {
+    /// Until nothing of the run is left.
+    fn watch(&mut self) -> Result<EndReport, Gone> {
+        loop {
+            match self.wait() {
+                Wish::Nothing => {}
+                Wish::Cancel(grace) => self.terminate(Cause::Cancelled, grace),
+                Wish::Finish => return self.kill_and_close(),
+                Wish::Gone => {
+                    self.kill_everything();
+                    return Err(Gone);
+                }
+            }
+            // In this order: a tool that is already dead starts nobody between the two looks.
+            let ending = self.leader_ending();
+            let alone = self.reap_others();
+            match (self.phase, ending) {
+                (_, Some(ending)) if alone => return self.close(ending),
+                (Phase::Running { .. }, Some(ending)) => {
+                    self.phase = Phase::Lingering;
+                    self.keeper.report(&Report::Lingering { pid: raw(self.leader), ending })?;
+                }
+                (Phase::Running { deadline: Some(deadline) }, None) if Instant::now() >= deadline => {
+                    self.terminate(Cause::Timeout, TIMEOUT_GRACE);
+                }
+                (Phase::Terminating { until }, _) if Instant::now() >= until => return self.kill_and_close(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Until a child changes, an order comes, or the next deadline.
+    fn wait(&mut self) -> Wish {
+        let until = match self.phase {
+            Phase::Running { deadline } => deadline,
+            Phase::Terminating { until } => Some(until),
+            Phase::Lingering => None,
+        };
+        let keeper = &mut *self.keeper;
+        let mut watched =
+            [PollFd::new(&keeper.socket, PollFlags::IN), PollFd::new(&keeper.signals, PollFlags::IN)];
+        if poll_until(&mut watched, until).is_err() {
+            return Wish::Gone;
+        }
+        let order_waits = !watched[0].revents().is_empty();
+        if !watched[1].revents().is_empty() {
+            keeper.signals.drain(Signal::CHILD);
+        }
+        if !order_waits {
+            return Wish::Nothing;
+        }
+        match wire::receive_order(&keeper.socket, &mut keeper.buffer, RecvFlags::DONTWAIT) {
+            Received::Message(received) => match received.order {
+                Order::Cancel { grace_ms } => Wish::Cancel(Duration::from_millis(grace_ms)),
+                Order::Finish => Wish::Finish,
+                Order::Start(_) | Order::KillPid { .. } => Wish::Gone,
+            },
+            Received::Nothing => Wish::Nothing,
+            Received::EndOfFile => Wish::Gone,
+        }
+    }
+
+    /// Asks politely. A second wish may only shorten the time.
+    fn terminate(&mut self, cause: Cause, grace: Duration) {
+        let until = Instant::now() + grace;
+        if let Phase::Terminating { until: earlier } = self.phase {
+            self.phase = Phase::Terminating { until: until.min(earlier) };
+            return;
+        }
+        // A tool that had already ended by itself was not ended by us.
+        if !matches!(self.phase, Phase::Lingering) {
+            self.cause = Some(cause);
+        }
+        self.phase = Phase::Terminating { until };
+        self.signal_group(Signal::TERM);
+        self.signal_group(Signal::CONT);
+    }
+
+    /// The leader is unreaped, so the group's number is still the group's.
+    fn signal_group(&self, signal: Signal) {
+        // ESRCH means that nobody is left to be signalled, which is what signals are for.
+        let _ = rustix::process::kill_process_group(self.leader, signal);
+    }
+
+    fn leader_ending(&self) -> Option<Ending> {
+        wait::peek(self.leader).unwrap_or(None)
+    }
+
+    fn others(&self) -> Vec<Pid> {
+        let listed = self.keeper.children.list().unwrap_or_default();
+        listed.into_iter().filter(|pid| *pid != self.leader).collect()
+    }
+
+    /// Takes away orphans that have ended; true when nobody but the tool itself is left, alive or dead.
+    fn reap_others(&self) -> bool {
+        let others = self.others();
+        for pid in &others {
+            // Whether it had ended is no matter: it is looked at again when it does.
+            let _ = wait::reap(Some(*pid));
+        }
+        others.is_empty() || self.others().is_empty()
+    }
+
+    fn kill_and_close(&mut self) -> Result<EndReport, Gone> {
+        self.forced = true;
+        self.kill_everything();
+        // Killed within the deadline or not: without an ending there is none to report but the signal that was sent.
+        let ending = self.leader_ending().unwrap_or(Ending::Signal(libc::SIGKILL));
+        self.close(ending)
+    }
+
+    /// SIGKILL until only the dead leader is left, or the time is up.
+    fn kill_everything(&self) {
+        let deadline = Instant::now() + KILL_DEADLINE;
+        loop {
+            self.signal_group(Signal::KILL);
+            for pid in self.others() {
+                // A child that has ended in the meantime is a zombie, which a signal does not bother.
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+            let done = self.leader_ending().is_some() && self.reap_others();
+            if done || Instant::now() >= deadline {
+                return;
+            }
+            self.wait_for_child(Instant::now() + LOOK_AGAIN);
+        }
+    }
+
+    fn wait_for_child(&self, until: Instant) {
+        let signals = &self.keeper.signals;
+        let mut watched = [PollFd::new(signals, PollFlags::IN)];
+        // A failing poll only means looking again sooner; the deadline above bounds it.
+        let _ = poll_until(&mut watched, Some(until));
+        signals.drain(Signal::CHILD);
+    }
+
+    /// Reaps the leader and asks the kernel whether anybody is left.
+    fn close(&self, ending: Ending) -> Result<EndReport, Gone> {
+        let mut usage = Usage::default();
+        if let Ok(Reap::One(reaped)) = wait::reap(Some(self.leader)) {
+            usage = reaped.usage;
+        }
+        let survivors = match wait::reap(None) {
+            Ok(Reap::NoChildren) => Vec::new(),
+            _ => self.keeper.children.list().map_err(|_| Gone)?.into_iter().map(raw).collect(),
+        };
+        let (cause, forced) = (self.cause, self.forced);
+        Ok(EndReport { pid: raw(self.leader), ending, cause, forced, usage, survivors })
+    }
+}

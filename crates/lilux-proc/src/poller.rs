@@ -1,0 +1,153 @@
+//! One epoll, and what its events mean.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+
+use crate::protocol::Stream;
+use crate::sys::pidfd::timespec;
+
+/// Keys of runs and keepers are never used twice, so an event that comes late finds nobody.
+pub type Key = u32;
+
+/// Whom an event concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token {
+    Signals,
+    Keeper(Key),
+    Output(Key, Stream),
+    Input(Key),
+    /// Something that the face of this program (serve, exec) watches for itself.
+    Face(Key),
+}
+
+impl Token {
+    fn encode(self) -> EventData {
+        let (sort, key) = match self {
+            Self::Signals => (0, 0),
+            Self::Keeper(key) => (1, key),
+            Self::Input(key) => (2, key),
+            Self::Face(key) => (3, key),
+            Self::Output(key, stream) => (4 + stream as u64, key),
+        };
+        EventData::new_u64(sort << 32 | u64::from(key))
+    }
+
+    fn decode(data: EventData) -> Self {
+        let (sort, key) = (data.u64() >> 32, data.u64() as Key);
+        match sort {
+            0 => Self::Signals,
+            1 => Self::Keeper(key),
+            2 => Self::Input(key),
+            3 => Self::Face(key),
+            _ => Self::Output(key, Stream::ALL[(sort as usize - 4).min(2)]),
+        }
+    }
+}
+
+pub struct Poller {
+    epoll: OwnedFd,
+}
+
+impl Poller {
+    pub fn new() -> Result<Self, Errno> {
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
+    }
+
+    pub fn add(&self, descriptor: impl AsFd, token: Token, interest: EventFlags) -> Result<(), Errno> {
+        epoll::add(&self.epoll, descriptor, token.encode(), interest)
+    }
+
+    pub fn modify(&self, descriptor: impl AsFd, token: Token, interest: EventFlags) -> Result<(), Errno> {
+        epoll::modify(&self.epoll, descriptor, token.encode(), interest)
+    }
+
+    /// Explicit, although closing would do: a fork in progress may still hold the same file.
+    pub fn remove(&self, descriptor: impl AsFd) {
+        // It fails only for what was never added, and then there is nothing to remove.
+        let _ = epoll::delete(&self.epoll, descriptor);
+    }
+
+    /// Waits for events, or until the given time.
+    pub fn wait(&self, until: Option<Instant>) -> Result<Vec<(Token, EventFlags)>, Errno> {
+        let mut space = [MaybeUninit::<Event>::uninit(); 64];
+        let left = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
+        match epoll::wait(&self.epoll, &mut space, left.as_ref()) {
+            Ok((events, _)) => {
+                Ok(events.iter().map(|event| (Token::decode(event.data), event.flags)).collect())
+            }
+            Err(Errno::INTR) => Ok(Vec::new()),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+/// Points in time at which something has to be looked at.
+#[derive(Default)]
+pub struct Timers {
+    due: std::collections::BTreeSet<(Instant, Alarm)>,
+}
+
+/// What to look at. Whoever is meant may be gone by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Alarm {
+    /// The time for reading what survivors still write is over.
+    Drained(Key),
+    /// Output has been held back and may be sent now.
+    Stream(Key),
+    /// Escapees were killed; see whether they are gone.
+    Sweep,
+    /// Idle keepers and memory may be given back.
+    Trim,
+}
+
+impl Timers {
+    pub fn set(&mut self, after: Duration, alarm: Alarm) {
+        self.due.insert((Instant::now() + after, alarm));
+    }
+
+    pub fn next(&self) -> Option<Instant> {
+        self.due.first().map(|(when, _)| *when)
+    }
+
+    /// Takes out one alarm that is due.
+    pub fn take(&mut self, now: Instant) -> Option<Alarm> {
+        let first = *self.due.first()?;
+        if first.0 > now {
+            return None;
+        }
+        self.due.remove(&first);
+        Some(first.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_survive_the_kernel() {
+        let keys = [0, 1, Key::MAX];
+        for key in keys {
+            let mut tokens = vec![Token::Keeper(key), Token::Input(key), Token::Face(key), Token::Signals];
+            tokens.extend(Stream::ALL.map(|stream| Token::Output(key, stream)));
+            for token in tokens {
+                assert_eq!(Token::decode(token.encode()), token);
+            }
+        }
+    }
+
+    #[test]
+    fn alarms_come_in_order_and_not_early() {
+        let mut timers = Timers::default();
+        timers.set(Duration::from_secs(3600), Alarm::Trim);
+        timers.set(Duration::ZERO, Alarm::Sweep);
+        let now = Instant::now();
+        assert_eq!(timers.take(now), Some(Alarm::Sweep));
+        assert_eq!(timers.take(now), None);
+        assert!(timers.next().is_some_and(|next| next > now));
+    }
+}

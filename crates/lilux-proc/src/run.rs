@@ -1,0 +1,185 @@
+//! One run as the supervisor sees it: descriptors, phase, and the result made of them.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use crate::capture::Kept;
+use crate::channel::{Input, Output, Spool, input_pipe, output_pipe, own_input};
+use crate::error::{RequestError, SpawnError};
+use crate::poller::Key;
+use crate::protocol::{
+    Cleanup, Event, Kind, RunRequest, RunResult, Stdin, Stream, StreamCounts, StreamRequest, Usage,
+};
+use crate::sys::wait::Ending;
+use crate::wire::{Cause, EndReport};
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Running,
+    /// The tool is gone; what it left behind may still write.
+    Draining,
+    /// The keeper has been told to finish, or has.
+    Finishing,
+}
+
+/// The client's wish to see output as it comes.
+pub struct Watch {
+    pub credit: u64,
+    pub interval: Duration,
+    pub next_at: Instant,
+    pub sequence: u64,
+    pub alarm_set: bool,
+}
+
+impl Watch {
+    fn new(request: &StreamRequest) -> Self {
+        let interval = Duration::from_millis(request.interval_ms);
+        Self { credit: request.credit, interval, next_at: Instant::now(), sequence: 0, alarm_set: false }
+    }
+}
+
+pub struct Run {
+    pub id: u64,
+    pub keeper: Key,
+    pub phase: Phase,
+    pub outputs: [Option<Output>; 3],
+    pub input: Option<Input>,
+    pub watch: Option<Watch>,
+    pub notify: bool,
+    /// Set when the client broke the rules: the run ends with this instead of a result.
+    pub refusal: Option<RequestError>,
+    /// `kill` requests that are answered when the run is gone.
+    pub killers: Vec<u64>,
+    started: Instant,
+}
+
+/// The tool's ends of the pipes, to be passed to a keeper and closed here.
+pub struct ToolEnds {
+    stdin: Option<OwnedFd>,
+    outputs: Vec<OwnedFd>,
+}
+
+impl ToolEnds {
+    /// In the order of the places 0 to 3.
+    pub fn borrowed(&self) -> Vec<BorrowedFd<'_>> {
+        self.stdin.iter().chain(&self.outputs).map(AsFd::as_fd).collect()
+    }
+
+    pub fn has_stdin(&self) -> bool {
+        self.stdin.is_some()
+    }
+}
+
+impl Run {
+    /// Opens everything that the run needs and that may not be there; nothing has been started yet.
+    pub fn open(request: &RunRequest, payload: &[u8]) -> Result<(Self, ToolEnds), SpawnError> {
+        let mut ends = ToolEnds { stdin: None, outputs: Vec::with_capacity(3) };
+        let mut outputs = [const { None }; 3];
+        let streams = if request.result_fd { &Stream::ALL[..] } else { &Stream::ALL[..2] };
+        for stream in streams {
+            let spool = request.spool.as_ref().map(|spool| Spool::open(spool, *stream)).transpose()?;
+            let (ours, theirs) = output_pipe(*stream)?;
+            ends.outputs.push(theirs);
+            let watched = request.stream.is_some();
+            outputs[*stream as usize] = Some(Output::new(ours, request.max_output, spool, watched));
+        }
+        let mut input = None;
+        match request.stdin {
+            Stdin::Null => {}
+            Stdin::Own => ends.stdin = Some(own_input()?),
+            Stdin::Data | Stdin::Pipe => {
+                let (theirs, ours) = input_pipe()?;
+                ends.stdin = Some(theirs);
+                input = Some(Input::new(ours, payload, request.stdin == Stdin::Data));
+            }
+        }
+        let run = Self {
+            id: request.id,
+            keeper: 0,
+            phase: Phase::Running,
+            outputs,
+            input,
+            watch: request.stream.as_ref().map(Watch::new),
+            notify: request.notify,
+            refusal: None,
+            killers: Vec::new(),
+            started: Instant::now(),
+        };
+        Ok((run, ends))
+    }
+
+    pub fn is_drained(&self) -> bool {
+        self.outputs.iter().flatten().all(|output| output.pipe.is_none())
+    }
+
+    /// Ends the run: its result, and the bytes beside it.
+    pub fn close(self, outcome: Outcome) -> (RunResult, [Option<Kept>; 3]) {
+        let kept = self.outputs.map(|output| output.map(Output::finish));
+        let counts = |stream: Stream| kept[stream as usize].as_ref().map(|kept| kept.counts);
+        let result = RunResult {
+            duration_ms: self.started.elapsed().as_secs_f64() * 1e3,
+            stdout: counts(Stream::Stdout).unwrap_or_default(),
+            stderr: counts(Stream::Stderr).unwrap_or_default(),
+            result: counts(Stream::Result),
+            truncated: kept.iter().flatten().any(|kept| kept.counts.omitted > 0),
+            ..RunResult::from(outcome)
+        };
+        (result, kept)
+    }
+}
+
+/// How a run came to its end.
+pub enum Outcome {
+    Ended(EndReport),
+    Failed(SpawnError),
+}
+
+impl From<Outcome> for RunResult {
+    /// Everything but the streams.
+    fn from(outcome: Outcome) -> Self {
+        let blank = Self {
+            kind: Kind::SpawnFailed,
+            pid: None,
+            return_code: -1,
+            signal: None,
+            duration_ms: 0.0,
+            usage: Usage::default(),
+            stdout: StreamCounts::default(),
+            stderr: StreamCounts::default(),
+            result: None,
+            truncated: false,
+            cleanup: Cleanup::of(Vec::new()),
+            error: None,
+        };
+        match outcome {
+            Outcome::Failed(error) => Self { error: Some(error), ..blank },
+            Outcome::Ended(end) => {
+                let (return_code, signal) = codes(end.ending);
+                let kind = match (end.cause, end.ending) {
+                    (Some(Cause::Timeout), _) => Kind::Timeout,
+                    (Some(Cause::Cancelled), _) => Kind::Cancelled,
+                    (None, Ending::Code(_)) => Kind::Exited,
+                    (None, Ending::Signal(_)) => Kind::Signaled,
+                };
+                let return_code = if kind == Kind::Timeout { -1 } else { return_code };
+                let cleanup = Cleanup::of(end.survivors);
+                Self { kind, pid: Some(end.pid), return_code, signal, usage: end.usage, cleanup, ..blank }
+            }
+        }
+    }
+}
+
+/// `(return code, signal)`: −N stands for signal N.
+fn codes(ending: Ending) -> (i32, Option<i32>) {
+    match ending {
+        Ending::Code(code) => (code, None),
+        Ending::Signal(signal) => (-signal, Some(signal)),
+    }
+}
+
+/// The event that says how the tool itself ended.
+pub fn exited(id: u64, ending: Ending) -> Event {
+    let (return_code, signal) = codes(ending);
+    Event::Exited { id, return_code, signal }
+}

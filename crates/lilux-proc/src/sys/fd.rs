@@ -1,0 +1,140 @@
+//! Descriptors: pipes, the socket between supervisor and keeper, and the places 0 to 3.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::fs::{MemfdFlags, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::checked;
+
+/// Descriptors from here on are free of the fixed places 0 to 3.
+const FIRST_FREE: RawFd = 4;
+/// Standard input, output, error, result, and the request itself.
+const MAX_PASSED: usize = 5;
+
+/// A pipe whose read end does not block: `(read, write)`.
+pub fn output_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    set_nonblocking(&read)?;
+    Ok((read, write))
+}
+
+/// A pipe whose write end does not block: `(read, write)`.
+pub fn input_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    set_nonblocking(&write)?;
+    Ok((read, write))
+}
+
+pub fn set_nonblocking(descriptor: impl AsFd) -> Result<(), Errno> {
+    let flags = rustix::fs::fcntl_getfl(&descriptor)?;
+    rustix::fs::fcntl_setfl(&descriptor, flags | OFlags::NONBLOCK)
+}
+
+/// Two connected ends that keep messages apart.
+pub fn message_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+/// A file in memory that holds `content`, for what does not fit a message.
+pub fn memory_file(content: &[u8]) -> Result<OwnedFd, Errno> {
+    let file = rustix::fs::memfd_create("lilux-run", MemfdFlags::CLOEXEC)?;
+    let mut rest = content;
+    while !rest.is_empty() {
+        let count = rustix::io::write(&file, rest)?;
+        rest = &rest[count..];
+    }
+    Ok(file)
+}
+
+/// Reads what `memory_file` wrote.
+pub fn read_memory_file(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
+    let size = rustix::fs::fstat(file)?.st_size as usize;
+    let mut content = vec![0; size];
+    let mut filled = 0;
+    while filled < size {
+        match rustix::io::pread(file, &mut content[filled..], filled as u64)? {
+            0 => return Err(Errno::IO),
+            count => filled += count,
+        }
+    }
+    Ok(content)
+}
+
+/// Sends one message, with descriptors. A peer that is gone is EPIPE, never a signal.
+pub fn send(socket: &OwnedFd, parts: &[IoSlice<'_>], passed: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !passed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(passed)) {
+        return Err(Errno::TOOMANYREFS);
+    }
+    sendmsg(socket, parts, &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives one message into `buffer`: its length and the descriptors that came with it. Zero is end of file.
+pub fn receive(
+    socket: &OwnedFd,
+    buffer: &mut [u8],
+    flags: RecvFlags,
+) -> Result<(usize, Vec<OwnedFd>), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let received = recvmsg(socket, &mut parts, &mut control, flags | RecvFlags::CMSG_CLOEXEC)?;
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    Ok((received.bytes, descriptors))
+}
+
+pub fn open_null() -> Result<OwnedFd, Errno> {
+    rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// The same file under a number that is none of the fixed places.
+pub fn above_fixed_places(descriptor: impl AsFd) -> Result<OwnedFd, Errno> {
+    rustix::io::fcntl_dupfd_cloexec(descriptor, FIRST_FREE)
+}
+
+/// Puts `/dev/null` at 0 and 1 and `own` at 3, and closes everything else but standard error.
+///
+/// This is how a forked process lets go of its parent's descriptors: as long as it held one of them, nobody on the other
+/// end would see an end of file.
+pub fn keep_only(own: OwnedFd) -> Result<OwnedFd, Errno> {
+    let own = above_fixed_places(own)?;
+    let null = above_fixed_places(open_null()?)?;
+    std::mem::forget((place(&null, 0)?, place(&null, 1)?));
+    let kept = place(&own, 3)?;
+    std::mem::forget((own, null));
+    // SAFETY: every descriptor from 4 on belongs to state of the parent that this process never touches again.
+    checked(unsafe { libc::close_range(4, libc::c_uint::MAX, 0) })?;
+    rustix::io::fcntl_setfd(&kept, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(kept)
+}
+
+/// Puts `/dev/null` where the client was, so that the client's other end sees an end of file when it should.
+pub fn let_go_of_client() -> Result<(), Errno> {
+    let null = above_fixed_places(open_null()?)?;
+    for number in [0, 1] {
+        std::mem::forget(place(&null, number)?);
+    }
+    Ok(())
+}
+
+fn place(descriptor: &OwnedFd, number: RawFd) -> Result<OwnedFd, Errno> {
+    // SAFETY: dup2 only replaces what stands at the number, which the caller has given up.
+    checked(unsafe { libc::dup2(descriptor.as_raw_fd(), number) })?;
+    // SAFETY: the number is open now and nobody else in this process owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}

@@ -1,0 +1,193 @@
+//! What a supervisor and its keepers say to each other, over a socket that keeps messages apart.
+//!
+//! `u32 length of the JSON part │ JSON │ packed command`. A command that does not fit a message follows as a file in
+//! memory, passed as the last descriptor.
+
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use serde::{Deserialize, Serialize};
+
+use crate::command::{Command, Shape};
+use crate::error::SpawnError;
+use crate::protocol::{KillMethod, RunRequest, Usage};
+use crate::sys::fd;
+use crate::sys::wait::Ending;
+
+/// More than this goes through a file in memory.
+const INLINE: usize = 64 * 1024;
+pub const BUFFER: usize = 2 * INLINE;
+
+/// What to start. The descriptors for 1, 2 and perhaps 3 travel with it; the one for 0 only with `stdin`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StartOrder {
+    pub shape: Shape,
+    pub stdin: bool,
+    pub in_file: bool,
+    pub notify: bool,
+    pub timeout_ms: Option<u64>,
+}
+
+impl StartOrder {
+    pub fn new(command: &Command, request: &RunRequest, stdin: bool) -> Self {
+        let (shape, notify) = (command.shape(), request.notify);
+        Self { shape, stdin, in_file: false, notify, timeout_ms: request.timeout_ms }
+    }
+}
+
+/// From the supervisor to a keeper.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Order {
+    Start(StartOrder),
+    /// TERM, wait so long, KILL.
+    Cancel {
+        grace_ms: u64,
+    },
+    /// Everything that was written has been read: kill what is left.
+    Finish,
+    /// A process of somebody else, not a run.
+    KillPid {
+        pid: i64,
+        grace_ms: u64,
+    },
+}
+
+/// Why a run was ended by its keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    Timeout,
+    Cancelled,
+}
+
+/// From a keeper to its supervisor.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Report {
+    Started {
+        pid: i32,
+    },
+    Failed {
+        error: SpawnError,
+    },
+    /// The tool is gone; something that it started is not.
+    Lingering {
+        pid: i32,
+        ending: Ending,
+    },
+    /// Nothing of the run is left, but for `survivors`.
+    Ended(EndReport),
+    PidKilled {
+        method: KillMethod,
+    },
+    PidRefused {
+        code: String,
+        errno: Option<i32>,
+        message: String,
+    },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EndReport {
+    pub pid: i32,
+    pub ending: Ending,
+    pub cause: Option<Cause>,
+    pub forced: bool,
+    pub usage: Usage,
+    pub survivors: Vec<i32>,
+}
+
+/// An order to start something, with what it needs.
+pub struct StartMessage {
+    bytes: Vec<u8>,
+    file: Option<OwnedFd>,
+}
+
+impl StartMessage {
+    pub fn new(command: &Command, mut order: StartOrder) -> Result<Self, Errno> {
+        let packed = command.pack();
+        order.in_file = packed.len() > INLINE;
+        let file = if order.in_file { Some(fd::memory_file(&packed)?) } else { None };
+        let mut bytes = encode(&Order::Start(order));
+        if file.is_none() {
+            bytes.extend_from_slice(&packed);
+        }
+        Ok(Self { bytes, file })
+    }
+
+    pub fn send(&self, socket: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        let passed: Vec<BorrowedFd<'_>> =
+            descriptors.iter().copied().chain(self.file.as_ref().map(AsFd::as_fd)).collect();
+        fd::send(socket, &[IoSlice::new(&self.bytes)], &passed)
+    }
+}
+
+fn encode(message: &impl Serialize) -> Vec<u8> {
+    let mut bytes = vec![0; 4];
+    serde_json::to_writer(&mut bytes, message).expect("messages hold nothing that JSON cannot");
+    let length = (bytes.len() - 4) as u32;
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    bytes
+}
+
+fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<(T, &'a [u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let (json, packed) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    Some((serde_json::from_slice(json).ok()?, packed))
+}
+
+/// Sends a message that needs no descriptors.
+pub fn send(socket: &OwnedFd, message: &impl Serialize) -> Result<(), Errno> {
+    fd::send(socket, &[IoSlice::new(&encode(message))], &[])
+}
+
+/// What `receive` found.
+pub enum Received<T> {
+    Message(T),
+    Nothing,
+    EndOfFile,
+}
+
+/// The next report of a keeper, without waiting.
+pub fn receive_report(socket: &OwnedFd, buffer: &mut [u8]) -> Received<Report> {
+    match fd::receive(socket, buffer, RecvFlags::DONTWAIT) {
+        Ok((0, _)) => Received::EndOfFile,
+        Ok((count, _)) => {
+            decode(&buffer[..count]).map_or(Received::EndOfFile, |(report, _)| Received::Message(report))
+        }
+        Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
+        Err(_) => Received::EndOfFile,
+    }
+}
+
+/// An order as a keeper gets it.
+pub struct ReceivedOrder {
+    pub order: Order,
+    pub command: Option<Command>,
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// The next order of the supervisor. An order that makes no sense counts as the end: a keeper never guesses.
+pub fn receive_order(socket: &OwnedFd, buffer: &mut [u8], flags: RecvFlags) -> Received<ReceivedOrder> {
+    match fd::receive(socket, buffer, flags) {
+        Ok((0, _)) => Received::EndOfFile,
+        Ok((count, descriptors)) => {
+            read_order(&buffer[..count], descriptors).map_or(Received::EndOfFile, Received::Message)
+        }
+        Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
+        Err(_) => Received::EndOfFile,
+    }
+}
+
+fn read_order(bytes: &[u8], mut descriptors: Vec<OwnedFd>) -> Option<ReceivedOrder> {
+    let (order, packed) = decode::<Order>(bytes)?;
+    let command = match &order {
+        Order::Start(start) if start.in_file => {
+            let file = descriptors.pop()?;
+            Some(Command::unpack(&start.shape, &fd::read_memory_file(&file).ok()?)?)
+        }
+        Order::Start(start) => Some(Command::unpack(&start.shape, packed)?),
+        _ => None,
+    };
+    Some(ReceivedOrder { order, command, descriptors })
+}
