@@ -118,7 +118,8 @@ impl Capture {
     fn pieces(&self) -> Vec<Range<usize>> {
         let (cap, head, cursor) = (self.cap, self.head(), self.cursor());
         if self.total <= cap as u64 {
-            return vec![0..self.total as usize];
+            let all = 0..self.total as usize;
+            return vec![all];
         }
         let bytes: &[u8] = self.region.as_deref().unwrap_or_default();
         let end_of_head = whole_characters(&bytes[..head]);

@@ -14,6 +14,7 @@ use crate::poller::Token;
 use crate::protocol::{
     CancelRequest, Cleanup, Event, Kind, Request, RunRequest, RunResult, StreamCounts, Usage,
 };
+use crate::switches::Guard;
 use crate::sys;
 use crate::sys::launch::Limits;
 
@@ -62,7 +63,7 @@ pub fn run(mut request: RunRequest, input: &[u8]) -> Result<Answer, Fatal> {
     request.id = RUN;
     let timeout_ms = request.timeout_ms;
     let limits = Limits { descriptors: sys::raise_descriptor_limit() };
-    sys::become_guardian(c"lilux-exec").map_err(Fatal::system("guardian"))?;
+    sys::become_guardian(c"lilux-exec", Guard::ServeSubreaper).map_err(Fatal::system("guardian"))?;
     let mut engine = Engine::new(limits)?;
     engine.request(Request::Run(Box::new(request)), input);
     let (result, kept) = wait(&mut engine)?;

@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal};
 use crate::command::Command;
 use crate::process;
 use crate::protocol::Usage;
+use crate::switches::Guard;
 use crate::sys::children::Children;
 use crate::sys::launch::Limits;
 use crate::sys::pidfd::poll_until;
@@ -55,7 +56,7 @@ struct Gone;
 impl Keeper {
     fn new(socket: OwnedFd, limits: Limits) -> Result<Self, Errno> {
         let socket = fd::keep_only(socket)?;
-        sys::become_guardian(c"lilux-keeper")?;
+        sys::become_guardian(c"lilux-keeper", Guard::KeeperSubreaper)?;
         signals::block_all()?;
         Ok(Self {
             socket,
@@ -171,7 +172,9 @@ impl Run<'_> {
                 Wish::Cancel(grace) => self.terminate(Cause::Cancelled, grace),
                 Wish::Finish => return self.kill_and_close(),
                 Wish::Gone => {
-                    self.kill_everything();
+                    if Guard::KeeperEndOfFile.is_on() {
+                        self.kill_everything();
+                    }
                     return Err(Gone);
                 }
             }
@@ -275,6 +278,9 @@ impl Run<'_> {
 
     /// SIGKILL until only the dead leader is left, or the time is up.
     fn kill_everything(&self) {
+        if !Guard::KillTree.is_on() {
+            return self.signal_group(Signal::KILL);
+        }
         let deadline = Instant::now() + KILL_DEADLINE;
         loop {
             self.signal_group(Signal::KILL);

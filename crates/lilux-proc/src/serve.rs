@@ -12,6 +12,7 @@ use crate::error::{Fatal, FrameError};
 use crate::outbox::Outbox;
 use crate::poller::Token;
 use crate::protocol::{Decoder, Event};
+use crate::switches::Guard;
 use crate::sys::fd::set_nonblocking;
 use crate::sys::launch::Limits;
 use crate::sys::{self};
@@ -27,7 +28,7 @@ pub fn main() -> Result<(), Fatal> {
     check_client()?;
     let limits = Limits { descriptors: sys::raise_descriptor_limit() };
     let lifeline = warden::split()?;
-    sys::become_guardian(c"lilux-serve").map_err(Fatal::system("guardian"))?;
+    sys::become_guardian(c"lilux-serve", Guard::ServeSubreaper).map_err(Fatal::system("guardian"))?;
     let mut server = Server::new(limits)?;
     server.watch(&lifeline)?;
     let outcome = server.run();
@@ -103,8 +104,12 @@ impl Server {
         for (face, flags) in turn.faces {
             match face {
                 CLIENT_IN => self.read()?,
-                LIFELINE => return Err(End::ClientGone),
-                _ if flags.intersects(EventFlags::ERR | EventFlags::HUP) => return Err(End::ClientGone),
+                LIFELINE if Guard::Lifeline.is_on() => return Err(End::ClientGone),
+                CLIENT_OUT if flags.intersects(EventFlags::ERR | EventFlags::HUP) => {
+                    if Guard::ClientEndOfFile.is_on() {
+                        return Err(End::ClientGone);
+                    }
+                }
                 _ => {}
             }
         }
@@ -128,6 +133,7 @@ impl Server {
 
     fn read(&mut self) -> Result<(), End> {
         match rustix::io::read(stdin(), &mut self.buffer) {
+            Ok(0) if !Guard::ClientEndOfFile.is_on() => return Ok(()),
             Ok(0) => {
                 self.decoder.finish().map_err(End::Broken)?;
                 return Err(End::ClientGone);

@@ -14,6 +14,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, getppid};
 
 use crate::error::Fatal;
+use crate::switches::Guard;
 use crate::sys::children::Children;
 use crate::sys::pidfd::{ProcessHandle, poll_until};
 use crate::sys::signals::{self, SignalQueue};
@@ -27,7 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 pub fn split() -> Result<OwnedFd, Fatal> {
     let parent = getppid().filter(|pid| !pid.is_init()).and_then(|pid| ProcessHandle::open(pid).ok());
     signals::block_all().map_err(Fatal::system("signals"))?;
-    sys::become_guardian(c"lilux-warden").map_err(Fatal::system("guardian"))?;
+    sys::become_guardian(c"lilux-warden", Guard::Warden).map_err(Fatal::system("guardian"))?;
     let (lifeline, held) = pipe_with(PipeFlags::CLOEXEC).map_err(Fatal::system("pipe"))?;
     match sys::fork().map_err(Fatal::system("fork"))? {
         None => {
@@ -87,7 +88,7 @@ impl Warden {
         while let Some(signal) = self.signals.take() {
             told |= signal != Signal::CHILD.as_raw();
         }
-        orphaned || told
+        (orphaned && Guard::ParentWatch.is_on()) || told
     }
 
     fn others(&self) -> impl Iterator<Item = Pid> {
@@ -104,6 +105,9 @@ impl Warden {
     }
 
     fn kill_what_is_left(&self) {
+        if !Guard::Warden.is_on() {
+            return;
+        }
         let deadline = Instant::now() + KILL_DEADLINE;
         while !matches!(wait::reap(None), Ok(Reap::NoChildren)) && Instant::now() < deadline {
             for pid in self.others() {

@@ -12,6 +12,7 @@ use crate::poller::{Alarm, Key};
 use crate::pool::Job;
 use crate::protocol::Event;
 use crate::run::Run;
+use crate::switches::Guard;
 
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -63,6 +64,9 @@ impl Engine {
     pub(super) fn kill_escapees(&mut self) -> bool {
         let children = self.children.list().unwrap_or_default();
         let mut escaped = false;
+        if !Guard::Sweep.is_on() {
+            return escaped;
+        }
         for pid in children.into_iter().filter(|pid| !self.keepers.is_keeper(*pid)) {
             escaped = true;
             // Our own unreaped child: the number cannot mean anybody else.

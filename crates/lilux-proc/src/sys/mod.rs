@@ -11,12 +11,15 @@ pub mod region;
 pub mod signals;
 pub mod wait;
 
+use crate::switches::Guard;
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, getpid, getrlimit, setrlimit};
 
 /// A process of ours, in which whatever is orphaned below it arrives, and into which others cannot look.
-pub fn become_guardian(name: &std::ffi::CStr) -> Result<(), Errno> {
-    rustix::process::set_child_subreaper(Some(getpid()))?;
+pub fn become_guardian(name: &std::ffi::CStr, guard: Guard) -> Result<(), Errno> {
+    if guard.is_on() {
+        rustix::process::set_child_subreaper(Some(getpid()))?;
+    }
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     rustix::thread::set_name(name)
 }

@@ -1,0 +1,59 @@
+//! Parts of the containment that a test build can switch off.
+//!
+//! A test that finds no survivor proves something only if it would have found one. So every such test runs once more
+//! against a build with the feature `switches`, with the part it is about named in `LILUX_PROC_OFF`, and must fail there.
+//! Without the feature, which is how it ships, every answer here is a constant and the variable is never read.
+
+/// One guard against escapes.
+#[derive(Clone, Copy, Debug)]
+pub enum Guard {
+    /// Orphans of a run arrive at its keeper.
+    KeeperSubreaper,
+    /// Orphans of a dead keeper arrive at the supervisor.
+    ServeSubreaper,
+    /// Orphans of a dead supervisor arrive at the warden, which kills them.
+    Warden,
+    /// The supervisor kills what a dead keeper left.
+    Sweep,
+    /// A keeper kills its run when its supervisor is gone.
+    KeeperEndOfFile,
+    /// The supervisor ends when its warden is gone.
+    Lifeline,
+    /// The supervisor ends when its client is gone.
+    ClientEndOfFile,
+    /// The warden ends everything when the process that started it is gone.
+    ParentWatch,
+    /// A keeper kills what is left of a run before it ends.
+    KillTree,
+}
+
+#[cfg(feature = "switches")]
+impl Guard {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::KeeperSubreaper => "keeper-subreaper",
+            Self::ServeSubreaper => "serve-subreaper",
+            Self::Warden => "warden",
+            Self::Sweep => "sweep",
+            Self::KeeperEndOfFile => "keeper-eof",
+            Self::Lifeline => "lifeline",
+            Self::ClientEndOfFile => "client-eof",
+            Self::ParentWatch => "parent-watch",
+            Self::KillTree => "kill-tree",
+        }
+    }
+
+    /// Whether this guard does its work.
+    pub fn is_on(self) -> bool {
+        let off = std::env::var("LILUX_PROC_OFF").unwrap_or_default();
+        !off.split(',').any(|name| name == self.name())
+    }
+}
+
+#[cfg(not(feature = "switches"))]
+impl Guard {
+    /// Whether this guard does its work: always.
+    pub const fn is_on(self) -> bool {
+        true
+    }
+}
