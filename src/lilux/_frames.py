@@ -38,13 +38,18 @@ _DECODER = json.JSONDecoder()
 
 def encode_frame(header: Header, payload: bytes | memoryview = b"") -> bytes:
     """One whole frame."""
-    try:
-        text = _ENCODER.encode(header).encode()
-    except (UnicodeEncodeError, TypeError):
-        text = _ENCODER.encode(_with_os_texts(header, "")).encode()
+    text = to_json(header)
     if len(text) > HEADER_LIMIT or len(payload) > PAYLOAD_LIMIT:
         raise _too_large(len(text), len(payload))
     return b"".join((_PREFIX.pack(len(text), len(payload)), text, payload))
+
+
+def to_json(header: Header) -> bytes:
+    """A header, with its texts in whatever form they can travel in."""
+    try:
+        return _ENCODER.encode(header).encode()
+    except (UnicodeEncodeError, TypeError):
+        return _ENCODER.encode(_with_os_texts(header, "")).encode()
 
 
 class FrameDecoder:

@@ -1,0 +1,313 @@
+"""One open connection to a supervisor: requests out, events in, each event to the call that waits for it.
+
+Nothing here waits or starts anything: `readable` and `writable` are called by the event loop when the socket
+is ready, and whoever waits for a `Call` waits for its `done`. Rules:
+
+- A frame goes out whole or not at all, and in order: what the socket does not take at once is kept and
+  follows.
+- A call has exactly one end: its last event, or the loss of the connection (`SupervisorError`, code `lost`).
+- Standard input is sent as far as the supervisor has given credit for, whatever its size.
+- What a tool writes reaches `on_output` as it comes, and the supervisor is told when that was taken. A
+  callback that raises ends its run, and the exception is what the run ends with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import anyio
+
+from lilux import _protocol as protocol
+from lilux._frames import PAYLOAD_LIMIT, FrameDecoder
+from lilux._loops import Loop
+from lilux._results import RunResult
+from lilux.primitives.errors import SupervisorError
+
+__all__ = ["Answer", "Call", "Connection", "OnOutput", "OnStarted", "Outcome", "Run"]
+
+READ_SIZE: Final = 256 * 1024
+"""Bytes that are read at once."""
+
+OUTPUT_CREDIT: Final = 256 * 1024
+"""Bytes of streamed output that may be under way; half of it is given back at a time."""
+
+STREAMS: Final[tuple[protocol.StreamName, ...]] = ("stdout", "stderr", "result")
+
+E = TypeVar("E", bound=protocol.Event)
+
+OnOutput = Callable[[protocol.StreamName, bytes, int], None]
+"""Takes a stream, the bytes that a tool wrote to it, and how many were left out just before."""
+
+OnStarted = Callable[[int], None]
+"""Takes the pid of the tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended, and the bytes kept of each stream."""
+
+    result: RunResult
+    streams: dict[protocol.StreamName, bytes]
+
+
+class Call:
+    """A request that is not finished: `done` is set when it is, and then `error` says whether it failed."""
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.error: Exception | None = None
+        self.connection: Connection
+        self.id: int
+
+    def handle(self, event: protocol.Event) -> bool:
+        """Take an event; True when it was the last."""
+        raise NotImplementedError
+
+    def fail(self, error: Exception) -> None:
+        """Give the call an error, unless it has one."""
+        self.error = self.error or error
+
+
+class Answer(Call):
+    """A request with one answer."""
+
+    _event: protocol.Event | None = None
+
+    def answer(self, kind: type[E]) -> E:
+        """The answer, or the error that came instead."""
+        if self.error is not None:
+            raise self.error
+        if not isinstance(self._event, kind):
+            found = type(self._event).__name__
+            raise SupervisorError(f"expected {kind.__name__}, found {found}", code="malformed_event")
+        return self._event
+
+    def handle(self, event: protocol.Event) -> bool:
+        """Take the answer."""
+        if isinstance(event, protocol.Refused):
+            self.fail(_refusal(event))
+        else:
+            self._event = event
+        return True
+
+
+class Run(Call):
+    """A tool that runs."""
+
+    def __init__(
+        self, *, input: bytes = b"", on_output: OnOutput | None = None, on_started: OnStarted | None = None
+    ) -> None:
+        super().__init__()
+        self._input = memoryview(input)
+        self._window = protocol.INPUT_WINDOW
+        self._on_output = on_output
+        self._on_started = on_started
+        self._untold = 0
+        self._captured: dict[protocol.StreamName, list[bytes]] = {}
+        self._closed: protocol.Closed | None = None
+
+    def first_input(self) -> memoryview:
+        """The piece of standard input that travels with the request."""
+        return self._next_input()
+
+    def send_input(self) -> None:
+        """Send what standard input is left, as far as there is credit."""
+        while self._input and self._window:
+            piece = self._next_input()
+            self.connection.send(protocol.InputRequest(eof=not self._input), self.id, piece)
+
+    def cancel(self, grace_ms: int | None = None) -> None:
+        """Ask for an early end."""
+        self._input = memoryview(b"")
+        self.connection.send(protocol.CancelRequest(grace_ms=grace_ms), self.id)
+
+    def outcome(self) -> Outcome:
+        """How the run ended."""
+        if self.error is not None:
+            raise self.error
+        if self._closed is None:
+            raise SupervisorError("expected a result of the run, found none", code="malformed_event")
+        result, rest, streams = self._closed.result, self._closed.payload, {}
+        for name in STREAMS:
+            counts = getattr(result, name)
+            kept = counts.kept if counts is not None else 0
+            pieces = self._captured.get(name)
+            streams[name], rest = (b"".join(pieces), rest) if pieces else (rest[:kept], rest[kept:])
+            if len(streams[name]) != kept:
+                found = f"found {len(streams[name])}"
+                raise SupervisorError(f"expected {kept} bytes of {name}, {found}", code="malformed_event")
+        return Outcome(result, streams)
+
+    def handle(self, event: protocol.Event) -> bool:
+        """Take an event; True when it was the last."""
+        match event:
+            case protocol.Closed():
+                self._closed = event
+            case protocol.Refused():
+                self.fail(_refusal(event))
+            case protocol.Captured(_, stream, payload):
+                self._captured.setdefault(stream, []).append(payload)
+            case protocol.Credit(_, count):
+                self._window += count
+                self.send_input()
+            case protocol.Output() | protocol.Started():
+                self._report(event)
+        return isinstance(event, protocol.Closed | protocol.Refused)
+
+    def _next_input(self) -> memoryview:
+        size = min(PAYLOAD_LIMIT, self._window)
+        piece, self._input = self._input[:size], self._input[size:]
+        self._window -= len(piece)
+        return piece
+
+    def _report(self, event: protocol.Output | protocol.Started) -> None:
+        if self.error is not None:
+            return
+        try:
+            if isinstance(event, protocol.Output):
+                self._deliver(event)
+            elif self._on_started is not None:
+                self._on_started(event.pid)
+        except Exception as exc:  # noqa: BLE001 - it is the caller's, and ends the caller's run
+            self.fail(exc)
+            self.cancel()
+
+    def _deliver(self, event: protocol.Output) -> None:
+        if self._on_output is not None:
+            self._on_output(event.stream, event.payload, event.skipped)
+        self._untold += len(event.payload)
+        if self._untold >= OUTPUT_CREDIT // 2:
+            self.connection.send(protocol.CreditRequest(bytes=self._untold), self.id)
+            self._untold = 0
+
+
+class Connection:
+    """A socket to a supervisor, watched by the event loop. Once it is closed, `error` says why."""
+
+    def __init__(self, sock: socket.socket, loop: Loop) -> None:
+        sock.setblocking(False)
+        self.hello: protocol.Hello | None = None
+        self.greeted = anyio.Event()
+        self.error: SupervisorError | None = None
+        self._socket = sock
+        self._ids = itertools.count(1)
+        self._calls: dict[int, Call] = {}
+        self._decoder = FrameDecoder()
+        self._outgoing = bytearray()
+        self._loop = loop
+        self._watch = loop.watch(sock.fileno(), self)
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """What is not finished."""
+        return tuple(self._calls.values())
+
+    def begin(self, call: Call, request: protocol.Request, payload: bytes | memoryview = b"") -> None:
+        """Send a request; `call` gets its events from now on."""
+        call.connection, call.id = self, next(self._ids)
+        self.send(request, call.id, payload)
+        if self.error is None:
+            self._calls[call.id] = call
+        else:
+            self._finish(call, _lost(self.error))
+
+    def send(self, request: protocol.Request, id: int, payload: bytes | memoryview = b"") -> None:
+        """Send a frame, at once as far as the socket takes it."""
+        frame = protocol.encode(request, id, payload)
+        if self.error is not None:
+            return
+        if not self._outgoing:
+            sent = self._transmit(frame)
+            if sent == len(frame):
+                return
+            frame = frame[sent:]
+            self._watch.want_write()
+        self._outgoing += frame
+
+    def forget(self, call: Call) -> None:
+        """Nobody waits for this call any more."""
+        self._calls.pop(call.id, None)
+
+    def close(self, error: SupervisorError) -> None:
+        """Close the socket; calls that are not finished end with `error` as the reason."""
+        if self.error is not None:
+            return
+        self.error = error
+        self._watch.stop()
+        self._socket.close()
+        self._outgoing.clear()
+        calls, self._calls = self._calls, {}
+        if not self._loop.is_over():  # else nobody can be woken any more
+            for call in calls.values():
+                self._finish(call, _lost(error))
+            self.greeted.set()
+
+    def shut_down(self) -> None:
+        """Tell both ends that nothing follows. Safe from any thread, and after the loop is over."""
+        with contextlib.suppress(OSError):  # it is closed already
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def abandon(self) -> None:
+        """Close this process's copy of the socket and touch nothing else: for the child of a fork."""
+        self._socket.close()
+
+    def readable(self) -> None:
+        """Take what the supervisor has sent."""
+        try:
+            data = self._socket.recv(READ_SIZE)
+            if not data:
+                self._decoder.finish()
+                raise SupervisorError("the supervisor has closed the connection", code="lost")
+            for header, payload in self._decoder.feed(data):
+                self._dispatch(protocol.parse_event(header, payload))
+        except BlockingIOError:
+            return
+        except OSError as exc:
+            self.close(SupervisorError(f"the connection to the supervisor broke: {exc}", code="lost"))
+        except SupervisorError as exc:
+            self.close(exc)
+
+    def writable(self) -> bool:
+        """Send what is waiting; True when something still is."""
+        del self._outgoing[: self._transmit(self._outgoing)]
+        return bool(self._outgoing)
+
+    def _transmit(self, data: bytes | bytearray) -> int:
+        try:
+            return self._socket.send(data, socket.MSG_NOSIGNAL)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(data)  # the other end is gone: reading will find the end, and why
+
+    def _dispatch(self, event: protocol.Event) -> None:
+        if isinstance(event, protocol.Hello):
+            self.hello = event
+            self.greeted.set()
+            return
+        if event.id is None:
+            raise _refusal(event)
+        call = self._calls.get(event.id)
+        if call is not None and call.handle(event):
+            self.forget(call)
+            call.done.set()
+
+    @staticmethod
+    def _finish(call: Call, error: SupervisorError) -> None:
+        call.fail(error)
+        call.done.set()
+
+
+def _refusal(event: protocol.Refused) -> SupervisorError:
+    return SupervisorError(event.message, code=event.code, stage=event.stage, errno=event.errno)
+
+
+def _lost(reason: SupervisorError) -> SupervisorError:
+    lost = SupervisorError(f"the run was lost with its supervisor: {reason}", code="lost")
+    lost.__cause__ = lost.cause = reason
+    return lost

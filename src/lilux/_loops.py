@@ -1,0 +1,188 @@
+"""The event loop that is running, asyncio or trio, as far as a connection needs it.
+
+`running()` names the loop; what is kept for a loop is kept under that name. A `Loop` watches a descriptor
+with callbacks (no task a call, no polling) and tells when the loop is ending, without any help from its user:
+
+- asyncio: `asyncio.run` closes the asynchronous generators that its loop has started, so one is started and
+  left waiting. A loop that is closed without that is noticed by `is_over`.
+- trio: system tasks are cancelled when the main task is done, so one waits for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["Loop", "Watch", "Watched", "bind", "running"]
+
+Finish = Callable[[], Awaitable[None]]
+
+
+class Watched(Protocol):
+    """Who is called back. Neither method may raise."""
+
+    def readable(self) -> None:
+        """The descriptor can be read."""
+        ...
+
+    def writable(self) -> bool:
+        """The descriptor can be written, as was asked for; True to be called again."""
+        ...
+
+
+class Watch(Protocol):
+    """One watched descriptor. Reading is watched until `stop`."""
+
+    def want_write(self) -> None:
+        """Call `writable` as soon as the descriptor can be written."""
+        ...
+
+    def stop(self) -> None:
+        """Call nothing any more. Must come before the descriptor is closed."""
+        ...
+
+
+class Loop(Protocol):
+    """One running event loop."""
+
+    def is_over(self) -> bool:
+        """True when the loop will run nothing any more."""
+        ...
+
+    def watch(self, descriptor: int, watched: Watched) -> Watch:
+        """Watch a descriptor. To be called inside the loop."""
+        ...
+
+    async def at_end(self, finish: Finish) -> object:
+        """Run `finish` when the loop is ending; whoever asks keeps what is returned."""
+        ...
+
+
+def running() -> Hashable:
+    """The event loop that runs this task."""
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_task():
+        return trio.lowlevel.current_trio_token()  # type: ignore[no-any-return]
+    return asyncio.get_running_loop()
+
+
+def bind(loop: Hashable) -> Loop:
+    """The loop that `running` has named."""
+    return _AsyncioLoop(loop) if isinstance(loop, asyncio.AbstractEventLoop) else _TrioLoop()
+
+
+class _AsyncioLoop:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def is_over(self) -> bool:
+        return self._loop.is_closed()
+
+    def watch(self, descriptor: int, watched: Watched) -> Watch:
+        return _AsyncioWatch(self._loop, descriptor, watched)
+
+    async def at_end(self, finish: Finish) -> object:
+        # A generator that begins after the loop has closed its generators gets a warning and no end.
+        if getattr(self._loop, "_asyncgens_shutdown_called", False):
+            return None
+        generator = _wait_for_close(finish)
+        await anext(generator)
+        return generator
+
+
+async def _wait_for_close(finish: Finish) -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        await finish()
+
+
+class _AsyncioWatch:
+    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int, watched: Watched) -> None:
+        self._loop = loop
+        self._descriptor = descriptor
+        self._watched = watched
+        loop.add_reader(descriptor, watched.readable)
+
+    def want_write(self) -> None:
+        self._loop.add_writer(self._descriptor, self._write)
+
+    def stop(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.remove_reader(self._descriptor)
+            self._loop.remove_writer(self._descriptor)
+
+    def _write(self) -> None:
+        if not self._watched.writable():
+            self._loop.remove_writer(self._descriptor)
+
+
+class _TrioLoop:
+    def is_over(self) -> bool:
+        return False  # its last act is `at_end`
+
+    def watch(self, descriptor: int, watched: Watched) -> Watch:
+        return _TrioWatch(descriptor, watched)
+
+    async def at_end(self, finish: Finish) -> object:
+        import trio
+
+        return trio.lowlevel.spawn_system_task(_wait_for_cancel, finish)
+
+
+async def _wait_for_cancel(finish: Finish) -> None:
+    import trio
+
+    try:
+        await trio.sleep_forever()
+    finally:
+        with trio.CancelScope(shield=True):
+            await finish()
+
+
+class _TrioWatch:
+    """Its tasks are shielded: they serve what others still have under way at the end of the loop."""
+
+    def __init__(self, descriptor: int, watched: Watched) -> None:
+        import trio
+
+        self._lowlevel = trio.lowlevel
+        self._descriptor = descriptor
+        self._watched = watched
+        self._stopped = False
+        self._spawn(self._keep_reading)
+
+    def want_write(self) -> None:
+        self._spawn(self._keep_writing)
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._lowlevel.notify_closing(self._descriptor)
+
+    def _spawn(self, task: Finish) -> None:
+        self._lowlevel.spawn_system_task(_until_stopped, task)
+
+    async def _keep_reading(self) -> None:
+        while not self._stopped:
+            await self._lowlevel.wait_readable(self._descriptor)
+            self._watched.readable()
+
+    async def _keep_writing(self) -> None:
+        more = True
+        while more and not self._stopped:
+            await self._lowlevel.wait_writable(self._descriptor)
+            more = self._watched.writable()
+
+
+async def _until_stopped(task: Finish) -> None:
+    import contextlib
+
+    import trio
+
+    with trio.CancelScope(shield=True), contextlib.suppress(trio.ClosedResourceError):
+        await task()

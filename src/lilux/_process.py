@@ -1,0 +1,245 @@
+"""What to run, fully resolved: a `ProcessSpec`, and how one comes out of a configuration and parameters.
+
+`render` fills the templates of a configuration; `request_of` turns a spec into what the supervisor is asked.
+Both refuse what is malformed with a ConfigurationError that names the field, what was expected and what was
+found; the value of an environment variable is never in a message. Nothing is started here.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from lilux._connection import OnOutput, OnStarted
+from lilux._protocol import OUTPUT_LIMITS, TIMEOUT_LIMIT_MS, RunRequest, Spool
+from lilux._templates import render as fill
+from lilux._templates import render_shell
+from lilux.primitives.errors import ConfigurationError
+
+__all__ = [
+    "ProcessSpec",
+    "absolute_path",
+    "inherited_environment",
+    "milliseconds",
+    "process_id",
+    "render",
+    "request_of",
+]
+
+DEFAULT_TIMEOUT_S: Final = 300
+
+RESOLVED_ENVIRONMENT_SIZE: Final = 50
+"""So many variables are a complete environment; fewer are added to the inherited one."""
+
+CONFIG_KEYS: Final = frozenset(
+    ["command", "args", "cwd", "input_data", "env", "timeout", "shell", "max_output"],
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSpec:
+    """One program to run.
+
+    `command` is a path, or a name that is looked up on `search_path` (None: the PATH of `env`). `env` is the
+    exact environment. `input` is its standard input, None for none. `timeout` is in seconds, None for no
+    limit. Of each output stream `max_output` bytes are kept (None: 1 MiB), what is more goes to `spool`, if
+    there is one. With `result_fd` what the program writes to its descriptor 3 is captured too. `on_output`
+    gets what it writes as it comes, `on_started` its pid.
+    """
+
+    command: str
+    args: Sequence[str] = ()
+    cwd: str | os.PathLike[str] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    search_path: str | None = None
+    input: bytes | None = None
+    timeout: float | None = DEFAULT_TIMEOUT_S
+    max_output: int | None = None
+    result_fd: bool = False
+    spool: Spool | None = None
+    on_output: OnOutput | None = None
+    on_started: OnStarted | None = None
+
+
+# --- from a configuration -------------------------------------------------------
+
+
+def render(config: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> ProcessSpec:
+    """Fill the templates of a configuration; one without a command has the empty command."""
+    given = _configuration(config)
+    params = _mapping("params", params)
+    env = _environment(_mapping("env", given.get("env")))
+    command, args = _text("command", given.get("command", "")), _texts("args", given.get("args", ()))
+    shell = _flag("shell", given.get("shell", False))
+    filled = render_shell(command, env, params) if shell else fill(command, env, params)
+    arguments = [fill(text, env, params) for text in args]
+    if shell and filled.strip():
+        filled, arguments = "/bin/sh", ["-c", filled, "sh", *arguments]
+    return ProcessSpec(
+        command=filled,
+        args=arguments,
+        cwd=fill(_text("cwd", given["cwd"]), env, params) if "cwd" in given else None,
+        env=env,
+        search_path=None if "PATH" in env else os.environ.get("PATH", os.defpath),
+        input=_input(given.get("input_data"), env, params),
+        timeout=given.get("timeout", DEFAULT_TIMEOUT_S),
+        max_output=given.get("max_output"),
+    )
+
+
+def inherited_environment() -> dict[str, str]:
+    """The environment of this process, but for names that are no text: no tool can be given those by name."""
+    return {name: value for name, value in os.environ.items() if name.isascii() or _is_text(name)}
+
+
+def _configuration(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys that are given a value, all of them known."""
+    if not isinstance(config, Mapping):
+        _refuse("config", "an object", config)
+    unknown = [str(key) for key in config if key not in CONFIG_KEYS]
+    if unknown:
+        expected = ", ".join(sorted(CONFIG_KEYS))
+        found = ", ".join(unknown)
+        raise ConfigurationError(
+            f"expected only {expected} in a configuration, found {found}", field=unknown[0]
+        )
+    return {key: value for key, value in config.items() if value is not None}
+
+
+def _environment(given: Mapping[str, Any]) -> Mapping[str, str]:
+    _variables(given)
+    return given if len(given) >= RESOLVED_ENVIRONMENT_SIZE else {**inherited_environment(), **given}
+
+
+def _input(data: object, env: Mapping[str, str], params: Mapping[str, Any]) -> bytes | None:
+    if data is None or isinstance(data, bytes):
+        return data
+    text = fill(_text("input_data", data), env, params)
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as exc:
+        raise ConfigurationError(
+            f"expected text that UTF-8 can hold as input_data: {exc}", "input_data"
+        ) from exc
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# --- to a request ---------------------------------------------------------------
+
+
+def request_of(spec: ProcessSpec) -> RunRequest:
+    """What the supervisor is asked, every field checked."""
+    env = _mapping("env", spec.env)
+    _variables(env)
+    return RunRequest(
+        command=_text("command", spec.command),
+        args=_texts("args", spec.args),
+        cwd=absolute_path("cwd", spec.cwd) or _here(),
+        env=env if isinstance(env, dict) else dict(env),
+        search_path=None if spec.search_path is None else _text("search_path", spec.search_path),
+        timeout_ms=None if spec.timeout is None else max(1, milliseconds("timeout", spec.timeout)),
+        max_output=None if spec.max_output is None else _size("max_output", spec.max_output),
+        result_fd=_flag("result_fd", spec.result_fd),
+        spool=spec.spool,
+    )
+
+
+def milliseconds(name: str, seconds: object, *, zero: bool = False) -> int:
+    """Seconds as whole milliseconds, rounded up; zero only where it is allowed."""
+    limit = TIMEOUT_LIMIT_MS // 1000
+    expected = f"seconds from 0 to {limit}" if zero else f"seconds, more than 0 and at most {limit}"
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        _refuse(name, expected, seconds)
+    if not (0 < seconds <= limit or (zero and seconds == 0)):  # which is False for NaN too
+        _refuse(name, expected, seconds)
+    return math.ceil(seconds * 1000)
+
+
+def process_id(pid: object) -> int:
+    """A whole number; whether it can be a process, the supervisor says."""
+    if isinstance(pid, bool) or not isinstance(pid, int):
+        _refuse("pid", "a whole number", pid)
+    return pid
+
+
+def absolute_path(name: str, path: str | os.PathLike[str] | None) -> str | None:
+    """The same path from the root: the supervisor has its own idea of where relative ones begin."""
+    if path is None:
+        return None
+    text = os.fspath(_path(name, path))
+    if not text:
+        raise ConfigurationError(f"expected a path as {name}, found an empty text", field=name)
+    return _here(text) or text
+
+
+def _here(path: str = "") -> str | None:
+    """`path` from where this process stands; None when that directory was removed."""
+    try:
+        return str(Path.cwd() / path)
+    except FileNotFoundError:
+        return None
+
+
+def _size(name: str, value: object) -> int:
+    low, high = OUTPUT_LIMITS
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        _refuse(name, f"a whole number of bytes from {low} to {high}", value)
+    return value
+
+
+# --- checks ---------------------------------------------------------------------
+
+
+def _refuse(name: str, expected: str, found: object) -> NoReturn:
+    shown = repr(found) if isinstance(found, bool | int | float) else type(found).__name__
+    raise ConfigurationError(f"expected {expected} as {name}, found {shown:.50}", field=name)
+
+
+def _of(kind: type | tuple[type, ...], expected: str) -> Callable[[str, Any], Any]:
+    def check(name: str, value: Any) -> Any:
+        if not isinstance(value, kind):
+            _refuse(name, expected, value)
+        return value
+
+    return check
+
+
+_text = _of(str, "text")
+_flag = _of(bool, "true or false")
+_path = _of((str, os.PathLike), "a path")
+
+
+def _texts(name: str, values: Any) -> list[str]:
+    if not isinstance(values, list | tuple):
+        _refuse(name, "a list of texts", values)
+    for position, value in enumerate(values):
+        if not isinstance(value, str):
+            _refuse(f"{name}[{position}]", "text", value)
+    return list(values)
+
+
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        _refuse(name, "an object", value)
+    return value
+
+
+def _variables(env: Mapping[str, Any]) -> None:
+    for name, value in env.items():
+        if not isinstance(name, str):
+            _refuse("env", "names that are text", name)
+        if not isinstance(value, str):
+            _refuse(f"env.{name}", "text", value)

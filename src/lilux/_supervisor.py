@@ -1,0 +1,320 @@
+"""The process supervisor, `lilux-proc`: found, started, kept, asked and closed here.
+
+This is the only module of the project that starts a process. Everything else asks for runs:
+
+- One `lilux-proc serve` serves a whole event loop (asyncio or trio) and all its calls at once. It is started
+  by the first call, started again by the next call after it died, and closed when the loop ends, when a later
+  loop finds that its own is over, and when the interpreter exits.
+- A run that is cancelled from outside ends its whole process tree before the cancellation goes on.
+- A run whose supervisor dies ends with a SupervisorError `lost`. The warden has killed the tree.
+- The child of a fork has no supervisor: it closes its copies of the sockets and signals nobody.
+- What is not our `lilux-proc`, or another version of it, is a ConfigurationError that says what to do.
+
+    outcome = await supervisor(find_lilux_proc()).run(RunRequest(command="/bin/true"))
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import importlib.metadata
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sysconfig
+import time
+from collections.abc import Hashable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from lilux import _loops
+from lilux import _protocol as protocol
+from lilux._connection import OUTPUT_CREDIT, Answer, Call, Connection, E, OnOutput, OnStarted, Outcome, Run
+from lilux._frames import PAYLOAD_LIMIT, to_json
+from lilux.primitives.errors import ConfigurationError, SupervisorError
+
+__all__ = ["Supervisor", "find_lilux_proc", "spawn", "supervisor"]
+
+GREETING_LIMIT_S: Final = 10.0
+"""How long a supervisor may take to say hello."""
+
+CANCEL_LIMIT_S: Final = 15.0
+"""How long a cancelled run may take to end: its grace, the supervisor's own limit of 5 s, and some more."""
+
+CLOSE_LIMIT_S: Final = 2.0
+"""How long closing waits for the supervisor to be gone."""
+
+SPAWN_LIMIT_S: Final = 10.0
+"""How long `lilux-proc spawn` may take to answer."""
+
+REINSTALL: Final = "reinstall rye-mcp in this environment (`pip install --force-reinstall rye-mcp`)"
+
+
+def find_lilux_proc() -> str:
+    """The `lilux-proc` of this environment, else the one on PATH."""
+    found = shutil.which("lilux-proc", path=sysconfig.get_path("scripts")) or shutil.which("lilux-proc")
+    if not found:
+        scripts = sysconfig.get_path("scripts")
+        raise ConfigurationError(f"lilux-proc binary not found on PATH or in {scripts}: {REINSTALL}")
+    return str(Path(found).absolute())
+
+
+def supervisor(path: str) -> Supervisor:
+    """The supervisor that serves the running event loop with the binary at `path`."""
+    loop = _loops.running()
+    found = _supervisors.get((loop, path))
+    if found is None:
+        for other in [other for other in _supervisors.values() if other.is_over()]:
+            other.close()
+        found = _supervisors[loop, path] = Supervisor(path, loop)
+    return found
+
+
+class Supervisor:
+    """One `lilux-proc serve` for one event loop, started when it is needed."""
+
+    def __init__(self, path: str, loop: Hashable, *, version: str | None = None) -> None:
+        self._path = path
+        self._key = (loop, path)
+        self._loop = _loops.bind(loop)
+        self._version = version
+        self._starting = anyio.Lock()
+        self._connection: Connection | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._at_end: object = None
+
+    async def run(
+        self,
+        request: protocol.RunRequest,
+        input: bytes | None = None,
+        *,
+        on_output: OnOutput | None = None,
+        on_started: OnStarted | None = None,
+    ) -> Outcome:
+        """Run a tool to its end. The request need not speak of `stdin`, `stream_credit` and `notify`."""
+        connection = await self._connected()
+        call = Run(input=input or b"", on_output=on_output, on_started=on_started)
+        if input is not None or on_output is not None or on_started is not None:
+            request = replace(
+                request,
+                stdin=None if input is None else "data" if len(input) <= PAYLOAD_LIMIT else "pipe",
+                stream_credit=None if on_output is None else OUTPUT_CREDIT,
+                notify=on_started is not None,
+            )
+        connection.begin(call, request, call.first_input())
+        try:
+            call.send_input()
+            await call.done.wait()
+        except GeneratorExit:  # the coroutine is thrown away, and cannot wait
+            call.cancel()
+            connection.forget(call)
+            raise
+        except BaseException:
+            call.cancel()
+            await _until_ended(call)
+            raise
+        return call.outcome()
+
+    async def ask(self, request: protocol.KillRequest | protocol.StatusRequest, kind: type[E]) -> E:
+        """The answer to a request that has only one; SupervisorError with its code when it is refused."""
+        connection = await self._connected()
+        call = Answer()
+        connection.begin(call, request)
+        try:
+            await call.done.wait()
+        finally:
+            connection.forget(call)
+        return call.answer(kind)
+
+    async def status(self) -> protocol.SupervisorStatus:
+        """Which processes the supervisor is, and how many it has."""
+        return await self.ask(protocol.StatusRequest(), protocol.SupervisorStatus)
+
+    async def finish(self) -> None:
+        """Wait for what is under way, then close."""
+        while self._connection is not None and (calls := self._connection.calls):
+            await calls[0].done.wait()
+        self.close()
+
+    def close(self) -> None:
+        """End every run and then the supervisor, and wait a moment until it is gone."""
+        if _supervisors.get(self._key) is self:
+            del _supervisors[self._key]
+        if self._connection is not None:
+            self._connection.close(SupervisorError("the event loop is ending", code="stopping"))
+        self._part()
+        _reap(CLOSE_LIMIT_S)
+
+    def shut_down(self) -> None:
+        """Let the supervisor end, without touching the event loop: it may belong to another thread."""
+        if self._connection is not None:
+            self._connection.shut_down()
+        self._part()
+
+    def abandon(self) -> None:
+        """Forget the supervisor in the child of a fork: it belongs to the parent."""
+        if self._connection is not None:
+            self._connection.abandon()
+        self._part()
+
+    def is_over(self) -> bool:
+        """True when the event loop will run nothing any more."""
+        return self._loop.is_over()
+
+    def _part(self) -> None:
+        """The process ends by itself; somebody must only fetch its exit code."""
+        if self._process is not None:
+            _departing.append(self._process)
+            self._process = None
+
+    async def _connected(self) -> Connection:
+        connection = self._connection
+        if connection is not None and connection.error is None:
+            return connection
+        async with self._starting:
+            if self._connection is None or self._connection.error is not None:
+                self._part()
+                _reap(0)
+                self._connection = await self._start()
+            return self._connection
+
+    async def _start(self) -> Connection:
+        try:
+            if self._at_end is None:
+                self._at_end = await self._loop.at_end(self.finish)
+            connection, process = self._launch()
+        except RuntimeError as exc:  # of trio, whose last tasks have ended
+            raise SupervisorError(f"the event loop is ending: {exc}", code="stopping") from exc
+        try:
+            with anyio.move_on_after(GREETING_LIMIT_S):
+                await connection.greeted.wait()
+            self._check(connection)
+        except BaseException:
+            process.kill()
+            connection.close(SupervisorError("it is not the expected supervisor", code="lost"))
+            process.wait()
+            raise
+        self._process = process
+        return connection
+
+    def _launch(self) -> tuple[Connection, subprocess.Popen[bytes]]:
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as exc:
+            raise SupervisorError(f"cannot start {self._path}: {exc}", code="resource_exhausted") from exc
+        with theirs, contextlib.ExitStack() as undo:
+            undo.callback(ours.close)
+            process = self._popen(theirs)
+            undo.callback(process.wait)
+            undo.callback(process.kill)
+            connection = Connection(ours, self._loop)
+            undo.pop_all()
+        return connection, process
+
+    def _popen(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        try:
+            command, end = [self._path, "serve"], theirs.fileno()
+            return subprocess.Popen(command, stdin=end, stdout=end, cwd="/", start_new_session=True)  # noqa: S603
+        except OSError as exc:
+            if exc.errno in _EXHAUSTED:
+                raise SupervisorError(f"cannot start {self._path}: {exc}", code="resource_exhausted") from exc
+            raise ConfigurationError(f"cannot start {self._path}: {exc}; {REINSTALL}") from exc
+
+    def _check(self, connection: Connection) -> None:
+        hello = connection.hello
+        if hello is None:
+            found = connection.error or f"nothing within {GREETING_LIMIT_S:g} s"
+            raise ConfigurationError(
+                f"expected lilux-proc at {self._path} to say hello, found: {found}; {REINSTALL}"
+            )
+        version = self._version or _own_version() or hello.version
+        if (hello.protocol, hello.version) != (protocol.PROTOCOL, version):
+            raise ConfigurationError(
+                f"expected lilux-proc {version} (protocol {protocol.PROTOCOL}) at {self._path}, "
+                f"found {hello.version} (protocol {hello.protocol}); {REINSTALL}"
+            )
+
+
+async def _until_ended(call: Call) -> None:
+    """Wait until a cancelled run has ended, whatever else is cancelled meanwhile."""
+    cancelled = anyio.get_cancelled_exc_class()
+    with anyio.move_on_after(CANCEL_LIMIT_S, shield=True) as limit:
+        while not call.done.is_set():
+            try:
+                await call.done.wait()
+            except cancelled:
+                if limit.cancel_called:
+                    raise
+    if not call.done.is_set():
+        error = SupervisorError(f"a cancelled run has not ended within {CANCEL_LIMIT_S:g} s", code="lost")
+        call.connection.close(error)
+
+
+async def spawn(path: str, request: protocol.RunRequest, log: str | None) -> dict[str, Any]:
+    """Start a process that outlives this one. The request travels on standard input, out of sight of `ps`."""
+    named = {name: getattr(request, name) for name in ("command", "args", "cwd", "env", "search_path")}
+    try:
+        command = [path, "spawn", "--request", "-"]
+        with anyio.fail_after(SPAWN_LIMIT_S, shield=True):
+            ran = await anyio.run_process(command, input=to_json({**named, "log": log}), check=False)
+        answer = json.loads(ran.stdout)
+        if answer.keys() >= {"success", "pid", "error"}:
+            return dict(answer)
+        found = f"exit code {ran.returncode}, {ran.stderr.decode(errors='replace')[-500:]!r}"
+    except TimeoutError:
+        found = f"nothing within {SPAWN_LIMIT_S:g} s"
+    except (OSError, ValueError, AttributeError) as exc:
+        found = str(exc)
+    raise SupervisorError(f"expected an answer of {path} spawn, found: {found}", code="spawn_failed")
+
+
+def _own_version() -> str | None:
+    """The version that this package was installed as; None when it runs from its sources."""
+    try:
+        return importlib.metadata.version("rye-mcp")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+_EXHAUSTED: Final = frozenset([errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE])
+
+_supervisors: dict[tuple[Hashable, str], Supervisor] = {}
+_departing: list[subprocess.Popen[bytes]] = []
+"""Supervisors that are ending, until their exit code was fetched."""
+_forgotten: list[object] = []
+"""Kept in the child of a fork so that no finaliser touches what belongs to the parent."""
+
+
+def _reap(limit_s: float) -> None:
+    """Fetch the exit codes of supervisors that have ended, waiting so long for the others."""
+    deadline = time.monotonic() + limit_s
+    for process in _departing[:]:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, deadline - time.monotonic()))
+            _departing.remove(process)
+
+
+def _close_all() -> None:
+    for left in tuple(_supervisors.values()):
+        left.shut_down()
+    _reap(CLOSE_LIMIT_S)
+
+
+def _forget_all() -> None:
+    for inherited in tuple(_supervisors.values()):
+        inherited.abandon()
+        _forgotten.append(inherited)
+    for process in _departing:
+        process.returncode = 0  # it is no child of this process, to be waited for or warned about
+    _supervisors.clear()
+    _departing.clear()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,252 @@
+"""Run, start, end and watch processes. Everything goes through `lilux-proc`; there is no other way in.
+
+What a program did is a result, also when it failed, ran out of time or could not be started. What the caller
+did wrong is a ConfigurationError, before anything is started. Only a supervisor that itself fails is a
+SupervisorError.
+
+| condition | return code | standard error |
+| --- | --- | --- |
+| no command | -1 | `No command specified` |
+| it could not be started | -1 | `Failed to spawn: {error}` |
+| it ran out of time | -1 | what it had printed, then `Command timed out after {timeout} seconds` |
+| signal N | -N | what it had printed |
+
+Cancelling the awaiting task ends the program and everything that it started, before the cancellation goes on.
+
+    primitive = SubprocessPrimitive()
+    result = await primitive.execute({"command": "echo", "args": ["Hello, {name}"]}, {"name": "World"})
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, Literal
+
+from lilux import _process, _supervisor
+from lilux._connection import STREAMS, OnOutput, OnStarted, Outcome
+from lilux._process import ProcessSpec, render
+from lilux._protocol import Killed, KillRequest, ProcessStatus, Spool, StatusRequest
+from lilux._results import Cleanup, Failure, StreamCounts, Usage
+from lilux.primitives.errors import SupervisorError
+
+__all__ = [
+    "Cleanup",
+    "Failure",
+    "KillResult",
+    "OnOutput",
+    "OnStarted",
+    "ProcessSpec",
+    "SpawnResult",
+    "Spool",
+    "StatusResult",
+    "StreamCounts",
+    "SubprocessPrimitive",
+    "SubprocessResult",
+    "Usage",
+    "execute",
+    "render",
+]
+
+REFUSALS: Final = frozenset(["no_such_process", "not_permitted", "invalid_pid", "invalid_request"])
+"""Answers of the supervisor about one process, as opposed to failures of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubprocessResult:
+    """How a program ended.
+
+    `success` is true for return code 0. `kind` is `exited`, `signaled`, `timeout`, `cancelled` (somebody
+    ended it through the supervisor) or `spawn_failed`, and then `error` says why. The texts are decoded as
+    UTF-8; `encoding` is `lossy` when something was not. `truncated` says that bytes were left out, `streams`
+    how many of each. `result` is what was written to descriptor 3, when that was asked for.
+    """
+
+    success: bool
+    stdout: str
+    stderr: str
+    return_code: int
+    duration_ms: float
+    kind: str = "exited"
+    signal: int | None = None
+    pid: int | None = None
+    truncated: bool = False
+    encoding: Literal["utf-8", "lossy"] = "utf-8"
+    result: str | None = None
+    streams: Mapping[str, StreamCounts] = field(default_factory=dict)
+    usage: Usage | None = None
+    cleanup: Cleanup | None = None
+    error: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnResult:
+    """Whether a process was started that outlives its starter."""
+
+    success: bool
+    pid: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KillResult:
+    """How a process was ended: `terminated`, `killed` or `already_dead`."""
+
+    success: bool
+    pid: int = 0
+    method: str = ""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatusResult:
+    """Whether a process is there; one that cannot be is not alive, and `error` says why."""
+
+    pid: int
+    alive: bool
+    error: str | None = None
+
+
+class SubprocessPrimitive:
+    """All process operations. Its instances are cheap; those of an event loop share one supervisor."""
+
+    def __init__(self) -> None:
+        self._lilux_proc = _supervisor.find_lilux_proc()
+
+    async def execute(
+        self, config: Mapping[str, Any], params: Mapping[str, Any] | None = None
+    ) -> SubprocessResult:
+        """Fill the templates of a configuration and run it."""
+        return await self.run(render(config, params))
+
+    async def run(self, spec: ProcessSpec) -> SubprocessResult:
+        """Run exactly this, to its end."""
+        request = _process.request_of(spec)
+        if not spec.command.strip():
+            return _not_started(Failure("no_command", "configuration", None, "No command specified"))
+        supervisor = _supervisor.supervisor(self._lilux_proc)
+        try:
+            outcome = await supervisor.run(
+                request, spec.input, on_output=spec.on_output, on_started=spec.on_started
+            )
+        except SupervisorError as exc:
+            if exc.code != "frame_too_large":
+                raise
+            failure = Failure("arguments_too_large", "request", None, exc.message)
+            return _not_started(failure, f"Failed to spawn: {exc.message}")
+        return _result(outcome, spec.timeout)
+
+    async def spawn(
+        self,
+        cmd: str,
+        args: Sequence[str] = (),
+        log_path: str | os.PathLike[str] | None = None,
+        envs: Mapping[str, str] | None = None,
+    ) -> SpawnResult:
+        """Start a process that outlives this one. `envs` add to its environment; `log_path` has the output."""
+        env = {**_process.inherited_environment(), **(envs or {})}
+        log = _process.absolute_path("log_path", log_path)
+        request = _process.request_of(ProcessSpec(command=cmd, args=args, env=env))
+        if not cmd.strip():
+            return SpawnResult(success=False, error="No command specified")
+        answer = await _supervisor.spawn(self._lilux_proc, request, log)
+        error = answer["error"]
+        return SpawnResult(answer["success"], answer["pid"], error and f"Failed to spawn: {error['message']}")
+
+    async def kill(self, pid: int, grace: float = 3.0) -> KillResult:
+        """SIGTERM, `grace` seconds, SIGKILL. The whole group when `pid` leads one."""
+        request = KillRequest(
+            pid=_process.process_id(pid), grace_ms=_process.milliseconds("grace", grace, zero=True)
+        )
+        try:
+            killed = await _supervisor.supervisor(self._lilux_proc).ask(request, Killed)
+        except SupervisorError as exc:
+            return KillResult(success=False, pid=pid, error=_refusal(exc))
+        return KillResult(success=True, pid=pid, method=killed.method)
+
+    async def status(self, pid: int) -> StatusResult:
+        """Whether a process is alive. One that has ended and waits to be fetched is not."""
+        request = StatusRequest(pid=_process.process_id(pid))
+        try:
+            status = await _supervisor.supervisor(self._lilux_proc).ask(request, ProcessStatus)
+        except SupervisorError as exc:
+            return StatusResult(pid, alive=False, error=_refusal(exc))
+        return StatusResult(pid, alive=status.alive)
+
+
+async def execute(config: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> SubprocessResult:
+    """Fill the templates of a configuration and run it, with an instance that is made when it is needed."""
+    return await _shared().execute(config, params)
+
+
+@cache
+def _shared() -> SubprocessPrimitive:
+    return SubprocessPrimitive()
+
+
+def _refusal(exc: SupervisorError) -> str:
+    if exc.code not in REFUSALS:
+        raise exc
+    return exc.message
+
+
+def _not_started(failure: Failure, stderr: str | None = None) -> SubprocessResult:
+    return SubprocessResult(False, "", stderr or failure.message, -1, 0.0, kind="spawn_failed", error=failure)
+
+
+def _result(outcome: Outcome, timeout: float | None) -> SubprocessResult:
+    result, texts, lossy = outcome.result, {}, False
+    streams: dict[str, StreamCounts] = {}
+    for name in STREAMS:
+        counts: StreamCounts | None = getattr(result, name)
+        if counts is not None:
+            streams[name] = counts
+            texts[name], bad = _decode(outcome.streams[name], counts)
+            lossy = lossy or bad
+    return SubprocessResult(
+        success=result.kind == "exited" and result.return_code == 0,
+        stdout=texts["stdout"],
+        stderr=_closing_words(texts["stderr"], outcome, timeout),
+        return_code=result.return_code,
+        duration_ms=result.duration_ms,
+        kind=result.kind,
+        signal=result.signal,
+        pid=result.pid,
+        truncated=result.truncated,
+        encoding="lossy" if lossy else "utf-8",
+        result=texts.get("result"),
+        streams=streams,
+        usage=result.usage,
+        cleanup=result.cleanup,
+        error=result.error,
+    )
+
+
+def _closing_words(stderr: str, outcome: Outcome, timeout: float | None) -> str:
+    match outcome.result.kind, outcome.result.error:
+        case "timeout", _:
+            words = f"Command timed out after {timeout} seconds"
+        case "spawn_failed", Failure(message=message):
+            words = f"Failed to spawn: {message}"
+        case _:
+            return stderr
+    between = "\n" if stderr and not stderr.endswith("\n") else ""
+    return f"{stderr}{between}{words}"
+
+
+def _decode(data: bytes, counts: StreamCounts) -> tuple[str, bool]:
+    """The text of a stream, with a mark where bytes were left out; and whether some were no UTF-8."""
+    if not counts.omitted:
+        return _decode_piece(data)
+    head, bad_head = _decode_piece(data[: counts.head])
+    tail, bad_tail = _decode_piece(data[counts.head :])
+    return f"{head}\n[… {counts.omitted} bytes omitted …]\n{tail}", bad_head or bad_tail
+
+
+def _decode_piece(data: bytes) -> tuple[str, bool]:
+    try:
+        return data.decode(), False
+    except UnicodeDecodeError:
+        return data.decode(errors="replace"), True
