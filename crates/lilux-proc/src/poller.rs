@@ -96,6 +96,8 @@ pub struct Timers {
 pub enum Alarm {
     /// The time for reading what survivors still write is over.
     Drained(Key),
+    /// The keeper should have ended the run long ago.
+    Overdue(Key),
     /// Output has been held back and may be sent now.
     Stream(Key),
     /// Escapees were killed; see whether they are gone.
@@ -105,8 +107,15 @@ pub enum Alarm {
 }
 
 impl Timers {
-    pub fn set(&mut self, after: Duration, alarm: Alarm) {
-        self.due.insert((Instant::now() + after, alarm));
+    pub fn set(&mut self, after: Duration, alarm: Alarm) -> Instant {
+        let when = Instant::now() + after;
+        self.due.insert((when, alarm));
+        when
+    }
+
+    /// Takes an alarm back; what `set` returned says which.
+    pub fn cancel(&mut self, when: Instant, alarm: Alarm) {
+        self.due.remove(&(when, alarm));
     }
 
     pub fn next(&self) -> Option<Instant> {

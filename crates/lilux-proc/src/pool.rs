@@ -116,6 +116,14 @@ impl Pool {
         }
     }
 
+    /// SIGKILL; its end of file is what follows.
+    pub fn kill(&self, key: Key) {
+        for (pid, _) in self.pids.iter().filter(|(_, its)| **its == key) {
+            // Our own unreaped child: the number cannot mean anybody else.
+            let _ = rustix::process::kill_process(*pid, rustix::process::Signal::KILL);
+        }
+    }
+
     /// There is something to trim, now or in a while.
     pub fn has_spare(&self) -> bool {
         self.idle.len() > WARM

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{FrameError, RequestError, SpawnError};
+use crate::error::{Fatal, FrameError, RequestError, SpawnError};
 use crate::text::OsText;
 
 pub const PROTOCOL: u32 = 1;
@@ -386,6 +386,17 @@ impl Event {
             stage: error.stage.to_owned(),
             errno: error.errno,
             message: error.message.clone(),
+        }
+    }
+
+    /// Nothing can be served at all.
+    pub fn unusable(error: &Fatal) -> Self {
+        Self::Error {
+            id: None,
+            code: "stdin_unsupported".to_owned(),
+            stage: "start".to_owned(),
+            errno: None,
+            message: error.to_string(),
         }
     }
 

@@ -51,6 +51,8 @@ pub struct Run {
     pub refusal: Option<RequestError>,
     /// `kill` requests that are answered when the run is gone.
     pub killers: Vec<u64>,
+    /// When the keeper is given up on; the alarm that is set for it.
+    pub overdue_at: Option<Instant>,
     started: Instant,
 }
 
@@ -104,6 +106,7 @@ impl Run {
             notify: request.notify,
             refusal: None,
             killers: Vec::new(),
+            overdue_at: None,
             started: Instant::now(),
         };
         Ok((run, ends))

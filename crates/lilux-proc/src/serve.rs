@@ -25,7 +25,7 @@ const READ_SIZE: usize = 64 * 1024;
 
 /// Becomes warden and supervisor; returns when both are done.
 pub fn main() -> Result<(), Fatal> {
-    check_client()?;
+    check_client().inspect_err(tell_client)?;
     let limits = Limits { descriptors: sys::raise_descriptor_limit() };
     let lifeline = warden::split()?;
     sys::become_guardian(c"lilux-serve", Guard::ServeSubreaper).map_err(Fatal::system("guardian"))?;
@@ -43,6 +43,14 @@ fn check_client() -> Result<(), Fatal> {
         |name, added: Result<(), Errno>| added.map_err(|source| Fatal::Unwatchable { name, source });
     watchable("input", poller.add(stdin(), Token::Face(CLIENT_IN), EventFlags::IN))?;
     watchable("output", poller.add(stdout(), Token::Face(CLIENT_OUT), EventFlags::empty()))
+}
+
+/// A client that gave us an input we cannot watch may still read what we say.
+fn tell_client(error: &Fatal) {
+    let mut outbox = Outbox::default();
+    outbox.push(Notice::Event(Event::unusable(error)));
+    // If not, standard error has it too.
+    let _ = outbox.write(stdout());
 }
 
 struct Server {
@@ -105,11 +113,7 @@ impl Server {
             match face {
                 CLIENT_IN => self.read()?,
                 LIFELINE if Guard::Lifeline.is_on() => return Err(End::ClientGone),
-                CLIENT_OUT if flags.intersects(EventFlags::ERR | EventFlags::HUP) => {
-                    if Guard::ClientEndOfFile.is_on() {
-                        return Err(End::ClientGone);
-                    }
-                }
+                CLIENT_OUT if is_gone(flags) => return Err(End::ClientGone),
                 _ => {}
             }
         }
@@ -150,6 +154,10 @@ impl Server {
         }
         Ok(())
     }
+}
+
+fn is_gone(flags: EventFlags) -> bool {
+    flags.intersects(EventFlags::ERR | EventFlags::HUP) && Guard::ClientEndOfFile.is_on()
 }
 
 /// One line for whoever reads our standard error.

@@ -139,6 +139,7 @@ impl Engine {
                 }
                 self.send_output(key);
             }
+            Alarm::Overdue(key) => self.give_up_on_keeper(key),
             Alarm::Sweep => self.sweep_once(),
             Alarm::Trim => {
                 self.trim_set = false;
@@ -212,6 +213,20 @@ impl Engine {
         run.phase = Phase::Finishing;
         let keeper = run.keeper;
         self.order(keeper, &Order::Finish);
+        self.expect_end(key, Duration::ZERO);
+    }
+
+    /// By then the keeper must have ended the run: TERM, grace, KILL and its deadline all included.
+    fn expect_end(&mut self, key: Key, within: Duration) {
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        let due = Instant::now() + within + GOODBYE;
+        if run.overdue_at.is_some_and(|earlier| earlier <= due) {
+            return;
+        }
+        if let Some(later) = run.overdue_at {
+            self.timers.cancel(later, Alarm::Overdue(key));
+        }
+        run.overdue_at = Some(self.timers.set(within + GOODBYE, Alarm::Overdue(key)));
     }
 
     fn order(&self, keeper: Key, order: &Order) {

@@ -15,13 +15,12 @@ const LAST_READS: usize = 256;
 
 impl Engine {
     pub(super) fn hear_keeper(&mut self, key: Key) {
-        while let Some(keeper) = self.keepers.get(key) {
-            let job = keeper.job;
-            match wire::receive_report(&keeper.socket, &mut self.letters) {
-                Received::Message(report) => self.hear(key, job, report),
-                Received::Nothing => return,
-                Received::EndOfFile => return self.lose_keeper(key),
-            }
+        let Some(keeper) = self.keepers.get(key) else { return };
+        let job = keeper.job;
+        match wire::receive_report(&keeper.socket, &mut self.letters) {
+            Received::Message(report) => self.hear(key, job, report),
+            Received::Nothing => {}
+            Received::EndOfFile => self.lose_keeper(key),
         }
     }
 

@@ -1,11 +1,13 @@
 //! What a client may ask for.
 
 use std::collections::hash_map::Entry;
+use std::time::Duration;
 
 use super::{Engine, Notice};
 use crate::command::Command;
 use crate::error::{RequestError, SpawnError};
-use crate::poller::Key;
+use crate::keeper::TIMEOUT_GRACE;
+use crate::poller::{Alarm, Key};
 use crate::pool::Job;
 use crate::process;
 use crate::protocol::{
@@ -62,6 +64,9 @@ impl Engine {
         let _ = message.send(&keeper.socket, &ends.borrowed());
         self.ids.insert(request.id, key);
         self.runs.insert(key, run);
+        if let Some(limit) = request.timeout_ms {
+            self.expect_end(key, Duration::from_millis(limit) + TIMEOUT_GRACE);
+        }
         self.write_input(key);
         Ok(())
     }
@@ -88,18 +93,23 @@ impl Engine {
             Err(error) => {
                 // One terminal event an id: the run is ended first, and this is what it ends with.
                 run.refusal = Some(error);
-                let keeper = run.keeper;
-                self.order(keeper, &Order::Cancel { grace_ms: 0 });
+                self.end_soon(key, 0);
             }
         }
         Ok(())
     }
 
     pub fn cancel(&mut self, request: &CancelRequest) -> Result<(), RequestError> {
-        let Some((_, run)) = self.live(request.id) else { return Ok(()) };
-        let keeper = run.keeper;
-        self.order(keeper, &Order::Cancel { grace_ms: request.grace_ms });
+        if let Some((key, _)) = self.live(request.id) {
+            self.end_soon(key, request.grace_ms);
+        }
         Ok(())
+    }
+
+    fn end_soon(&mut self, key: Key, grace_ms: u64) {
+        let Some(run) = self.runs.get(&key) else { return };
+        self.order(run.keeper, &Order::Cancel { grace_ms });
+        self.expect_end(key, Duration::from_millis(grace_ms));
     }
 
     fn credit(&mut self, request: &CreditRequest) -> Result<(), RequestError> {
@@ -126,10 +136,9 @@ impl Engine {
 
     fn kill_run(&mut self, request: &KillRequest, run: u64) {
         match self.live(run) {
-            Some((_, run)) => {
+            Some((key, run)) => {
                 run.killers.push(request.id);
-                let keeper = run.keeper;
-                self.order(keeper, &Order::Cancel { grace_ms: request.grace_ms });
+                self.end_soon(key, request.grace_ms);
             }
             None => {
                 let method = crate::protocol::KillMethod::AlreadyDead;
@@ -172,6 +181,9 @@ impl Engine {
     /// Forgets a run and the id it went by.
     pub(super) fn take_run(&mut self, key: Key) -> Option<Run> {
         let run = self.runs.remove(&key)?;
+        if let Some(when) = run.overdue_at {
+            self.timers.cancel(when, Alarm::Overdue(key));
+        }
         if let Entry::Occupied(entry) = self.ids.entry(run.id) {
             entry.remove();
         }

@@ -47,6 +47,14 @@ impl Engine {
         self.sweep_once();
     }
 
+    /// It does not answer: stopped, or caught in the kernel. Dead, it at least gives up what it holds.
+    pub(super) fn give_up_on_keeper(&mut self, key: Key) {
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        run.overdue_at = None;
+        let keeper = run.keeper;
+        self.keepers.kill(keeper);
+    }
+
     pub(super) fn sweep_once(&mut self) {
         let escaped = self.kill_escapees();
         let Some(sweep) = &self.sweep else { return };

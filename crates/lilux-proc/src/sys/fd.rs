@@ -68,14 +68,14 @@ pub fn read_memory_file(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
     Ok(content)
 }
 
-/// Sends one message, with descriptors. A peer that is gone is EPIPE, never a signal.
+/// Sends one message, with descriptors. A peer that is gone is EPIPE, never a signal; one that does not read is EAGAIN.
 pub fn send(socket: &OwnedFd, parts: &[IoSlice<'_>], passed: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !passed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(passed)) {
         return Err(Errno::TOOMANYREFS);
     }
-    sendmsg(socket, parts, &mut control, SendFlags::NOSIGNAL)?;
+    sendmsg(socket, parts, &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
     Ok(())
 }
 

@@ -14,7 +14,7 @@ pub struct SignalQueue {
 
 /// Blocks every signal and gives each its default action, so that nothing ignored is passed on to a tool.
 pub fn block_all() -> Result<(), Errno> {
-    for signal in 1..libc::SIGRTMAX() {
+    for signal in 1..=libc::SIGRTMAX() {
         if signal == libc::SIGKILL || signal == libc::SIGSTOP {
             continue;
         }
