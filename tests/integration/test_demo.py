@@ -33,6 +33,12 @@ def test_the_demo_in_json_has_every_step() -> None:
     assert all(step["expectations"] for step in answer["steps"])
 
 
+@pytest.mark.parametrize("step", demo_steps.STEPS)
+async def test_every_step_holds_on_both_event_loops(step: demo_steps.StepFunction) -> None:
+    done = await step()
+    assert done.met, done
+
+
 def started(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19]
 

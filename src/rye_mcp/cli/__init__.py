@@ -13,13 +13,12 @@ from rye_mcp.cli.demo import demo
 
 __all__ = ["app", "main"]
 
-# Local variables may hold secrets: a traceback never shows them.
 app = typer.Typer(
     name="rye",
     help="Run tools that people can trust.",
     no_args_is_help=True,
     add_completion=False,
-    pretty_exceptions_show_locals=False,
+    pretty_exceptions_enable=False,
 )
 app.command()(demo)
 

@@ -12,7 +12,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from rye_mcp.cli.demo_steps import STEPS, Step, StepFunction
+from rye_mcp.cli.demo_steps import STEPS, Expectation, Step, StepFunction
 
 __all__ = ["demo", "present"]
 
@@ -59,9 +59,13 @@ async def _print_json(steps: Sequence[StepFunction]) -> list[Step]:
 
 
 def _lines(step: Step) -> list[str]:
-    facts = list(step.facts.items())
-    expectations = [("ok" if each.met else "NOT MET", each.text) for each in step.expectations]
-    return [f"{label:<{LABEL_WIDTH}}{text}" for label, text in facts + expectations]
+    facts = [f"{label:<{LABEL_WIDTH}}{text}" for label, text in step.facts.items()]
+    return facts + [_mark(expectation) + expectation.text for expectation in step.expectations]
+
+
+def _mark(expectation: Expectation) -> str:
+    text, colour = ("ok", typer.colors.GREEN) if expectation.met else ("NOT MET", typer.colors.RED)
+    return typer.style(f"{text:<{LABEL_WIDTH}}", fg=colour)
 
 
 def _verdict(done: list[Step]) -> str:

@@ -5,7 +5,7 @@ temporary directory and leaves nothing behind.
 """
 
 import fcntl
-import shlex
+import json
 import statistics
 import sys
 import time
@@ -100,7 +100,7 @@ async def parameters_are_data() -> Step:
         title="A parameter is data, whatever it looks like",
         facts={
             "value": HOSTILE,
-            **{form: _command_line(config) for form, config in forms.items()},
+            **{form: json.dumps(config) for form, config in forms.items()},
             **{f"{form} got": result.stdout or _why_not(result) for form, result in results.items()},
         },
         expectations=[
@@ -126,13 +126,15 @@ async def nothing_survives() -> Step:
             {"program": ESCAPE_ARTIST, "lock": str(lock)},
         )
         lock_is_free = can_lock(lock)
+    ended = f"{result.kind}, after {result.duration_ms:,.0f} ms: {TIMEOUT_S:g} s, and the grace of SIGTERM"
     pid, _, started = result.stdout.strip().partition(" ")
     return Step(
         title="Nothing outlives its call",
         facts={
-            "tool": f"forks twice into a new session, ignores SIGTERM, locks a file; timeout {TIMEOUT_S:g} s",
+            "tool": "starts a daemon: two forks, a new session, SIGTERM ignored, a file locked",
             "daemon": f"process {pid}" if pid else "did not start",
-            "ended as": f"{result.kind}, after {result.duration_ms:,.0f} ms; cleanup {result.cleanup_state}",
+            "ended by": ended,
+            "cleanup": result.cleanup.state if result.cleanup else "none",
         },
         expectations=[
             Expectation("the daemon was running and held its lock", started.isdigit()),
@@ -175,12 +177,6 @@ async def many_at_once() -> Step:
 
 
 STEPS: tuple[StepFunction, ...] = (parameters_are_data, nothing_survives, many_at_once)
-
-
-def _command_line(config: dict[str, Any]) -> str:
-    if config.get("shell"):
-        return f"sh -c {shlex.quote(config['command'])}"
-    return shlex.join([config["command"], *config["args"]])
 
 
 def _why_not(result: SubprocessResult) -> str:
