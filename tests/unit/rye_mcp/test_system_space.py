@@ -1,12 +1,16 @@
 """The items that ship with the package."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
+
+from lilux._process import CONFIG_KEYS
+from lilux.primitives.subprocess import render
 
 SYSTEM_SPACE = Path(__file__).resolve().parents[3] / ".ai"
 PRIMITIVES = SYSTEM_SPACE / "tools/rye/core/primitives"
@@ -82,6 +86,14 @@ def test_a_schema_has_the_specified_keys_and_defaults(
     assert {key: value["default"] for key, value in properties.items() if key != required} == defaults
     assert all(value["description"] for value in properties.values())
     assert accepts(name, {required: "x", **defaults})
+
+
+def test_lilux_takes_exactly_the_keys_of_the_subprocess_schema() -> None:
+    properties = load("subprocess")["config_schema"]["properties"]
+    assert set(properties) == CONFIG_KEYS
+    # Without a limit of ours the supervisor's holds, which docs/protocol.md gives as the same.
+    implied = replace(render({"command": "true"}), max_output=SUBPROCESS_DEFAULTS["max_output"])
+    assert render({"command": "true", **SUBPROCESS_DEFAULTS}) == implied
 
 
 @pytest.mark.parametrize(
