@@ -34,6 +34,7 @@ check: $(INSTALLED_DEV) ## Run every linter and type checker, and the Rust tests
 	$(BIN)/lint-imports
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --locked --all-targets --all-features -- -D warnings
 	cargo test --locked
 
 dist: $(INSTALLED_DEV) ## Build the sdist and the wheel into dist/

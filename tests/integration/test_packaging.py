@@ -185,6 +185,12 @@ def test_the_installed_supervisor_is_a_release_build_of_this_version(installed: 
     assert answer.stdout.split() == ["lilux-proc", VERSION]
 
 
+def test_no_guard_of_the_installed_supervisor_can_be_switched_off(installed: Path) -> None:
+    """The variable that test builds read must not even be a text in the program that is shipped."""
+    assert b"LILUX_PROC_OFF" in (ROOT / "crates/lilux-proc/src/switches.rs").read_bytes()
+    assert b"LILUX_PROC_OFF" not in installed.with_name("lilux-proc").read_bytes()
+
+
 def test_a_development_environment_has_a_release_build_too() -> None:
     assert not has_debugging_sections(Path(sysconfig.get_path("scripts")) / "lilux-proc")
 
