@@ -27,10 +27,12 @@ pub struct Kept {
 }
 
 impl Capture {
+    /// Keeps at most `cap` bytes.
     pub fn new(cap: u64) -> Self {
         Self { cap: usize::try_from(cap).unwrap_or(usize::MAX), region: None, total: 0 }
     }
 
+    /// Nothing has been written yet.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
@@ -96,6 +98,7 @@ impl Capture {
         self.total == self.cap as u64
     }
 
+    /// So many bytes more would not all fit.
     pub fn would_overflow(&self, count: usize) -> bool {
         self.total + count as u64 > self.cap as u64
     }

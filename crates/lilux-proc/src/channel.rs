@@ -27,6 +27,7 @@ pub struct Spool {
 }
 
 impl Spool {
+    /// Looks at the directory now, so that a run does not start with a spool that cannot work.
     pub fn open(request: &SpoolRequest, stream: Stream) -> Result<Self, SpawnError> {
         let OsText(path) = &request.dir;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -120,6 +121,7 @@ pub struct Output {
 }
 
 impl Output {
+    /// A stream that has just been connected.
     pub fn new(pipe: OwnedFd, cap: u64, spool: Option<Spool>, watched: bool) -> Self {
         let pending = watched.then(Pending::default);
         Self { pipe: Some(pipe), pending, capture: Capture::new(cap), spool }
@@ -216,11 +218,13 @@ pub struct Input {
 }
 
 impl Input {
+    /// `first` came with the request; `complete` says that it was all.
     pub fn new(pipe: OwnedFd, first: &[u8], complete: bool) -> Self {
         let queue = first.iter().copied().collect();
         Self { pipe: Some(pipe), queue, complete, uncredited: 0, in_flight: first.len() }
     }
 
+    /// The next piece from the client.
     pub fn push(&mut self, bytes: &[u8], eof: bool) -> Result<(), RequestError> {
         if self.complete {
             let message = "this run's standard input has already ended";

@@ -109,6 +109,7 @@ struct ExecRequest {
 }
 
 impl Cli {
+    /// Does what was asked for and prints the answer.
     pub fn run(self) -> Result<(), Fatal> {
         match self.command {
             Face::Exec(args) => {

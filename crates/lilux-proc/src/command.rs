@@ -33,6 +33,7 @@ pub struct Command {
 }
 
 impl Command {
+    /// Checks everything that can be checked before forking.
     pub fn prepare(request: &RunRequest) -> Result<Self, SpawnError> {
         let name = c_string(&request.command.0, || "the command".to_owned())?;
         let mut arguments = vec![name.clone()];
@@ -73,6 +74,7 @@ impl Command {
         ))
     }
 
+    /// How many strings `pack` will hold.
     pub fn shape(&self) -> Shape {
         Shape {
             candidates: self.candidates.len(),
@@ -92,6 +94,7 @@ impl Command {
         bytes
     }
 
+    /// The command that `pack` made of it; `None` when they do not belong together.
     pub fn unpack(shape: &Shape, bytes: &[u8]) -> Option<Self> {
         let mut strings = bytes
             .split_inclusive(|byte| *byte == 0)

@@ -21,6 +21,7 @@ pub struct SpawnError {
 }
 
 impl SpawnError {
+    /// An error of the given stable code; the message is for people.
     pub fn new(code: &str, stage: &str, errno: Option<Errno>, message: impl Into<String>) -> Self {
         Self {
             code: code.to_owned(),
@@ -52,10 +53,12 @@ pub struct RequestError {
 }
 
 impl RequestError {
+    /// A refusal that the kernel had no part in.
     pub fn new(code: &'static str, stage: &'static str, message: impl Into<String>) -> Self {
         Self { code, stage, errno: None, message: message.into() }
     }
 
+    /// The same, with what the kernel said.
     pub fn with_errno(mut self, errno: Errno) -> Self {
         self.errno = Some(errno.raw_os_error());
         self
@@ -74,6 +77,7 @@ pub enum FrameError {
 }
 
 impl FrameError {
+    /// The stable code that the client sees.
     pub fn code(&self) -> &'static str {
         match self {
             Self::TooLarge { .. } => "frame_too_large",

@@ -65,6 +65,8 @@ pub fn run(mut request: RunRequest, input: &[u8]) -> Result<Answer, Fatal> {
     let limits = Limits { descriptors: sys::raise_descriptor_limit() };
     sys::become_guardian(c"lilux-exec", Guard::ServeSubreaper).map_err(Fatal::system("guardian"))?;
     let mut engine = Engine::new(limits)?;
+    // The keeper gets ready while the pipes are made.
+    engine.warm_up()?;
     engine.request(Request::Run(Box::new(request)), input);
     let (result, kept) = wait(&mut engine)?;
     // Waits for the keeper: under a process 1 that never reaps, it would stay a zombie.

@@ -27,6 +27,7 @@ use crate::sys::wait::{self, Ending, Reap};
 use crate::sys::{self, fd};
 use crate::wire::{self, Cause, EndReport, Order, Received, ReceivedOrder, Report, StartOrder};
 
+/// Between SIGTERM and SIGKILL when a run has used up its time.
 pub const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
 /// How long SIGKILL is given before survivors are reported.
 const KILL_DEADLINE: Duration = Duration::from_secs(5);

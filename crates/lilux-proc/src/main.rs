@@ -4,6 +4,8 @@
 //! was killed; output is always read, never lost without being counted; nothing secret stands in an argument list.
 //! `docs/protocol.md` has the wire, `docs/adr/` has the reasons.
 
+#![cfg_attr(all(target_os = "linux", not(test)), no_main)]
+
 #[cfg(target_os = "linux")]
 mod capture;
 #[cfg(target_os = "linux")]
@@ -18,6 +20,8 @@ mod engine;
 mod error;
 #[cfg(target_os = "linux")]
 mod exec;
+#[cfg(target_os = "linux")]
+mod frames;
 #[cfg(target_os = "linux")]
 mod keeper;
 #[cfg(target_os = "linux")]
@@ -47,25 +51,27 @@ mod warden;
 #[cfg(target_os = "linux")]
 mod wire;
 
-use std::process::ExitCode;
-
+/// The C library calls this directly. Rust's own start-up would read `/proc/self/maps` and install handlers for a stack
+/// overflow that this program then takes away again: a tenth of what running a small tool costs, for nothing.
 #[cfg(target_os = "linux")]
-fn main() -> ExitCode {
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub extern "C" fn main() -> std::ffi::c_int {
     use clap::Parser;
-    match cli::Cli::parse().run() {
-        Ok(()) => ExitCode::SUCCESS,
+    let outcome = sys::fd::fill_standard_places().map_err(error::Fatal::system("standard descriptors"));
+    match outcome.and_then(|()| cli::Cli::parse().run()) {
+        Ok(()) => 0,
         Err(error) => {
             serve::complain(&error);
-            ExitCode::from(if matches!(error, error::Fatal::Usage(_)) { 2 } else { 1 })
+            if matches!(error, error::Fatal::Usage(_)) { 2 } else { 1 }
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn main() -> ExitCode {
+fn main() -> std::process::ExitCode {
     eprintln!(
         "lilux-proc needs Linux 5.9 or later (subreapers, pidfds, close_range); this system is {}",
         std::env::consts::OS
     );
-    ExitCode::from(2)
+    std::process::ExitCode::from(2)
 }

@@ -10,7 +10,8 @@ use rustix::io::Errno;
 
 use crate::capture::Kept;
 use crate::engine::Notice;
-use crate::protocol::{Event, MAX_PAYLOAD, Stream, encode_head};
+use crate::frames::encode_head;
+use crate::protocol::{Event, MAX_PAYLOAD, Stream};
 use crate::sys::region::Region;
 
 /// Pieces handed to the kernel in one call.
@@ -39,10 +40,12 @@ pub struct Outbox {
 }
 
 impl Outbox {
+    /// The client has taken everything.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
+    /// Appends the frames of one notice.
     pub fn push(&mut self, notice: Notice) {
         match notice {
             Notice::Event(event) => self.frame(&event, Vec::new()),

@@ -48,19 +48,23 @@ impl Token {
     }
 }
 
+/// What this process waits for.
 pub struct Poller {
     epoll: OwnedFd,
 }
 
 impl Poller {
+    /// Watches nothing yet.
     pub fn new() -> Result<Self, Errno> {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
+    /// Starts watching.
     pub fn add(&self, descriptor: impl AsFd, token: Token, interest: EventFlags) -> Result<(), Errno> {
         epoll::add(&self.epoll, descriptor, token.encode(), interest)
     }
 
+    /// Changes what is watched for.
     pub fn modify(&self, descriptor: impl AsFd, token: Token, interest: EventFlags) -> Result<(), Errno> {
         epoll::modify(&self.epoll, descriptor, token.encode(), interest)
     }
@@ -107,6 +111,7 @@ pub enum Alarm {
 }
 
 impl Timers {
+    /// Returns the time it will ring, which `cancel` asks for.
     pub fn set(&mut self, after: Duration, alarm: Alarm) -> Instant {
         let when = Instant::now() + after;
         self.due.insert((when, alarm));
@@ -118,6 +123,7 @@ impl Timers {
         self.due.remove(&(when, alarm));
     }
 
+    /// The time of the first alarm.
     pub fn next(&self) -> Option<Instant> {
         self.due.first().map(|(when, _)| *when)
     }

@@ -15,6 +15,7 @@ use crate::sys::{self, fd};
 
 /// Idle keepers beyond these go home after `IDLE`.
 const WARM: usize = 2;
+/// A keeper that has been idle so long may go home.
 pub const IDLE: Duration = Duration::from_secs(1);
 
 /// What a keeper is busy with.
@@ -24,12 +25,14 @@ pub enum Job {
     KillPid { request: u64, pid: i64 },
 }
 
+/// One keeper and what it is doing.
 pub struct Keeper {
     pub socket: OwnedFd,
     pub job: Option<Job>,
     idle_since: Instant,
 }
 
+/// All of them.
 pub struct Pool {
     keepers: HashMap<Key, Keeper>,
     idle: Vec<Key>,
@@ -40,6 +43,7 @@ pub struct Pool {
 }
 
 impl Pool {
+    /// Nobody is forked before somebody is needed.
     pub fn new(limits: Limits) -> Self {
         Self { keepers: HashMap::new(), idle: Vec::new(), pids: HashMap::new(), next_key: 0, limits }
     }
@@ -76,6 +80,7 @@ impl Pool {
         Ok(key)
     }
 
+    /// Somebody who has not been dismissed.
     pub fn get(&self, key: Key) -> Option<&Keeper> {
         self.keepers.get(&key)
     }
@@ -97,6 +102,7 @@ impl Pool {
         Some(keeper)
     }
 
+    /// As `dismiss`, for everybody.
     pub fn dismiss_all(&mut self, poller: &Poller) {
         let keys: Vec<Key> = self.keepers.keys().copied().collect();
         for key in keys {
@@ -134,6 +140,7 @@ impl Pool {
         self.pids.remove(&pid)
     }
 
+    /// This child is one of us, dismissed or not.
     pub fn is_keeper(&self, pid: Pid) -> bool {
         self.pids.contains_key(&pid)
     }

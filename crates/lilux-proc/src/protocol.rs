@@ -1,6 +1,6 @@
 //! The wire between a client and `lilux-proc serve`. This file defines it on the Rust side; `docs/protocol.md` is its text.
 //!
-//! Frames are cut and requests parsed here, from bytes, without any I/O.
+//! `frames` cuts the stream into these messages. Nothing here does any I/O.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,21 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Fatal, FrameError, RequestError, SpawnError};
 use crate::text::OsText;
 
+/// Raised when an old client could misunderstand.
 pub const PROTOCOL: u32 = 1;
+/// What a client may count on.
 pub const CAPABILITIES: [&str; 8] =
     ["run", "input", "cancel", "credit", "kill", "status", "spool", "result_fd"];
+/// A larger header is refused unread.
 pub const MAX_HEADER: usize = 8 * 1024 * 1024;
+/// Larger data travels in several frames.
 pub const MAX_PAYLOAD: usize = 64 * 1024;
 /// Bytes of standard input that a client may have in flight for one run.
 pub const INPUT_WINDOW: usize = 256 * 1024;
+/// Bytes kept of each stream.
 pub const DEFAULT_MAX_OUTPUT: u64 = 1024 * 1024;
 const OUTPUT_LIMITS: std::ops::RangeInclusive<u64> = 1024..=64 * 1024 * 1024;
 const MAX_TIMEOUT_MS: u64 = 365 * 24 * 3600 * 1000;
-const PREFIX: usize = 8;
 
 /// Where the tool's standard input comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -153,6 +157,7 @@ pub enum Request {
     Status(StatusRequest),
 }
 
+/// The next piece of standard input; it travels as payload.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputRequest {
@@ -161,6 +166,7 @@ pub struct InputRequest {
     pub eof: bool,
 }
 
+/// End a run: TERM, grace, KILL.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CancelRequest {
@@ -173,6 +179,7 @@ fn default_cancel_grace() -> u64 {
     500
 }
 
+/// The client can take so much more output.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreditRequest {
@@ -180,6 +187,7 @@ pub struct CreditRequest {
     pub bytes: u64,
 }
 
+/// End a run, or a process that is nobody's run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KillRequest {
@@ -196,6 +204,7 @@ fn default_kill_grace() -> u64 {
     3000
 }
 
+/// Ask about a run, a process, or the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatusRequest {
@@ -228,8 +237,10 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// In the order of the descriptors 1, 2, 3.
     pub const ALL: [Self; 3] = [Self::Stdout, Self::Stderr, Self::Result];
 
+    /// As on the wire.
     pub fn name(self) -> &'static str {
         ["stdout", "stderr", "result"][self as usize]
     }
@@ -246,6 +257,7 @@ pub enum Kind {
     SpawnFailed,
 }
 
+/// What the tool and its reaped children used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     pub user_ms: f64,
@@ -271,6 +283,7 @@ pub struct Cleanup {
     pub pids: Vec<i32>,
 }
 
+/// `incomplete` names survivors beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CleanupState {
@@ -279,6 +292,7 @@ pub enum CleanupState {
 }
 
 impl Cleanup {
+    /// Complete, when there are none.
     pub fn of(survivors: Vec<i32>) -> Self {
         let state = if survivors.is_empty() { CleanupState::Complete } else { CleanupState::Incomplete };
         Self { state, pids: survivors }
@@ -357,6 +371,7 @@ pub enum Event {
     },
 }
 
+/// What it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KillMethod {
@@ -365,6 +380,7 @@ pub enum KillMethod {
     AlreadyDead,
 }
 
+/// The answer to `status`, by what was asked about.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Status {
@@ -374,11 +390,13 @@ pub enum Status {
 }
 
 impl Event {
+    /// The first event of all.
     pub fn hello() -> Self {
         let version = env!("CARGO_PKG_VERSION");
         Self::Hello { protocol: PROTOCOL, version, capabilities: CAPABILITIES }
     }
 
+    /// Ends one request.
     pub fn refusal(id: u64, error: &RequestError) -> Self {
         Self::Error {
             id: Some(id),
@@ -400,6 +418,7 @@ impl Event {
         }
     }
 
+    /// Ends the connection.
     pub fn broken(error: &FrameError) -> Self {
         Self::Error {
             id: None,
@@ -411,45 +430,8 @@ impl Event {
     }
 }
 
-/// A frame's header as sent, ready to be followed by its payload.
-pub fn encode_head(event: &Event, payload_length: usize) -> Vec<u8> {
-    debug_assert!(payload_length <= MAX_PAYLOAD);
-    let mut frame = vec![0; PREFIX];
-    serde_json::to_writer(&mut frame, event).expect("events hold nothing that JSON cannot");
-    let header_length = (frame.len() - PREFIX) as u32;
-    frame[..4].copy_from_slice(&header_length.to_be_bytes());
-    frame[4..PREFIX].copy_from_slice(&(payload_length as u32).to_be_bytes());
-    frame
-}
-
-/// A request with its payload, or why that one request is refused.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Incoming {
-    pub id: u64,
-    pub request: Result<Request, RequestError>,
-    pub payload: Vec<u8>,
-}
-
-#[derive(Deserialize)]
-struct Envelope {
-    id: u64,
-}
-
-fn parse(header: &[u8], payload: &[u8]) -> Result<Incoming, FrameError> {
-    let payload = payload.to_vec();
-    match serde_json::from_slice::<Request>(header) {
-        Ok(request) => Ok(Incoming { id: request.id(), request: Ok(request), payload }),
-        Err(error) => {
-            // Without an id there is nobody to answer, so the frame itself counts as broken.
-            let envelope: Envelope =
-                serde_json::from_slice(header).map_err(|_| FrameError::Malformed(error.to_string()))?;
-            let refusal = RequestError::new("invalid_request", "request", error.to_string());
-            Ok(Incoming { id: envelope.id, request: Err(refusal), payload })
-        }
-    }
-}
-
 impl Request {
+    /// The id that the client chose.
     pub fn id(&self) -> u64 {
         match self {
             Self::Run(request) => request.id,
@@ -460,68 +442,4 @@ impl Request {
             Self::Status(request) => request.id,
         }
     }
-}
-
-/// Cuts a stream of bytes into requests.
-#[derive(Default)]
-pub struct Decoder {
-    buffer: Vec<u8>,
-    start: usize,
-}
-
-impl Decoder {
-    pub fn feed(&mut self, bytes: &[u8]) {
-        self.buffer.drain(..self.start);
-        self.start = 0;
-        self.buffer.extend_from_slice(bytes);
-    }
-
-    /// The next whole frame, if there is one.
-    pub fn next(&mut self) -> Result<Option<Incoming>, FrameError> {
-        let waiting = &self.buffer[self.start..];
-        let Some((header_length, payload_length)) = lengths(waiting)? else {
-            return Ok(None);
-        };
-        let (payload_start, end) = (PREFIX + header_length, PREFIX + header_length + payload_length);
-        if waiting.len() < end {
-            return Ok(None);
-        }
-        let incoming = parse(&waiting[PREFIX..payload_start], &waiting[payload_start..end]);
-        self.start += end;
-        self.release();
-        incoming.map(Some)
-    }
-
-    /// To be called at end of file: an unfinished frame is an error.
-    pub fn finish(&self) -> Result<(), FrameError> {
-        let waiting = &self.buffer[self.start..];
-        let missing = match lengths(waiting)? {
-            _ if waiting.is_empty() => return Ok(()),
-            None => PREFIX - waiting.len(),
-            Some((header, payload)) => PREFIX + header + payload - waiting.len(),
-        };
-        Err(FrameError::Truncated { missing })
-    }
-
-    /// One huge request must not leave its memory behind for good.
-    fn release(&mut self) {
-        if self.start == self.buffer.len() && self.buffer.capacity() > 1024 * 1024 {
-            self.buffer = Vec::new();
-            self.start = 0;
-        }
-    }
-}
-
-fn lengths(waiting: &[u8]) -> Result<Option<(usize, usize)>, FrameError> {
-    let Some((prefix, _)) = waiting.split_first_chunk::<PREFIX>() else {
-        return Ok(None);
-    };
-    let [a, b, c, d, e, f, g, h] = *prefix;
-    let (header, payload) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
-    for (part, found, limit) in [("header", header, MAX_HEADER), ("payload", payload, MAX_PAYLOAD)] {
-        if found as usize > limit {
-            return Err(FrameError::TooLarge { part, found, limit });
-        }
-    }
-    Ok(Some((header as usize, payload as usize)))
 }

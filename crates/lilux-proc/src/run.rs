@@ -39,6 +39,7 @@ impl Watch {
     }
 }
 
+/// A run in flight.
 pub struct Run {
     pub id: u64,
     pub keeper: Key,
@@ -68,6 +69,7 @@ impl ToolEnds {
         self.stdin.iter().chain(&self.outputs).map(AsFd::as_fd).collect()
     }
 
+    /// The tool gets a standard input of its own.
     pub fn has_stdin(&self) -> bool {
         self.stdin.is_some()
     }
@@ -112,6 +114,7 @@ impl Run {
         Ok((run, ends))
     }
 
+    /// Every stream has been read to its end.
     pub fn is_drained(&self) -> bool {
         self.outputs.iter().flatten().all(|output| output.pipe.is_none())
     }

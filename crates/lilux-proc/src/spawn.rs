@@ -40,6 +40,7 @@ pub struct Answer {
     error: Option<SpawnError>,
 }
 
+/// Starts it; that it could not be started is an answer too.
 pub fn run(request: SpawnRequest) -> Result<Answer, Fatal> {
     signals::block_all().map_err(Fatal::system("signals"))?;
     Ok(match start(request) {

@@ -18,6 +18,7 @@ use crate::sys::wait::Ending;
 
 /// More than this goes through a file in memory.
 const INLINE: usize = 64 * 1024;
+/// Holds any message.
 pub const BUFFER: usize = 2 * INLINE;
 
 /// What to start. The descriptors for 1, 2 and perhaps 3 travel with it; the one for 0 only with `stdin`.
@@ -31,6 +32,7 @@ pub struct StartOrder {
 }
 
 impl StartOrder {
+    /// What a keeper must know of a request.
     pub fn new(command: &Command, request: &RunRequest, stdin: bool) -> Self {
         let (shape, notify) = (command.shape(), request.notify);
         Self { shape, stdin, in_file: false, notify, timeout_ms: request.timeout_ms }
@@ -87,6 +89,7 @@ pub enum Report {
     },
 }
 
+/// How it ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EndReport {
     pub pid: i32,
@@ -104,6 +107,7 @@ pub struct StartMessage {
 }
 
 impl StartMessage {
+    /// Everything but the descriptors.
     pub fn new(command: &Command, mut order: StartOrder) -> Result<Self, Errno> {
         let packed = command.pack();
         order.in_file = packed.len() > INLINE;
@@ -115,6 +119,7 @@ impl StartMessage {
         Ok(Self { bytes, file })
     }
 
+    /// `descriptors` become 0 (only with `stdin`), 1, 2 and perhaps 3.
     pub fn send(&self, socket: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         let passed: Vec<BorrowedFd<'_>> =
             descriptors.iter().copied().chain(self.file.as_ref().map(AsFd::as_fd)).collect();

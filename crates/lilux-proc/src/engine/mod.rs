@@ -52,6 +52,7 @@ pub struct Turn {
     pub stop: bool,
 }
 
+/// Everything that is going on: runs, keepers, timers, and what is to be said about them.
 pub struct Engine {
     poller: Poller,
     signals: SignalQueue,
@@ -102,10 +103,12 @@ impl Engine {
         self.keepers.warm_up(&self.poller).map_err(Fatal::system("fork"))
     }
 
+    /// For what a face watches itself, as `Token::Face`.
     pub fn poller(&self) -> &Poller {
         &self.poller
     }
 
+    /// What has happened since the last call, in order.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }

@@ -34,6 +34,7 @@ impl Engine {
         }
     }
 
+    /// Answers a request with an error.
     pub fn refuse(&mut self, id: u64, error: &RequestError) {
         self.notices.push(Notice::Event(Event::refusal(id, error)));
     }
@@ -99,7 +100,7 @@ impl Engine {
         Ok(())
     }
 
-    pub fn cancel(&mut self, request: &CancelRequest) -> Result<(), RequestError> {
+    fn cancel(&mut self, request: &CancelRequest) -> Result<(), RequestError> {
         if let Some((key, _)) = self.live(request.id) {
             self.end_soon(key, request.grace_ms);
         }

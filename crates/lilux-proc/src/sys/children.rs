@@ -27,6 +27,7 @@ impl Children {
         Self { file, me }
     }
 
+    /// In no particular order; zombies included.
     pub fn list(&self) -> Result<Vec<Pid>, Errno> {
         match &self.file {
             Some(file) => read_list(file),
@@ -62,6 +63,7 @@ pub struct Process {
 }
 
 impl Process {
+    /// `None` when there is no such process.
     pub fn read(pid: Pid) -> Option<Self> {
         Self::parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
     }

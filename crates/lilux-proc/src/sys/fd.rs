@@ -33,6 +33,7 @@ pub fn input_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((read, write))
 }
 
+/// Reads and writes that would wait fail with EAGAIN instead.
 pub fn set_nonblocking(descriptor: impl AsFd) -> Result<(), Errno> {
     let flags = rustix::fs::fcntl_getfl(&descriptor)?;
     rustix::fs::fcntl_setfl(&descriptor, flags | OFlags::NONBLOCK)
@@ -98,6 +99,7 @@ pub fn receive(
     Ok((received.bytes, descriptors))
 }
 
+/// `/dev/null`, for reading and writing.
 pub fn open_null() -> Result<OwnedFd, Errno> {
     rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
@@ -121,6 +123,19 @@ pub fn keep_only(own: OwnedFd) -> Result<OwnedFd, Errno> {
     checked(unsafe { libc::close_range(4, libc::c_uint::MAX, 0) })?;
     rustix::io::fcntl_setfd(&kept, rustix::io::FdFlags::CLOEXEC)?;
     Ok(kept)
+}
+
+/// Makes sure that 0, 1 and 2 are open: whoever started us may have closed them, and a pipe must not land there.
+pub fn fill_standard_places() -> Result<(), Errno> {
+    loop {
+        let next = open_null()?;
+        if next.as_raw_fd() > 2 {
+            return Ok(());
+        }
+        // It stays, without close-on-exec, as the standard descriptor that was missing.
+        rustix::io::fcntl_setfd(&next, rustix::io::FdFlags::empty())?;
+        std::mem::forget(next);
+    }
 }
 
 /// Puts `/dev/null` where the client was, so that the client's other end sees an end of file when it should.

@@ -14,10 +14,12 @@ pub struct ProcessHandle {
 }
 
 impl ProcessHandle {
+    /// ESRCH when there is no such process.
     pub fn open(pid: Pid) -> Result<Self, Errno> {
         Ok(Self { pid, descriptor: pidfd_open(pid, PidfdFlags::empty())? })
     }
 
+    /// Reaches this process or nobody.
     pub fn signal(&self, signal: Signal) -> Result<(), Errno> {
         pidfd_send_signal(&self.descriptor, signal)
     }
@@ -54,6 +56,7 @@ pub fn poll_until(watched: &mut [PollFd<'_>], until: Option<Instant>) -> Result<
     }
 }
 
+/// As the kernel takes it.
 pub fn timespec(duration: Duration) -> Timespec {
     Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }

@@ -47,6 +47,7 @@ pub struct Pool {
 }
 
 impl Pool {
+    /// A region of exactly this size; what an earlier user left in it is still there.
     pub fn take(&self, size: usize) -> Result<Region, Errno> {
         let mut spare = self.spare.borrow_mut();
         let found = spare.iter().position(|mapping| mapping.size == size);
