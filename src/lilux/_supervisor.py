@@ -79,11 +79,19 @@ def supervisor(path: str) -> Supervisor:
 class Supervisor:
     """One `lilux-proc serve` for one event loop, started when it is needed."""
 
-    def __init__(self, path: str, loop: Hashable, *, version: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        loop: Hashable,
+        *,
+        version: str | None = None,
+        greeting_limit_s: float = GREETING_LIMIT_S,
+    ) -> None:
         self._path = path
         self._key = (loop, path)
         self._loop = _loops.bind(loop)
         self._version = version
+        self._greeting_limit_s = greeting_limit_s
         self._starting = anyio.Lock()
         self._connection: Connection | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -192,7 +200,7 @@ class Supervisor:
         except RuntimeError as exc:  # of trio, whose last tasks have ended
             raise SupervisorError(f"the event loop is ending: {exc}", code="stopping") from exc
         try:
-            with anyio.move_on_after(GREETING_LIMIT_S):
+            with anyio.move_on_after(self._greeting_limit_s):
                 await connection.greeted.wait()
             self._check(connection)
         except BaseException:
@@ -229,7 +237,7 @@ class Supervisor:
     def _check(self, connection: Connection) -> None:
         hello = connection.hello
         if hello is None:
-            found = connection.error or f"nothing within {GREETING_LIMIT_S:g} s"
+            found = connection.error or f"nothing within {self._greeting_limit_s:g} s"
             raise ConfigurationError(
                 f"expected lilux-proc at {self._path} to say hello, found: {found}; {REINSTALL}"
             )

@@ -145,7 +145,7 @@ class SubprocessPrimitive:
         log_path: str | os.PathLike[str] | None = None,
         envs: Mapping[str, str] | None = None,
     ) -> SpawnResult:
-        """Start a process that outlives this one. `envs` add to its environment; `log_path` has the output."""
+        """Start a process that outlives this one; `envs` add to its environment, its output goes to a log."""
         env = {**_process.inherited_environment(), **(envs or {})}
         log = _process.absolute_path("log_path", log_path)
         request = _process.request_of(ProcessSpec(command=cmd, args=args, env=env))
