@@ -106,7 +106,7 @@ async def test_a_cancelled_start_leaves_nothing_behind(program: Program, tmp_pat
     me = anyio.Path(tmp_path / "me")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(supervisor.run, RunRequest(command="/bin/true"))
-        while not await me.exists() or not await me.read_text():
+        while not await me.exists() or not await me.read_text():  # noqa: ASYNC110 - it waits for a program
             await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
     assert is_gone(tmp_path / "me")
