@@ -1,0 +1,266 @@
+"""Files that are written whole, and read within a limit.
+
+Rules:
+
+- `write_whole` leaves the old file or the new one, never a part of either: it fills a temporary file beside
+  the target (`.lilux-….tmp`) and renames it. When anything fails, the old file stands and the temporary one
+  is removed; only a killed process leaves one behind.
+- The temporary file is created with no more than the final mode and gets exactly that mode before the first
+  byte is written: the umask can neither open nor close a file.
+- Durable means that both the bytes and the new name are on the disk on return. An error of that last step
+  comes after the rename: the new file stands, and may not outlive a power failure.
+- A symlink in the target's place is replaced, never written through. No parent directory is made.
+- `read_capped` reads regular files only, and never more than `limit + 1` bytes. More is an OSError (EFBIG).
+- `safe_mode` asks for a file or directory that nobody else can have tampered with: no symlink, owned by this
+  user, no permission beyond that mode. Otherwise IntegrityError, with the command that mends it.
+- Errors of the system are OSErrors with the whole path. Several writers at once are welcome; who has to read
+  before writing takes the `lock`.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import shlex
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from lilux.primitives.errors import IntegrityError
+
+__all__ = ["lock", "make_directory", "open_directory", "read_capped", "require_safe", "write_whole"]
+
+LOCK_TIMEOUT_S = 10.0
+"""How long to wait for another process that holds a lock."""
+
+_LOCK_POLL_S = 0.005
+_READ_CHUNK_BYTES = 1 << 20
+
+# What file systems without locks on directories answer (NFS: EBADF), and without fsync of directories.
+_NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+_NO_FSYNC = {errno.EINVAL, errno.EOPNOTSUPP}
+
+_KINDS = {
+    stat.S_IFREG: "a regular file",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFLNK: "a symlink",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def write_whole(
+    path: str | Path,
+    data: bytes,
+    *,
+    mode: int,
+    durable: bool = True,
+    replace: bool = True,
+    directory: int | None = None,
+) -> None:
+    """Write a file with exactly this mode; with `replace=False`, FileExistsError when there is one already.
+
+    `directory` is the open parent directory, for those who have checked it and want that very one.
+    """
+    path = Path(path)
+    if directory is not None:
+        _write_in(directory, path, data, mode=mode, durable=durable, replace=replace)
+        return
+    with open_directory(path.parent) as parent:
+        _write_in(parent, path, data, mode=mode, durable=durable, replace=replace)
+
+
+def read_capped(
+    path: str | Path, limit: int, *, safe_mode: int | None = None, directory: int | None = None
+) -> bytes:
+    """The bytes of a regular file; OSError when there are more than `limit`.
+
+    `directory` is the open parent directory, for those who have checked it and want that very one.
+    """
+    path = Path(path)
+    name: str | Path = path if directory is None else path.name
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    flags |= 0 if safe_mode is None else os.O_NOFOLLOW
+    with _opened(name, flags, directory, path) as descriptor:
+        _require_kind(descriptor, stat.S_IFREG, path)
+        if safe_mode is not None:
+            require_safe(descriptor, path, mode=safe_mode)
+        return _read(descriptor, limit, path)
+
+
+@contextmanager
+def open_directory(path: str | Path, *, safe_mode: int | None = None) -> Iterator[int]:
+    """The descriptor of a directory, for as long as the block lasts."""
+    path = Path(path)
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
+    flags |= 0 if safe_mode is None else os.O_NOFOLLOW
+    with _opened(path, flags, None, path) as descriptor:
+        if safe_mode is not None:
+            require_safe(descriptor, path, mode=safe_mode)
+        yield descriptor
+
+
+def make_directory(path: str | Path, *, mode: int) -> None:
+    """Make a directory with exactly this mode (its parents as the umask has them); leave one that exists."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode)
+    except FileExistsError:
+        return
+    path.chmod(mode)
+    with open_directory(path.parent) as parent:
+        _sync_directory(parent)
+
+
+def require_safe(descriptor: int, path: str | Path, *, mode: int) -> None:
+    """Refuse what others own, or may do more with than `mode` says."""
+    found = os.fstat(descriptor)
+    quoted = shlex.quote(str(path))
+    if found.st_uid != os.geteuid():
+        remedy = f"chown {os.geteuid()} {quoted}"
+        raise IntegrityError(
+            f"expected {path} to belong to this user ({os.geteuid()}), found owner {found.st_uid}; "
+            f"if its content is really yours: {remedy}",
+            reason="unsafe_permissions",
+            path=Path(path),
+            remedy=remedy,
+        )
+    permissions = stat.S_IMODE(found.st_mode) & 0o777
+    if permissions & ~mode:
+        remedy = f"chmod {mode:o} {quoted}"
+        raise IntegrityError(
+            f"expected {path} to have mode {mode:04o} or stricter, found {permissions:04o}; "
+            f"mend it with: {remedy}",
+            reason="unsafe_permissions",
+            path=Path(path),
+            remedy=remedy,
+        )
+
+
+@contextmanager
+def lock(directory: int, *, shared: bool = False, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    """Keep other users of this lock out of an open directory; TimeoutError when one of them stays in too
+    long.
+
+    The lock leaves no file, and ends with the process. A file system that has no locks on directories is used
+    without.
+    """
+    operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+    deadline = time.monotonic() + timeout_s
+    while not _try_lock(directory, operation):
+        if time.monotonic() >= deadline:
+            raise TimeoutError(
+                errno.ETIMEDOUT, f"expected a lock within {timeout_s:g} s, another process holds it"
+            )
+        time.sleep(_LOCK_POLL_S)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(directory, fcntl.LOCK_UN)
+
+
+def _try_lock(directory: int, operation: int) -> bool:
+    try:
+        fcntl.flock(directory, operation)
+    except BlockingIOError:
+        return False
+    except OSError as exc:
+        if exc.errno not in _NO_LOCKS:
+            raise
+    return True
+
+
+def _write_in(directory: int, path: Path, data: bytes, *, mode: int, durable: bool, replace: bool) -> None:
+    temporary = f".lilux-{secrets.token_hex(8)}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    with _named(path):
+        descriptor = os.open(temporary, flags, mode, dir_fd=directory)
+        try:
+            _fill(descriptor, data, mode=mode, durable=durable)
+            if replace:
+                os.replace(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+            else:
+                os.link(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=directory)
+        if durable:
+            _sync_directory(directory)
+
+
+def _fill(descriptor: int, data: bytes, *, mode: int, durable: bool) -> None:
+    with open(descriptor, "wb") as file:
+        os.fchmod(descriptor, mode)
+        file.write(data)
+        file.flush()
+        if durable:
+            os.fsync(descriptor)
+
+
+def _sync_directory(directory: int) -> None:
+    try:
+        os.fsync(directory)
+    except OSError as exc:
+        if exc.errno not in _NO_FSYNC:
+            raise
+
+
+def _read(descriptor: int, limit: int, path: Path) -> bytes:
+    chunks: list[bytes] = []
+    missing = limit + 1
+    with _named(path):
+        while missing and (chunk := os.read(descriptor, min(missing, _READ_CHUNK_BYTES))):
+            chunks.append(chunk)
+            missing -= len(chunk)
+    if not missing:
+        raise OSError(errno.EFBIG, f"expected at most {limit} bytes, found more", str(path))
+    return b"".join(chunks)
+
+
+@contextmanager
+def _opened(name: str | Path, flags: int, directory: int | None, path: Path) -> Iterator[int]:
+    if flags & os.O_NOFOLLOW:
+        _refuse_symlink(name, directory, path)
+    with _named(path):
+        descriptor = os.open(name, flags, dir_fd=directory)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_symlink(name: str | Path, directory: int | None, path: Path) -> None:
+    """Say it better than the system's ELOOP or ENOTDIR; O_NOFOLLOW is what really keeps links out."""
+    with _named(path):
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if stat.S_ISLNK(found.st_mode):
+        raise IntegrityError(
+            f"expected {path} itself, found a symlink; put what it points to in its place",
+            reason="unsafe_path",
+            path=path,
+        )
+
+
+def _require_kind(descriptor: int, kind: int, path: Path) -> None:
+    found = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if found == kind:
+        return
+    code = errno.EISDIR if found == stat.S_IFDIR else errno.EINVAL
+    raise OSError(code, f"expected {_KINDS[kind]}, found {_KINDS.get(found, 'something else')}", str(path))
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors of the system name the file that was asked for, not the temporary one, and in full."""
+    try:
+        yield
+    except OSError as exc:
+        raise OSError(exc.errno, exc.strerror, str(path)) from exc
