@@ -279,6 +279,9 @@ impl Run<'_> {
 
     /// SIGKILL until only the dead leader is left, or the time is up.
     fn kill_everything(&self) {
+        if !Guard::Force.is_on() {
+            return;
+        }
         if !Guard::KillTree.is_on() {
             return self.signal_group(Signal::KILL);
         }

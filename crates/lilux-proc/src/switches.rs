@@ -23,7 +23,9 @@ pub enum Guard {
     ClientEndOfFile,
     /// The warden ends everything when the process that started it is gone.
     ParentWatch,
-    /// A keeper kills what is left of a run before it ends.
+    /// A keeper does not leave it at asking: SIGKILL follows.
+    Force,
+    /// A keeper kills what is left of a run before it ends, not only the tool's own group.
     KillTree,
 }
 
@@ -39,6 +41,7 @@ impl Guard {
             Self::Lifeline => "lifeline",
             Self::ClientEndOfFile => "client-eof",
             Self::ParentWatch => "parent-watch",
+            Self::Force => "force",
             Self::KillTree => "kill-tree",
         }
     }

@@ -121,7 +121,7 @@ impl Engine {
             match token {
                 Token::Output(key, stream) => self.read_output(key, stream),
                 Token::Keeper(key) => self.hear_keeper(key),
-                Token::Input(key) => self.write_input(key),
+                Token::Input(key) => self.serve_input(key, flags),
                 Token::Signals => turn.stop |= self.read_signals(),
                 Token::Face(key) => turn.faces.push((key, flags)),
             }
@@ -237,6 +237,16 @@ impl Engine {
             // A keeper that cannot be told is dead; its end of file says so, and that is dealt with there.
             let _ = wire::send(&keeper.socket, order);
         }
+    }
+
+    fn serve_input(&mut self, key: Key, flags: EventFlags) {
+        let gone = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+        let input = self.runs.get_mut(&key).and_then(|run| run.input.as_mut());
+        if let Some(pipe) = input.filter(|_| gone).and_then(|input| input.pipe.take()) {
+            // The tool has closed its end. Kept open, ours would say so again and again.
+            self.poller.remove(pipe);
+        }
+        self.write_input(key);
     }
 
     fn write_input(&mut self, key: Key) {

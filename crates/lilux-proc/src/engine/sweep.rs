@@ -27,23 +27,25 @@ impl Engine {
     /// The keeper has ended, or can no longer be trusted. A keeper that was sent home is not a loss.
     pub(super) fn lose_keeper(&mut self, key: Key) {
         let Some(keeper) = self.keepers.dismiss(key, &self.poller) else { return };
-        let sweep = self.sweep.get_or_insert_with(|| Sweep { deadline: Instant::now(), runs: Vec::new() });
-        sweep.deadline = Instant::now() + DEADLINE;
-        match keeper.job {
-            Some(Job::Run(run)) => {
-                let run = self.take_run(run);
-                if let Some(sweep) = &mut self.sweep {
-                    sweep.runs.extend(run);
-                }
-            }
+        let lost = match keeper.job {
+            Some(Job::Run(run)) => self.take_run(run),
             Some(Job::KillPid { request, pid: _ }) => {
                 let (code, stage) = ("keeper_lost".to_owned(), "kill".to_owned());
                 let message = "the process that should have done it was killed".to_owned();
                 let event = Event::Error { id: Some(request), code, stage, errno: None, message };
                 self.notices.push(Notice::Event(event));
+                None
             }
-            None => {}
-        }
+            None => None,
+        };
+        self.begin_sweep(lost);
+    }
+
+    /// A keeper is gone or going, and what it leaves behind comes to us. `lost` ends when nothing of it is left.
+    pub(super) fn begin_sweep(&mut self, lost: Option<Run>) {
+        let sweep = self.sweep.get_or_insert_with(|| Sweep { deadline: Instant::now(), runs: Vec::new() });
+        sweep.deadline = Instant::now() + DEADLINE;
+        sweep.runs.extend(lost);
         self.sweep_once();
     }
 
