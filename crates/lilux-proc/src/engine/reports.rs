@@ -90,7 +90,6 @@ impl Engine {
         } else {
             // The keeper is on its way out, and what it could not kill comes to us.
             self.keepers.dismiss(keeper, &self.poller);
-            self.begin_sweep();
             self.begin_sweep(None);
         }
         self.answer_killers(key, if end.forced { KillMethod::Killed } else { KillMethod::Terminated });
