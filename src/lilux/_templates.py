@@ -30,7 +30,16 @@ from typing import Any
 from lilux import _shell
 from lilux.primitives.errors import ConfigurationError
 
-__all__ = ["EnvironmentReference", "Parameter", "Template", "parse", "render", "render_shell", "render_tree"]
+__all__ = [
+    "EnvironmentReference",
+    "Parameter",
+    "Placeholder",
+    "Template",
+    "parse",
+    "render",
+    "render_shell",
+    "render_tree",
+]
 
 MAX_DEFAULT_DEPTH = 16
 """How many defaults may stand inside each other."""
@@ -84,7 +93,8 @@ class EnvironmentReference:
         return self.default.render(env, params)
 
 
-Segment = str | Parameter | EnvironmentReference
+Placeholder = Parameter | EnvironmentReference
+Segment = str | Placeholder
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +119,20 @@ class Template:
                 scanner.check_word(source)
                 pieces.append(shlex.quote(text))
         return "".join(pieces)
+
+    def pieces(self, env: Environment, params: Parameters) -> Iterator[tuple[str, Placeholder | None]]:
+        """Text of the template, and each value with the placeholder that it stands for.
+
+        For who treats a value by where it lands. A default is text of the template; values in it are values.
+        """
+        for segment in self.segments:
+            if isinstance(segment, str):
+                yield segment, None
+            elif isinstance(segment, EnvironmentReference) and segment.default and not env.get(segment.name):
+                yield from segment.default.pieces(env, params)
+            else:
+                value = segment.value(env, params)
+                yield (segment.source, None) if value is None else (value, segment)
 
     def _filled(self, env: Environment, params: Parameters) -> Iterator[tuple[str, str | None]]:
         """Text and, when it is a value, the placeholder it stands for."""

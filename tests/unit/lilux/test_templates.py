@@ -139,6 +139,26 @@ def test_a_structure_is_filled_throughout_and_a_lone_placeholder_keeps_its_type(
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a{name}b", [("a", None), ("World", "{name}"), ("b", None)]),
+        ("${HOME}", [("/home/me", "${HOME}")]),
+        ("${UNSET}", [("", "${UNSET}")]),
+        ("${HOME:-{name}}", [("/home/me", "${HOME}")]),
+        ("${UNSET:-a{name}}", [("a", None), ("World", "{name}")]),
+        ("${EMPTY:-${UNSET:-a}}", [("a", None)]),
+        ("{unknown}", [("{unknown}", None)]),
+        ("{none}", [("", "{none}")]),
+    ],
+)
+def test_a_value_is_told_apart_from_the_text_of_the_template(
+    text: str, expected: list[tuple[str, str | None]]
+) -> None:
+    pieces = parse(text).pieces(ENV, PARAMS)
+    assert [(piece, found and found.source) for piece, found in pieces] == expected
+
+
 # --- in a shell command ---------------------------------------------------------
 
 
