@@ -95,6 +95,11 @@ def inherited_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.isascii() or _is_text(name)}
 
 
+def added_to_inherited(name: str, env: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment of this process with these variables added."""
+    return {**inherited_environment(), **_mapping(name, env)}
+
+
 def _configuration(config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys that are given a value, all of them known."""
     if not isinstance(config, Mapping):

@@ -182,13 +182,14 @@ class Supervisor:
             self._process = None
 
     async def _connected(self) -> Connection:
+        if _departing:
+            _reap(0)
         connection = self._connection
         if connection is not None and connection.error is None:
             return connection
         async with self._starting:
             if self._connection is None or self._connection.error is not None:
                 self._part()
-                _reap(0)
                 self._connection = await self._start()
             return self._connection
 
@@ -303,7 +304,7 @@ def _reap(limit_s: float) -> None:
     """Fetch the exit codes of supervisors that have ended, waiting so long for the others."""
     deadline = time.monotonic() + limit_s
     for process in _departing[:]:
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired, ValueError):  # another thread was quicker
             process.wait(max(0.0, deadline - time.monotonic()))
             _departing.remove(process)
 

@@ -146,7 +146,7 @@ class SubprocessPrimitive:
         envs: Mapping[str, str] | None = None,
     ) -> SpawnResult:
         """Start a process that outlives this one; `envs` add to its environment, its output goes to a log."""
-        env = {**_process.inherited_environment(), **(envs or {})}
+        env = _process.added_to_inherited("envs", envs)
         log = _process.absolute_path("log_path", log_path)
         request = _process.request_of(ProcessSpec(command=cmd, args=args, env=env))
         if not cmd.strip():
