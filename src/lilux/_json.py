@@ -1,0 +1,148 @@
+"""Values that JSON can hold, and nothing that `json.dumps` would quietly turn into something else.
+
+Rules:
+
+- A value is `None`, a `bool`, `int`, `float` or `str`, or a `list`, `tuple` or `dict` of values; a subclass
+  counts as what it is derived from.
+- Keys are strings: `json.dumps` writes `{1: …}` and `{"1": …}` alike. Numbers are finite: NaN is no JSON.
+- At most `MAX_DEPTH` containers stand inside each other, and none inside itself.
+- The text of such a value is exactly what the encoder writes. For any other value `NotJsonError` lists what
+  is wrong, each with its path (`$.chain[2]`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+__all__ = ["MAX_DEPTH", "MAX_ISSUES", "Issue", "NotJsonError", "encode", "find_issues"]
+
+MAX_DEPTH = 200
+"""How many containers may stand inside each other; well below what the recursion of `json` allows."""
+
+MAX_ISSUES = 20
+"""How many findings are listed."""
+
+MAX_KEY_CHARACTERS = 40
+"""How much of a key stands in a path."""
+
+_CONTAINERS = (dict, list, tuple)
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One place in a value, and what is wrong there."""
+
+    path: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+class NotJsonError(ValueError):
+    """A value that JSON cannot hold."""
+
+    def __init__(self, issues: tuple[Issue, ...]) -> None:
+        super().__init__("; ".join(map(str, issues)))
+        self.issues = issues
+
+
+def encode(value: Any, encoder: json.JSONEncoder) -> str:
+    """The text of a value, from an encoder that refuses NaN and has no `default`."""
+    try:
+        text = encoder.encode(value)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise NotJsonError(find_issues(value) or (Issue("$", str(exc)),)) from exc
+    if not _is_sound(value):
+        raise NotJsonError(find_issues(value))
+    return text
+
+
+def find_issues(value: Any) -> tuple[Issue, ...]:
+    """What is wrong with a value, in the order of its content, at most `MAX_ISSUES` findings."""
+    return tuple(islice(_walk(value), MAX_ISSUES))
+
+
+def _is_sound(value: Any) -> bool:
+    """Whether keys are strings and the depth is allowed: all that the encoder has not looked at.
+
+    Level by level and without paths: every value comes this way, only the bad ones go through `_walk`.
+    """
+    level = [value] if isinstance(value, _CONTAINERS) else []
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for container in level:
+            if isinstance(container, dict) and not all(isinstance(key, str) for key in container):
+                return False
+            for item in container.values() if isinstance(container, dict) else container:
+                if isinstance(item, _CONTAINERS):
+                    below.append(item)  # noqa: PERF401 - the loop is the faster one here
+        level = below
+    return not level
+
+
+def _walk(root: Any) -> Iterator[Issue]:
+    """Every issue, depth first, on a stack of our own: the value may be deeper than Python's."""
+    stack: list[Iterator[tuple[str, Any]]] = [iter([("$", root)])]
+    open_containers: list[int] = []
+    while stack:
+        path, value = next(stack[-1], ("", stack))
+        if value is stack:
+            stack.pop()
+            del open_containers[-1:]
+        elif not isinstance(value, _CONTAINERS):
+            if problem := _scalar_problem(value):
+                yield Issue(path, problem)
+        elif id(value) in open_containers:
+            yield Issue(path, "expected no value that contains itself")
+        elif len(open_containers) == MAX_DEPTH:
+            yield Issue(path, f"expected at most {MAX_DEPTH} lists and objects inside each other")
+        else:
+            yield from _key_issues(path, value)
+            stack.append(_children(path, value))
+            open_containers.append(id(value))
+
+
+def _key_issues(path: str, container: Any) -> Iterator[Issue]:
+    if isinstance(container, dict):
+        for key in container:
+            if not isinstance(key, str):
+                yield Issue(path, f"expected strings as keys, found {_shortened(key)} ({type(key).__name__})")
+
+
+def _children(path: str, container: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(container, dict):
+        for key, item in container.items():
+            plain = isinstance(key, str) and len(key) <= MAX_KEY_CHARACTERS and _PLAIN_KEY.fullmatch(key)
+            yield (f"{path}.{key}" if plain else f"{path}[{_shortened(key)}]"), item
+    else:
+        for index, item in enumerate(container):
+            yield f"{path}[{index}]", item
+
+
+def _shortened(key: Any) -> str:
+    if isinstance(key, str):
+        return json.dumps(key if len(key) <= MAX_KEY_CHARACTERS else key[:MAX_KEY_CHARACTERS] + "…")
+    text = repr(key)
+    return text if len(text) <= MAX_KEY_CHARACTERS else text[:MAX_KEY_CHARACTERS] + "…"
+
+
+def _scalar_problem(value: Any) -> str | None:
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"expected a finite number, found {value!r}"
+    if isinstance(value, int):
+        try:
+            int.__repr__(value)
+        except ValueError as exc:
+            return f"expected a number that can be written: {exc}"
+        return None
+    if value is None or isinstance(value, str):
+        return None
+    return f"expected a JSON value, found {type(value).__name__}"
