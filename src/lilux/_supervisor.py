@@ -39,7 +39,7 @@ from lilux._connection import OUTPUT_CREDIT, Answer, Call, Connection, E, OnOutp
 from lilux._frames import PAYLOAD_LIMIT, to_json
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 
-__all__ = ["Supervisor", "find_lilux_proc", "spawn", "supervisor"]
+__all__ = ["Supervisor", "execute", "find_lilux_proc", "spawn", "supervisor"]
 
 GREETING_LIMIT_S: Final = 10.0
 """How long a supervisor may take to say hello."""
@@ -51,7 +51,7 @@ CLOSE_LIMIT_S: Final = 2.0
 """How long closing waits for the supervisor to be gone."""
 
 SPAWN_LIMIT_S: Final = 10.0
-"""How long `lilux-proc spawn` may take to answer."""
+"""How long `lilux-proc spawn` may take to answer, and `exec` beyond the time limit of what it runs."""
 
 REINSTALL: Final = "reinstall rye-mcp in this environment (`pip install --force-reinstall rye-mcp`)"
 
@@ -281,6 +281,24 @@ async def spawn(path: str, request: protocol.RunRequest, log: str | None) -> dic
     except (OSError, ValueError, AttributeError) as exc:
         found = str(exc)
     raise SupervisorError(f"expected an answer of {path} spawn, found: {found}", code="spawn_failed")
+
+
+def execute(path: str, request: protocol.RunRequest) -> dict[str, Any]:
+    """Run a tool to its end and return the answer of `lilux-proc exec`. Blocks, so not for loops."""
+    asked = {name: value for name, value in request.header(0).items() if name not in {"op", "id"}}
+    limit = None if request.timeout_ms is None else request.timeout_ms / 1000 + SPAWN_LIMIT_S
+    try:
+        command = [path, "exec", "--request", "-"]
+        ran = subprocess.run(command, input=to_json(asked), capture_output=True, timeout=limit, check=False)  # noqa: S603
+        answer = json.loads(ran.stdout or b"{}")
+        if answer.keys() >= {"success", "kind", "stdout"}:
+            return dict(answer)
+        found = f"exit code {ran.returncode}, {ran.stderr.decode(errors='replace')[-500:]!r}"
+    except subprocess.TimeoutExpired:
+        found = f"nothing within {limit:g} s"
+    except (OSError, ValueError, AttributeError) as exc:
+        found = str(exc)
+    raise SupervisorError(f"expected an answer of {path} exec, found: {found}", code="spawn_failed")
 
 
 def _own_version() -> str | None:
