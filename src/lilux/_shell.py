@@ -22,6 +22,7 @@ _IN_WORD = "'"
 """Stands for whatever was just read and can be no part of an operator: something quoted, or a value."""
 
 _LOSING_IN_PLAIN = {
+    "`": "a backquote",
     "<<": "a here-document",
     "((": "arithmetic",
     "$[": "arithmetic",
@@ -32,7 +33,11 @@ _LOSING_IN_PLAIN = {
     "<#": "a # that may begin a comment",
     ">#": "a # that may begin a comment",
 }
-_LOSING_IN_DOUBLE = {"$(": "a substitution inside double quotes", "${": "${…} inside double quotes"}
+_LOSING_IN_DOUBLE = {
+    "`": "a backquote",
+    "$(": "a substitution inside double quotes",
+    "${": "${…} inside double quotes",
+}
 
 _UNQUOTE = "remove the quotes, the value is quoted for you"
 _HAND_OVER = 'put it before that, or hand the value over in args and write "$1"'
@@ -84,10 +89,11 @@ class Scanner:
             self._last = _IN_WORD
 
     def _plain(self, char: str) -> None:
-        pair = self._last + char
-        subscript = char == "[" and (self._last.isalnum() or self._last == "_")
-        if char == "`" or pair in _LOSING_IN_PLAIN or subscript:
-            self._lose(_LOSING_IN_PLAIN.get(pair, "a subscript" if subscript else "a backquote"))
+        losing = _LOSING_IN_PLAIN.get(char) or _LOSING_IN_PLAIN.get(self._last + char)
+        if losing is not None:
+            self._lose(losing)
+        elif char == "[" and (self._last.isalnum() or self._last == "_"):
+            self._lose("a subscript")
         elif char == "\\":
             self._escaped = True
         elif char == "#" and self._last in _WORD_BEGINS_AFTER:
@@ -102,9 +108,9 @@ class Scanner:
             self._state = PLAIN
 
     def _double(self, char: str) -> None:
-        pair = self._last + char
-        if char == "`" or pair in _LOSING_IN_DOUBLE:
-            self._lose(_LOSING_IN_DOUBLE.get(pair, "a backquote"))
+        losing = _LOSING_IN_DOUBLE.get(char) or _LOSING_IN_DOUBLE.get(self._last + char)
+        if losing is not None:
+            self._lose(losing)
         elif char == "\\":
             self._escaped = True
         elif char == '"':

@@ -70,8 +70,9 @@ def supervisor(path: str) -> Supervisor:
     loop = _loops.running()
     found = _supervisors.get((loop, path))
     if found is None:
-        for other in [other for other in _supervisors.values() if other.is_over()]:
-            other.close()
+        for other in tuple(_supervisors.values()):
+            if other.is_over():
+                other.close()
         found = _supervisors[loop, path] = Supervisor(path, loop)
     return found
 
@@ -86,12 +87,14 @@ class Supervisor:
         *,
         version: str | None = None,
         greeting_limit_s: float = GREETING_LIMIT_S,
+        cancel_limit_s: float = CANCEL_LIMIT_S,
     ) -> None:
         self._path = path
         self._key = (loop, path)
         self._loop = _loops.bind(loop)
         self._version = version
         self._greeting_limit_s = greeting_limit_s
+        self._cancel_limit_s = cancel_limit_s
         self._starting = anyio.Lock()
         self._connection: Connection | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -125,7 +128,7 @@ class Supervisor:
             raise
         except BaseException:
             call.cancel()
-            await _until_ended(call)
+            await _until_ended(call, self._cancel_limit_s)
             raise
         return call.outcome()
 
@@ -190,16 +193,21 @@ class Supervisor:
         async with self._starting:
             if self._connection is None or self._connection.error is not None:
                 self._part()
-                self._connection = await self._start()
+                self._connection = await self._started()
             return self._connection
 
-    async def _start(self) -> Connection:
+    async def _started(self) -> Connection:
         try:
-            if self._at_end is None:
-                self._at_end = await self._loop.at_end(self.finish)
-            connection, process = self._launch()
+            return await self._start()
+        except OSError as exc:
+            raise SupervisorError(f"cannot start {self._path}: {exc}", code="resource_exhausted") from exc
         except RuntimeError as exc:  # of trio, whose last tasks have ended
             raise SupervisorError(f"the event loop is ending: {exc}", code="stopping") from exc
+
+    async def _start(self) -> Connection:
+        if self._at_end is None:
+            self._at_end = await self._loop.at_end(self.finish)
+        connection, process = self._launch()
         try:
             with anyio.move_on_after(self._greeting_limit_s):
                 await connection.greeted.wait()
@@ -213,10 +221,7 @@ class Supervisor:
         return connection
 
     def _launch(self) -> tuple[Connection, subprocess.Popen[bytes]]:
-        try:
-            ours, theirs = socket.socketpair()
-        except OSError as exc:
-            raise SupervisorError(f"cannot start {self._path}: {exc}", code="resource_exhausted") from exc
+        ours, theirs = socket.socketpair()
         with theirs, contextlib.ExitStack() as undo:
             undo.callback(ours.close)
             process = self._popen(theirs)
@@ -232,7 +237,7 @@ class Supervisor:
             return subprocess.Popen(command, stdin=end, stdout=end, cwd="/", start_new_session=True)  # noqa: S603
         except OSError as exc:
             if exc.errno in _EXHAUSTED:
-                raise SupervisorError(f"cannot start {self._path}: {exc}", code="resource_exhausted") from exc
+                raise
             raise ConfigurationError(f"cannot start {self._path}: {exc}; {REINSTALL}") from exc
 
     def _check(self, connection: Connection) -> None:
@@ -250,10 +255,10 @@ class Supervisor:
             )
 
 
-async def _until_ended(call: Call) -> None:
+async def _until_ended(call: Call, limit_s: float) -> None:
     """Wait until a cancelled run has ended, whatever else is cancelled meanwhile."""
     cancelled = anyio.get_cancelled_exc_class()
-    with anyio.move_on_after(CANCEL_LIMIT_S, shield=True) as limit:
+    with anyio.move_on_after(limit_s, shield=True) as limit:
         while not call.done.is_set():
             try:
                 await call.done.wait()
@@ -261,7 +266,7 @@ async def _until_ended(call: Call) -> None:
                 if limit.cancel_called:
                     raise
     if not call.done.is_set():
-        error = SupervisorError(f"a cancelled run has not ended within {CANCEL_LIMIT_S:g} s", code="lost")
+        error = SupervisorError(f"a cancelled run has not ended within {limit_s:g} s", code="lost")
         call.connection.close(error)
 
 

@@ -396,3 +396,41 @@ if child:
 loop.close()
 """)
     assert lines == ["before", "both", "both", "0", "after"]
+
+
+def test_without_free_descriptors_a_start_is_refused_and_later_ones_work() -> None:
+    lines = run_script("""
+from lilux.primitives.errors import SupervisorError
+
+async def attempt(free):
+    filler = fill()
+    for descriptor in filler[:free]:
+        os.close(descriptor)
+    try:
+        return (await primitive.run(ProcessSpec(command="true"))).kind
+    except SupervisorError as exc:
+        return exc.code
+    finally:
+        for descriptor in filler[free:]:
+            os.close(descriptor)
+
+def fill():
+    import resource
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    filler = []
+    try:
+        while True:
+            filler.append(os.dup(0))
+    except OSError:
+        return filler
+
+async def main():
+    print(*[await attempt(free) for free in range(4)])
+    print(await echo("later"), end="")
+
+primitive = SubprocessPrimitive()
+print(asyncio.run(echo("everything is imported")), end="")
+asyncio.run(main())
+""")
+    refused = "resource_exhausted"
+    assert lines == ["everything is imported", f"{refused} {refused} {refused} {refused}", "later"]

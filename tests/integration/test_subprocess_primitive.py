@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,18 @@ async def test_a_program_that_never_reads_keeps_nobody_waiting(primitive: Subpro
     assert (result.return_code, result.kind) == (0, "exited")
     result = await primitive.run(sh("exec sleep 30", input=bytes(10_000_000), timeout=0.2))
     assert result.kind == "timeout"
+
+
+async def test_input_that_is_not_read_stays_where_it_is(primitive: SubprocessPrimitive) -> None:
+    spec = sh("exec sleep 0.2", input=bytes(10_000_000))
+    await primitive.run(sh("true"))
+    tracemalloc.start()
+    try:
+        await primitive.run(spec)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000, "at most the window of 256 KiB is under way, and copied once or twice"
 
 
 async def test_input_data_is_a_template_when_it_is_text(primitive: SubprocessPrimitive) -> None:

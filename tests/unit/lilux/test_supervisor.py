@@ -112,6 +112,67 @@ async def test_a_cancelled_start_leaves_nothing_behind(program: Program, tmp_pat
     assert is_gone(tmp_path / "me")
 
 
+async def test_a_supervisor_that_does_not_end_a_cancelled_run_is_given_up(program: Program) -> None:
+    supervisor = Supervisor(program(hello()), _loops.running(), version=OURS, cancel_limit_s=0.2)
+    errors: list[str] = []
+
+    async def neighbour() -> None:
+        with pytest.raises(SupervisorError, match=r"not ended within 0\.2 s") as caught:
+            await supervisor.run(RunRequest(command="/bin/true"))
+        errors.append(caught.value.code)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(neighbour)
+        with anyio.move_on_after(0.5) as scope:
+            await supervisor.run(RunRequest(command="/bin/true"))
+    assert scope.cancelled_caught
+    assert errors == ["lost"]
+    supervisor.close()
+
+
+CLOSED = {
+    "kind": "exited",
+    "pid": 1,
+    "return_code": 0,
+    "signal": None,
+    "duration_ms": 1.0,
+    "usage": {"user_ms": 0.0, "system_ms": 0.0, "max_rss_kb": 0},
+    "stdout": {"kept": 5, "head": 5, "total": 5, "omitted": 0, "spooled": 0, "lost": 0},
+    "stderr": {"kept": 0, "head": 0, "total": 0, "omitted": 0, "spooled": 0, "lost": 0},
+    "result": None,
+    "truncated": False,
+    "cleanup": {"state": "complete", "pids": []},
+    "error": None,
+}
+
+WRONG_ANSWERS = [
+    pytest.param(
+        encode_frame({"event": "closed", "id": 1, "result": CLOSED}, b"four"),
+        "expected 5 bytes of stdout",
+        id="short",
+    ),
+    pytest.param(encode_frame({"event": "killed", "id": 1}), "expected an event", id="no event"),
+    pytest.param(
+        encode_frame(
+            {"event": "error", "id": 1, "code": "malformed_event", "stage": "s", "errno": 1, "message": "No."}
+        ),
+        "No.",
+        id="refused",
+    ),
+]
+
+
+@pytest.mark.parametrize(("answer", "words"), WRONG_ANSWERS)
+async def test_an_answer_that_is_none_is_an_error_of_its_run(
+    answer: bytes, words: str, program: Program
+) -> None:
+    path = program(hello(then="sys.stdin.buffer.read1(1)\n" + say(answer)))
+    supervisor = Supervisor(path, _loops.running(), version=OURS)
+    with pytest.raises(SupervisorError, match=words):
+        await supervisor.run(RunRequest(command="/bin/true"))
+    supervisor.close()
+
+
 @pytest.mark.parametrize("kind", ["missing", "not executable", "directory", "no program"])
 async def test_a_path_that_cannot_be_started_is_a_configuration_error(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "lilux-proc"
