@@ -5,7 +5,8 @@
 * A wheel is built from what the tree holds now. Left-overs of an earlier build stay out of it.
 * A clone without symbolic links has no system space; building it anyway would make a wheel that is broken
   without saying so, and is refused with a sentence.
-* The supervisor is linked statically where the C library can be: it starts faster, and runs wherever the kernel does.
+* The supervisor is linked statically where the C library can be: it starts faster, and runs wherever the
+  kernel does.
 """
 
 import os
@@ -63,7 +64,8 @@ def answer(*command: str) -> str:
 def link_statically() -> None:
     """Ask Cargo for a static binary, unless somebody has said what to build, or there is no static C library.
 
-    The flag must not reach the compiler's own plug-ins, which are never static: naming the target keeps it from them.
+    The flag must not reach the compiler's own plug-ins, which are never static: naming the target keeps it
+    from them.
     """
     if os.environ.keys() & {"RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"}:
         return
