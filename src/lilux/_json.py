@@ -8,6 +8,8 @@ Rules:
 - At most `MAX_DEPTH` containers stand inside each other, and none inside itself.
 - The text of such a value is exactly what the encoder writes. For any other value `NotJsonError` lists what
   is wrong, each with its path (`$.chain[2]`).
+- `decode` reads UTF-8 and what JSON allows, not what Python's reader allows besides: no byte order mark, no
+  NaN, no number beyond the range of `float`, no key twice in an object. The depth is limited as in `encode`.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-__all__ = ["MAX_DEPTH", "MAX_ISSUES", "Issue", "NotJsonError", "encode", "find_issues"]
+__all__ = ["MAX_DEPTH", "MAX_ISSUES", "Issue", "NotJsonError", "decode", "encode", "find_issues"]
 
 MAX_DEPTH = 200
 """How many containers may stand inside each other; well below what the recursion of `json` allows."""
@@ -31,6 +34,8 @@ MAX_ISSUES = 20
 MAX_KEY_CHARACTERS = 40
 """How much of a key stands in a path."""
 
+_TOO_DEEP = f"expected at most {MAX_DEPTH} lists and objects inside each other"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CONTAINERS = (dict, list, tuple)
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -47,7 +52,7 @@ class Issue:
 
 
 class NotJsonError(ValueError):
-    """A value that JSON cannot hold."""
+    """A value that JSON cannot hold, or bytes that are not JSON."""
 
     def __init__(self, issues: tuple[Issue, ...]) -> None:
         super().__init__("; ".join(map(str, issues)))
@@ -63,6 +68,65 @@ def encode(value: Any, encoder: json.JSONEncoder) -> str:
     if not _is_sound(value):
         raise NotJsonError(find_issues(value))
     return text
+
+
+def decode(data: bytes) -> Any:
+    """The value that stands in UTF-8 bytes."""
+    text = _text_of(data)
+    issues: list[Issue] = []
+    value = None
+    try:
+        value = _decoder(issues).decode(text)
+    except json.JSONDecodeError as exc:
+        issues.append(Issue(f"line {exc.lineno}, column {exc.colno}", f"expected JSON: {exc.msg}"))
+    except RecursionError:
+        issues.append(Issue("$", _TOO_DEEP))
+    except ValueError as exc:
+        issues.append(Issue("$", f"expected a number that can be read: {exc}"))
+    if not issues and not _is_sound(value):
+        issues.extend(find_issues(value))
+    if issues:
+        raise NotJsonError(tuple(issues[:MAX_ISSUES]))
+    return value
+
+
+def _decoder(issues: list[Issue]) -> json.JSONDecoder:
+    """A reader that adds to `issues` what Python's own would let pass."""
+    return json.JSONDecoder(
+        object_pairs_hook=lambda pairs: _object_of(pairs, issues),
+        parse_constant=lambda name: issues.append(Issue("$", f"expected a finite number, found {name}")),
+        parse_float=lambda digits: _float_of(digits, issues),
+    )
+
+
+def _text_of(data: bytes) -> str:
+    if data.startswith(_BYTE_ORDER_MARK):
+        raise NotJsonError((Issue("byte 0", "expected JSON, found a byte order mark"),))
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise NotJsonError(
+            (Issue(f"byte {exc.start}", f"expected UTF-8, found {data[exc.start]:#04x}"),)
+        ) from exc
+
+
+def _object_of(pairs: list[tuple[str, Any]], issues: list[Issue]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+        issues.extend(
+            Issue("$", f"expected each key once in an object, found {_shortened(key)} again") for key in twice
+        )
+    return found
+
+
+def _float_of(digits: str, issues: list[Issue]) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        issues.append(
+            Issue("$", f"expected a number in the range of float, found {digits[:MAX_KEY_CHARACTERS]}")
+        )
+    return value
 
 
 def find_issues(value: Any) -> tuple[Issue, ...]:
@@ -103,7 +167,7 @@ def _walk(root: Any) -> Iterator[Issue]:
         elif id(value) in open_containers:
             yield Issue(path, "expected no value that contains itself")
         elif len(open_containers) == MAX_DEPTH:
-            yield Issue(path, f"expected at most {MAX_DEPTH} lists and objects inside each other")
+            yield Issue(path, _TOO_DEEP)
         else:
             yield from _key_issues(path, value)
             stack.append(_children(path, value))
