@@ -62,6 +62,7 @@ struct Counts {
 pub fn run(mut request: RunRequest, input: &[u8]) -> Result<Answer, Fatal> {
     request.id = RUN;
     let timeout_ms = request.timeout_ms;
+    sys::check_kernel()?;
     let limits = Limits { descriptors: sys::raise_descriptor_limit() };
     sys::become_guardian(c"lilux-exec", Guard::ServeSubreaper).map_err(Fatal::system("guardian"))?;
     let mut engine = Engine::new(limits)?;

@@ -69,7 +69,7 @@ fn default_stream_interval() -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRequest {
-    #[serde(default)]
+    #[serde(default = "no_id")]
     pub id: u64,
     pub command: OsText,
     #[serde(default)]
@@ -96,6 +96,13 @@ pub struct RunRequest {
     pub notify: bool,
 }
 
+/// Stands for an id that is missing: the command line needs none.
+pub const NO_ID: u64 = u64::MAX;
+
+fn no_id() -> u64 {
+    NO_ID
+}
+
 fn default_max_output() -> u64 {
     DEFAULT_MAX_OUTPUT
 }
@@ -103,7 +110,7 @@ fn default_max_output() -> u64 {
 impl Default for RunRequest {
     fn default() -> Self {
         Self {
-            id: 0,
+            id: NO_ID,
             command: OsText::default(),
             args: Vec::new(),
             cwd: None,

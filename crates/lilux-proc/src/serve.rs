@@ -26,6 +26,7 @@ const READ_SIZE: usize = 64 * 1024;
 
 /// Becomes warden and supervisor; returns when both are done.
 pub fn main() -> Result<(), Fatal> {
+    sys::check_kernel()?;
     check_client().inspect_err(tell_client)?;
     let limits = Limits { descriptors: sys::raise_descriptor_limit() };
     let lifeline = warden::split()?;

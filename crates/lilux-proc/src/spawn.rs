@@ -42,6 +42,7 @@ pub struct Answer {
 
 /// Starts it; that it could not be started is an answer too.
 pub fn run(request: SpawnRequest) -> Result<Answer, Fatal> {
+    sys::check_kernel()?;
     signals::block_all().map_err(Fatal::system("signals"))?;
     Ok(match start(request) {
         Ok(pid) => Answer { success: true, pid: Some(pid), error: None },

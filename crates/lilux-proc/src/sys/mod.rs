@@ -11,9 +11,23 @@ pub mod region;
 pub mod signals;
 pub mod wait;
 
+use crate::error::Fatal;
 use crate::switches::Guard;
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, getpid, getrlimit, setrlimit};
+
+/// Everything here needs Linux 5.9; on an older one the first call says so, not the first run.
+pub fn check_kernel() -> Result<(), Fatal> {
+    // SAFETY: the range is empty, so nothing is closed.
+    let answer = checked(unsafe { libc::close_range(libc::c_uint::MAX, libc::c_uint::MAX, 0) });
+    match answer {
+        Err(Errno::NOSYS) => {
+            let message = "lilux-proc needs Linux 5.9 or later: this kernel has no close_range";
+            Err(Fatal::Usage(message.to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// A process of ours, in which whatever is orphaned below it arrives, and into which others cannot look.
 pub fn become_guardian(name: &std::ffi::CStr, guard: Guard) -> Result<(), Errno> {
