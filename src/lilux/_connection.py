@@ -217,16 +217,14 @@ class Connection:
             self._finish(call, _lost(self.error))
 
     def send(self, request: protocol.Request, id: int, payload: bytes | memoryview = b"") -> None:
-        """Send a frame, at once as far as the socket takes it."""
+        """Send a frame: at once when nothing else is under way, else with those of this round of the loop."""
         frame = protocol.encode(request, id, payload)
-        if self.error is not None:
+        if self.error is not None or self._loop.is_over():
             return
-        if not self._outgoing:
-            sent = self._transmit(frame)
-            if sent == len(frame):
-                return
-            frame = frame[sent:]
-            self._watch.want_write()
+        if not self._calls and not self._outgoing:
+            frame = frame[self._transmit(frame) :]
+        if frame and not self._outgoing:
+            self._watch.call_soon(self._flush)
         self._outgoing += frame
 
     def forget(self, call: Call) -> None:
@@ -276,6 +274,10 @@ class Connection:
         """Send what is waiting; True when something still is."""
         del self._outgoing[: self._transmit(self._outgoing)]
         return bool(self._outgoing)
+
+    def _flush(self) -> None:
+        if self.error is None and self.writable():
+            self._watch.want_write()
 
     def _transmit(self, data: bytes | bytearray) -> int:
         try:

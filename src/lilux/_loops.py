@@ -42,6 +42,10 @@ class Watch(Protocol):
         """Call `writable` as soon as the descriptor can be written."""
         ...
 
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call this when the tasks that can run now have run."""
+        ...
+
     def stop(self) -> None:
         """Call nothing any more. Must come before the descriptor is closed."""
         ...
@@ -112,6 +116,9 @@ class _AsyncioWatch:
     def want_write(self) -> None:
         self._loop.add_writer(self._descriptor, self._write)
 
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon(callback)
+
     def stop(self) -> None:
         if not self._loop.is_closed():
             self._loop.remove_reader(self._descriptor)
@@ -152,6 +159,7 @@ class _TrioWatch:
         import trio
 
         self._lowlevel = trio.lowlevel
+        self._call_soon = trio.lowlevel.current_trio_token().run_sync_soon
         self._descriptor = descriptor
         self._watched = watched
         self._stopped = False
@@ -159,6 +167,9 @@ class _TrioWatch:
 
     def want_write(self) -> None:
         self._spawn(self._keep_writing)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._call_soon(callback)
 
     def stop(self) -> None:
         self._stopped = True

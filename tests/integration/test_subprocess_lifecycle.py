@@ -188,6 +188,23 @@ def test_a_coroutine_that_is_thrown_away_ends_its_run() -> None:
     asyncio.run(main())
 
 
+def test_a_coroutine_that_is_thrown_away_after_its_loop_says_nothing() -> None:
+    loop = asyncio.new_event_loop()
+    program = Program("echo $$; exec sleep 60")
+    coroutine = program.run()
+
+    async def begin() -> int:
+        found = await status()
+        coroutine.send(None)
+        return found.warden
+
+    warden = loop.run_until_complete(begin())
+    loop.close()
+    coroutine.close()
+    assert asyncio.run(echo()) == "fine\n"
+    assert not is_alive(warden)
+
+
 # --- a supervisor that dies -----------------------------------------------------
 
 
@@ -319,7 +336,7 @@ def run_script(source: str) -> list[str]:
     """The lines that a script of its own prints, with every warning an error; it must print nothing else."""
     path = os.pathsep.join(item for item in sys.path if item)
     ran = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", PRELUDE + source],
+        [sys.executable, "-W", "error", "-c", PRELUDE + source],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,

@@ -330,15 +330,18 @@ async def test_a_flood_is_streamed_as_far_as_it_is_taken_and_the_rest_is_counted
     assert 0 < taken + skipped <= 20_000_000
 
 
-async def test_a_callback_that_raises_ends_its_run_and_is_heard(primitive: SubprocessPrimitive) -> None:
-    pids: list[int] = []
-
-    def on_output(stream: str, data: bytes, skipped: int) -> None:
+@pytest.mark.parametrize("callback", ["on_output", "on_started"])
+async def test_a_callback_that_raises_ends_its_run_and_is_heard(
+    callback: str, primitive: SubprocessPrimitive, tmp_path: Path
+) -> None:
+    def refuse(*_: object) -> None:
         raise LookupError("not this")
 
+    script = f"echo $$ | tee '{tmp_path}/pid'; exec sleep 60"
     with pytest.raises(LookupError, match="not this"):
-        await primitive.run(sh("echo x; exec sleep 60", on_output=on_output, on_started=pids.append))
-    assert [is_alive(pid) for pid in pids] == [False]
+        await primitive.run(sh(script, **{callback: refuse}))
+    written = anyio.Path(tmp_path / "pid")
+    assert not await written.exists() or not is_alive(int(await written.read_text() or -1))
     assert (await primitive.run(sh("echo fine"))).stdout == "fine\n"
 
 
