@@ -48,6 +48,8 @@ pub struct Run {
     pub input: Option<Input>,
     pub watch: Option<Watch>,
     pub notify: bool,
+    /// `started` has been sent, or was not asked for: it comes before any output.
+    pub announced: bool,
     /// Set when the client broke the rules: the run ends with this instead of a result.
     pub refusal: Option<RequestError>,
     /// `kill` requests that are answered when the run is gone.
@@ -106,6 +108,7 @@ impl Run {
             input,
             watch: request.stream.as_ref().map(Watch::new),
             notify: request.notify,
+            announced: !request.notify,
             refusal: None,
             killers: Vec::new(),
             overdue_at: None,

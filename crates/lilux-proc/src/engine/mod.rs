@@ -270,7 +270,7 @@ impl Engine {
         let Some(watch) = run.watch.as_mut() else { return };
         let now = Instant::now();
         let waiting = run.outputs.iter().flatten().any(|output| output.has_pending());
-        if !waiting || watch.credit == 0 {
+        if !waiting || watch.credit == 0 || !run.announced {
             return;
         }
         if now < watch.next_at {

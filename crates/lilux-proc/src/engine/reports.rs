@@ -50,9 +50,11 @@ impl Engine {
     fn hear_of_run(&mut self, keeper: Key, key: Key, report: Report) {
         match report {
             Report::Started { pid } => {
-                if let Some(run) = self.runs.get(&key) {
+                if let Some(run) = self.runs.get_mut(&key) {
+                    run.announced = true;
                     self.notices.push(Notice::Event(Event::Started { id: run.id, pid }));
                 }
+                self.send_output(key);
             }
             Report::Failed { error } => {
                 self.keepers.release(keeper);
