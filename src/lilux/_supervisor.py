@@ -18,23 +18,20 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
-import importlib.metadata
 import json
 import os
-import shutil
 import socket
 import subprocess
-import sysconfig
 import time
 from collections.abc import Hashable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
 
 from lilux import _loops
 from lilux import _protocol as protocol
+from lilux._binary import REINSTALL, check_greeting, find_lilux_proc, stranger
 from lilux._connection import OUTPUT_CREDIT, Answer, Call, Connection, E, OnOutput, OnStarted, Outcome, Run
 from lilux._frames import PAYLOAD_LIMIT, to_json
 from lilux.primitives.errors import ConfigurationError, SupervisorError
@@ -52,17 +49,6 @@ CLOSE_LIMIT_S: Final = 2.0
 
 SPAWN_LIMIT_S: Final = 10.0
 """How long `lilux-proc spawn` may take to answer, and `exec` beyond the time limit of what it runs."""
-
-REINSTALL: Final = "reinstall rye-mcp in this environment (`pip install --force-reinstall rye-mcp`)"
-
-
-def find_lilux_proc() -> str:
-    """The `lilux-proc` of this environment, else the one on PATH."""
-    found = shutil.which("lilux-proc", path=sysconfig.get_path("scripts")) or shutil.which("lilux-proc")
-    if not found:
-        scripts = sysconfig.get_path("scripts")
-        raise ConfigurationError(f"lilux-proc binary not found on PATH or in {scripts}: {REINSTALL}")
-    return str(Path(found).absolute())
 
 
 def supervisor(path: str) -> Supervisor:
@@ -211,7 +197,10 @@ class Supervisor:
         try:
             with anyio.move_on_after(self._greeting_limit_s):
                 await connection.greeted.wait()
-            self._check(connection)
+            if connection.hello is None:
+                found = connection.error or f"nothing within {self._greeting_limit_s:g} s"
+                raise stranger(self._path, str(found))
+            check_greeting(self._path, connection.hello, self._version)
         except BaseException:
             process.kill()
             connection.close(SupervisorError("it is not the expected supervisor", code="lost"))
@@ -239,20 +228,6 @@ class Supervisor:
             if exc.errno in _EXHAUSTED:
                 raise
             raise ConfigurationError(f"cannot start {self._path}: {exc}; {REINSTALL}") from exc
-
-    def _check(self, connection: Connection) -> None:
-        hello = connection.hello
-        if hello is None:
-            found = connection.error or f"nothing within {self._greeting_limit_s:g} s"
-            raise ConfigurationError(
-                f"expected lilux-proc at {self._path} to say hello, found: {found}; {REINSTALL}"
-            )
-        version = self._version or _own_version() or hello.version
-        if (hello.protocol, hello.version) != (protocol.PROTOCOL, version):
-            raise ConfigurationError(
-                f"expected lilux-proc {version} (protocol {protocol.PROTOCOL}) at {self._path}, "
-                f"found {hello.version} (protocol {hello.protocol}); {REINSTALL}"
-            )
 
 
 async def _until_ended(call: Call, limit_s: float) -> None:
@@ -304,14 +279,6 @@ def execute(path: str, request: protocol.RunRequest) -> dict[str, Any]:
     except (OSError, ValueError, AttributeError) as exc:
         found = str(exc)
     raise SupervisorError(f"expected an answer of {path} exec, found: {found}", code="spawn_failed")
-
-
-def _own_version() -> str | None:
-    """The version that this package was installed as; None when it runs from its sources."""
-    try:
-        return importlib.metadata.version("rye-mcp")
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 _EXHAUSTED: Final = frozenset([errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE])
