@@ -1,0 +1,1 @@
+"""What primitives run in: the environment of a tool, its interpreter, and the credentials of services."""

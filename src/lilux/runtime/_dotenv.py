@@ -1,0 +1,78 @@
+"""`.env` files: one `KEY=value` a line, and nothing else.
+
+- Comments (`#` first), `export` lines, lines without `=` and names that are no name
+  (`[A-Za-z_][A-Za-z0-9_.-]*`) are skipped. A `#` later in a line belongs to the value.
+- Spaces and tabs around the name and around the value are dropped, and then one pair of quotes, `'…'` or
+  `"…"`, that encloses the whole value. What is inside stays as it stands: no escapes, no expansion, no
+  `${…}`. A value ends with its line.
+- Lines end with LF or CRLF. A byte order mark at the beginning is dropped. The last of several equal
+  names counts.
+- A file that is not there, or is no regular file (a virtual environment is often called `.env`), is no
+  `.env`.
+- One that is there and cannot be read (permissions, more than 1 MiB, not UTF-8, a NUL) is a
+  ConfigurationError with the field `.env`: to leave its variables out would be a quiet change of what
+  runs. No message holds a value.
+
+    >>> parse(b"# who\nNAME='Ada L'\nexport NO=1\n")
+    {'NAME': 'Ada L'}
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from pathlib import Path
+from typing import Final
+
+from lilux import _files
+from lilux.primitives.errors import ConfigurationError
+
+__all__ = ["FILE_NAME", "LIMIT_BYTES", "parse", "read"]
+
+FILE_NAME: Final = ".env"
+
+LIMIT_BYTES: Final = 1024 * 1024
+"""How large a `.env` may be."""
+
+_BLANK: Final = " \t\r"
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_ABSENT: Final = frozenset([errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENXIO])
+"""What reading answers when there is no such file, or something else than a regular file."""
+
+
+def read(project: Path) -> dict[str, str]:
+    """The variables of a project's `.env`."""
+    path = project / FILE_NAME
+    try:
+        return parse(_files.read_capped(path, LIMIT_BYTES))
+    except OSError as exc:
+        if exc.errno in _ABSENT:
+            return {}
+        raise ConfigurationError(f"cannot read {path}: {exc.strerror}", field=FILE_NAME) from exc
+    except ValueError as exc:
+        raise ConfigurationError(f"cannot use {path}: {exc}", field=FILE_NAME) from exc
+
+
+def parse(data: bytes) -> dict[str, str]:
+    """The variables in the bytes of a `.env`; ValueError when they are no text."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = data.count(b"\n", 0, exc.start) + 1
+        raise ValueError(f"expected UTF-8, found other bytes in line {line}") from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise ValueError(f"expected text, found a NUL in line {line}")
+    return dict(pair for line in text.split("\n") if (pair := _pair(line)) is not None)
+
+
+def _pair(line: str) -> tuple[str, str] | None:
+    line = line.strip(_BLANK)
+    name, equals, value = line.partition("=")
+    name = name.rstrip(_BLANK)
+    if not equals or not _NAME.fullmatch(name):
+        return None  # comments and exports too: `#…` and `export …` are no names
+    value = value.lstrip(_BLANK)
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        value = value[1:-1]
+    return name, value

@@ -1,0 +1,174 @@
+"""The environment of a tool, resolved: four sources, one after the other, and the later one counts.
+
+1. The system environment (`os.environ`, or the `base_env` that is given instead).
+2. `.env` of the project root: see `lilux.runtime._dotenv` for what is read.
+3. The `ENV_CONFIG`: first its interpreter sets the variable `var`, then its `env` is applied in order,
+   each value with its `${VAR:-default}` filled once from what is there by then.
+4. The variables of the tool itself.
+
+Rules:
+
+- Nothing is changed but the result: `os.environ` is copied, no file is written, nothing is created or
+  installed.
+- Everything is looked up in the environment as it stands after step 2: PATH, HOME, and the directories of
+  version managers. `context` may name `project_path` (else that of the resolver) and `user_space`, the
+  directory that has the user's own virtual environment (else HOME).
+- Every value is `str`, and a value is never looked at again: `${…}` in a `.env`, in the system
+  environment or in the variables of the tool is just text.
+- An interpreter that is not found leaves `fallback` in its variable, and without a fallback the variable
+  as it was: `${VAR:-default}` still works then.
+- What is malformed is a ConfigurationError with all issues, before anything was asked.
+- Only where the files cannot tell is a version manager asked, through the supervisor and for at most 5
+  seconds. `resolve` blocks while it asks; `resolve_async` does not. A manager that fails, or knows
+  nothing, counts as not found; so does one that speaks nonsense.
+
+    env = EnvResolver("/home/ada/project").resolve({"env": {"GREETING": "Hello, ${USER:-you}"}})
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from lilux import _supervisor
+from lilux._protocol import RunRequest
+from lilux._templates import render
+from lilux.primitives.errors import ConfigurationError
+from lilux.runtime import _dotenv, _env_config
+from lilux.runtime.interpreters import Question, Surroundings
+
+__all__ = ["DotenvFilter", "EnvResolver"]
+
+ASK_LIMIT_MS: Final = 5000
+"""How long a version manager may take to answer."""
+
+ANSWER_LIMIT_BYTES: Final = 64 * 1024
+"""How much of an answer is kept."""
+
+DotenvFilter = Callable[[str], bool]
+"""Says of the name of a variable whether `.env` may set it."""
+
+
+class EnvResolver:
+    """Resolves environments for the tools of one project, or of none.
+
+    Without a project there is no `.env`, and no interpreter in it; a relative path is that of the
+    directory in which the resolver is made.
+    """
+
+    def __init__(self, project_path: str | os.PathLike[str] | None = None) -> None:
+        self.project_path = _directory("project_path", project_path)
+
+    def resolve(
+        self,
+        env_config: Mapping[str, Any] | None = None,
+        tool_env: Mapping[str, Any] | None = None,
+        include_dotenv: bool = True,
+        context: Mapping[str, Any] | None = None,
+        *,
+        base_env: Mapping[str, str] | None = None,
+        dotenv_filter: DotenvFilter | None = None,
+    ) -> dict[str, str]:
+        """The whole environment. Blocks where a version manager has to be asked.
+
+        `base_env` takes the place of the system environment. `dotenv_filter` says which names `.env` may
+        set.
+        """
+        draft = _Draft(self.project_path, env_config, tool_env, context, base_env)
+        draft.add_dotenv(include_dotenv, dotenv_filter)
+        found = draft.find()
+        if isinstance(found, Question):
+            answer = _supervisor.execute(_supervisor.find_lilux_proc(), draft.request(found))
+            found = found.read(answer["stdout"]) if answer["success"] else None
+        return draft.finish(found)
+
+    async def resolve_async(
+        self,
+        env_config: Mapping[str, Any] | None = None,
+        tool_env: Mapping[str, Any] | None = None,
+        include_dotenv: bool = True,
+        context: Mapping[str, Any] | None = None,
+        *,
+        base_env: Mapping[str, str] | None = None,
+        dotenv_filter: DotenvFilter | None = None,
+    ) -> dict[str, str]:
+        """The same as `resolve`, and the event loop goes on while a version manager is asked."""
+        draft = _Draft(self.project_path, env_config, tool_env, context, base_env)
+        draft.add_dotenv(include_dotenv, dotenv_filter)
+        found = draft.find()
+        if isinstance(found, Question):
+            supervisor = _supervisor.supervisor(_supervisor.find_lilux_proc())
+            outcome = await supervisor.run(draft.request(found))
+            good = outcome.result.kind == "exited" and outcome.result.return_code == 0
+            found = found.read(os.fsdecode(outcome.streams["stdout"])) if good else None
+        return draft.finish(found)
+
+
+class _Draft:
+    """An environment that is being resolved: everything but the asking."""
+
+    def __init__(self, project: Path | None, env_config: Any, tool_env: Any, context: Any, base: Any) -> None:
+        issues = _env_config.Issues()
+        self._config = _env_config.parse(env_config)
+        self._tool_env = _env_config.variables(issues, "tool_env", tool_env)
+        self._env = os.environ.copy() if base is None else _env_config.variables(issues, "base_env", base)
+        issues.raise_any()
+        if not isinstance(context, Mapping | None):
+            raise ConfigurationError(
+                f"expected an object as context, found {type(context).__name__}", "context"
+            )
+        named = {name: _directory(f"context.{name}", (context or {}).get(name)) for name in _CONTEXT}
+        self._project = named["project_path"] or project
+        self._user = named["user_space"]
+
+    def add_dotenv(self, include: bool, allowed: DotenvFilter | None) -> None:
+        """Step 2, on top of the system environment."""
+        if include and self._project is not None:
+            found = _dotenv.read(self._project)
+            self._env.update({name: found[name] for name in found if allowed is None or allowed(name)})
+
+    def find(self) -> Path | Question | None:
+        """The interpreter of step 3, or the question that leads to it."""
+        interpreter = self._config.interpreter
+        if interpreter is None:
+            return None
+        around = Surroundings(self._env, self._project)
+        return interpreter.strategy.find(Surroundings(self._env, self._project, self._user or around.home))
+
+    def request(self, question: Question) -> RunRequest:
+        """What the supervisor is asked to run."""
+        return RunRequest(
+            command=str(question.program),
+            args=question.args,
+            cwd=str(self._project or "/"),
+            env={name: value for name, value in self._env.items() if name.isascii()},
+            timeout_ms=ASK_LIMIT_MS,
+            max_output=ANSWER_LIMIT_BYTES,
+        )
+
+    def finish(self, found: Path | None) -> dict[str, str]:
+        """Steps 3 and 4: the interpreter, the variables of the configuration and those of the tool."""
+        env, interpreter = self._env, self._config.interpreter
+        if interpreter is not None:
+            value = interpreter.fallback if found is None else str(found)
+            if value is not None:
+                env[interpreter.var] = value
+        for name, text in self._config.env.items():
+            env[name] = render(text, env, {})
+        env.update(self._tool_env)
+        return env
+
+
+_CONTEXT: Final = ("project_path", "user_space")
+
+
+def _directory(field: str, path: Any) -> Path | None:
+    """A directory as an absolute path; links stay."""
+    if path is None:
+        return None
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ConfigurationError(f"expected a path as {field}, found {type(path).__name__}", field=field)
+    return Path(text).absolute()

@@ -1,0 +1,183 @@
+"""Where an interpreter is: four strategies, each a value that is asked to `find` one.
+
+| type | looks at |
+| --- | --- |
+| `venv_python` | `venv_path` (`.venv`) in each place of `search` (the project), in that order |
+| `node_modules` | `node_modules/.bin/node` in each of `search_paths` (the project) |
+| `system_binary` | `binary` on the PATH of the environment that is being resolved |
+| `version_manager` | what pyenv, nvm, rbenv, asdf or mise have: see `lilux.runtime.version_managers` |
+
+Rules:
+
+- Finding only looks: nothing is made, installed or run, and nothing of a project is executed. Where only
+  a program knows, the answer is a `Question`, and whoever asked puts it to the supervisor.
+- An interpreter is there when its file is there. On a PATH, as in a shell, the file must be executable
+  too, and entries that are no absolute path are passed over: they mean another place to each process.
+- Links are followed to see whether there is a file, and never replaced by what they point to: a virtual
+  environment's `bin/python` is a link, and means the environment only under its own name.
+- A relative path begins at the project. Without a project there is no such place, and the next one is
+  tried.
+
+    >>> SystemBinary("sh").find(Surroundings({"PATH": "/bin"}))
+    PosixPath('/bin/sh')
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+__all__ = [
+    "NodeModules",
+    "Question",
+    "Strategy",
+    "Surroundings",
+    "SystemBinary",
+    "VenvPython",
+    "file_exists",
+    "names_in",
+]
+
+VENV_CANDIDATES: Final = ("bin/python", "Scripts/python.exe", "bin/python3")
+"""Where a virtual environment keeps its interpreter, in the order of looking."""
+
+SYSTEM_PYTHONS: Final = ("python3", "python")
+"""What a Python is called on a PATH."""
+
+NODE_CANDIDATES: Final = {"node_modules": (".bin/node",), ".bin": ("node",)}
+"""What to look for in a search path that already leads into `node_modules`, by its last part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where to look: the environment as it stands so far, the project, and the user's own directory."""
+
+    env: Mapping[str, str]
+    project: Path | None = None
+    user: Path | None = None
+
+    @property
+    def home(self) -> Path | None:
+        """The HOME of the environment."""
+        return self.directory("HOME")
+
+    def directory(self, name: str) -> Path | None:
+        """The directory that a variable names; None when it names no absolute path."""
+        value = self.env.get(name, "")
+        return Path(value) if value.startswith("/") else None
+
+    def place(self, path: str, root: Path | None) -> Path | None:
+        """`path` in `root`; None when it is relative and there is no root."""
+        if path.startswith("/"):
+            return Path(path)
+        return None if root is None else root / path
+
+    def on_path(self, name: str) -> Path | None:
+        """The executable file of this name that the PATH leads to."""
+        for directory in self.env.get("PATH", os.defpath).split(os.pathsep):
+            if directory.startswith("/") and _is_executable(found := Path(directory, name)):
+                return found
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What only a program can say: `program` is run with `args`, and `read` makes a path of its answer.
+
+    It answers with the interpreter, or with a directory that has it as `binary`.
+    """
+
+    program: Path
+    args: tuple[str, ...]
+    binary: str | None = None
+
+    def read(self, answer: str) -> Path | None:
+        """The interpreter that an answer names; None when there is no such file."""
+        line = answer.strip().partition("\n")[0].strip()
+        if not line.startswith("/"):
+            return None
+        found = Path(line) if self.binary is None else Path(line, self.binary)
+        return found if file_exists(found) else None
+
+
+class Strategy(Protocol):
+    """One way to find an interpreter."""
+
+    def find(self, around: Surroundings) -> Path | Question | None:
+        """The interpreter, a question that leads to it, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class VenvPython:
+    """The Python of a virtual environment, looked for in `project`, `user` and `system` places in order."""
+
+    venv_path: str = ".venv"
+    search: Sequence[str] = ("project",)
+
+    def find(self, around: Surroundings) -> Path | None:
+        """The first interpreter that is there."""
+        return next(self._found(around), None)
+
+    def _found(self, around: Surroundings) -> Iterator[Path]:
+        roots = {"project": around.project, "user": around.user}
+        for place in self.search:
+            candidates: Iterator[Path | None]
+            if place == "system":
+                candidates = (around.on_path(name) for name in SYSTEM_PYTHONS)
+                yield from (found for found in candidates if found is not None)
+            elif (venv := around.place(self.venv_path, roots[place])) is not None:
+                yield from (found for name in VENV_CANDIDATES if file_exists(found := venv / name))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeModules:
+    """The Node.js that a project has installed as a package."""
+
+    search_paths: Sequence[str] = (".",)
+
+    def find(self, around: Surroundings) -> Path | None:
+        """The first interpreter that is there."""
+        for path in self.search_paths:
+            root = around.place(path, around.project)
+            names = ("node_modules/.bin/node", *NODE_CANDIDATES.get(Path(path).name, ()))
+            for name in names if root is not None else ():
+                if file_exists(found := Path(str(root), name)):
+                    return found
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class SystemBinary:
+    """A program of the system: a name on the PATH, or an absolute path."""
+
+    binary: str
+
+    def find(self, around: Surroundings) -> Path | None:
+        """The program, if it is there."""
+        if not self.binary.startswith("/"):
+            return around.on_path(self.binary)
+        return found if file_exists(found := Path(self.binary)) else None
+
+
+def file_exists(path: Path) -> bool:
+    """Whether a file is there; what cannot be looked at is not."""
+    try:
+        return path.is_file()
+    except OSError:  # a directory that may not be searched, a name that is too long
+        return False
+
+
+def names_in(directory: Path) -> list[str]:
+    """What stands in a directory; nothing when it cannot be read."""
+    try:
+        return [entry.name for entry in directory.iterdir()]
+    except OSError:
+        return []
+
+
+def _is_executable(path: Path) -> bool:
+    return file_exists(path) and os.access(path, os.X_OK)
