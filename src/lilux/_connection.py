@@ -4,7 +4,8 @@ Nothing here waits or starts anything: `readable` and `writable` are called by t
 is ready, and whoever waits for a `Call` waits for its `done`. Rules:
 
 - A frame goes out whole or not at all, and in order: what the socket does not take at once is kept and
-  follows.
+  follows. Requests of one round of the event loop go out together: each that is sent alone wakes the
+  supervisor, which then competes for the processor with the loop that has others to send.
 - A call has exactly one end: its last event, or the loss of the connection (`SupervisorError`, code `lost`).
 - Standard input is sent as far as the supervisor has given credit for, whatever its size.
 - What a tool writes reaches `on_output` as it comes, and the supervisor is told when that was taken. A
@@ -20,18 +21,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-import anyio
-
 from lilux import _protocol as protocol
 from lilux._frames import PAYLOAD_LIMIT, FrameDecoder
-from lilux._loops import Loop
+from lilux._loops import Flag, Loop
 from lilux._results import RunResult
 from lilux.primitives.errors import SupervisorError
 
 __all__ = ["Answer", "Call", "Connection", "OnOutput", "OnStarted", "Outcome", "Run"]
 
-READ_SIZE: Final = 256 * 1024
-"""Bytes that are read at once."""
+READ_SIZE: Final = 64 * 1024
+"""Bytes that are read at once, into a buffer that is kept."""
 
 OUTPUT_CREDIT: Final = 256 * 1024
 """Bytes of streamed output that may be under way; half of it is given back at a time."""
@@ -58,8 +57,8 @@ class Outcome:
 class Call:
     """A request that is not finished: `done` is set when it is, and then `error` says whether it failed."""
 
-    def __init__(self) -> None:
-        self.done = anyio.Event()
+    def __init__(self, done: Flag) -> None:
+        self.done = done
         self.error: Exception | None = None
         self.connection: Connection
         self.id: int
@@ -100,9 +99,14 @@ class Run(Call):
     """A tool that runs."""
 
     def __init__(
-        self, *, input: bytes = b"", on_output: OnOutput | None = None, on_started: OnStarted | None = None
+        self,
+        done: Flag,
+        *,
+        input: bytes = b"",
+        on_output: OnOutput | None = None,
+        on_started: OnStarted | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(done)
         self._input = memoryview(input)
         self._window = protocol.INPUT_WINDOW
         self._on_output = on_output
@@ -192,13 +196,14 @@ class Connection:
     def __init__(self, sock: socket.socket, loop: Loop) -> None:
         sock.setblocking(False)
         self.hello: protocol.Hello | None = None
-        self.greeted = anyio.Event()
+        self.greeted = loop.flag()
         self.error: SupervisorError | None = None
         self._socket = sock
         self._ids = itertools.count(1)
         self._calls: dict[int, Call] = {}
         self._decoder = FrameDecoder()
         self._outgoing = bytearray()
+        self._incoming = memoryview(bytearray(READ_SIZE))
         self._loop = loop
         self._watch = loop.watch(sock.fileno(), self)
 
@@ -257,11 +262,11 @@ class Connection:
     def readable(self) -> None:
         """Take what the supervisor has sent."""
         try:
-            data = self._socket.recv(READ_SIZE)
-            if not data:
+            size = self._socket.recv_into(self._incoming)
+            if not size:
                 self._decoder.finish()
                 raise SupervisorError("the supervisor has closed the connection", code="lost")
-            for header, payload in self._decoder.feed(data):
+            for header, payload in self._decoder.feed(self._incoming[:size]):
                 self._dispatch(protocol.parse_event(header, payload))
         except BlockingIOError:
             return

@@ -58,7 +58,7 @@ class FrameDecoder:
     def __init__(self) -> None:
         self._pending = bytearray()
 
-    def feed(self, data: bytes) -> list[tuple[Header, bytes]]:
+    def feed(self, data: bytes | memoryview) -> list[tuple[Header, bytes]]:
         """The frames that are whole now. After an error the stream has lost its framing: feed no more."""
         self._pending += data
         pending, frames, start = self._pending, [], 0

@@ -18,9 +18,25 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     pass
 
-__all__ = ["Loop", "Watch", "Watched", "bind", "running"]
+__all__ = ["Flag", "Loop", "Watch", "Watched", "bind", "running"]
 
 Finish = Callable[[], Awaitable[None]]
+
+
+class Flag(Protocol):
+    """Set once, waited for by any number of tasks."""
+
+    def set(self) -> None:
+        """Let those go on who wait."""
+        ...
+
+    def is_set(self) -> bool:
+        """True once it was set."""
+        ...
+
+    async def wait(self) -> object:
+        """Wait until it is set."""
+        ...
 
 
 class Watched(Protocol):
@@ -58,6 +74,10 @@ class Loop(Protocol):
         """True when the loop will run nothing any more."""
         ...
 
+    def flag(self) -> Flag:
+        """A flag for tasks of this loop."""
+        ...
+
     def watch(self, descriptor: int, watched: Watched) -> Watch:
         """Watch a descriptor. To be called inside the loop."""
         ...
@@ -86,6 +106,9 @@ class _AsyncioLoop:
 
     def is_over(self) -> bool:
         return self._loop.is_closed()
+
+    def flag(self) -> Flag:
+        return asyncio.Event()
 
     def watch(self, descriptor: int, watched: Watched) -> Watch:
         return _AsyncioWatch(self._loop, descriptor, watched)
@@ -132,6 +155,11 @@ class _AsyncioWatch:
 class _TrioLoop:
     def is_over(self) -> bool:
         return False  # its last act is `at_end`
+
+    def flag(self) -> Flag:
+        import trio
+
+        return trio.Event()
 
     def watch(self, descriptor: int, watched: Watched) -> Watch:
         return _TrioWatch(descriptor, watched)

@@ -96,7 +96,7 @@ class Supervisor:
     ) -> Outcome:
         """Run a tool to its end. The request need not speak of `stdin`, `stream_credit` and `notify`."""
         connection = await self._connected()
-        call = Run(input=input or b"", on_output=on_output, on_started=on_started)
+        call = Run(self._loop.flag(), input=input or b"", on_output=on_output, on_started=on_started)
         if input is not None or on_output is not None or on_started is not None:
             request = replace(
                 request,
@@ -121,7 +121,7 @@ class Supervisor:
     async def ask(self, request: protocol.KillRequest | protocol.StatusRequest, kind: type[E]) -> E:
         """The answer to a request that has only one; SupervisorError with its code when it is refused."""
         connection = await self._connected()
-        call = Answer()
+        call = Answer(self._loop.flag())
         connection.begin(call, request)
         try:
             await call.done.wait()
