@@ -32,7 +32,17 @@ from pathlib import Path
 
 from lilux.primitives.errors import IntegrityError
 
-__all__ = ["lock", "make_directory", "open_directory", "read_capped", "require_safe", "write_whole"]
+__all__ = [
+    "lock",
+    "make_directory",
+    "open_directory",
+    "publish",
+    "read_capped",
+    "require_safe",
+    "staged",
+    "sync_directory",
+    "write_whole",
+]
 
 LOCK_TIMEOUT_S = 10.0
 """How long to wait for another process that holds a lock."""
@@ -116,7 +126,7 @@ def make_directory(path: str | Path, *, mode: int) -> None:
         return
     path.chmod(mode)
     with open_directory(path.parent) as parent:
-        _sync_directory(parent)
+        sync_directory(parent)
 
 
 def require_safe(descriptor: int, path: str | Path, *, mode: int) -> None:
@@ -179,21 +189,36 @@ def _try_lock(directory: int, operation: int) -> bool:
 
 
 def _write_in(directory: int, path: Path, data: bytes, *, mode: int, durable: bool, replace: bool) -> None:
+    with staged(path, data, mode=mode, durable=durable, directory=directory) as temporary:
+        publish(temporary, path, directory=directory, replace=replace)
+    if durable:
+        sync_directory(directory)
+
+
+@contextmanager
+def staged(path: Path, data: bytes, *, mode: int, durable: bool = True, directory: int) -> Iterator[str]:
+    """The name of a filled temporary file beside `path`, to be published before the block ends or never.
+
+    For those who have several files to publish, and want none of them when one does not fit on the disk.
+    """
     temporary = f".lilux-{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     with _named(path):
         descriptor = os.open(temporary, flags, mode, dir_fd=directory)
-        try:
+    try:
+        with _named(path):
             _fill(descriptor, data, mode=mode, durable=durable)
-            if replace:
-                os.replace(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
-            else:
-                os.link(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=directory)
-        if durable:
-            _sync_directory(directory)
+        yield temporary
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=directory)
+
+
+def publish(temporary: str, path: Path, *, directory: int, replace: bool = True) -> None:
+    """Give a staged file its name; with `replace=False`, FileExistsError when there is one already."""
+    put = os.replace if replace else os.link
+    with _named(path):
+        put(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
 def _fill(descriptor: int, data: bytes, *, mode: int, durable: bool) -> None:
@@ -205,7 +230,8 @@ def _fill(descriptor: int, data: bytes, *, mode: int, durable: bool) -> None:
             os.fsync(descriptor)
 
 
-def _sync_directory(directory: int) -> None:
+def sync_directory(directory: int) -> None:
+    """Put the names of a directory on the disk, as far as the file system can."""
     try:
         os.fsync(directory)
     except OSError as exc:

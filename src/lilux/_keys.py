@@ -1,0 +1,163 @@
+"""Ed25519 keys as PEM, taken in one place.
+
+Rules:
+
+- PEM is bytes: PKCS8 for a private key, SubjectPublicKeyInfo for a public one, exactly one block with
+  nothing but white space around it. Anything else, and a key of another kind (RSA, X25519), is a
+  ConfigurationError whose `field` is the place that the caller names.
+- A public key of low order, for which anybody could sign, is an IntegrityError with `reason="weak_key"`, in
+  every encoding. Bytes that are no point of the curve, or not its one encoding, are no key.
+- No message quotes anything of a private key, and no private key is kept. Public keys that were checked
+  are.
+- A passphrase that is missing, wrong, or given for a key that is not encrypted is a ConfigurationError with
+  `field="passphrase"`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from lilux import _ed25519
+from lilux.primitives.errors import ConfigurationError, IntegrityError
+
+__all__ = [
+    "MAX_PEM_BYTES",
+    "load_private",
+    "load_public",
+    "private_pem",
+    "public_pem",
+    "require_bytes",
+    "require_passphrase",
+]
+
+MAX_PEM_BYTES = 16 * 1024
+"""An Ed25519 key has about a hundred bytes; up to this size, keys of other kinds are told by their name."""
+
+MAX_PASSPHRASE_BYTES = 1023
+"""What `cryptography` takes."""
+
+_CACHED_KEYS = 256
+_PEM = re.compile(rb"\s*-----BEGIN ([A-Z0-9 ]+)-----\s[A-Za-z0-9+/=\s]+-----END \1-----\s*")
+_PUBLIC_LABEL = b"PUBLIC KEY"
+_PRIVATE_LABEL = b"PRIVATE KEY"
+_ENCRYPTED_LABEL = b"ENCRYPTED PRIVATE KEY"
+
+
+def private_pem(key: Ed25519PrivateKey, passphrase: bytes | None = None) -> bytes:
+    """A private key as PKCS8, encrypted when there is a passphrase."""
+    require_passphrase(passphrase)
+    encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+    if passphrase is not None:
+        encryption = serialization.BestAvailableEncryption(passphrase)
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+
+
+def public_pem(key: Ed25519PublicKey) -> bytes:
+    """A public key as SubjectPublicKeyInfo."""
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def load_public(pem: bytes, place: str) -> Ed25519PublicKey:
+    """The key that stands in `pem`, which the caller took from `place`."""
+    require_bytes(pem, place)
+    try:
+        return _parse_public_key(pem)
+    except ValueError as exc:
+        raise ConfigurationError(
+            f"expected an Ed25519 public key as PEM in {place}, found {exc}", field=place
+        ) from exc
+
+
+@lru_cache(maxsize=_CACHED_KEYS)
+def _parse_public_key(pem: bytes) -> Ed25519PublicKey:
+    """The key; ValueError with what was found instead. Kept, because a check costs as much as a signature."""
+    if (label := _label(pem)) != _PUBLIC_LABEL:
+        raise ValueError(_described(label))
+    try:
+        key = serialization.load_pem_public_key(pem)
+    except (ValueError, UnsupportedAlgorithm) as exc:
+        raise ValueError("content that is no public key") from exc
+    if not isinstance(key, Ed25519PublicKey):
+        raise ValueError(f"a key of another kind ({type(key).__name__.removesuffix('PublicKey')})")
+    _require_sound_point(key.public_bytes_raw())
+    return key
+
+
+def _require_sound_point(encoded: bytes) -> None:
+    if _ed25519.is_low_order(encoded):
+        raise IntegrityError(
+            f"expected a public key that only its owner can sign for, "
+            f"found a point of low order ({encoded.hex()})",
+            reason="weak_key",
+        )
+    if not _ed25519.is_canonical_point(encoded):
+        raise ValueError(f"bytes that are no point of the curve ({encoded.hex()})")
+
+
+def load_private(pem: bytes, place: str, passphrase: bytes | None = None) -> Ed25519PrivateKey:
+    """The key that stands in `pem`, which the caller took from `place`."""
+    require_bytes(pem, place)
+    label = _label(pem)
+    if label not in (_PRIVATE_LABEL, _ENCRYPTED_LABEL):
+        raise _not_a_private_key(place, _described(label))
+    _require_fitting(passphrase, place, encrypted=label == _ENCRYPTED_LABEL)
+    try:
+        key = serialization.load_pem_private_key(pem, passphrase)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
+        if passphrase is not None:
+            what = f"expected the passphrase of {place}, found a wrong one (or the file is damaged)"
+            raise ConfigurationError(what, field="passphrase") from exc
+        raise _not_a_private_key(place, "content that is no private key") from exc
+    if not isinstance(key, Ed25519PrivateKey):
+        kind = type(key).__name__.removesuffix("PrivateKey")
+        raise _not_a_private_key(place, f"a key of another kind ({kind})")
+    return key
+
+
+def _not_a_private_key(place: str, found: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"expected an Ed25519 private key as PEM in {place}, found {found}", field=place
+    )
+
+
+def _require_fitting(passphrase: bytes | None, place: str, *, encrypted: bool) -> None:
+    require_passphrase(passphrase)
+    if encrypted and passphrase is None:
+        what = f"expected a passphrase: the private key in {place} is encrypted"
+        raise ConfigurationError(what, field="passphrase")
+    if passphrase is not None and not encrypted:
+        what = (
+            f"expected an encrypted private key in {place}, as there is a passphrase, found one in the clear"
+        )
+        remedy = "load it without, and save it with the passphrase"
+        raise ConfigurationError(f"{what}; {remedy}", field="passphrase")
+
+
+def require_passphrase(passphrase: object) -> None:
+    """Refuse what could not encrypt anything; None is no passphrase."""
+    if passphrase is None or (isinstance(passphrase, bytes) and 1 <= len(passphrase) <= MAX_PASSPHRASE_BYTES):
+        return
+    raise ConfigurationError(f"expected 1 to {MAX_PASSPHRASE_BYTES} bytes as passphrase", field="passphrase")
+
+
+def require_bytes(pem: object, place: str) -> None:
+    """Refuse text, and everything else that is no bytes."""
+    if not isinstance(pem, bytes):
+        raise ConfigurationError(f"expected PEM as bytes in {place}, found {type(pem).__name__}", field=place)
+
+
+def _label(pem: bytes) -> bytes | None:
+    """What the PEM says that it is; None when it is not exactly one block."""
+    if len(pem) > MAX_PEM_BYTES:
+        return None
+    block = _PEM.fullmatch(pem)
+    return block[1] if block else None
+
+
+def _described(label: bytes | None) -> str:
+    return "no single PEM block" if label is None else f"a block called {label.decode('ascii')}"
