@@ -30,7 +30,7 @@ soak: $(INSTALLED_DEV) ## Run the long rounds of the orphan and leak tests
 check: $(INSTALLED_DEV) ## Run every linter and type checker, and the Rust tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict src tests scripts
+	$(BIN)/mypy --strict src tests scripts benchmarks
 	$(BIN)/lint-imports
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings

@@ -1,0 +1,1 @@
+"""What the benchmarks are made of: contenders, rounds, what the kernel says about processes, reports."""
