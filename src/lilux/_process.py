@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 from lilux._connection import OnOutput, OnStarted
@@ -92,7 +93,15 @@ def render(config: Mapping[str, Any], params: Mapping[str, Any] | None = None) -
 
 def inherited_environment() -> dict[str, str]:
     """The environment of this process, but for names that are no text: no tool can be given those by name."""
-    return {name: value for name, value in os.environ.items() if name.isascii() or _is_text(name)}
+    # `os.environ` decodes each name and value at each look, which takes longer than all the rest of a call.
+    raw: Mapping[bytes, bytes] = getattr(os.environ, "_data", os.environb)
+    return _decoded(tuple(raw.items())).copy()
+
+
+@lru_cache(maxsize=1)
+def _decoded(raw: tuple[tuple[bytes, bytes], ...]) -> dict[str, str]:
+    texts = {os.fsdecode(name): os.fsdecode(value) for name, value in raw}
+    return {name: value for name, value in texts.items() if name.isascii() or _is_text(name)}
 
 
 def added_to_inherited(name: str, env: Mapping[str, str] | None) -> dict[str, str]:

@@ -87,6 +87,16 @@ def test_a_complete_environment_with_a_path_is_searched_itself() -> None:
     assert render({"command": "x", "env": {**COMPLETE, "PATH": "/bin"}}).search_path is None
 
 
+def test_the_inherited_environment_is_that_of_the_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHANGING_HERE", "1")
+    first = inherited_environment()
+    first["ADDED_BY_THE_CALLER"] = "x"
+    monkeypatch.setenv("CHANGING_HERE", "2")
+    assert (first["CHANGING_HERE"], inherited_environment()["CHANGING_HERE"]) == ("1", "2")
+    monkeypatch.delenv("CHANGING_HERE")
+    assert inherited_environment() == dict(os.environ)
+
+
 def test_a_variable_whose_name_is_no_text_is_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environb, b"N\xff", b"x")
     monkeypatch.setitem(os.environb, "NÉ".encode(), b"\xff")
