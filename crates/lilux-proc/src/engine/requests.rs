@@ -3,6 +3,8 @@
 use std::collections::hash_map::Entry;
 use std::time::Duration;
 
+use rustix::process::Pid;
+
 use super::{Engine, Notice};
 use crate::command::Command;
 use crate::error::{RequestError, SpawnError};
@@ -150,11 +152,21 @@ impl Engine {
 
     /// Killing a stranger takes waiting, which is a keeper's work.
     fn kill_pid(&mut self, request: &KillRequest, pid: i64) -> Result<(), RequestError> {
+        if self.is_one_of_us(pid) {
+            let message = format!("process {pid} belongs to this supervisor; end its runs instead");
+            return Err(RequestError::new("not_permitted", "kill", message));
+        }
         let refused = |errno| RequestError::new("internal", "kill", "no keeper to do it").with_errno(errno);
         let job = Job::KillPid { request: request.id, pid };
         let keeper = self.keepers.hire(&self.poller, job).map_err(refused)?;
         self.order(keeper, &Order::KillPid { pid, grace_ms: request.grace_ms });
         Ok(())
+    }
+
+    fn is_one_of_us(&self, pid: i64) -> bool {
+        let number = i32::try_from(pid).unwrap_or_default();
+        let keeper = Pid::from_raw(number.max(0)).is_some_and(|pid| self.keepers.is_keeper(pid));
+        keeper || number == Self::own_pid() || number == self.warden
     }
 
     fn status(&mut self, request: &StatusRequest) -> Result<(), RequestError> {
