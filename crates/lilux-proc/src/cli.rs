@@ -191,6 +191,10 @@ fn read_exec_request() -> Result<(RunRequest, Vec<u8>), Fatal> {
     let asked: ExecRequest = read_request()?;
     let fields = serde_json::Value::Object(asked.run.into_iter().collect());
     let mut request: RunRequest = serde_json::from_value(fields).map_err(not_a_request)?;
+    if request.stdin == Stdin::Pipe {
+        let message = "nobody could bring more input later: give all of it as `input`";
+        return Err(Fatal::Usage(message.to_owned()));
+    }
     if asked.input.is_some() {
         request.stdin = Stdin::Data;
     }

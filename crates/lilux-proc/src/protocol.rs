@@ -128,9 +128,12 @@ impl Default for RunRequest {
 }
 
 impl RunRequest {
-    /// Refuses numbers outside their documented limits.
-    pub fn check(&self) -> Result<(), RequestError> {
+    /// Refuses numbers outside their documented limits, and input for a tool that was to have none.
+    pub fn check(&self, payload: &[u8]) -> Result<(), RequestError> {
         let refuse = |message: String| Err(RequestError::new("invalid_request", "run", message));
+        if self.stdin == Stdin::Null && !payload.is_empty() {
+            return refuse("the payload is standard input; say so with `stdin`".to_owned());
+        }
         if !OUTPUT_LIMITS.contains(&self.max_output) {
             let (low, high) = (OUTPUT_LIMITS.start(), OUTPUT_LIMITS.end());
             return refuse(format!("max_output must be {low} to {high} bytes, not {}", self.max_output));

@@ -42,7 +42,7 @@ impl Engine {
     }
 
     fn start(&mut self, request: &RunRequest, payload: &[u8]) -> Result<(), RequestError> {
-        request.check()?;
+        request.check(payload)?;
         if self.ids.contains_key(&request.id) {
             let message = format!("a run with id {} is not finished yet", request.id);
             return Err(RequestError::new("duplicate_id", "run", message));
