@@ -1,14 +1,20 @@
 """The programs that the tests of containment need, each built once."""
 
 import json
+import os
 import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import SOAK_ROUNDS
+from tests.containment.client import Client
+from tests.containment.command_line import CommandLine
+from tests.containment.nobody import Nobody
 from tests.containment.scene import ROOT, Programs
 
 BUILD_LIMIT_S = 600
@@ -25,6 +31,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def binary() -> Path:
     """The supervisor as it was installed."""
     return Path(sysconfig.get_path("scripts"), "lilux-proc")
+
+
+@pytest.fixture
+def client(binary: Path) -> Iterator[Client]:
+    """A client of a supervisor of its own."""
+    with Client.start(binary) as started:
+        yield started
+
+
+@pytest.fixture
+def command_line(binary: Path) -> CommandLine:
+    return CommandLine(binary)
+
+
+@pytest.fixture
+def nobody(binary: Path) -> Iterator[Nobody]:
+    """Another user. Only for tests `as_root`."""
+    with Nobody.enter(binary) as entered:
+        yield entered
+
+
+@pytest.fixture
+def soaking(rounds: int) -> bool:
+    """Whether there is time for what takes long."""
+    return rounds >= SOAK_ROUNDS
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    """A FIFO: whoever reads it waits until somebody has written to it."""
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    return path
 
 
 @pytest.fixture(scope="session")
