@@ -188,7 +188,9 @@ impl ExecArgs {
 }
 
 fn read_exec_request() -> Result<(RunRequest, Vec<u8>), Fatal> {
-    let asked: ExecRequest = read_request()?;
+    let mut asked: ExecRequest = read_request()?;
+    // On the wire every run has an id; here it is the only one.
+    asked.run.insert("id".to_owned(), exec::RUN.into());
     let fields = serde_json::Value::Object(asked.run.into_iter().collect());
     let mut request: RunRequest = serde_json::from_value(fields).map_err(not_a_request)?;
     if request.stdin == Stdin::Pipe {

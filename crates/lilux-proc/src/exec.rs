@@ -19,7 +19,8 @@ use crate::sys;
 use crate::sys::launch::Limits;
 
 const OWN_OUTPUT: u32 = 0;
-const RUN: u64 = 1;
+/// The id of the only run there is.
+pub const RUN: u64 = 1;
 const CANCEL_GRACE_MS: u64 = 500;
 
 /// What is printed.

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use crate::error::{FrameError, RequestError};
-use crate::protocol::{Event, MAX_HEADER, MAX_PAYLOAD, NO_ID, Request};
+use crate::protocol::{Event, MAX_HEADER, MAX_PAYLOAD, Request};
 
 const PREFIX: usize = 8;
 
@@ -37,7 +37,6 @@ struct Envelope {
 fn parse(header: &[u8], payload: &[u8]) -> Result<Incoming, FrameError> {
     let payload = payload.to_vec();
     match serde_json::from_slice::<Request>(header) {
-        Ok(request) if request.id() == NO_ID => Err(FrameError::Malformed("missing field `id`".to_owned())),
         Ok(request) => Ok(Incoming { id: request.id(), request: Ok(request), payload }),
         Err(error) => {
             // Without an id there is nobody to answer, so the frame itself counts as broken.

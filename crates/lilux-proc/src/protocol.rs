@@ -12,8 +12,8 @@ use crate::text::OsText;
 /// Raised when an old client could misunderstand.
 pub const PROTOCOL: u32 = 1;
 /// What a client may count on.
-pub const CAPABILITIES: [&str; 8] =
-    ["run", "input", "cancel", "credit", "kill", "status", "spool", "result_fd"];
+pub const CAPABILITIES: &[&str] =
+    &["run", "input", "cancel", "credit", "kill", "status", "spool", "result_fd"];
 /// A larger header is refused unread.
 pub const MAX_HEADER: usize = 8 * 1024 * 1024;
 /// Larger data travels in several frames.
@@ -69,7 +69,6 @@ fn default_stream_interval() -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRequest {
-    #[serde(default = "no_id")]
     pub id: u64,
     pub command: OsText,
     #[serde(default)]
@@ -96,13 +95,6 @@ pub struct RunRequest {
     pub notify: bool,
 }
 
-/// Stands for an id that is missing: the command line needs none.
-pub const NO_ID: u64 = u64::MAX;
-
-fn no_id() -> u64 {
-    NO_ID
-}
-
 fn default_max_output() -> u64 {
     DEFAULT_MAX_OUTPUT
 }
@@ -110,7 +102,7 @@ fn default_max_output() -> u64 {
 impl Default for RunRequest {
     fn default() -> Self {
         Self {
-            id: NO_ID,
+            id: 0,
             command: OsText::default(),
             args: Vec::new(),
             cwd: None,
@@ -333,7 +325,7 @@ pub enum Event {
     Hello {
         protocol: u32,
         version: &'static str,
-        capabilities: [&'static str; 8],
+        capabilities: &'static [&'static str],
     },
     Started {
         id: u64,
@@ -453,3 +445,6 @@ impl Request {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
