@@ -36,6 +36,7 @@ MAX_KEY_CHARACTERS = 40
 
 _TOO_DEEP = f"expected at most {MAX_DEPTH} lists and objects inside each other"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_STRING = frozenset({str})
 _CONTAINERS = (dict, list, tuple)
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -141,15 +142,22 @@ def _is_sound(value: Any) -> bool:
     """
     level = [value] if isinstance(value, _CONTAINERS) else []
     for _ in range(MAX_DEPTH):
+        if not level:
+            return True
         below: list[Any] = []
         for container in level:
-            if isinstance(container, dict) and not all(isinstance(key, str) for key in container):
-                return False
-            for item in container.values() if isinstance(container, dict) else container:
-                if isinstance(item, _CONTAINERS):
-                    below.append(item)  # noqa: PERF401 - the loop is the faster one here
+            if isinstance(container, dict):
+                if not _has_string_keys(container):
+                    return False
+                below += [item for item in container.values() if isinstance(item, _CONTAINERS)]
+            else:
+                below += [item for item in container if isinstance(item, _CONTAINERS)]
         level = below
     return not level
+
+
+def _has_string_keys(container: dict[Any, Any]) -> bool:
+    return _STRING.issuperset(map(type, container)) or all(isinstance(key, str) for key in container)
 
 
 def _walk(root: Any) -> Iterator[Issue]:
