@@ -114,13 +114,13 @@ pub fn above_fixed_places(descriptor: impl AsFd) -> Result<OwnedFd, Errno> {
 /// This is how a forked process lets go of its parent's descriptors: as long as it held one of them, nobody on the other
 /// end would see an end of file.
 pub fn keep_only(own: OwnedFd) -> Result<OwnedFd, Errno> {
-    let own = above_fixed_places(own)?;
-    let null = above_fixed_places(open_null()?)?;
-    std::mem::forget((place(&null, 0)?, place(&null, 1)?));
     let kept = place(&own, 3)?;
-    std::mem::forget((own, null));
+    std::mem::forget(own);
     // SAFETY: every descriptor from 4 on belongs to state of the parent that this process never touches again.
     checked(unsafe { libc::close_range(4, libc::c_uint::MAX, 0) })?;
+    // Not before: a parent that has used up its descriptors leaves none to open.
+    let null = open_null()?;
+    std::mem::forget((place(&null, 0)?, place(&null, 1)?));
     rustix::io::fcntl_setfd(&kept, rustix::io::FdFlags::CLOEXEC)?;
     Ok(kept)
 }
