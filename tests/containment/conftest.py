@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SOAK_ROUNDS
 from tests.containment.client import Client
 from tests.containment.command_line import CommandLine
 from tests.containment.nobody import Nobody
@@ -50,12 +49,6 @@ def nobody(binary: Path) -> Iterator[Nobody]:
     """Another user. Only for tests `as_root`."""
     with Nobody.enter(binary) as entered:
         yield entered
-
-
-@pytest.fixture
-def soaking(rounds: int) -> bool:
-    """Whether there is time for what takes long."""
-    return rounds >= SOAK_ROUNDS
 
 
 @pytest.fixture

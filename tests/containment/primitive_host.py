@@ -1,6 +1,8 @@
-"""A program that runs a tool with `SubprocessPrimitive`, and can be killed.
+"""A program that uses `SubprocessPrimitive`, and can be killed.
 
-python -m tests.containment.primitive_host LOOP COMMAND ARGUMENT…
+    python -m tests.containment.primitive_host asyncio|trio|spawn COMMAND ARGUMENT…
+
+It runs the command on that event loop, or spawns it and waits.
 """
 
 import sys
@@ -10,9 +12,18 @@ import anyio
 from lilux.primitives.subprocess import SubprocessPrimitive
 
 
-async def main(command: list[str]) -> None:
+async def run(command: list[str]) -> None:
     await SubprocessPrimitive().execute({"command": command[0], "args": command[1:]})
 
 
+async def spawn(command: list[str]) -> None:
+    await SubprocessPrimitive().spawn(command[0], command[1:])
+    await anyio.sleep_forever()
+
+
 if __name__ == "__main__":
-    anyio.run(main, sys.argv[2:], backend=sys.argv[1])
+    manner, *command = sys.argv[1:]
+    if manner == "spawn":
+        anyio.run(spawn, command)
+    else:
+        anyio.run(run, command, backend=manner)

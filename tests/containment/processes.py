@@ -12,8 +12,16 @@ from pathlib import Path
 
 def parent_of(pid: int) -> int:
     """The parent as it is now."""
-    stat = Path(f"/proc/{pid}/stat").read_text()
-    return int(stat.rpartition(")")[2].split()[1])
+    return int(_stat(pid)[1])
+
+
+def state_of(pid: int) -> str:
+    """`S` for one that waits, `Z` for one that has ended, and so on."""
+    return _stat(pid)[0]
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def children_of(pid: int) -> list[int]:
@@ -67,6 +75,15 @@ class Watch:
     def left_at(self, deadline: float) -> list[int]:
         """Those that have not ended by then (monotonic clock)."""
         return [pid for pid, handle in self._handles.items() if not ends(handle, deadline)]
+
+
+def is_gone_by(pid: int, deadline: float) -> bool:
+    """Wait until a process has ended that may have done so already."""
+    try:
+        with watched([pid]) as watch:
+            return not watch.left_at(deadline)
+    except ProcessLookupError:
+        return True
 
 
 def ends(handle: int, deadline: float) -> bool:
