@@ -513,20 +513,20 @@ def test_a_lockfile_of_the_largest_size_is_read_and_one_byte_more_is_not(path: P
 
 def test_a_file_that_may_not_be_read_stays_a_permission_error(path: Path) -> None:
     manager.save(make(), path)
+    path.chmod(0)
+    path.parent.chmod(0o755)
     script = """
         import os, sys
         from lilux.primitives.lockfile import LockfileManager
+        os.chdir(sys.argv[1])
         if os.geteuid() == 0:
             os.setresuid(65534, 65534, 65534)
         try:
-            LockfileManager().load(sys.argv[1])
+            LockfileManager().load(sys.argv[2])
         except PermissionError as exc:
             print(exc.filename)
     """
-    path.chmod(0)
-    for parent in (path.parent, *path.parent.parents[:2]):
-        parent.chmod(0o755)
-    assert run_python(script, path).strip() == str(path)
+    assert run_python(script, path.parent, path.name) == f"{path.name}\n"
 
 
 @pytest.mark.parametrize(

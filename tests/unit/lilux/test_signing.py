@@ -580,12 +580,14 @@ def test_at_no_line_of_the_way_can_anybody_else_read_the_private_key(
         def look(frame, event, argument):
             try:
                 directory = stat.S_IMODE(os.stat(path).st_mode)
-                files = [(entry.name, stat.S_IMODE(entry.stat().st_mode)) for entry in os.scandir(path)]
-            except OSError:
-                return look
-            for name, mode in files:
-                if name != "public_key.pem" and b"PRIVATE" in open(f"{path}/{name}", "rb").read():
-                    seen.add((directory, mode))
+                for entry in os.scandir(path):
+                    mode = stat.S_IMODE(entry.stat().st_mode)
+                    if not mode & 0o400:
+                        continue  # just made, with a umask that keeps even its owner out
+                    if b"PRIVATE" in open(entry, "rb").read():
+                        seen.add((directory, mode))
+            except (FileNotFoundError, PermissionError):
+                assert not os.path.exists(path) or not os.stat(path).st_mode & 0o700
             return look
 
         os.umask(int(sys.argv[3]))
