@@ -18,7 +18,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -140,20 +140,19 @@ def _is_sound(value: Any) -> bool:
 
     Level by level and without paths: every value comes this way, only the bad ones go through `_walk`.
     """
-    level = [value] if isinstance(value, _CONTAINERS) else []
-    for _ in range(MAX_DEPTH):
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [item for item in level if isinstance(item, _CONTAINERS)]
         if not level:
             return True
-        below: list[Any] = []
-        for container in level:
-            if isinstance(container, dict):
-                if not _has_string_keys(container):
-                    return False
-                below += [item for item in container.values() if isinstance(item, _CONTAINERS)]
-            else:
-                below += [item for item in container if isinstance(item, _CONTAINERS)]
-        level = below
-    return not level
+        if not all(_has_string_keys(item) for item in level if isinstance(item, dict)):
+            return False
+        level = [below for item in level for below in _items(item)]
+    return False
+
+
+def _items(container: Any) -> Iterable[Any]:
+    return container.values() if isinstance(container, dict) else container
 
 
 def _has_string_keys(container: dict[Any, Any]) -> bool:
