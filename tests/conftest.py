@@ -3,9 +3,15 @@
 * An `async def` test runs under asyncio and under trio, each with the real event loop.
 * `rounds` says how often an orphan or leak test repeats itself: a few times in `make test`, many in
   `make soak`.
+* A property has no deadline of its own: an example that takes long on a busy machine says nothing about the
+  code, and one that hangs is ended like every other test.
 """
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 ROUNDS = 5
 SOAK_ROUNDS = 200
