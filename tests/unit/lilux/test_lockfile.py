@@ -239,6 +239,18 @@ def test_no_configuration_is_read_and_no_environment_looked_at(path: Path) -> No
     assert set(names) == {str(path), str(path.parent), *twins}
 
 
+def test_lilux_does_input_and_output_only_and_judges_no_pin(path: Path) -> None:
+    """Versions, times and hashes that mean nothing are the orchestrator's to refuse."""
+    lockfile = make(
+        generated_at="yesterday",
+        root=LockfileRoot(tool_id="", version="latest", integrity="none"),
+        resolved_chain=[{"tool_id": "a", "integrity": "none"}, {}],
+        verified_deps={"../../etc/passwd": "none"},
+    )
+    manager.save(lockfile, path)
+    assert manager.load(path) == lockfile
+
+
 # --- what specification 000 adds ------------------------------------------------
 
 

@@ -155,6 +155,22 @@ def test_a_signature_verifies_for_its_hash_and_key() -> None:
     assert verify_signature(HASH, SIGNATURE, PUBLIC) is True
 
 
+def test_signing_and_verifying_open_no_file_and_look_at_no_variable() -> None:
+    script = """
+        from lilux.primitives.signing import compute_key_fingerprint, generate_keypair, sign_hash, verify_signature
+        import os, sys
+        opened = []
+        sys.addaudithook(lambda event, given: opened.append(given[0]) if event == "open" else None)
+        os.environ = os.environb = None
+        private, public = generate_keypair()
+        print(verify_signature("0" * 64, sign_hash("0" * 64, private), public), compute_key_fingerprint(public))
+        print(opened)
+    """
+    verified, nothing = run_python(script).splitlines()
+    assert verified.startswith("True ")
+    assert nothing == "[]"
+
+
 def test_a_signature_does_not_verify_for_another_hash_or_another_key() -> None:
     assert verify_signature(OTHER_HASH, SIGNATURE, PUBLIC) is False
     assert verify_signature(HASH, SIGNATURE, OTHER_PUBLIC) is False
