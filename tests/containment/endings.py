@@ -17,6 +17,21 @@ from tests.containment.scene import WAYS, Programs, Scene, play
 LIMIT_S = 0.5
 """How long anybody may be left after somebody was killed."""
 
+PATIENCE_S = 10.0
+"""Who is left after so long is a survivor, however busy the machine is."""
+
+TRIES = 3
+
+
+def punctually(play: Callable[[], list[str]]) -> None:
+    """Play something that says who was late. On a busy machine somebody may be, but not time after time."""
+    late: list[str] = []
+    for _ in range(TRIES):
+        late = play()
+        if not late:
+            return
+    raise AssertionError(f"late {TRIES} times in a row: {late}")
+
 
 @dataclass(frozen=True)
 class Control:
@@ -49,13 +64,22 @@ class Ending:
 
     def leaves_nobody(self, programs: Programs, ways: tuple[str, ...], off: str = "") -> None:
         """Nobody of the tools may be left, and if all guards are on, nobody who has to go with them."""
+        punctually(lambda: self._late(programs, ways * self.at_once, off))
+
+    def _late(self, programs: Programs, ways: tuple[str, ...], off: str) -> list[str]:
+        """Play it once; who went, but late. Who does not go at all is an error at once."""
+        late = []
         with ExitStack() as stack:
-            scenes = self._enter(stack, programs, ways * self.at_once, off)
+            scenes = self._enter(stack, programs, ways, off)
             deadline = self._act(scenes) + self.grace_s + LIMIT_S
             for way, scene in scenes:
-                assert scene.leash.gone_at(deadline) is not None, f"{way}: a process of the tool is left"
+                if scene.leash.gone_at(deadline) is None:
+                    assert scene.leash.gone_at(deadline + PATIENCE_S), f"{way}: a process of the tool is left"
+                    late.append(way)
                 left = [] if off else scene.still_there(self.gone, deadline)
-                assert not left, f"{way}: {left} are left"
+                assert not scene.still_there(left, deadline + PATIENCE_S), f"{way}: {left} are left"
+                late += [f"{way}: {name}" for name in left]
+        return late
 
     def leaves_survivors(self, programs: Programs) -> None:
         """Without the guards of each control, somebody of every tool must be left."""

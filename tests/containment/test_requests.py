@@ -13,7 +13,7 @@ import pytest
 
 from tests.containment.client import PREFIX, Client, StreamEndedError, encode
 from tests.containment.command_line import CommandLine
-from tests.containment.endings import LIMIT_S
+from tests.containment.endings import PATIENCE_S
 from tests.containment.processes import family_of, watched
 
 ASSETS = Path(__file__).parents[1] / "assets" / "protocol"
@@ -57,7 +57,7 @@ def test_a_stream_without_framing_is_named_and_ends_every_run(name: str, client:
         assert header["code"] in codes
         with pytest.raises(StreamEndedError):
             client.read()
-        assert watch.left_at(since + LIMIT_S) == []
+        assert watch.left_at(since + PATIENCE_S) == []
     assert client.process.wait() == 1
 
 

@@ -27,9 +27,13 @@ IN_GROUP = frozenset(["refuse", "refuse_frozen"])
 SEEN_BY_KEEPER = IN_GROUP | {"be_a_sibling"}
 """These are children of the keeper from the start."""
 
-AWAY = tuple(way for way in WAYS if way not in IN_GROUP)
 SLOWLY = ("daemonize", "run_on", "refuse", "refuse_frozen")
-"""Enough for endings that are slow."""
+"""Enough for endings that are slow to play."""
+
+SIDE_BY_SIDE = tuple(way for way in WAYS if way != "storm")
+"""For endings that mostly wait, and are played several times at once."""
+
+LEAVING = tuple(way for way in SIDE_BY_SIDE if way not in IN_GROUP)
 
 HARD = (*SLOWLY, "be_a_sibling", "storm")
 """Enough to see that a guard does its work without the others."""
@@ -72,7 +76,10 @@ FORCED = Control("force,sweep")
 WHOLE_TREE = Control("kill-tree,sweep", but=IN_GROUP)
 ORPHANS = Control("keeper-subreaper", but=SEEN_BY_KEEPER)
 ORPHANS_OF_EXEC = Control("keeper-subreaper,sweep", but=SEEN_BY_KEEPER)
-ESCAPEES = (Control("sweep"), Control("serve-subreaper", but=frozenset(["run_on"])))
+WAKES_WARDEN = frozenset(["run_on", "freeze", "refuse_frozen"])
+"""The warden is not told whom it inherits, but hears of these: they end, or go on when they are orphaned."""
+
+ESCAPEES = (Control("sweep"), Control("serve-subreaper", but=WAKES_WARDEN))
 
 ENDINGS = (
     Ending("the client hangs up", hang_up, (Control("client-eof"),), gone=ALL),
@@ -192,6 +199,8 @@ ENDINGS = (
         face=EXEC,
         gone=("exec", "keeper"),
         grace_s=EXEC_GRACE_S,
+        ways=SIDE_BY_SIDE,
+        at_once=5,
     ),
     Ending(
         "nobody reads what exec would say",
@@ -201,6 +210,8 @@ ENDINGS = (
         face=EXEC,
         gone=("exec", "keeper"),
         grace_s=EXEC_GRACE_S,
+        ways=SIDE_BY_SIDE,
+        at_once=5,
     ),
     *(
         Ending(
@@ -211,7 +222,8 @@ ENDINGS = (
             face=face,
             gone=gone,
             grace_s=DRAIN_S,
-            ways=AWAY,
+            ways=LEAVING,
+            at_once=5,
         )
         for face, before, gone, orphans in [
             ("", "", (), ORPHANS),
