@@ -1,0 +1,285 @@
+"""What to ask over HTTP, fully resolved: an `HttpSpec`, and how a configuration and parameters become one.
+
+`render` fills the templates of a configuration and checks all of it; nothing is sent here. What is malformed
+is a ConfigurationError that names the field, what was expected and what was found. The value of a header, a
+token, a key or a variable is never in a message.
+
+Rules:
+
+- Templates are filled in `url` (see `lilux._http_template`), `headers`, `auth` and, recursively, `body`: a
+  string there that is nothing but a `{param}` keeps the type of its value. A header value adds no line.
+- A body is sent as JSON, with its Content-Type unless one was given. Text is sent as it stands when the given
+  Content-Type is not JSON. GET, HEAD and TRACE carry none: it is refused, not dropped. None is no body.
+- `auth` never comes out empty: a token or key that its variables leave empty is refused. Whatever else says
+  who is asking (the userinfo of the URL, a header of the same name) is refused beside it.
+- Host, Content-Length and the other headers that frame a message come from the URL and the body alone.
+- `mode` and sinks stand in the configuration; where they do not, `params["mode"]` (when it is a mode) and
+  `params["__sinks"]` count, for who calls the primitive directly.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from lilux._http_body import is_json
+from lilux._http_checks import choice, count, flag, is_whole, kind, mapping, refuse, seconds, text_of, utf8
+from lilux._http_retry import Backoff, RetryPolicy
+from lilux._http_sinks import Sink
+from lilux._http_template import Target, render_url
+from lilux._http_url import Url
+from lilux._templates import parse, render_tree
+from lilux._templates import render as fill
+from lilux.primitives.errors import ConfigurationError
+
+__all__ = ["CONFIG_KEYS", "HttpSpec", "render"]
+
+Mode = Literal["sync", "stream"]
+
+DEFAULT_TIMEOUT_S: Final = 30
+MAX_RESPONSE_BYTES: Final = 10 * 1024 * 1024
+DEFAULT_KEY_HEADER: Final = "X-API-Key"
+
+CONFIG_KEYS: Final = frozenset(
+    [
+        *("mode", "method", "url", "headers", "body", "timeout", "retry", "auth", "sinks"),
+        *("follow_redirects", "allow_private_hosts", "max_response_bytes"),
+    ]
+)
+RETRY_KEYS: Final = frozenset(["max_attempts", "backoff", "on_status"])
+AUTH_KEYS: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
+    "bearer": ("token", frozenset(["type", "token"])),
+    "api_key": ("key", frozenset(["type", "key", "header"])),
+}
+"""The types of authentication: where the secret stands, and every key."""
+
+MODES: Final[tuple[Mode, ...]] = ("sync", "stream")
+BACKOFFS: Final[tuple[Backoff, ...]] = ("exponential", "linear")
+BODILESS: Final = frozenset(["GET", "HEAD", "TRACE"])
+FRAMING: Final = frozenset(
+    ["connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade"]
+)
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+_DEFAULT_HEADERS: Final = {
+    mode: (("Accept", accepted), ("Accept-Encoding", packed), ("User-Agent", "lilux"))
+    for mode, accepted, packed in [
+        ("sync", "*/*", "gzip, deflate"),
+        ("stream", "text/event-stream", "identity"),
+    ]
+}
+
+_NO_RETRY: Final = RetryPolicy()
+
+Headers = tuple[tuple[str, str], ...]
+Values = tuple[Mapping[str, str], Mapping[str, Any]]
+"""What templates are filled with: the environment, and the parameters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSpec:
+    """One request, as `render` makes it.
+
+    `headers` are all that go to the origin of `url`, `bare_headers` those that may go to any other. `timeout`
+    is in seconds, for one attempt as a whole. `secrets` are the texts that no message may hold.
+    """
+
+    method: str
+    url: Url
+    headers: Headers = field(repr=False)
+    bare_headers: Headers = field(repr=False)
+    body: bytes | None = field(repr=False)
+    secrets: tuple[str, ...] = field(repr=False)
+    host_from_parameter: bool
+    allow_private_hosts: bool
+    follow_redirects: bool
+    timeout: float
+    max_response_bytes: int
+    retry: RetryPolicy
+    mode: Mode
+    sinks: tuple[Sink, ...]
+
+
+def render(
+    config: Mapping[str, Any],
+    params: Mapping[str, Any] | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+) -> HttpSpec:
+    """Fill and check a configuration; `${VAR}` comes from `env`, or from the environment of this process."""
+    given = mapping("config", config, CONFIG_KEYS)
+    if not isinstance(params, Mapping | None):
+        refuse("params", "an object", kind(params))
+    values = (os.environ if env is None else env, params or {})
+    target = render_url(text_of("url", given.get("url")), *values)
+    mode = _mode(given, values[1])
+    method = _method(given)
+    headers = _headers(given, values)
+    identity = _identity(mapping("auth", given.get("auth")), target, values)
+    _check_unique([*headers, *identity])
+    body, content_type = _body(method, given, headers, values)
+    own = (*headers, *identity, *content_type)
+    bare = _DEFAULT_HEADERS[mode]
+    named = {name.lower() for name, _ in own}
+    return HttpSpec(
+        method=method,
+        url=target.url,
+        headers=(*(default for default in bare if default[0].lower() not in named), *own),
+        bare_headers=bare,
+        body=body,
+        secrets=_secrets(target, headers, identity),
+        host_from_parameter=target.from_parameter,
+        allow_private_hosts=flag("allow_private_hosts", given),
+        follow_redirects=flag("follow_redirects", given),
+        timeout=seconds("timeout", given.get("timeout", DEFAULT_TIMEOUT_S)),
+        max_response_bytes=count("max_response_bytes", given.get("max_response_bytes", MAX_RESPONSE_BYTES)),
+        retry=_retry(mapping("retry", given.get("retry"), RETRY_KEYS, "retry.")),
+        mode=mode,
+        sinks=_sinks(given.get("sinks") or values[1].get("__sinks") or ()),
+    )
+
+
+# --- what is sent ---------------------------------------------------------------
+
+
+def _method(given: Mapping[str, Any]) -> str:
+    method = text_of("method", given.get("method", "GET")).upper()
+    if not _TOKEN.fullmatch(method) or method == "CONNECT":
+        refuse("method", "an HTTP method other than CONNECT", "something else")
+    return method
+
+
+def _headers(given: Mapping[str, Any], values: Values) -> list[tuple[str, str]]:
+    headers = []
+    for name, value in mapping("headers", given.get("headers")).items():
+        where = f"headers.{name}"
+        if name.lower() in FRAMING:
+            refuse(where, "only headers that do not frame the message", name)
+        text = fill(text_of(where, value), *values)
+        headers.append((_header_name("headers", name), _header_value(where, text)))
+    return headers
+
+
+def _header_name(where: str, name: str) -> str:
+    if not _TOKEN.fullmatch(name):
+        refuse(where, "names of headers", f"{name!r:.60}")
+    return name
+
+
+def _header_value(where: str, text: str) -> str:
+    if _CONTROL.search(text):
+        refuse(where, "one line of text", "a line break or another control character")
+    utf8(where, text)
+    return text.strip(" \t")
+
+
+def _check_unique(headers: Iterable[tuple[str, str]]) -> None:
+    seen: set[str] = set()
+    for name, _ in headers:
+        if name.lower() in seen:
+            refuse(f"headers.{name}", "a header once (auth and the URL's user name make one too)", "it twice")
+        seen.add(name.lower())
+
+
+def _identity(auth: Mapping[str, Any], target: Target, values: Values) -> list[tuple[str, str]]:
+    """The headers that say who is asking."""
+    headers = []
+    if target.userinfo is not None:
+        credentials = b64encode(utf8("url", ":".join(target.userinfo))).decode()
+        headers.append(("Authorization", f"Basic {credentials}"))
+    if not auth:
+        return headers
+    scheme = choice("auth.type", auth.get("type"), AUTH_KEYS)
+    secret, keys = AUTH_KEYS[scheme]
+    auth = mapping("auth", auth, keys, "auth.")
+    value = _secret(f"auth.{secret}", auth.get(secret), values)
+    if scheme == "bearer":
+        return [*headers, ("Authorization", f"Bearer {value}")]
+    name = fill(text_of("auth.header", auth.get("header", DEFAULT_KEY_HEADER)), *values)
+    if name.lower() in FRAMING:
+        refuse("auth.header", "a header that does not frame the message", name)
+    return [*headers, (_header_name("auth.header", name), value)]
+
+
+def _secret(where: str, template: object, values: Values) -> str:
+    text = text_of(where, template)
+    value = _header_value(where, fill(text, *values))
+    if not value:
+        sources = [part.source for part in parse(text).segments if not isinstance(part, str)]
+        refuse(where, "a secret", f"nothing: is {' and '.join(sources)} set?" if sources else "nothing")
+    return value
+
+
+def _body(
+    method: str, given: Mapping[str, Any], headers: Iterable[tuple[str, str]], values: Values
+) -> tuple[bytes | None, Headers]:
+    """The bytes to send, and the header that says what they are when nobody has."""
+    if "body" not in given:
+        return None, ()
+    try:
+        body = render_tree(given["body"], *values)
+        if body is None:
+            return None, ()
+        if method in BODILESS:
+            refuse("body", f"none with {method}", "one")
+        content_type = next((value for name, value in headers if name.lower() == "content-type"), None)
+        if isinstance(body, str) and content_type is not None and not is_json(content_type):
+            return utf8("body", body), ()
+        encoded = utf8("body", _ENCODER.encode(body))
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise ConfigurationError(
+            f"expected a value that JSON can hold as body: {exc!s:.200}", "body"
+        ) from exc
+    return encoded, () if content_type is not None else (("Content-Type", "application/json"),)
+
+
+def _secrets(
+    target: Target, headers: Iterable[tuple[str, str]], identity: Iterable[tuple[str, str]]
+) -> tuple[str, ...]:
+    if not (headers or identity or target.secrets):
+        return ()
+    values = [value for _, value in (*headers, *identity)]
+    bare = [value.partition(" ")[2] for _, value in identity]
+    return tuple(sorted({*target.secrets, *values, *bare} - {""}, key=len, reverse=True))
+
+
+# --- how it is sent -------------------------------------------------------------
+
+
+def _mode(given: Mapping[str, Any], params: Mapping[str, Any]) -> Mode:
+    if "mode" in given:
+        return choice("mode", given["mode"], MODES)
+    return "stream" if params.get("mode") == "stream" else "sync"
+
+
+def _retry(given: Mapping[str, Any]) -> RetryPolicy:
+    if not given:
+        return _NO_RETRY
+    statuses = given.get("on_status", ())
+    if not isinstance(statuses, list | tuple):
+        refuse("retry.on_status", "a list of statuses", kind(statuses))
+    for position, status in enumerate(statuses):
+        if not is_whole(status) or not 100 <= status <= 599:
+            refuse(f"retry.on_status[{position}]", "a status from 100 to 599", kind(status))
+    return RetryPolicy(
+        max_attempts=count("retry.max_attempts", given.get("max_attempts", 1)),
+        backoff=choice("retry.backoff", given.get("backoff", "exponential"), BACKOFFS),
+        on_status=frozenset(statuses),
+    )
+
+
+def _sinks(sinks: object) -> tuple[Sink, ...]:
+    if not isinstance(sinks, list | tuple):
+        refuse("sinks", "a list of sinks", kind(sinks))
+    for position, sink in enumerate(sinks):
+        if isinstance(sink, type) or not isinstance(sink, Sink):
+            refuse(f"sinks[{position}]", "an object with `write` and `close`", kind(sink))
+    return tuple(sinks)
