@@ -1,0 +1,243 @@
+"""The connections of an event loop: made when they are needed, closed when the loop ends at the latest.
+
+Rules:
+
+- A connection belongs to one event loop, so each loop has clients of its own, of httpx.
+- Connections are kept, as specified. Only those of a checked request are not: it goes to an address that was
+  checked for one name, and must neither take over nor leave behind the connection of another.
+- At most 20 requests are under way; others wait for a place here. A client whose request was cancelled before
+  its answer began is closed when its other requests are done, and another takes over: in the pool of httpcore
+  such a request may keep its place for ever.
+- Nothing comes from the environment: no proxy, which would connect to what nobody has checked, and no
+  `.netrc`. Only `SSL_CERT_FILE` and `SSL_CERT_DIR` say whom to trust, unless a context is given.
+- No request learns from another: cookies are not kept. httpx itself follows no redirect, and its log gets to
+  see the origin of a URL at most.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import httpx
+
+from lilux import _loops
+
+__all__ = ["Answer", "Clients", "LoopClients", "SentUrl"]
+
+MAX_CONNECTIONS: Final = 20
+LIMITS: Final = httpx.Limits(max_keepalive_connections=10, max_connections=MAX_CONNECTIONS)
+CHECKED_LIMITS: Final = httpx.Limits(max_keepalive_connections=0, max_connections=MAX_CONNECTIONS)
+TIMEOUT: Final = httpx.Timeout(30.0)
+"""For what does not bring its own limit. Requests of this package do, for the whole of an attempt."""
+
+CLOSE_LIMIT_S: Final = 2.0
+"""How long closing connections may take."""
+
+_LOCATION: Final = "lilux_location"
+
+
+@dataclass(eq=False, slots=True)
+class _Pool:
+    """A client of httpx, and how many requests it has under way."""
+
+    client: httpx.AsyncClient
+    users: int = 0
+    is_retired: bool = False
+
+
+class Answer:
+    """An answer that has begun. It takes a place until it is closed."""
+
+    def __init__(self, response: httpx.Response, clients: LoopClients, pool: _Pool) -> None:
+        self.response = response
+        self.location = response.extensions.get(_LOCATION)
+        self._clients = clients
+        self._pool = pool
+
+    async def close(self) -> None:
+        """Read no further, and make room for another request."""
+        try:
+            if not self.response.is_closed:
+                with anyio.CancelScope(shield=True):
+                    await self.response.aclose()
+        finally:
+            await self._clients.leave(self._pool)
+
+
+class LoopClients:
+    """The clients of one event loop."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        self._places = anyio.Semaphore(MAX_CONNECTIONS, fast_acquire=True)
+        self._current: dict[bool, _Pool] = {}
+        self._pools: set[_Pool] = set()
+
+    async def send(self, request: httpx.Request, *, checked: bool) -> Answer:
+        """Ask, and come back when the answer begins."""
+        await self._places.acquire()
+        pool = self._current.get(checked) or self._make(checked)
+        pool.users += 1
+        try:
+            response = await pool.client.send(request, stream=True, auth=None)
+        except BaseException as exc:
+            if not isinstance(exc, Exception):
+                self._retire(pool)
+            await self.leave(pool)
+            raise
+        return Answer(response, self, pool)
+
+    async def leave(self, pool: _Pool) -> None:
+        """One request of a pool is done."""
+        self._places.release()
+        pool.users -= 1
+        if pool.is_retired and not pool.users:
+            await self._close(pool)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        self._current.clear()
+        for pool in tuple(self._pools):
+            await self._close(pool)
+
+    def _make(self, checked: bool) -> _Pool:
+        client = _Client(
+            limits=CHECKED_LIMITS if checked else LIMITS,
+            timeout=TIMEOUT,
+            trust_env=False,
+            verify=self._context,
+            event_hooks={"response": [_hide_location]},
+        )
+        pool = self._current[checked] = _Pool(client)
+        self._pools.add(pool)
+        return pool
+
+    def _retire(self, pool: _Pool) -> None:
+        pool.is_retired = True
+        for checked, current in tuple(self._current.items()):
+            if current is pool:
+                del self._current[checked]
+
+    async def _close(self, pool: _Pool) -> None:
+        self._pools.discard(pool)
+        with anyio.move_on_after(CLOSE_LIMIT_S, shield=True):
+            await pool.client.aclose()
+
+
+class Clients:
+    """The clients of one owner, for whichever event loop is running."""
+
+    def __init__(self, context: ssl.SSLContext | None = None) -> None:
+        self._context = context
+        self._by_loop: dict[Hashable, LoopClients] = {}
+
+    async def of_this_loop(self) -> LoopClients:
+        """The clients to use here and now."""
+        loop = _loops.running()
+        return self._by_loop.get(loop) or await self._begin(loop)
+
+    async def close(self) -> None:
+        """Close the connections of this loop."""
+        loop = _loops.running()
+        clients = self._by_loop.pop(loop, None)
+        if clients is not None:
+            if loop in _ends:
+                _ends[loop].open.discard(clients)
+            await clients.close()
+
+    async def _begin(self, loop: Hashable) -> LoopClients:
+        context = self._context or await _default_context()
+        for over in [key for key, end in tuple(_ends.items()) if end.is_over()]:
+            del _ends[over]
+        for over in [key for key in tuple(self._by_loop) if key not in _ends]:
+            del self._by_loop[over]
+        clients = self._by_loop.setdefault(loop, LoopClients(context))
+        if loop not in _ends:
+            _ends[loop] = _LoopEnd(loop)
+        await _ends[loop].will_close(clients)
+        return clients
+
+
+class _LoopEnd:
+    """What is closed when a loop ends, whoever still knows it."""
+
+    def __init__(self, loop: Hashable) -> None:
+        self.open: set[LoopClients] = set()
+        self._key = loop
+        self._loop = _loops.bind(loop)
+        self._at_end: object = None
+
+    def is_over(self) -> bool:
+        return self._loop.is_over()
+
+    async def will_close(self, clients: LoopClients) -> None:
+        self.open.add(clients)
+        if self._at_end is None:
+            with contextlib.suppress(RuntimeError):  # of trio, whose last tasks have ended
+                self._at_end = await self._loop.at_end(self._close)
+
+    async def _close(self) -> None:
+        _ends.pop(self._key, None)
+        for clients in tuple(self.open):
+            await clients.close()
+
+
+_ends: dict[Hashable, _LoopEnd] = {}
+"""The loops that have clients. It also keeps those whose owner was forgotten, until they can be closed."""
+
+
+_contexts: list[ssl.SSLContext] = []
+
+
+async def _default_context() -> ssl.SSLContext:
+    """Trust in the usual authorities, loaded once, and beside the event loop as it takes its time."""
+    if not _contexts:
+        _contexts.append(await anyio.to_thread.run_sync(httpx.create_ssl_context))
+    return _contexts[0]
+
+
+class _NoCookies(httpx.Cookies):
+    """Keeps nothing."""
+
+    def extract_cookies(self, response: httpx.Response) -> None:
+        """Let the cookies of an answer go."""
+
+
+class _Client(httpx.AsyncClient):
+    """A client without a memory."""
+
+    _none = _NoCookies()
+
+    @property
+    def cookies(self) -> httpx.Cookies:
+        """None, ever."""
+        return self._none
+
+    @cookies.setter
+    def cookies(self, cookies: object) -> None:
+        """Keep nothing of what is set."""
+
+
+class SentUrl(httpx.URL):
+    """A URL that shows its origin only, as httpx writes the URL of every request into its log."""
+
+    def __init__(self, origin: httpx.URL, target: str) -> None:
+        super().__init__(origin)
+        self._target = target.encode("ascii")
+
+    @property
+    def raw_path(self) -> bytes:
+        """What is sent."""
+        return self._target
+
+
+async def _hide_location(response: httpx.Response) -> None:
+    """Keep httpx from making the request that a redirect asks for, and from failing when there is none."""
+    if response.is_redirect and "location" in response.headers:
+        response.extensions[_LOCATION] = response.headers.pop("location")

@@ -1,0 +1,115 @@
+"""What can end an exchange, as one table: the seam where foreign errors become values.
+
+| code | what happened | tried again |
+| --- | --- | --- |
+| `timeout` | no complete answer in time (TimeoutException) | yes |
+| `connect_failed` | no connection, no such host, no trust in its certificate (ConnectError) | yes |
+| `connection_lost` | the connection broke (RequestError) | yes |
+| `protocol_error` | what came was no HTTP, or stopped half way (RequestError) | yes |
+| `broken_body` | the body is not what its content encoding says (RequestError) | yes |
+| `request_failed` | any other RequestError | yes |
+| `host_refused` | a parameter or an answer named a host that is not public | no |
+| `redirect_refused` | a redirect that is not followed | no |
+| `response_too_large` | more than `max_response_bytes` | no |
+| `sinks_failed` | no sink is left to take the events | no |
+| `http_status` | the status is a failure | those of `retry.on_status` |
+
+A message never holds a secret of the request, not even where a server has sent it back.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+import httpx
+
+from lilux._http_address import HostRefusedError
+from lilux._http_body import BrokenBodyError, TooLargeError
+from lilux._http_redirect import RedirectRefusedError
+from lilux._http_sinks import SinksFailedError
+from lilux._http_spec import HttpSpec
+
+__all__ = ["FAILURES", "Failure", "failure_of", "redact"]
+
+MAX_MESSAGE_CHARACTERS: Final = 300
+
+_BROKEN: Final = (OSError, ssl.SSLError, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+_TABLE: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], str, bool, str], ...]] = (
+    (
+        (TimeoutError, httpx.TimeoutException),
+        "timeout",
+        True,
+        "no complete answer within {timeout:g} seconds",
+    ),
+    (HostRefusedError, "host_refused", False, "the host is not public ({detail}); see allow_private_hosts"),
+    (RedirectRefusedError, "redirect_refused", False, "the redirect is not followed: {detail}"),
+    (TooLargeError, "response_too_large", False, "the answer is longer than {limit} bytes"),
+    (SinksFailedError, "sinks_failed", False, "every sink has failed"),
+    (BrokenBodyError, "broken_body", True, "{detail}"),
+    ((httpx.ConnectError, UnicodeError), "connect_failed", True, "cannot connect: {detail}"),
+    (httpx.LocalProtocolError, "request_failed", True, "the request is no HTTP"),
+    (httpx.RemoteProtocolError, "protocol_error", True, "the answer is no whole HTTP: {detail}"),
+    (httpx.NetworkError, "connection_lost", True, "the connection broke: {detail}"),
+    (httpx.RequestError, "request_failed", True, "{detail}"),
+    (_BROKEN, "connect_failed", True, "cannot connect: {detail}"),
+)
+"""Errors, in the order of looking; the code, whether to try again, and the message."""
+
+FAILURES: Final = (
+    *(HostRefusedError, RedirectRefusedError, TooLargeError, SinksFailedError, BrokenBodyError),
+    *(httpx.RequestError, UnicodeError, *_BROKEN),
+)
+"""Every error that is a result."""
+
+_SOURCE_LINE: Final = re.compile(r" \(_ssl\.c:\d+\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is no answer, or no whole one."""
+
+    code: str
+    message: str
+    is_retried: bool
+
+
+def failure_of(exc: BaseException, spec: HttpSpec) -> Failure:
+    """What an error means."""
+    for kinds, code, is_retried, words in _TABLE:
+        if isinstance(exc, kinds):
+            detail = redact(_detail(exc), spec.secrets)
+            message = words.format(detail=detail, timeout=spec.timeout, limit=spec.max_response_bytes)
+            return Failure(code, message, is_retried)
+    raise exc
+
+
+def redact(text: str, secrets: Iterable[str]) -> str:
+    """The same text without any of the secrets, and not too long."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text[:MAX_MESSAGE_CHARACTERS]
+
+
+def _detail(exc: BaseException) -> str:
+    """The words of the error that all others were made from: they say most."""
+    *_, root = _causes(exc)
+    words = root.strerror if isinstance(root, OSError) and root.strerror else str(root)
+    return _SOURCE_LINE.sub("", words) or type(root).__name__
+
+
+def _causes(exc: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    cause: BaseException | None = exc
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+            continue
+        yield cause
+        cause = cause.__cause__ or cause.__context__

@@ -1,0 +1,87 @@
+"""From one request to the next: redirects, and what may travel along.
+
+Rules:
+
+- 302 and 303 turn every method but HEAD into GET, 301 only POST; 307 and 308 repeat the request. A body that
+  is not sent again takes its Content headers with it.
+- To another origin (scheme, host or port) goes nothing that was configured: no authentication, no header, and
+  from then on none anywhere. A body that would have to go there refuses the redirect.
+- A host that the answer names is as little trusted as one that a parameter names: it is checked, and so is
+  every hop after it.
+- At most MAX_REDIRECTS of them; each leads to http or https. User names in them are ignored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from lilux._http_spec import Headers, HttpSpec
+from lilux._http_url import Url
+from lilux.primitives.errors import ConfigurationError
+
+__all__ = ["MAX_REDIRECTS", "Hop", "RedirectRefusedError", "first_hop", "next_hop"]
+
+MAX_REDIRECTS: Final = 20
+
+_REPEATED: Final = frozenset([307, 308])
+_REDIRECTS: Final = frozenset([301, 302, 303, *_REPEATED])
+
+
+class RedirectRefusedError(Exception):
+    """A redirect that is not followed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """One request of an exchange. `checked` says that its host must have public addresses only."""
+
+    method: str
+    url: Url
+    headers: Headers = field(repr=False)
+    body: bytes | None = field(repr=False)
+    checked: bool
+
+
+def first_hop(spec: HttpSpec) -> Hop:
+    """What was asked for."""
+    return Hop(
+        method=spec.method,
+        url=spec.url,
+        headers=spec.headers,
+        body=spec.body,
+        checked=spec.host_from_parameter and not spec.allow_private_hosts,
+    )
+
+
+def next_hop(spec: HttpSpec, hop: Hop, status: int, location: str | None) -> Hop | None:
+    """What an answer asks for; None when it is no redirect, or nobody wants to follow one."""
+    if not spec.follow_redirects or status not in _REDIRECTS or location is None:
+        return None
+    try:
+        url = hop.url.join(location)
+    except ConfigurationError as exc:
+        raise RedirectRefusedError("it leads to no address of http or https") from exc
+    same_origin = url.has_origin_of(hop.url)
+    method = _method(hop.method, status)
+    repeated = method == hop.method
+    if repeated and hop.body is not None and not same_origin:
+        raise RedirectRefusedError("it would carry the body to another origin")
+    headers = hop.headers if same_origin else spec.bare_headers
+    return Hop(
+        method=method,
+        url=url,
+        headers=headers if repeated else _without_content(headers),
+        body=hop.body if repeated else None,
+        checked=not spec.allow_private_hosts and (hop.checked or url.host != hop.url.host),
+    )
+
+
+def _method(method: str, status: int) -> str:
+    if method == "HEAD" or status in _REPEATED:
+        return method
+    return method if status == 301 and method != "POST" else "GET"
+
+
+def _without_content(headers: Headers) -> Headers:
+    return tuple(header for header in headers if not header[0].lower().startswith("content-"))
