@@ -1,0 +1,353 @@
+"""Connections: kept, limited, closed, one set for each event loop, and never left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import httpx
+import pytest
+
+from lilux import _http_clients
+from lilux.primitives.http_client import HttpClientPrimitive, HttpResult, execute
+from tests.http_server import Connection, Request, Server, serve
+
+
+async def greet(connection: Connection, request: Request) -> None:
+    await connection.reply(body=b"hello")
+
+
+async def hang(connection: Connection, request: Request) -> None:
+    while True:
+        await connection.stream.receive()
+
+
+async def wait_until(condition: Any) -> None:
+    with anyio.fail_after(5):
+        while not condition():  # noqa: ASYNC110 - it is about sockets, which set no event
+            await anyio.sleep(0.001)
+
+
+def made(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The settings of every client of httpx that is made from now on."""
+    seen: list[dict[str, Any]] = []
+    initialise = httpx.AsyncClient.__init__
+
+    def remember(self: httpx.AsyncClient, **settings: Any) -> None:
+        seen.append(settings)
+        initialise(self, **settings)
+
+    monkeypatch.setattr(httpx.AsyncClient, "__init__", remember)
+    return seen
+
+
+async def test_the_client_is_lazily_initialized_and_reused_with_the_specified_limits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clients = made(monkeypatch)
+    async with serve(greet) as server, HttpClientPrimitive() as http:
+        assert clients == []
+        for _ in range(3):
+            await http.execute({"url": server.url}, {})
+    (settings,) = clients
+    assert settings["limits"] == httpx.Limits(max_keepalive_connections=10, max_connections=20)
+    assert settings["timeout"] == httpx.Timeout(30.0)
+    assert settings["trust_env"] is False
+    assert [request.connection for request in server.requests] == [1, 1, 1]
+
+
+async def test_at_most_20_connections_are_open_and_10_are_kept() -> None:
+    arrived, go_on = 0, anyio.Event()
+
+    async def wait(connection: Connection, request: Request) -> None:
+        nonlocal arrived
+        arrived += 1
+        if arrived == 20:
+            go_on.set()
+        await go_on.wait()
+        await connection.reply(body=b"hello")
+
+    results: list[HttpResult] = []
+
+    async with serve(wait) as server, HttpClientPrimitive() as http:
+
+        async def ask() -> None:
+            results.append(await http.execute({"url": server.url, "timeout": 20}, {}))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(50):
+                group.start_soon(ask)
+        assert len([result for result in results if result.body == "hello"]) == 50
+        assert server.connections <= 50
+        await wait_until(lambda: server.open <= 10)
+
+
+async def test_close_closes_and_the_next_request_opens_again() -> None:
+    async with serve(greet) as server:
+        http = HttpClientPrimitive()
+        await http.execute({"url": server.url}, {})
+        assert server.open == 1
+        await http.close()
+        await server.all_closed.wait()
+        await http.close()
+        assert (await http.execute({"url": server.url}, {})).body == "hello"
+        await http.close()
+        await server.all_closed.wait()
+    assert server.connections == 2
+
+
+async def test_async_with_closes() -> None:
+    async with serve(greet) as server:
+        async with HttpClientPrimitive() as http:
+            await http.execute({"url": server.url}, {})
+        await server.all_closed.wait()
+
+
+async def test_closing_during_a_request_makes_it_a_result() -> None:
+    async with serve(hang) as server, HttpClientPrimitive() as http:
+        results: list[HttpResult] = []
+
+        async def ask() -> None:
+            results.append(await http.execute({"url": server.url, "timeout": 20}, {}))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await wait_until(lambda: server.requests)
+            await http.close()
+    assert [result.success for result in results] == [False]
+    assert results[0].error_code in {"connection_lost", "connect_failed"}
+
+
+# --- cancelling -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["sync", "stream"])
+async def test_cancelling_closes_the_connection(mode: str) -> None:
+    async def begin(connection: Connection, request: Request) -> None:
+        await connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
+        await hang(connection, request)
+
+    async with serve(begin) as server, HttpClientPrimitive() as http:
+        with anyio.move_on_after(0.1) as limit:
+            await http.execute({"url": server.url, "mode": mode}, {})
+        assert limit.cancelled_caught
+        with anyio.fail_after(5):
+            await server.all_closed.wait()
+
+
+async def test_cancelling_in_a_sink_goes_on_and_closes_the_connection() -> None:
+    class Hangs:
+        closed = False
+
+        async def write(self, event: str) -> None:
+            await anyio.sleep_forever()
+
+        async def close(self) -> None:
+            self.closed = True
+
+    async def endless(connection: Connection, request: Request) -> None:
+        await connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        while True:
+            await connection.send(b"data: 1\n\n")
+
+    for count in (1, 2):
+        sinks = [Hangs() for _ in range(count)]
+        async with serve(endless) as server, HttpClientPrimitive() as http:
+            with anyio.move_on_after(0.1) as limit:
+                await http.execute({"url": server.url, "mode": "stream", "sinks": sinks}, {})
+            assert limit.cancelled_caught
+            with anyio.fail_after(5):
+                await server.all_closed.wait()
+        assert all(sink.closed for sink in sinks)
+
+
+def test_a_cancelled_task_of_asyncio_ends_cancelled() -> None:
+    async def main() -> None:
+        entered = asyncio.Event()
+
+        class Hangs:
+            async def write(self, event: str) -> None:
+                entered.set()
+                await asyncio.sleep(60)
+
+            async def close(self) -> None: ...
+
+        async def begin(connection: Connection, request: Request) -> None:
+            await connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
+            await hang(connection, request)
+
+        async with serve(begin) as server, HttpClientPrimitive() as http:
+            config = {"url": server.url, "mode": "stream", "sinks": [Hangs()]}
+            task = asyncio.create_task(http.execute(config, {}))
+            await entered.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+
+
+async def test_cancelled_requests_leave_no_connection_behind_and_take_no_place(rounds: int) -> None:
+    """However many are cancelled, at whatever moment: 20 more find room at once."""
+
+    async def slowly(connection: Connection, request: Request) -> None:
+        await connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe")
+        await anyio.lowlevel.checkpoint()
+        await connection.send(b"llo")
+        if len(server.requests) % 2:
+            await connection.close()
+
+    async with serve(slowly) as server, HttpClientPrimitive() as http:
+        config = {"url": server.url, "timeout": 20}
+        results: list[HttpResult] = []
+
+        async def give_up(after: float) -> None:
+            with anyio.move_on_after(after):
+                await http.execute(config, {})
+
+        async def ask() -> None:
+            results.append(await http.execute(config, {}))
+
+        for _ in range(rounds):
+            async with anyio.create_task_group() as group:
+                for number in range(60):
+                    group.start_soon(give_up, number * 0.001)
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(ask)
+        assert [result.body for result in results] == ["hello"] * 20
+        await http.close()
+        with anyio.fail_after(5):
+            await server.all_closed.wait()
+
+
+async def test_requests_that_run_out_of_time_leave_no_connection_behind(rounds: int) -> None:
+    async with serve(hang) as server, HttpClientPrimitive() as http:
+        for number in range(rounds * 10):
+            result = await http.execute({"url": server.url, "timeout": 0.0005 * (1 + number % 10)}, {})
+            assert result.error_code == "timeout"
+        with anyio.fail_after(5):
+            await server.all_closed.wait()
+
+
+# --- event loops ----------------------------------------------------------------
+
+
+def in_new_loop(function: Any, backend: str) -> None:
+    anyio.run(function, backend=backend)
+
+
+def with_server(test: Any) -> None:
+    """Run a test beside a server that has an event loop of its own."""
+    ready, done = threading.Event(), threading.Event()
+    servers: list[Server] = []
+
+    async def run() -> None:
+        async with serve(greet) as server:
+            servers.append(server)
+            ready.set()
+            await anyio.to_thread.run_sync(done.wait)
+
+    thread = threading.Thread(target=anyio.run, args=(run,))
+    thread.start()
+    try:
+        assert ready.wait(10)
+        test(servers[0])
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_one_instance_serves_one_event_loop_after_another() -> None:
+    http = HttpClientPrimitive()
+
+    def run(server: Server) -> None:
+        async def ask() -> None:
+            for _ in range(2):
+                assert (await http.execute({"url": server.url}, {})).body == "hello"
+
+        for backend in ("asyncio", "trio", "asyncio", "trio"):
+            in_new_loop(ask, backend)
+        assert server.connections == 4
+
+    with_server(run)
+    gc.collect()
+    assert not _http_clients._ends
+
+
+def test_one_instance_serves_two_event_loops_at_once() -> None:
+    http = HttpClientPrimitive()
+
+    def run(server: Server) -> None:
+        both = threading.Barrier(2)
+
+        async def ask() -> None:
+            for _ in range(20):
+                assert (await http.execute({"url": server.url}, {})).body == "hello"
+            await anyio.to_thread.run_sync(both.wait)
+
+        threads = [
+            threading.Thread(target=in_new_loop, args=(ask, backend)) for backend in ("asyncio", "trio")
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (len(server.requests), server.connections) == (40, 2)
+
+    with_server(run)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_end_of_the_loop_closes_what_nobody_has_closed(backend: str) -> None:
+    def run(server: Server) -> None:
+        async def ask() -> None:
+            await execute({"url": server.url})
+            await HttpClientPrimitive().execute({"url": server.url}, {})  # nobody keeps it
+            gc.collect()
+
+        in_new_loop(ask, backend)
+        gc.collect()  # a socket that was left open would warn here
+
+    with_server(run)
+
+
+SCRIPT = """
+import anyio, sys
+from lilux.primitives.http_client import execute
+anyio.run(execute, {"url": sys.argv[1]}, backend=sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_program_that_closes_nothing_ends_without_a_word(backend: str) -> None:
+    def run(server: Server) -> None:
+        command = [sys.executable, "-X", "dev", "-W", "error", "-c", SCRIPT, server.url, backend]
+        ended = subprocess.run(command, capture_output=True, check=True, timeout=50)
+        assert "Warning" not in ended.stderr.decode()
+        assert len(server.requests) == 1
+
+    with_server(run)
+
+
+async def test_nothing_of_one_answer_is_kept_for_the_next_request() -> None:
+    async def bake(connection: Connection, request: Request) -> None:
+        await connection.reply(headers={"Set-Cookie": "id=1; Path=/"})
+
+    async with serve(bake) as server, HttpClientPrimitive() as http:
+        for _ in range(2):
+            result = await http.execute({"url": server.url}, {})
+            assert result.headers["set-cookie"] == "id=1; Path=/"
+    assert not [request for request in server.requests if "cookie" in request.headers]
+
+
+async def test_importing_a_process_does_not_import_http() -> None:
+    script = "import sys, lilux.primitives.subprocess; sys.exit('httpx' in sys.modules)"
+    await anyio.run_process([sys.executable, "-c", script])
