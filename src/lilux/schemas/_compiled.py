@@ -1,0 +1,223 @@
+"""Schemas, checked and ready for use.
+
+- A schema is JSON: an object, `true` or `false`. A copy is kept, so that nobody changes it afterwards,
+  under its own text; the same schema is checked once.
+- It is of Draft 2020-12 unless its `$schema` says Draft 7, which many programs still write. Other
+  dialects are refused.
+- What is wrong with a schema is a ConfigurationError with every issue, and the place of the first as its
+  field.
+- References lead to places in the schema itself, or to the drafts of JSON Schema. Nothing is ever
+  fetched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final
+
+from jsonschema import Draft7Validator, Draft202012Validator
+from jsonschema.validators import extend
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT7, DRAFT202012
+
+from lilux.primitives.errors import ConfigurationError
+from lilux.schemas._effort import Exhausted, limited
+from lilux.schemas._keywords import KEYWORDS, refuse, timed
+from lilux.schemas._reports import Reporter, pointer
+from lilux.schemas._subschemas import Path, inside
+
+__all__ = ["Compiled", "compile_schema"]
+
+CACHED_SCHEMAS: Final = 256
+CACHED_LARGE_SCHEMAS: Final = 8
+LARGE_CHARACTERS: Final = 32 * 1024
+"""How many schemas are kept, how many large ones beside them, and how long a large one is at least."""
+
+SIZE_LIMIT: Final = 1024 * 1024
+"""Characters of a schema as JSON."""
+
+DEPTH_LIMIT: Final = 64
+"""Objects and lists inside each other in a schema."""
+
+ISSUES_LIMIT: Final = 20
+"""How many issues of a schema are reported."""
+
+
+def _dialect(base: Any) -> Any:
+    """A validator of a draft with the keywords of this package."""
+    known = {name: KEYWORDS.get(name, keyword) for name, keyword in base.VALIDATORS.items()}
+    make: Any = extend
+    dialect = make(base, {name: timed(keyword) for name, keyword in known.items()})
+    evolve, descend = dialect.evolve, dialect.descend
+
+    def stay(self: Any, **changes: Any) -> Any:
+        """Go on with a schema inside. One that names its draft would get another validator for it."""
+        schema = changes.get("schema", self.schema)
+        if isinstance(schema, dict) and "$schema" in schema:
+            changes["schema"] = {name: value for name, value in schema.items() if name != "$schema"}
+        return evolve(self, **changes)
+
+    def go_down(
+        self: Any, instance: Any, schema: Any, path: Any = None, schema_path: Any = None, resolver: Any = None
+    ) -> Any:
+        """Compare a value with a schema inside; what `false` finds has its place here."""
+        if schema is False:
+            return refuse(instance, path, schema_path)
+        return descend(self, instance, schema, path, schema_path, resolver)
+
+    dialect.evolve, dialect.descend = stay, go_down
+    return dialect
+
+
+DIALECTS: Final = {
+    "https://json-schema.org/draft/2020-12/schema": (_dialect(Draft202012Validator), DRAFT202012),
+    "http://json-schema.org/draft-07/schema": (_dialect(Draft7Validator), DRAFT7),
+}
+DEFAULT_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+_Place = tuple[Path, Any, Any]
+"""The way to a schema, the schema, and what follows its references."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A schema that is one: its contents, what checks values, and what follows its references.
+
+    `hides` says whether it marks anything as `writeOnly`, `fills` whether it has a `default` anywhere.
+    """
+
+    contents: Any
+    validator: Any
+    resolver: Any
+    specification: Any
+    hides: bool
+    fills: bool
+
+
+def compile_schema(schema: Any) -> Compiled:
+    """A schema, ready; ConfigurationError when it is none."""
+    try:
+        text = json.dumps(schema, allow_nan=False, check_circular=True)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise ConfigurationError(
+            f"expected a schema that JSON can hold, found {type(schema).__name__}: {exc}", "schema"
+        ) from exc
+    if len(text) > SIZE_LIMIT:
+        raise ConfigurationError(
+            f"expected a schema of at most {SIZE_LIMIT} characters, found {len(text)}", "schema"
+        )
+    return _compile_small(text) if len(text) < LARGE_CHARACTERS else _compile_large(text)
+
+
+def _compile(text: str) -> Compiled:
+    contents = json.loads(text)
+    if not isinstance(contents, dict | bool):
+        raise ConfigurationError(
+            f"expected a schema (an object, true or false), found {type(contents).__name__}", "schema"
+        )
+    _check_depth(contents)
+    name = contents.get("$schema", DEFAULT_DIALECT) if isinstance(contents, dict) else DEFAULT_DIALECT
+    found = DIALECTS.get(name.removesuffix("#")) if isinstance(name, str) else None
+    if found is None:
+        known = " or ".join(DIALECTS)
+        raise ConfigurationError(f"expected {known} as $schema, found {name!r:.100}", "/$schema")
+    dialect, specification = found
+    _check(dialect, contents)
+    validator = dialect(contents, registry=Registry())
+    # `jsonschema` has no public way to the resolver that it has made for a schema.
+    resolver = validator._resolver
+    compiled = Compiled(
+        contents, validator, resolver, specification, hides='"writeOnly"' in text, fills='"default"' in text
+    )
+    _check_references(dialect, compiled)
+    return compiled
+
+
+_compile_small = lru_cache(maxsize=CACHED_SCHEMAS)(_compile)
+_compile_large = lru_cache(maxsize=CACHED_LARGE_SCHEMAS)(_compile)
+
+
+def _check_depth(contents: Any) -> None:
+    level, depth = [contents], 0
+    while level := [item for value in level for item in _items(value)]:
+        depth += 1
+        if depth > DEPTH_LIMIT:
+            raise ConfigurationError(
+                f"expected a schema with at most {DEPTH_LIMIT} objects and lists inside each other", "schema"
+            )
+
+
+def _items(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+def _check(dialect: Any, contents: Any, where: Path = ()) -> None:
+    """Compare a schema with the schema of its dialect."""
+    try:
+        with limited():
+            checker = dialect(dialect.META_SCHEMA, registry=Registry())
+            findings = list(islice(checker.iter_errors(contents), ISSUES_LIMIT))
+    except Exhausted as exc:
+        raise ConfigurationError(f"cannot check the schema: {exc.message}", "schema") from exc
+    errors = sorted(map(Reporter().report, findings), key=lambda error: (error.field, error.error))
+    if errors:
+        issues = "; ".join(
+            f"at {pointer(where)}{error.field or ('' if where else 'its top')}: {error.error}"
+            for error in errors
+        )
+        raise ConfigurationError(f"the schema is wrong {issues}", field=pointer(where) + errors[0].field)
+
+
+def _check_references(dialect: Any, compiled: Compiled) -> None:
+    """Follow every reference once; one that leads nowhere, or to what is no schema, is an issue."""
+    issues: list[tuple[str, str]] = []
+    known: set[int] = set()
+    pending: list[_Place] = [((), compiled.contents, compiled.resolver)]
+    while pending:
+        targets: list[_Place] = []
+        for path, schema, resolver in pending:
+            for place in _all_schemas(compiled, path, schema, resolver):
+                known.add(id(place[1]))
+                targets += _targets(*place, issues)
+        pending = [place for place in targets if id(place[1]) not in known]
+        for path, schema, _ in pending:
+            _check(dialect, schema, path)
+            known.add(id(schema))
+    if issues:
+        message = "; ".join(f"at {field}: {text}" for field, text in issues[:ISSUES_LIMIT])
+        raise ConfigurationError(f"the schema is wrong {message}", field=issues[0][0])
+
+
+def _targets(path: Path, schema: Any, resolver: Any, issues: list[tuple[str, str]]) -> Iterator[_Place]:
+    """Where the references of a schema lead."""
+    for keyword in ("$ref", "$dynamicRef"):
+        reference = schema.get(keyword) if isinstance(schema, dict) else None
+        if not isinstance(reference, str):
+            continue
+        try:
+            found = resolver.lookup(reference)
+        except Unresolvable:
+            expected = "expected a reference to a place in the schema (nothing is fetched)"
+            issues.append((pointer((*path, keyword)), f"{expected}, found {reference[:100]!r}"))
+        else:
+            yield (*path, keyword), found.contents, found.resolver
+
+
+def _all_schemas(compiled: Compiled, path: Path, schema: Any, resolver: Any) -> Iterator[_Place]:
+    """A schema and every schema in it."""
+    pending: list[_Place] = [(path, schema, resolver)]
+    while pending:
+        where, found, its = pending.pop()
+        yield where, found, its
+        for sub in inside(found):
+            resource = compiled.specification.create_resource(sub.schema)
+            pending.append(((*where, *sub.path), sub.schema, its.in_subresource(resource)))

@@ -1,0 +1,90 @@
+"""Checks values against JSON Schemas (Draft 2020-12), and fills in what the schema says is there by default.
+
+- `validate_parameters` reports every error, with its place, in an order that depends on nothing but the
+  values. It returns a result whatever the values are: too deep, too many, not JSON.
+- A schema that is itself wrong is a ConfigurationError, with its issues: whoever wrote it has to know,
+  not whoever passes values.
+- Nothing that is given is changed, and nothing is fetched. References of a schema to itself are fine.
+- Nothing takes for ever: regular expressions together have a quarter of a second, a validation has 5
+  seconds, and what could not be decided by then counts as an error. Patterns are those of JavaScript.
+- Formats are checked. Values that are marked `writeOnly` stand in no error.
+
+    >>> schema = {"properties": {"age": {"type": "integer"}}, "required": ["name"]}
+    >>> for error in validate_parameters({"age": "x"}, schema).errors:
+    ...     print(error)
+    /age: expected a whole number, found "x"
+    /name: expected a value, found nothing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final
+
+from lilux.primitives.errors import ConfigurationError, ValidationError
+from lilux.schemas._compiled import compile_schema
+from lilux.schemas._defaults import fill
+from lilux.schemas._effort import Exhausted, limited
+from lilux.schemas._hidden import hidden_paths
+from lilux.schemas._reports import Reporter, pointer
+from lilux.schemas._values import everything, refusal
+
+__all__ = ["ValidationResult", "apply_defaults", "validate_parameters"]
+
+ERRORS_LIMIT: Final = 1000
+"""How many errors are reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationResult:
+    """Whether values fit a schema, and if not, every reason."""
+
+    valid: bool
+    errors: Sequence[ValidationError] = field(default_factory=list)
+
+
+def validate_parameters(parameters: Any, schema: Any) -> ValidationResult:
+    """Compare values with a schema; ConfigurationError when the schema is wrong."""
+    compiled = compile_schema(schema)
+    refused = refusal(parameters)
+    if refused is not None:
+        return ValidationResult(False, [refused])
+    try:
+        with limited():
+            findings = list(islice(compiled.validator.iter_errors(parameters), ERRORS_LIMIT + 1))
+    except Exhausted as exc:
+        path = next((path for path, value in everything(parameters) if value is exc.instance), ())
+        return ValidationResult(False, [ValidationError(pointer(path), exc.message)])
+    except RecursionError as exc:
+        raise ConfigurationError(
+            "expected a schema that comes to an end, found one that leads back to itself for the same value",
+            "schema",
+        ) from exc
+    if not findings:
+        return ValidationResult(True)
+    reporter = Reporter(hidden_paths(compiled, parameters))
+    findings.sort(key=lambda finding: [(isinstance(part, str), part) for part in finding.absolute_path])
+    reports = map(reporter.report, findings[:ERRORS_LIMIT])
+    errors = list({(error.field, error.error): error for error in reports}.values())
+    if len(findings) > ERRORS_LIMIT:
+        errors.append(ValidationError("", f"expected fewer errors, found more than {ERRORS_LIMIT}"))
+    return ValidationResult(False, errors)
+
+
+def apply_defaults(parameters: Any, schema: Any) -> Any:
+    """A copy of values in which what is missing is there, as far as the schema has a `default` for it.
+
+    Defaults of properties are filled in, also inside objects and lists, and inside defaults; those behind
+    `$ref` and `allOf` too. What only may apply (`anyOf`, `oneOf`, `if`) fills in nothing. Whether the
+    values fit is not asked; what `validate_parameters` refuses to look at comes back as it is.
+    """
+    compiled = compile_schema(schema)
+    if refusal(parameters) is not None:
+        return parameters
+    try:
+        with limited():
+            return fill(compiled, parameters)
+    except Exhausted as exc:
+        raise ValidationError("", exc.message) from exc
