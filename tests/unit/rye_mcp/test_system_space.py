@@ -9,7 +9,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
+from lilux import _http_spec as http_keys
 from lilux._process import CONFIG_KEYS
+from lilux.primitives.errors import ConfigurationError
 from lilux.primitives.subprocess import render
 
 SYSTEM_SPACE = Path(__file__).resolve().parents[3] / ".ai"
@@ -96,6 +98,27 @@ def test_lilux_takes_exactly_the_keys_of_the_subprocess_schema() -> None:
     assert replace(stated, max_output=None) == render({"command": "true"})
 
 
+def test_lilux_takes_exactly_the_keys_of_the_http_client_schema() -> None:
+    schema = load("http_client")["config_schema"]
+    properties = schema["properties"]
+    assert set(properties) == http_keys.CONFIG_KEYS
+    assert set(properties["retry"]["properties"]) == http_keys.RETRY_KEYS
+    forms = {
+        form["properties"]["type"]["const"]: set(form["properties"])
+        for form in properties["auth"]["anyOf"]
+        if "properties" in form
+    }
+    assert forms == {name: set(keys) for name, (_, keys) in http_keys.AUTH_KEYS.items()}
+
+
+def test_lilux_has_the_defaults_of_the_http_client_schema() -> None:
+    url = "https://example.org/"
+    assert http_keys.render({"url": url, **HTTP_CLIENT_DEFAULTS}) == http_keys.render({"url": url})
+    retry = load("http_client")["config_schema"]["properties"]["retry"]["properties"]
+    defaults = {key: value["default"] for key, value in retry.items()}
+    assert http_keys.render({"url": url, "retry": defaults}) == http_keys.render({"url": url})
+
+
 @pytest.mark.parametrize(
     "config",
     [
@@ -134,6 +157,8 @@ def test_a_wrong_subprocess_configuration_is_refused(config: dict[str, object]) 
 )
 def test_a_wrong_http_configuration_is_refused(config: dict[str, object]) -> None:
     assert not accepts("http_client", config)
+    with pytest.raises(ConfigurationError):
+        http_keys.render(config)
 
 
 @pytest.mark.parametrize(
