@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import stat
 import sys
@@ -32,7 +33,9 @@ def program(tmp_path: Path) -> Program:
     def write(source: str) -> str:
         path = tmp_path / "lilux-proc"
         leave_pid = f"open({str(tmp_path / 'me')!r}, 'w').write(str(os.getpid()))"
-        path.write_text(f"#!{sys.executable} -S\nimport os, sys\n{leave_pid}\n{source}")
+        # Through a shell: an interpreter whose path has a space in it cannot stand behind `#!`.
+        start = f"""#!/bin/sh\n'''exec' {shlex.quote(sys.executable)} -S "$0" "$@"\n' '''\n"""
+        path.write_text(f"{start}import os, sys\n{leave_pid}\n{source}")
         path.chmod(0o755)
         return str(path)
 

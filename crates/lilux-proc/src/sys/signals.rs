@@ -14,12 +14,13 @@ pub struct SignalQueue {
 
 /// Blocks every signal and gives each its default action, so that nothing ignored is passed on to a tool.
 pub fn block_all() -> Result<(), Errno> {
+    // All zero: the default action, no flags, an empty mask. The kernel is asked directly, because the C library refuses to
+    // touch the two signals that it keeps for itself, and those may be inherited as ignored like any other.
+    let default = [0u64; 8];
     for signal in 1..=libc::SIGRTMAX() {
-        if signal == libc::SIGKILL || signal == libc::SIGSTOP {
-            continue;
-        }
-        // SAFETY: SIG_DFL is a valid disposition; numbers that the C library keeps for itself answer EINVAL.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        let nothing = std::ptr::null_mut::<u64>();
+        // SAFETY: the structure is larger than the kernel reads; SIGKILL and SIGSTOP answer EINVAL and stay as they are.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), nothing, size_of::<u64>()) };
     }
     set_mask(&full_set())
 }
