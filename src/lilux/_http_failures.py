@@ -20,13 +20,12 @@ A message never holds a secret of the request, not even where a server has sent 
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import anyio
 import httpx
+from anyio import BrokenResourceError, ClosedResourceError
 
 from lilux._http_address import HostRefusedError
 from lilux._http_body import BrokenBodyError, TooLargeError
@@ -38,33 +37,37 @@ __all__ = ["FAILURES", "Failure", "failure_of", "redact"]
 
 MAX_MESSAGE_CHARACTERS: Final = 300
 
-_BROKEN: Final = (OSError, ssl.SSLError, anyio.BrokenResourceError, anyio.ClosedResourceError)
+_TIMEOUT_WORDS: Final = "no complete answer within {timeout:g} seconds"
+_HOST_WORDS: Final = "the host is not public ({detail}); allow_private_hosts would let it pass"
 
-_TABLE: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], str, bool, str], ...]] = (
+_TABLE: Final[tuple[tuple[tuple[type[Exception], ...], str, bool, str], ...]] = (
     (
         (TimeoutError, httpx.TimeoutException),
         "timeout",
         True,
         "no complete answer within {timeout:g} seconds",
     ),
-    (HostRefusedError, "host_refused", False, "the host is not public ({detail}); see allow_private_hosts"),
-    (RedirectRefusedError, "redirect_refused", False, "the redirect is not followed: {detail}"),
-    (TooLargeError, "response_too_large", False, "the answer is longer than {limit} bytes"),
-    (SinksFailedError, "sinks_failed", False, "every sink has failed"),
-    (BrokenBodyError, "broken_body", True, "{detail}"),
+    (
+        (HostRefusedError,),
+        "host_refused",
+        False,
+        "the host is not public ({detail}); see allow_private_hosts",
+    ),
+    ((RedirectRefusedError,), "redirect_refused", False, "the redirect is not followed: {detail}"),
+    ((TooLargeError,), "response_too_large", False, "the answer is longer than {limit} bytes"),
+    ((SinksFailedError,), "sinks_failed", False, "every sink has failed"),
+    ((BrokenBodyError,), "broken_body", True, "{detail}"),
     ((httpx.ConnectError, UnicodeError), "connect_failed", True, "cannot connect: {detail}"),
-    (httpx.LocalProtocolError, "request_failed", True, "the request is no HTTP"),
-    (httpx.RemoteProtocolError, "protocol_error", True, "the answer is no whole HTTP: {detail}"),
-    (httpx.NetworkError, "connection_lost", True, "the connection broke: {detail}"),
-    (httpx.RequestError, "request_failed", True, "{detail}"),
-    (_BROKEN, "connect_failed", True, "cannot connect: {detail}"),
+    ((httpx.LocalProtocolError,), "request_failed", True, "the request is no HTTP"),
+    ((httpx.RemoteProtocolError,), "protocol_error", True, "the answer is no whole HTTP: {detail}"),
+    ((httpx.NetworkError,), "connection_lost", True, "the connection broke: {detail}"),
+    ((httpx.RequestError,), "request_failed", True, "{detail}"),
+    ((OSError,), "connect_failed", True, "cannot connect: {detail}"),
+    ((BrokenResourceError, ClosedResourceError), "connection_lost", True, "the connection broke: {detail}"),
 )
 """Errors, in the order of looking; the code, whether to try again, and the message."""
 
-FAILURES: Final = (
-    *(HostRefusedError, RedirectRefusedError, TooLargeError, SinksFailedError, BrokenBodyError),
-    *(httpx.RequestError, UnicodeError, *_BROKEN),
-)
+FAILURES: Final = tuple(kind for kinds, *_ in _TABLE for kind in kinds)
 """Every error that is a result."""
 
 _SOURCE_LINE: Final = re.compile(r" \(_ssl\.c:\d+\)")
@@ -80,13 +83,11 @@ class Failure:
 
 
 def failure_of(exc: BaseException, spec: HttpSpec) -> Failure:
-    """What an error means."""
-    for kinds, code, is_retried, words in _TABLE:
-        if isinstance(exc, kinds):
-            detail = redact(_detail(exc), spec.secrets)
-            message = words.format(detail=detail, timeout=spec.timeout, limit=spec.max_response_bytes)
-            return Failure(code, message, is_retried)
-    raise exc
+    """What an error of FAILURES means."""
+    _, code, is_retried, words = next(row for row in _TABLE if isinstance(exc, row[0]))
+    detail = redact(_detail(exc), spec.secrets)
+    message = words.format(detail=detail, timeout=spec.timeout, limit=spec.max_response_bytes)
+    return Failure(code, message, is_retried)
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:

@@ -62,19 +62,21 @@ def next_hop(spec: HttpSpec, hop: Hop, status: int, location: str | None) -> Hop
         url = hop.url.join(location)
     except ConfigurationError as exc:
         raise RedirectRefusedError("it leads to no address of http or https") from exc
-    same_origin = url.has_origin_of(hop.url)
     method = _method(hop.method, status)
-    repeated = method == hop.method
-    if repeated and hop.body is not None and not same_origin:
-        raise RedirectRefusedError("it would carry the body to another origin")
+    headers, body = _carried(spec, hop, url, method)
+    checked = not spec.allow_private_hosts and (hop.checked or url.host != hop.url.host)
+    return Hop(method=method, url=url, headers=headers, body=body, checked=checked)
+
+
+def _carried(spec: HttpSpec, hop: Hop, url: Url, method: str) -> tuple[Headers, bytes | None]:
+    """The headers and the body that travel along."""
+    same_origin = url.has_origin_of(hop.url)
     headers = hop.headers if same_origin else spec.bare_headers
-    return Hop(
-        method=method,
-        url=url,
-        headers=headers if repeated else _without_content(headers),
-        body=hop.body if repeated else None,
-        checked=not spec.allow_private_hosts and (hop.checked or url.host != hop.url.host),
-    )
+    if method != hop.method:
+        return _without_content(headers), None
+    if hop.body is not None and not same_origin:
+        raise RedirectRefusedError("it would carry the body to another origin")
+    return headers, hop.body
 
 
 def _method(method: str, status: int) -> str:

@@ -27,6 +27,9 @@ MAX_KEPT_EVENTS: Final = 10_000
 CLOSE_LIMIT_S: Final = 5.0
 """How long closing a sink may take."""
 
+MAX_WORDS: Final = 500
+"""How much is told of what a sink has raised."""
+
 
 @runtime_checkable
 class Sink(Protocol):
@@ -87,11 +90,11 @@ class Fanout:
         """Give every sink this event."""
         self.count += 1
         if len(self._live) == 1:
-            await self._write(self._live[0], event)
+            await self._call(self._live[0], "write", event)
         else:
             async with anyio.create_task_group() as group:
                 for sink in self._live:
-                    group.start_soon(self._write, sink, event)
+                    group.start_soon(self._call, sink, "write", event)
         if not self._live:
             raise SinksFailedError
 
@@ -100,20 +103,12 @@ class Fanout:
         with anyio.move_on_after(CLOSE_LIMIT_S, shield=True):
             async with anyio.create_task_group() as group:
                 for sink in self._sinks:
-                    group.start_soon(self._close, sink)
+                    group.start_soon(self._call, sink, "close")
 
-    async def _write(self, sink: Sink, event: ServerSentEvent) -> None:
+    async def _call(self, sink: Sink, method: str, *args: object) -> None:
         try:
-            await sink.write(event)
+            await getattr(sink, method)(*args)
         except Exception as exc:  # noqa: BLE001 - it is the sink's own, and must not end the others
-            self._fail(sink, "write", exc)
-
-    async def _close(self, sink: Sink) -> None:
-        try:
-            await sink.close()
-        except Exception as exc:  # noqa: BLE001 - as above
-            self._fail(sink, "close", exc)
-
-    def _fail(self, sink: Sink, what: str, exc: Exception) -> None:
-        self.failed.append(f"{type(sink).__name__}.{what}: {type(exc).__name__}: {exc}"[:500])
-        self._live = [other for other in self._live if other is not sink]
+            words = f"{type(sink).__name__}.{method}: {type(exc).__name__}: {exc}"
+            self.failed.append(words[:MAX_WORDS])
+            self._live = [other for other in self._live if other is not sink]

@@ -224,21 +224,20 @@ def _body(
     """The bytes to send, and the header that says what they are when nobody has."""
     if "body" not in given:
         return None, ()
+    content_type = next((value for name, value in headers if name.lower() == "content-type"), None)
     try:
         body = render_tree(given["body"], *values)
-        if body is None:
-            return None, ()
-        if method in BODILESS:
-            refuse("body", f"none with {method}", "one")
-        content_type = next((value for name, value in headers if name.lower() == "content-type"), None)
-        if isinstance(body, str) and content_type is not None and not is_json(content_type):
-            return utf8("body", body), ()
-        encoded = utf8("body", _ENCODER.encode(body))
+        as_it_is = isinstance(body, str) and content_type is not None and not is_json(content_type)
+        text = body if as_it_is else _ENCODER.encode(body)
     except (TypeError, ValueError, RecursionError) as exc:
         raise ConfigurationError(
             f"expected a value that JSON can hold as body: {exc!s:.200}", "body"
         ) from exc
-    return encoded, () if content_type is not None else (("Content-Type", "application/json"),)
+    if body is None:
+        return None, ()
+    if method in BODILESS:
+        refuse("body", f"none with {method}", "one")
+    return utf8("body", text), () if content_type else (("Content-Type", "application/json"),)
 
 
 def _secrets(

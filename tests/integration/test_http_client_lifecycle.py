@@ -337,6 +337,26 @@ def test_a_program_that_closes_nothing_ends_without_a_word(backend: str) -> None
     with_server(run)
 
 
+RUDE_SCRIPT = """
+import asyncio, sys
+from lilux import _http_clients
+from lilux.primitives.http_client import execute
+for _ in range(3):
+    loop = asyncio.new_event_loop()
+    assert loop.run_until_complete(execute({"url": sys.argv[1]})).body == "hello"
+    loop.close()
+assert len(_http_clients._ends) == 1
+"""
+
+
+def test_a_loop_that_was_closed_without_a_word_is_forgotten_by_the_next() -> None:
+    def run(server: Server) -> None:
+        subprocess.run([sys.executable, "-c", RUDE_SCRIPT, server.url], check=True, timeout=50)
+        assert server.connections == 3
+
+    with_server(run)
+
+
 async def test_nothing_of_one_answer_is_kept_for_the_next_request() -> None:
     async def bake(connection: Connection, request: Request) -> None:
         await connection.reply(headers={"Set-Cookie": "id=1; Path=/"})

@@ -150,7 +150,8 @@ async def test_a_body_does_not_cross_to_another_origin() -> None:
 
 
 @pytest.mark.parametrize(
-    "location", ["ftp://example.org/", "http://", "http://[oops/", "javascript:alert(1)", "http://a b/"]
+    "location",
+    ["ftp://example.org/", "http://", "http://[oops/", "javascript:alert(1)", "http://a b/", "http://h:x/"],
 )
 async def test_a_location_that_is_no_address_of_http_is_refused(location: str) -> None:
     async with redirecting(location) as server:

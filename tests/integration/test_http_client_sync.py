@@ -125,6 +125,12 @@ async def test_no_body_is_sent_for_none() -> None:
     assert "content-type" not in told["headers"]
 
 
+async def test_a_body_that_a_parameter_leaves_empty_is_none() -> None:
+    for method in ("POST", "GET"):
+        told = await asked({"method": method, "body": "{body}"}, {"body": None})
+        assert (told["body"], "content-type" in told["headers"]) == ("", False)
+
+
 async def test_a_delete_may_have_a_body() -> None:
     assert (await asked({"method": "DELETE", "body": {"a": 1}}))["body"] == '{"a":1}'
 

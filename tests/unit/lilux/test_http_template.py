@@ -203,6 +203,7 @@ def test_it_is_known_whether_a_parameter_has_named_the_host(text: str, from_para
         ("{x}", {"x": "https://u:p@example.org"}),
         ("{x}", {"x": "https://"}),
         ("{x}", {"x": "https://h\\@evil/"}),
+        ("{x}", {"x": "https://[::1]x/"}),
         ("{x}", {"x": 7}),
         ("{x}/y", {"x": "https://h/?q"}),
         ("{x}/y", {"x": "https://h/#f"}),
