@@ -26,6 +26,7 @@ _LOSING_IN_PLAIN = {
     "<<": "a here-document",
     "((": "arithmetic",
     "$[": "arithmetic",
+    "=(": "an array",
     "[[": "[[",
     "$'": "$'…'",
     "${": "${…}",

@@ -235,6 +235,8 @@ def test_a_placeholder_may_stand_wherever_the_shell_reads_words(template: str, w
         ("echo $[ {x} ]", "after arithmetic"),
         ("[[ {x} -eq 1 ]]", r"after \[\["),
         ("a[{x}]=1", "after a subscript"),
+        ("a=([{x}]=1)", "after an array"),
+        ("a+=(\n[{x}]=1)", "after an array"),
         ("echo `echo {x}`", "after a backquote"),
         ('echo "`echo "{x}"`"', "after a backquote"),
         ("echo $'{x}'", r"after \$'"),
