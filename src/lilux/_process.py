@@ -54,9 +54,9 @@ class ProcessSpec:
     command: str
     args: Sequence[str] = ()
     cwd: str | os.PathLike[str] | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     search_path: str | None = None
-    input: bytes | None = None
+    input: bytes | None = field(default=None, repr=False)
     timeout: float | None = DEFAULT_TIMEOUT_S
     max_output: int | None = None
     result_fd: bool = False
@@ -101,7 +101,7 @@ def inherited_environment() -> dict[str, str]:
 @lru_cache(maxsize=1)
 def _decoded(raw: tuple[tuple[bytes, bytes], ...]) -> dict[str, str]:
     texts = {os.fsdecode(name): os.fsdecode(value) for name, value in raw}
-    return {name: value for name, value in texts.items() if name.isascii() or _is_text(name)}
+    return {name: value for name, value in texts.items() if name and (name.isascii() or _is_text(name))}
 
 
 def added_to_inherited(name: str, env: Mapping[str, str] | None) -> dict[str, str]:
@@ -164,7 +164,7 @@ def request_of(spec: ProcessSpec) -> RunRequest:
         timeout_ms=None if spec.timeout is None else max(1, milliseconds("timeout", spec.timeout)),
         max_output=None if spec.max_output is None else _size("max_output", spec.max_output),
         result_fd=_flag("result_fd", spec.result_fd),
-        spool=spec.spool,
+        spool=None if spec.spool is None else _spool(spec.spool),
     )
 
 
@@ -188,20 +188,37 @@ def process_id(pid: object) -> int:
 
 def absolute_path(name: str, path: str | os.PathLike[str] | None) -> str | None:
     """The same path from the root: the supervisor has its own idea of where relative ones begin."""
-    if path is None:
-        return None
-    text = os.fspath(_path(name, path))
+    return None if path is None else _absolute(name, path)
+
+
+def _absolute(name: str, path: str | os.PathLike[str]) -> str:
+    text: str = os.fspath(_path(name, path))
     if not text:
         raise ConfigurationError(f"expected a path as {name}, found an empty text", field=name)
-    return _here(text) or text
+    if os.path.isabs(text):  # noqa: PTH117 - in every run
+        return text
+    here = _here()
+    if here is None:
+        raise ConfigurationError(
+            f"expected an absolute path as {name}, found a relative one in a directory that was removed",
+            field=name,
+        )
+    return os.path.join(here, text)  # noqa: PTH118
 
 
-def _here(path: str = "") -> str | None:
-    """`path` from where this process stands; None when that directory was removed."""
+def _here() -> str | None:
+    """Where this process stands; None when that directory was removed."""
     try:
-        return os.path.join(os.getcwd(), path) if path else os.getcwd()  # noqa: PTH109, PTH118 - in every run
+        return os.getcwd()  # noqa: PTH109
     except FileNotFoundError:
         return None
+
+
+def _spool(spool: Spool) -> Spool:
+    limit: Any = spool.max_bytes
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        _refuse("spool.max_bytes", "a whole number of bytes, 0 or more", limit)
+    return Spool(dir=_absolute("spool.dir", os.fsdecode(spool.dir)), max_bytes=limit)
 
 
 def _size(name: str, value: object) -> int:

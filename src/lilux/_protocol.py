@@ -64,7 +64,7 @@ class RunRequest:
     command: Text
     args: Sequence[Text] = ()
     cwd: Text | None = None
-    env: Mapping[str, Text] = field(default_factory=dict)
+    env: Mapping[str, Text] = field(default_factory=dict, repr=False)
     search_path: Text | None = None
     stdin: Literal["null", "data", "pipe"] | None = None
     timeout_ms: int | None = None

@@ -18,7 +18,7 @@ from lilux._process import (
     render,
     request_of,
 )
-from lilux._protocol import OUTPUT_LIMITS, TIMEOUT_LIMIT_MS
+from lilux._protocol import OUTPUT_LIMITS, TIMEOUT_LIMIT_MS, Spool
 from lilux.primitives.errors import ConfigurationError
 
 COMPLETE = {f"VARIABLE_{number}": str(number) for number in range(RESOLVED_ENVIRONMENT_SIZE)}
@@ -240,7 +240,33 @@ def test_a_process_whose_directory_was_removed_can_still_ask(
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert request_of(ProcessSpec(command="x")).cwd is None
-    assert request_of(ProcessSpec(command="x", cwd="sub")).cwd == "sub"
+    assert request_of(ProcessSpec(command="x", cwd="/sub")).cwd == "/sub"
+    with pytest.raises(ConfigurationError, match="relative one in a directory that was removed") as caught:
+        request_of(ProcessSpec(command="x", cwd="sub"))  # which must not become /sub
+    assert caught.value.field == "cwd"
+
+
+def test_a_spool_is_where_this_process_means_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given, expected in (("sub", f"{tmp_path}/sub"), (b"/a\xff", "/a\udcff"), ("/a", "/a")):
+        spool = request_of(ProcessSpec(command="x", spool=Spool(dir=given, max_bytes=0))).spool
+        assert spool == Spool(dir=expected, max_bytes=0)
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, True])
+def test_a_spool_of_no_size_is_refused(limit: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"0 or more as spool\.max_bytes"):
+        request_of(ProcessSpec(command="x", spool=Spool(dir="/a", max_bytes=limit)))
+
+
+def test_nobody_who_shows_a_spec_or_a_request_shows_its_secrets() -> None:
+    spec = ProcessSpec(command="x", env={"TOKEN": "s3cret"}, input=b"s3cret")
+    assert "s3cret" not in f"{spec!r} {request_of(spec)!r}"
+
+
+def test_an_inherited_variable_without_a_name_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ._data, b"", b"x")  # type: ignore[attr-defined]
+    assert "" not in inherited_environment()
 
 
 def test_no_timeout_is_asked_for_as_none() -> None:
