@@ -13,10 +13,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    pass
+from typing import Protocol
 
 __all__ = ["Flag", "Loop", "Watch", "Watched", "bind", "running"]
 
