@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
@@ -19,7 +20,7 @@ from tests.containment.client import Client
 from tests.containment.command_line import CommandLine
 from tests.containment.leash import leash
 from tests.containment.nobody import Nobody, as_root
-from tests.containment.processes import is_gone_by, watched
+from tests.containment.processes import is_gone_by, state_of, watched
 
 STUBBORN = 'trap "" TERM; echo "$$"; while :; do sleep 100; done'
 POLITE = 'echo "$$"; while :; do sleep 100; done'
@@ -97,6 +98,34 @@ def test_a_zombie_is_dead_already(asked: Asked) -> None:
     with subprocess.Popen(["/bin/true"]) as zombie:
         os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
         assert (asked.status(zombie.pid), asked.kill(zombie.pid)) == ("False", "already_dead")
+
+
+def test_a_process_whose_first_thread_has_ended_is_alive(asked: Asked) -> None:
+    """/proc shows it as a zombie."""
+    script = (
+        "import ctypes, threading, sys\n"
+        "threading.Thread(target=sys.stdin.read).start()\n"
+        "print(1, flush=True)\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe) as headless:
+        assert headless.stdout is not None
+        headless.stdout.readline()
+        deadline = time.monotonic() + SLACK_S
+        while state_of(headless.pid) != "Z":
+            assert time.monotonic() < deadline, "its first thread goes on"
+        assert (asked.status(headless.pid), asked.kill(headless.pid)) == ("True", "terminated")
+        assert headless.wait() == -signal.SIGTERM
+
+
+@as_root
+def test_a_process_that_proc_does_not_show_is_alive(binary: Path) -> None:
+    hidden = 'umount -l /proc; sleep 100 & for ask in status kill status; do "$0" $ask --pid $!; done'
+    command = ["unshare", "-m", "/bin/sh", "-c", hidden, str(binary)]
+    lines = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=30).stdout.splitlines()
+    before, killed, after = map(json.loads, lines)
+    assert (before["alive"], killed["method"], after["alive"]) == (True, "terminated", False)
 
 
 @as_root
@@ -178,6 +207,13 @@ def test_a_run_that_is_over_or_never_was_is_dead_already(client: Client) -> None
     for number in (run, 4711):
         assert client.ask("kill", run=number).header["method"] == "already_dead"
         assert client.ask("status", run=number).header["state"] == "unknown"
+
+
+def test_who_kills_a_run_that_could_not_be_started_is_answered(client: Client) -> None:
+    run = client.start_run("/nonexistent")
+    asked = client.send("kill", run=run)
+    assert client.end_of(run).error == "command_not_found"
+    assert client.next_for(asked).header["method"] == "already_dead"
 
 
 def test_the_state_of_a_run_is_told(client: Client) -> None:

@@ -37,7 +37,24 @@ pub fn kill(pid: i64, grace: Duration) -> Result<KillMethod, RequestError> {
 
 /// Whether a process is there and not a zombie.
 pub fn is_alive(pid: i64) -> Result<bool, RequestError> {
-    Ok(Process::read(checked(pid)?).is_some_and(|process| !process.is_dead()))
+    Ok(living(checked(pid)?)?.is_some())
+}
+
+/// A handle on a process that has not ended. /proc would not do: it may hide who is not ours, and it shows a process
+/// whose first thread has ended as a zombie, however alive the others are.
+fn living(pid: Pid) -> Result<Option<ProcessHandle>, RequestError> {
+    match ProcessHandle::open(pid) {
+        Ok(handle) => Ok(Some(handle).filter(|handle| !handle.has_ended())),
+        Err(Errno::SRCH) => Ok(None),
+        Err(Errno::INVAL | Errno::NOENT) => {
+            let message = format!("{pid} is a thread, not a process");
+            Err(RequestError::new("invalid_pid", "pid", message))
+        }
+        Err(errno) => {
+            let message = format!("process {pid} cannot be looked at: {errno}");
+            Err(RequestError::new("internal", "pid", message).with_errno(errno))
+        }
+    }
 }
 
 /// 0 and negative numbers mean groups to the kernel, never here.
@@ -51,42 +68,32 @@ fn checked(pid: i64) -> Result<Pid, RequestError> {
 
 struct Target {
     handle: ProcessHandle,
-    seen: Process,
+    /// None when /proc does not show it: then it is signalled alone, if the kernel lets us.
+    seen: Option<Process>,
 }
 
 impl Target {
     fn find(pid: Pid) -> Result<Option<Self>, RequestError> {
-        let handle = match ProcessHandle::open(pid) {
-            Ok(handle) => handle,
-            Err(Errno::SRCH) => return Ok(None),
-            Err(Errno::INVAL | Errno::NOENT) => {
-                let message = format!("{pid} is a thread, not a process");
-                return Err(RequestError::new("invalid_pid", "pid", message));
-            }
-            Err(errno) => {
-                let message = format!("process {pid} cannot be looked at: {errno}");
-                return Err(RequestError::new("internal", "pid", message).with_errno(errno));
-            }
-        };
+        let Some(handle) = living(pid)? else { return Ok(None) };
         // Read after the handle was opened: if the handle's process lives, this is about that very process.
-        let seen = Process::read(pid).filter(|process| !process.is_dead() && !handle.has_ended());
-        Ok(seen.map(|seen| Self { handle, seen }))
+        let seen = Process::read(pid);
+        Ok(Some(Self { handle, seen }).filter(|target| !target.handle.has_ended()))
     }
 
-    fn leads(&self) -> bool {
-        self.seen.group == Some(self.handle.pid) || self.seen.session == Some(self.handle.pid)
+    /// The session of the group that it leads.
+    fn led(&self) -> Option<Option<Pid>> {
+        let me = Some(self.handle.pid);
+        self.seen.filter(|seen| seen.group == me || seen.session == me).map(|seen| seen.session)
     }
 
-    /// The process, or every member of the group that it leads.
+    /// Every living member of the group that the process leads, if it leads one.
     fn members(&self) -> Vec<ProcessHandle> {
-        if !self.leads() {
-            return Vec::new();
-        }
-        let (group, session) = (Some(self.handle.pid), self.seen.session);
-        let same =
-            |process: &Process| process.group == group && process.session == session && !process.is_dead();
+        let Some(session) = self.led() else { return Vec::new() };
+        let group = Some(self.handle.pid);
+        let same = |process: &Process| process.group == group && process.session == session;
         let found = processes().filter(same).filter_map(|process| ProcessHandle::open(process.pid).ok());
-        found.filter(|handle| Process::read(handle.pid).as_ref().is_some_and(same)).collect()
+        let living = found.filter(|handle| !handle.has_ended());
+        living.filter(|handle| Process::read(handle.pid).as_ref().is_some_and(same)).collect()
     }
 
     fn signal(&self, signal: Signal) -> Result<(), RequestError> {

@@ -58,6 +58,7 @@ impl Engine {
             }
             Report::Failed { error } => {
                 self.keepers.release(keeper);
+                self.answer_killers(key, KillMethod::AlreadyDead);
                 self.close_run(key, Outcome::Failed(error));
                 self.plan_trim();
             }
@@ -131,8 +132,7 @@ impl Engine {
 
     /// Ends a run whose keeper was killed, once its tree is gone as well.
     pub(super) fn close_lost(&mut self, run: &Run) {
-        let message =
-            "the process that looked after this run was killed from outside; the run was ended with it";
+        let message = "the process that looked after this run is gone, killed from outside or given up; the run was ended with it";
         self.refuse(run.id, &RequestError::new("keeper_lost", "keeper", message));
         for killer in &run.killers {
             let event = Event::Killed { id: *killer, pid: None, method: KillMethod::Killed };

@@ -52,11 +52,15 @@ fn read_list(file: &OwnedFd) -> Result<Vec<Pid>, Errno> {
     Ok(words.filter_map(|word| Pid::from_raw(word.parse().ok()?)).collect())
 }
 
+/// Without /proc a list would be empty, and look as if nobody were left.
+pub fn can_be_listed() -> bool {
+    Process::read(getpid()).is_some()
+}
+
 /// One process as `/proc/<pid>/stat` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     pub pid: Pid,
-    pub state: u8,
     pub parent: Option<Pid>,
     pub group: Option<Pid>,
     pub session: Option<Pid>,
@@ -73,14 +77,9 @@ impl Process {
         let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
         let text = std::str::from_utf8(&stat[end_of_name + 1..]).ok()?;
         let mut fields = text.split_ascii_whitespace();
-        let state = *fields.next()?.as_bytes().first()?;
+        fields.next()?;
         let mut number = || Some(Pid::from_raw(fields.next()?.parse().ok()?));
-        Some(Self { pid, state, parent: number()?, group: number()?, session: number()? })
-    }
-
-    /// A zombie has ended and only waits to be reaped.
-    pub fn is_dead(&self) -> bool {
-        matches!(self.state, b'Z' | b'X' | b'x')
+        Some(Self { pid, parent: number()?, group: number()?, session: number()? })
     }
 }
 
@@ -101,7 +100,7 @@ mod tests {
     fn a_name_full_of_parentheses_does_not_shift_the_fields() {
         let pid = Pid::from_raw(7).expect("not zero");
         let process = Process::parse(pid, b"7 (a) R 1 (b)) Z 3 4 5 0 -1").expect("is a stat line");
-        assert_eq!((process.state, process.is_dead()), (b'Z', true));
+        assert_eq!(process.parent, Pid::from_raw(3));
         assert_eq!(process.group, Pid::from_raw(4));
         assert_eq!(process.session, Pid::from_raw(5));
     }

@@ -16,8 +16,12 @@ use crate::switches::Guard;
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, getpid, getrlimit, setrlimit};
 
-/// Everything here needs Linux 5.9; on an older one the first call says so, not the first run.
+/// Everything here needs Linux 5.9 and its /proc; without them the first call says so, not the first run.
 pub fn check_kernel() -> Result<(), Fatal> {
+    if !children::can_be_listed() {
+        let message = "lilux-proc needs /proc, and it is not mounted here: nobody could be found whom a tool leaves behind";
+        return Err(Fatal::Usage(message.to_owned()));
+    }
     // SAFETY: the range is empty, so nothing is closed.
     let answer = checked(unsafe { libc::close_range(libc::c_uint::MAX, libc::c_uint::MAX, 0) });
     match answer {
