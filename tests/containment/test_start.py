@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -192,6 +195,22 @@ REFUSALS: dict[str, tuple[Callable[[Path], dict[str, Any]], str, str]] = {
     "a path through a file": (_fields(command="/etc/passwd/x"), "command_not_found", "/etc/passwd/x"),
     "no command": (_fields(command=""), "command_not_found", "command"),
     "a dangling link": (_dangling, "command_not_found", "link"),
+    "a name that is too long for a message": (_fields(command="\x01" * LONGEST), "spawn_failed", "too long"),
+    "a path that is too long for a message": (
+        _fields(command="/" + "x" * (LONGEST - 1)),
+        "spawn_failed",
+        "too long",
+    ),
+    "a long search path": (
+        _fields(command="no-such-program", search_path=":".join(["/" + "x" * 200] * 2000)),
+        "command_not_found",
+        "no-such-program",
+    ),
+    "a directory whose name is too long": (
+        _fields(command="true", cwd="/" + "x" * (LONGEST - 1)),
+        "spawn_failed",
+        "too long",
+    ),
     "a directory": (_fields(command="HERE"), "not_executable", "directory"),
     "a file that is not executable": (_program(SCRIPT, 0o644), "not_executable", "chmod"),
     "a missing interpreter": (
@@ -252,3 +271,26 @@ def test_what_this_user_may_not_is_an_error_of_its_own(nobody: Nobody) -> None:
         assert client.shell("id -u").stdout == b"65534\n"
         assert client.run("true", cwd=str(closed)).error == "cwd_denied"
         assert client.run(program).error == "permission_denied"
+
+
+@as_root
+@pytest.mark.parametrize("face", [["exec", "--cmd", "true"], ["serve"]])
+def test_without_proc_nothing_is_started_since_nobody_could_be_found(face: list[str], binary: Path) -> None:
+    script = 'umount -l /proc; exec "$@"'
+    command = ["unshare", "-m", "/bin/sh", "-c", script, "sh", str(binary), *face]
+    ended = subprocess.run(command, stdin=subprocess.PIPE, capture_output=True, timeout=30)
+    assert (ended.returncode != 0, ended.stdout) == (True, b"")
+    assert b"needs /proc" in ended.stderr
+
+
+def test_an_inherited_variable_without_a_name_does_no_harm(binary: Path) -> None:
+    """No shell makes one, but execve does not mind."""
+    execve = (
+        "import ctypes, sys\n"
+        "texts = lambda *all: (ctypes.c_char_p * (len(all) + 1))(*all, None)\n"
+        "path, *arguments = (argument.encode() for argument in sys.argv[1:])\n"
+        "ctypes.CDLL(None).execve(path, texts(path, *arguments), texts(b'=a=b', b'A=1'))\n"
+    )
+    command = [sys.executable, "-c", execve, str(binary), "exec", "--cmd", "/usr/bin/env"]
+    answer = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    assert answer["stdout"] == "A=1\n"

@@ -160,7 +160,8 @@ impl ProgramArgs {
 
 fn own_environment() -> BTreeMap<String, OsText> {
     let own = std::env::vars_os();
-    // A name that is not UTF-8 cannot be named in a request either.
+    // A name that is not UTF-8, or no name at all, cannot be named in a request either.
+    let own = own.filter(|(name, _)| !name.as_encoded_bytes().contains(&b'='));
     own.filter_map(|(name, value)| Some((name.into_string().ok()?, OsText(value.into_vec())))).collect()
 }
 

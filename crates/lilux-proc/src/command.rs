@@ -20,6 +20,8 @@ use crate::text::OsText;
 const MAX_STRING: usize = 131_072;
 /// Three quarters of the 8 MiB that the kernel counts with at the most, whatever the stack limit is.
 const MAX_TOTAL: usize = 6 * 1024 * 1024;
+/// Characters of a path or a name that a message shows; with all of them it would not fit a keeper's report.
+const MAX_SHOWN: usize = 1024;
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// Something that can be started: every string checked, the candidates for the program in order.
@@ -157,7 +159,8 @@ impl Command {
         let name = shown(&self.name);
         let found =
             self.candidates.iter().map(|path| self.seen_from_directory(path)).find(|path| path.exists());
-        let path = found.as_deref().map_or_else(|| name.clone(), |path| path.display().to_string());
+        let path =
+            found.as_deref().map_or_else(|| name.clone(), |path| shortened(&path.display().to_string()));
         match errno {
             Errno::NOENT if found.is_some() => {
                 let reason = missing_interpreter(found.as_deref());
@@ -194,7 +197,7 @@ impl Command {
         let directories = self.candidates.iter().filter_map(|path| {
             Some(Path::new(OsStr::from_bytes(path.as_bytes())).parent()?.display().to_string())
         });
-        let searched = directories.collect::<Vec<_>>().join(":");
+        let searched = shortened(&directories.collect::<Vec<_>>().join(":"));
         format!("command not found: {name} (searched {searched})")
     }
 
@@ -218,7 +221,14 @@ pub struct Shape {
 }
 
 fn shown(text: &CStr) -> String {
-    text.to_string_lossy().into_owned()
+    shortened(&text.to_string_lossy())
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {

@@ -31,6 +31,8 @@ use crate::wire::{self, Cause, EndReport, Order, Received, ReceivedOrder, Report
 pub const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
 /// How long SIGKILL is given before survivors are reported.
 const KILL_DEADLINE: Duration = Duration::from_secs(5);
+/// Survivors that are named in a report; with more it would not fit a message.
+const MAX_NAMED: usize = 1024;
 /// SIGCHLD says when to look again; this is for the case that a process hangs between two parents.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -288,15 +290,22 @@ impl Run<'_> {
         let deadline = Instant::now() + KILL_DEADLINE;
         loop {
             self.signal_group(Signal::KILL);
-            for pid in self.others() {
-                // A child that has ended in the meantime is a zombie, which a signal does not bother.
-                let _ = rustix::process::kill_process(pid, Signal::KILL);
-            }
-            let done = self.leader_ending().is_some() && self.reap_others();
-            if done || Instant::now() >= deadline {
+            // In this order: a tool that is already dead starts nobody between the two looks.
+            let mut alive = self.leader_ending().is_none();
+            let others = self.others();
+            if (others.is_empty() && !alive) || Instant::now() >= deadline {
                 return;
             }
-            self.wait_for_child(Instant::now() + LOOK_AGAIN);
+            for pid in others {
+                if !matches!(wait::reap(Some(pid)), Ok(Reap::One(_))) {
+                    alive = true;
+                    // A child that has ended in the meantime is a zombie, which a signal does not bother.
+                    let _ = rustix::process::kill_process(pid, Signal::KILL);
+                }
+            }
+            if alive {
+                self.wait_for_child(Instant::now() + LOOK_AGAIN);
+            }
         }
     }
 
@@ -316,7 +325,10 @@ impl Run<'_> {
         }
         let survivors = match wait::reap(None) {
             Ok(Reap::NoChildren) => Vec::new(),
-            _ => self.keeper.children.list().map_err(|_| Gone)?.into_iter().map(raw).collect(),
+            _ => {
+                let left = self.keeper.children.list().map_err(|_| Gone)?;
+                left.into_iter().take(MAX_NAMED).map(raw).collect()
+            }
         };
         let (cause, forced) = (self.cause, self.forced);
         Ok(EndReport { pid: raw(self.leader), ending, cause, forced, usage, survivors })

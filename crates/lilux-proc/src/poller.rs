@@ -10,6 +10,9 @@ use rustix::io::Errno;
 use crate::protocol::Stream;
 use crate::sys::pidfd::timespec;
 
+/// Nobody minds being woken once a day; longer waits take a system call that Linux has since 5.11 only.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+
 /// Keys of runs and keepers are never used twice, so an event that comes late finds nobody.
 pub type Key = u32;
 
@@ -78,7 +81,8 @@ impl Poller {
     /// Waits for events, or until the given time.
     pub fn wait(&self, until: Option<Instant>) -> Result<Vec<(Token, EventFlags)>, Errno> {
         let mut space = [MaybeUninit::<Event>::uninit(); 64];
-        let left = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
+        let left =
+            until.map(|until| timespec(until.saturating_duration_since(Instant::now()).min(LONGEST_WAIT)));
         match epoll::wait(&self.epoll, &mut space, left.as_ref()) {
             Ok((events, _)) => {
                 Ok(events.iter().map(|event| (Token::decode(event.data), event.flags)).collect())
