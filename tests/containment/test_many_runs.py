@@ -170,3 +170,11 @@ def test_no_timer_follows_a_clock_that_can_be_set() -> None:
     for word in ("SystemTime", "CLOCK_REALTIME", "Realtime", "gettimeofday"):
         assert [name for name, text in texts.items() if word in text] == []
     assert any("Instant" in text for text in texts.values())
+
+
+def test_memory_for_large_output_is_given_back_after_a_single_run(client: Client) -> None:
+    serve = [client.status()["pid"]]
+    before = memory_of(serve)
+    ended = client.shell("head -c 32000000 /dev/zero", max_output=64 * MIB)
+    assert ended.result["stdout"]["kept"] == 32_000_000
+    wait_until(client, lambda: memory_of(serve) - before < 2 * MIB)

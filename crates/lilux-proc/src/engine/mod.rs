@@ -157,7 +157,7 @@ impl Engine {
     }
 
     fn plan_trim(&mut self) {
-        if !self.trim_set && self.keepers.has_spare() {
+        if !self.trim_set && (self.keepers.has_spare() || self.regions.holds_memory()) {
             self.trim_set = true;
             self.timers.set(IDLE, Alarm::Trim);
         }

@@ -58,6 +58,11 @@ impl Pool {
         Ok(Region { mapping: Some(mapping), home: self.clone() })
     }
 
+    /// There is a region, in use or spare.
+    pub fn holds_memory(&self) -> bool {
+        Rc::strong_count(&self.spare) > 1 || !self.spare.borrow().is_empty()
+    }
+
     /// Gives back the memory of every region that is not in use.
     pub fn trim(&self) {
         self.spare.borrow_mut().clear();
