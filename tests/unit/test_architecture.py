@@ -43,8 +43,8 @@ PROCESS_FUNCTIONS = {
 # `system` is a common word, so it counts only as a member of `os`.
 PROCESS_MEMBERS = {("os", "system")}
 
-# Who runs under trio has it; nobody else needs it.
-IMPORTED_WHERE_IN_USE = {"trio"}
+# Who runs under trio has it, who wants a keyring asks for it; nobody else needs them.
+IMPORTED_WHERE_IN_USE = {"keyring", "trio"}
 
 
 def process_starts(source: str) -> Iterator[str]:
@@ -128,8 +128,9 @@ def test_every_imported_package_is_a_declared_dependency() -> None:
 
 @pytest.mark.parametrize("name", sorted(IMPORTED_WHERE_IN_USE))
 def test_a_package_that_not_everybody_has_is_no_condition_for_importing_ours(name: str) -> None:
-    script = f"import sys; sys.modules[{name!r}] = None; import lilux.primitives.subprocess, rye_mcp.cli"
-    subprocess.run([sys.executable, "-c", script], check=True)
+    missing = f"import sys; sys.modules[{name!r}] = None"
+    ours = "import lilux.primitives.subprocess, lilux.runtime.auth, rye_mcp.cli"
+    subprocess.run([sys.executable, "-c", f"{missing}; {ours}"], check=True)
 
 
 def _distribution(requirement: str) -> str:
