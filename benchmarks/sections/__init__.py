@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from sections import canonical_json, lockfile, signing
+from sections import canonical_json, environment_resolution, lockfile, parameter_validation, signing
 from sections.case import Case
 
 __all__ = ["SECTIONS", "Section"]
@@ -21,4 +21,6 @@ SECTIONS: Mapping[str, Section] = {
     "signing": signing.cases,
     "canonical JSON": canonical_json.cases,
     "lockfile": lockfile.cases,
+    "environment resolution": environment_resolution.cases,
+    "parameter validation": parameter_validation.cases,
 }

@@ -87,10 +87,9 @@ def _is_text(value: Any) -> bool:
 
 def _is_encodable(text: str) -> bool:
     try:
-        os.fsencode(text)
+        return text.isascii() or bool(os.fsencode(text))
     except UnicodeEncodeError:
         return False
-    return True
 
 
 def _is_path(value: Any) -> bool:

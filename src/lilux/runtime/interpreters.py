@@ -78,7 +78,9 @@ class Surroundings:
     def on_path(self, name: str) -> Path | None:
         """The executable file of this name that the PATH leads to."""
         for directory in self.env.get("PATH", os.defpath).split(os.pathsep):
-            if directory.startswith("/") and _is_executable(found := Path(directory, name)):
+            place = f"{directory}/{name}"
+            # Asked first, since it says no to what is not there, and paths are slow to make.
+            if directory.startswith("/") and os.access(place, os.X_OK) and file_exists(found := Path(place)):
                 return found
         return None
 
@@ -177,7 +179,3 @@ def names_in(directory: Path) -> list[str]:
         return [entry.name for entry in directory.iterdir()]
     except OSError:
         return []
-
-
-def _is_executable(path: Path) -> bool:
-    return file_exists(path) and os.access(path, os.X_OK)
