@@ -108,13 +108,16 @@ impl Warden {
         if !Guard::Warden.is_on() {
             return;
         }
-        let deadline = Instant::now() + KILL_DEADLINE;
+        let mut deadline = Instant::now() + KILL_DEADLINE;
         while !matches!(wait::reap(None), Ok(Reap::NoChildren)) && Instant::now() < deadline {
             for pid in self.others() {
                 // A child of ours that has not been reaped: the number is its own.
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
-            while let Ok(Reap::One(_)) = wait::reap(None) {}
+            while let Ok(Reap::One(_)) = wait::reap(None) {
+                // A storm of processes takes its time. Only when nobody dies any more is there nothing left to do.
+                deadline = Instant::now() + KILL_DEADLINE;
+            }
             let mut watched = [PollFd::new(&self.signals, PollFlags::IN)];
             // A failing poll only means looking again sooner; the deadline bounds it.
             let _ = poll_until(&mut watched, Some(Instant::now() + LOOK_AGAIN));

@@ -15,6 +15,8 @@ use crate::run::Run;
 use crate::switches::Guard;
 
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// The same for those who have withstood SIGKILL so long that nobody waits for them any more.
+const LATER: Duration = Duration::from_millis(50);
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// A search for escapees in progress.
@@ -60,13 +62,18 @@ impl Engine {
     pub(super) fn sweep_once(&mut self) {
         let escaped = self.kill_escapees();
         let Some(sweep) = &self.sweep else { return };
-        let waiting = escaped || self.keepers.has_dismissed();
-        if waiting && Instant::now() < sweep.deadline {
+        let over = Instant::now() >= sweep.deadline;
+        if !over && (escaped || self.keepers.has_dismissed()) {
             self.timers.set(LOOK_AGAIN, Alarm::Sweep);
             return;
         }
         for run in self.sweep.take().into_iter().flat_map(|sweep| sweep.runs) {
             self.close_lost(&run);
+        }
+        if escaped {
+            // Whoever waited has an answer; the search goes on for as long as it finds somebody.
+            self.sweep = Some(Sweep { deadline: Instant::now(), runs: Vec::new() });
+            self.timers.set(LATER, Alarm::Sweep);
         }
     }
 
