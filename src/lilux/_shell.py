@@ -8,8 +8,8 @@ it trusts nothing that follows. It reads only what the author of the template wr
 Some shells evaluate array subscripts and numbers of `[[ … ]]` even when they are quoted, so these count as
 constructs too.
 
-What a word then means to the command that gets it is the author's affair. `eval {p}`, `sh -c {p}`, `trap {p} EXIT`
-and, in bash, `let {p}`, `declare -i x={p}` or `printf -v {p}` evaluate their words as code or arithmetic, quoted or
+What a word then means to the command that gets it is the author's affair. `eval {p}`, `sh -c {p}` and
+`trap {p} EXIT` run it and, in bash, `let {p}`, `declare -i x={p}` and `printf -v {p}` evaluate it, quoted or
 not: hand such values over as data, or not at all.
 """
 
