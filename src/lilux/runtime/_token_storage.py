@@ -39,6 +39,9 @@ KEYRING_REST_S: Final = 60.0
 RECOMMENDED: Final = 1
 """From which priority on `keyring` recommends a backend."""
 
+WRITE_LIMIT_S: Final = 10.0
+"""How long to wait for another process that changes what is kept."""
+
 FILE_NAME: Final = "token.json"
 FILE_LIMIT_BYTES: Final = 1024 * 1024
 
@@ -92,12 +95,13 @@ class TokenStorage:
             self._write_file(service, Record(service=service, saved_at=saved_at).to_json())
 
     @contextmanager
-    def lock(self, service: str | None = None, *, timeout_s: float = _files.LOCK_TIMEOUT_S) -> Iterator[None]:
+    def lock(self, service: str | None = None, *, timeout_s: float | None = None) -> Iterator[None]:
         """Keep other users of this lock out, in this process and others: that of a service, or that of all.
 
         TimeoutError when somebody stays in too long.
         """
-        with self._opened(service, make=True) as directory, _files.lock(directory, timeout_s=timeout_s):
+        limit = WRITE_LIMIT_S if timeout_s is None else timeout_s
+        with self._opened(service, make=True) as directory, _files.lock(directory, timeout_s=limit):
             yield
 
     @property

@@ -451,6 +451,36 @@ async def test_a_keyring_that_cannot_hold_that_much_gives_way_to_a_file(tmp_path
     assert SECRETS[0] not in store.notices[0]
 
 
+async def test_a_clock_that_was_set_back_does_not_bring_an_old_token_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class SmallKeyring(MemoryKeyring):
+        def set_password(self, service: str, username: str, password: str) -> None:
+            if len(password) > 1000:
+                raise PasswordSetError("too long")
+            super().set_password(service, username, password)
+
+    store = AuthStore(directory=tmp_path, keyring_backend=SmallKeyring())
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: 2**62)
+        store.set_token("x", "old, from the future")
+    store.set_token("x", "new" * 1000)
+    other = AuthStore(directory=tmp_path, keyring_backend=store._storage._backend)
+    assert await other.get_token("x") == "new" * 1000
+
+
+@pytest.mark.parametrize("action", ["set", "clear"])
+def test_what_another_process_holds_is_waited_for_and_then_a_typed_error(
+    store: AuthStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    monkeypatch.setattr(_token_storage, "WRITE_LIMIT_S", 0.1)
+    other = AuthStore(directory=tmp_path / "tokens", use_keyring=False)
+    calls = {"set": lambda: store.set_token("x", "token"), "clear": lambda: store.clear_token("x")}
+    with other._storage.lock(), pytest.raises(ConfigurationError, match="another process holds them"):
+        calls[action]()
+    store.set_token("x", "token")
+
+
 def test_a_keyring_that_keyring_does_not_recommend_is_not_used(
     memory: MemoryKeyring, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
