@@ -27,7 +27,9 @@ WARM_KEEPERS = 2
 SETTLE_S = 20.0
 AT_ONCE = 16
 RACES = 1000
-LEAVES_A_CHILD = "sleep 100 >/dev/null 2>&1 & exit 0"
+LEAVES_A_CHILD = "sleep 100 >/dev/null 2>&1 & echo last word"
+MOMENTS = ("run", "started", "output", "exited")
+"""When a run is cancelled: with its request, or as soon as this is heard of it."""
 
 
 def wait_until(client: Client, holds: Callable[[], bool]) -> None:
@@ -49,8 +51,13 @@ def settle(client: Client) -> list[int]:
     return family_of(client.status()["warden"])
 
 
-def several(client: Client, start: Callable[[int], int], count: int) -> Iterator[tuple[int, Frame]]:
-    """Have AT_ONCE runs going until there were `count`; which of them ended, and with what."""
+def several(
+    client: Client, start: Callable[[int], int], count: int, then: Callable[[Frame], None] = lambda _: None
+) -> Iterator[tuple[int, Frame]]:
+    """Have AT_ONCE runs going until there were `count`; which of them ended, and with what.
+
+    `then` gets what else is said.
+    """
     numbers: dict[int, int] = {}
     for number in range(count + AT_ONCE):
         if number < count:
@@ -59,6 +66,8 @@ def several(client: Client, start: Callable[[int], int], count: int) -> Iterator
             frame = client.read()
             if frame.event in TERMINAL and frame.id in numbers:
                 yield numbers.pop(frame.id), frame
+            else:
+                then(frame)
 
 
 def test_nothing_is_gained_by_ten_thousand_runs(client: Client) -> None:
@@ -77,28 +86,31 @@ def test_nothing_is_gained_by_ten_thousand_runs(client: Client) -> None:
 
 
 def test_a_cancel_that_races_with_the_end_leaves_one_answer_and_nobody(client: Client) -> None:
-    chance = random.Random(20)  # noqa: S311 - the same races each time
-    kinds: Counter[str] = Counter()
+    """Cancelled with its request, or at the first sight of the tool, of its last word, or of its end."""
+    moments: dict[int | None, str] = {}
 
-    def start(_: int) -> int:
-        run = client.start_run("/bin/sh", "-c", LEAVES_A_CHILD)
-        for _ in range(chance.randrange(12)):  # the time that these take is what makes it a race
-            client.send("status")
-        client.send("cancel", id=run, grace_ms=chance.choice([0, 1, 500]))
+    def start(number: int) -> int:
+        run = client.start_run("/bin/sh", "-c", LEAVES_A_CHILD, notify=True, stream={"credit": 100})
+        moments[run] = MOMENTS[number % len(MOMENTS)]
+        if moments[run] == "run":
+            client.send("cancel", id=run)
         return run
 
-    ended = []
-    for number, frame in several(client, start, RACES):
+    def race(frame: Frame) -> None:
+        if moments.get(frame.id) == frame.event:
+            client.send("cancel", id=frame.id, grace_ms=0)
+
+    kinds: dict[str, Counter[str]] = {moment: Counter() for moment in MOMENTS}
+    for _, frame in several(client, start, RACES, race):
         assert frame.event == "closed", frame.header
         result = frame.header["result"]
         assert result["cleanup"] == {"state": "complete", "pids": []}
-        kinds[result["kind"]] += 1
-        ended.append(number)
-    assert sorted(ended) == list(range(RACES))
-    assert set(kinds) == {"exited", "cancelled"}, kinds
+        kinds[moments.pop(frame.id)][result["kind"]] += 1
+    assert sum(map(Counter.total, kinds.values())) == RACES
+    assert set(kinds["exited"]) == {"exited"}, kinds
+    assert set().union(*kinds.values()) == {"exited", "cancelled"}, kinds
     extra = client.send("status")
-    while (frame := client.read()).id != extra:
-        assert frame.event == "status", f"a second end: {frame.header}"
+    assert client.read().id == extra, "a run had a second end"
     keepers = children_of(client.status()["pid"])
     assert [children_of(keeper) for keeper in keepers] == [[]] * len(keepers)
 
