@@ -3,8 +3,8 @@
 Rules:
 
 - A connection belongs to one event loop, so each loop has clients of its own, of httpx.
-- Connections are kept, as specified. Only those of a checked request are not: it goes to an address that was
-  checked for one name, and must neither take over nor leave behind the connection of another.
+- Connections are kept, as specified. Checked requests have a client of their own and each a connection of its
+  own: it goes to an address that was checked for one name, and must not serve a request for another.
 - At most 20 requests are under way; others wait for a place here. A client whose request was cancelled before
   its answer began is closed when its other requests are done, and another takes over: in the pool of httpcore
   such a request may keep its place for ever.
@@ -32,7 +32,6 @@ __all__ = ["Answer", "Clients", "LoopClients", "SentUrl"]
 
 MAX_CONNECTIONS: Final = 20
 LIMITS: Final = httpx.Limits(max_keepalive_connections=10, max_connections=MAX_CONNECTIONS)
-CHECKED_LIMITS: Final = httpx.Limits(max_keepalive_connections=0, max_connections=MAX_CONNECTIONS)
 TIMEOUT: Final = httpx.Timeout(30.0)
 """For what does not bring its own limit. Requests of this package do, for the whole of an attempt."""
 
@@ -108,7 +107,7 @@ class LoopClients:
 
     def _make(self, checked: bool) -> _Pool:
         client = _Client(
-            limits=CHECKED_LIMITS if checked else LIMITS,
+            limits=LIMITS,
             timeout=TIMEOUT,
             trust_env=False,
             verify=self._context,

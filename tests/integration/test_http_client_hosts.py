@@ -204,6 +204,18 @@ async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
     assert public.requests[0].target == "/path"
 
 
+async def test_a_redirect_to_the_host_that_a_parameter_named_is_checked_again() -> None:
+    async def around(connection: Connection, request: Request) -> None:
+        await connection.reply("302 Found", headers={"Location": "/new"})
+
+    names = Names(rebind=[[PUBLIC], ["127.0.0.1"]])
+    async with serve(around, host=PUBLIC) as public, serve(recording, port=public.port) as private:
+        url = f"http://{{h}}:{public.port}/"
+        result = await ask(url, {"h": "rebind.test"}, names, follow_redirects=True)
+    assert (result.error_code, len(names.asked)) == ("host_refused", 2)
+    assert (len(public.requests), private.connections) == (1, 0)
+
+
 async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
     async with serve(recording, host=PUBLIC) as server:
         names = Names(many=[["127.0.0.9", PUBLIC]])

@@ -35,13 +35,13 @@ async def wait_until(condition: Any) -> None:
             await anyio.sleep(0.001)
 
 
-def made(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The settings of every client of httpx that is made from now on."""
-    seen: list[dict[str, Any]] = []
+def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[httpx.AsyncClient, dict[str, Any]]]:
+    """Every client of httpx that is made from now on, and its settings."""
+    seen: list[tuple[httpx.AsyncClient, dict[str, Any]]] = []
     initialise = httpx.AsyncClient.__init__
 
     def remember(self: httpx.AsyncClient, **settings: Any) -> None:
-        seen.append(settings)
+        seen.append((self, settings))
         initialise(self, **settings)
 
     monkeypatch.setattr(httpx.AsyncClient, "__init__", remember)
@@ -56,7 +56,7 @@ async def test_the_client_is_lazily_initialized_and_reused_with_the_specified_li
         assert clients == []
         for _ in range(3):
             await http.execute({"url": server.url}, {})
-    (settings,) = clients
+    ((_, settings),) = clients
     assert settings["limits"] == httpx.Limits(max_keepalive_connections=10, max_connections=20)
     assert settings["timeout"] == httpx.Timeout(30.0)
     assert settings["trust_env"] is False
@@ -135,21 +135,24 @@ async def test_cancelling_closes_the_connection(mode: str) -> None:
         await hang(connection, request)
 
     async with serve(begin) as server, HttpClientPrimitive() as http:
-        with anyio.move_on_after(0.1) as limit:
-            await http.execute({"url": server.url, "mode": mode}, {})
-        assert limit.cancelled_caught
+        async with anyio.create_task_group() as group:
+            group.start_soon(http.execute, {"url": server.url, "mode": mode}, {})
+            await wait_until(lambda: server.requests)
+            group.cancel_scope.cancel()
         with anyio.fail_after(5):
             await server.all_closed.wait()
 
 
 async def test_cancelling_in_a_sink_goes_on_and_closes_the_connection() -> None:
     class Hangs:
-        closed = False
+        entered = closed = False
 
         async def write(self, event: str) -> None:
+            self.entered = True
             await anyio.sleep_forever()
 
         async def close(self) -> None:
+            await anyio.lowlevel.checkpoint()
             self.closed = True
 
     async def endless(connection: Connection, request: Request) -> None:
@@ -160,9 +163,11 @@ async def test_cancelling_in_a_sink_goes_on_and_closes_the_connection() -> None:
     for count in (1, 2):
         sinks = [Hangs() for _ in range(count)]
         async with serve(endless) as server, HttpClientPrimitive() as http:
-            with anyio.move_on_after(0.1) as limit:
-                await http.execute({"url": server.url, "mode": "stream", "sinks": sinks}, {})
-            assert limit.cancelled_caught
+            config = {"url": server.url, "mode": "stream", "sinks": sinks}
+            async with anyio.create_task_group() as group:
+                group.start_soon(http.execute, config, {})
+                await wait_until(lambda sinks=sinks: all(sink.entered for sink in sinks))
+                group.cancel_scope.cancel()
             with anyio.fail_after(5):
                 await server.all_closed.wait()
         assert all(sink.closed for sink in sinks)
@@ -226,6 +231,53 @@ async def test_cancelled_requests_leave_no_connection_behind_and_take_no_place(r
         await http.close()
         with anyio.fail_after(5):
             await server.all_closed.wait()
+
+
+async def test_a_client_is_not_used_again_after_a_request_was_cancelled_before_its_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the pool of httpcore such a request may keep its place for ever. Other requests go on."""
+    clients, go_on = made(monkeypatch), anyio.Event()
+
+    async def wait(connection: Connection, request: Request) -> None:
+        await go_on.wait()
+        await connection.reply(body=b"hello")
+
+    async with serve(wait) as server, HttpClientPrimitive() as http:
+        results: list[HttpResult] = []
+
+        async def ask() -> None:
+            results.append(await http.execute({"url": server.url}, {}))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await wait_until(lambda: server.requests)
+            async with anyio.create_task_group() as cancelled:
+                cancelled.start_soon(ask)
+                await wait_until(lambda: len(server.requests) == 2)
+                cancelled.cancel_scope.cancel()
+            group.start_soon(ask)
+            await wait_until(lambda: len(server.requests) == 3)
+            go_on.set()
+        assert [result.body for result in results] == ["hello", "hello"]
+        assert [client.is_closed for client, _ in clients] == [True, False]
+
+
+async def test_a_request_that_is_cancelled_while_it_waits_for_a_place_changes_nothing() -> None:
+    async with serve(hang) as server, HttpClientPrimitive() as http:
+
+        async def ask() -> None:
+            await http.execute({"url": server.url}, {})
+
+        async with anyio.create_task_group() as group:
+            for _ in range(20):
+                group.start_soon(ask)
+            await wait_until(lambda: len(server.requests) == 20)
+            for _ in range(3):
+                with anyio.move_on_after(0.02):
+                    await ask()
+            assert (len(server.requests), server.connections) == (20, 20)
+            group.cancel_scope.cancel()
 
 
 async def test_requests_that_run_out_of_time_leave_no_connection_behind(rounds: int) -> None:
@@ -357,7 +409,9 @@ def test_a_loop_that_was_closed_without_a_word_is_forgotten_by_the_next() -> Non
     with_server(run)
 
 
-async def test_nothing_of_one_answer_is_kept_for_the_next_request() -> None:
+async def test_nothing_of_one_answer_is_kept_for_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients = made(monkeypatch)
+
     async def bake(connection: Connection, request: Request) -> None:
         await connection.reply(headers={"Set-Cookie": "id=1; Path=/"})
 
@@ -366,6 +420,7 @@ async def test_nothing_of_one_answer_is_kept_for_the_next_request() -> None:
             result = await http.execute({"url": server.url}, {})
             assert result.headers["set-cookie"] == "id=1; Path=/"
     assert not [request for request in server.requests if "cookie" in request.headers]
+    assert not [client for client, _ in clients if client.cookies]
 
 
 async def test_importing_a_process_does_not_import_http() -> None:

@@ -101,6 +101,13 @@ async def test_what_did_not_cross_does_not_come_back() -> None:
     assert b"secret" not in server.requests[1].raw_head
 
 
+async def test_nothing_goes_to_a_second_page_of_the_other_origin() -> None:
+    async with redirecting("/new") as target, redirecting(f"{target.url}/") as server:
+        result = await follow(server.url, **SECRETS)
+    assert (result.body, [request.target for request in target.requests]) == ("arrived", ["/", "/new"])
+    assert not [request for request in target.requests if b"secret" in request.raw_head]
+
+
 async def test_another_scheme_is_another_origin() -> None:
     tls = server_tls("127.0.0.1")
     async with serve(recording, tls=tls) as target, redirecting(f"{target.url}/new") as server:

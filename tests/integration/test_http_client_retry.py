@@ -87,9 +87,9 @@ async def test_a_timeout_is_retried() -> None:
     async def hang(connection: Connection, request: Request) -> None:
         await anyio.sleep_forever()
 
-    result, waits, server = await retried(hang, {"max_attempts": 3}, timeout=0.05)
+    result, waits, server = await retried(hang, {"max_attempts": 3}, timeout=0.3)
     assert (result.error_code, result.attempts, waits, len(server.requests)) == ("timeout", 3, [1, 2], 3)
-    assert result.error == "no complete answer within 0.05 seconds"
+    assert result.error == "no complete answer within 0.3 seconds"
 
 
 async def test_a_refused_connection_is_retried() -> None:
@@ -194,9 +194,9 @@ async def test_the_timeout_is_for_the_whole_attempt_however_often_something_come
 
     async with serve(drip) as server, HttpClientPrimitive() as http:
         with anyio.fail_after(10):
-            result = await http.execute({"url": server.url, "timeout": 0.2}, {})
+            result = await http.execute({"url": server.url, "timeout": 0.5}, {})
     assert (result.error_code, result.status_code, result.body) == ("timeout", 200, None)
-    assert 150 <= result.duration_ms < 5000
+    assert 450 <= result.duration_ms < 8000
 
 
 async def test_a_timeout_of_30_seconds_is_the_default() -> None:

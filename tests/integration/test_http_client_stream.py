@@ -50,6 +50,7 @@ class Recorder:
         self.events.append(event)
 
     async def close(self) -> None:
+        await anyio.lowlevel.checkpoint()
         self.closed += 1
 
 
@@ -295,7 +296,7 @@ async def test_an_endless_stream_ends_at_its_time_and_keeps_what_came() -> None:
             await connection.send(chunk(b": still here\n"))
             await anyio.sleep(0.02)
 
-    result = await read(endless, timeout=0.3)
+    result = await read(endless, timeout=0.7)
     assert (result.error_code, result.status_code) == ("timeout", 200)
     assert (result.body, result.stream_events_count) == (["1"], 1)
 

@@ -66,6 +66,7 @@ def data_of(*chunks: bytes) -> list[str]:
 )
 def test_a_stream_is_read_as_the_standard_says(stream: bytes, expected: list[str]) -> None:
     assert data_of(stream) == expected
+    assert data_of(*(stream[position : position + 1] for position in range(len(stream)))) == expected
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,7 @@ def test_a_stream_is_read_as_the_standard_says(stream: bytes, expected: list[str
 )
 def test_the_fields_of_an_event_are_those_of_the_standard(stream: bytes, expected: Seen) -> None:
     assert parse(stream) == expected
+    assert parse(*(stream[position : position + 1] for position in range(len(stream)))) == expected
 
 
 LINES = st.lists(

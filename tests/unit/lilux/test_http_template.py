@@ -221,6 +221,13 @@ def test_what_does_not_fit_is_refused(text: str, params: dict[str, Any]) -> None
     assert ", found " in str(caught.value)
 
 
+def test_text_right_after_a_host_that_is_a_value_is_explained() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"after \{x\} as url, found text that would be part of the host"
+    ):
+        rendered("{x}.org/", x="https://h")
+
+
 def test_userinfo_is_taken_out_of_the_address() -> None:
     for text in ("https://me:p%40ss@h/", "https://${U:-me}:{p}@h/"):
         target = rendered(text, p="p@ss")
