@@ -184,16 +184,25 @@ def _interpreter(issues: Issues, given: Any) -> Interpreter | None:
     field = "env_config.interpreter"
     config = _object(issues, field, given)
     kind = config.get("type")
-    if not isinstance(kind, str) or kind not in FIELDS:
-        if isinstance(given, Mapping):
-            issues.add(f"{field}.type", f"one of {', '.join(FIELDS)}", _shown(kind))
-        return None
-    make, own = FIELDS[kind]
-    values = _known(issues, field, config, ("type", *own, *COMMON))
-    wrong = [name for name, rule in {**own, **COMMON}.items() if not rule.holds(values.get(name))]
+    if isinstance(kind, str) and kind in FIELDS:
+        return _checked(issues, field, config, *FIELDS[kind])
+    if isinstance(given, Mapping):
+        issues.add(f"{field}.type", f"one of {', '.join(FIELDS)}", _shown(kind))
+    return None
+
+
+def _checked(
+    issues: Issues,
+    field: str,
+    config: Mapping[Any, Any],
+    make: Callable[..., Strategy],
+    own: Mapping[str, _Field],
+) -> Interpreter | None:
+    rules = {**own, **COMMON}
+    values = _known(issues, field, config, ("type", *rules))
+    wrong = [name for name, rule in rules.items() if not rule.holds(values.get(name))]
     for name in wrong:
-        expected = (own.get(name) or COMMON[name]).expected
-        issues.add(f"{field}.{name}", expected, _shown(values.get(name)))
+        issues.add(f"{field}.{name}", rules[name].expected, _shown(values.get(name)))
     if wrong:
         return None
     strategy = make(**{name: values[name] for name in own if name in values})

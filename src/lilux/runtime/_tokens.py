@@ -10,8 +10,8 @@ from __future__ import annotations
 import ipaddress
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -53,20 +53,19 @@ class RefreshConfig:
         """A configuration that somebody gave; ConfigurationError with all issues, without any secret."""
         if isinstance(given, cls):
             return given
-        issues = Issues()
         if not isinstance(given, Mapping):
             raise ConfigurationError(
                 f"expected an object as refresh_config, found {type(given).__name__}", "refresh_config"
             )
-        known = [known.name for known in fields(cls)]
+        issues = Issues()
         for name in given:
-            if name not in known:
-                issues.add("refresh_config", f"only {', '.join(known)}", repr(name))
-        values = {name: given[name] for name in known if given.get(name) is not None}
-        for name, (expected, accepts) in CHECKS.items():
-            if (name in values or name == "token_url") and not accepts(values.get(name)):
-                found = type(values.get(name)).__name__
-                issues.add(f"refresh_config.{name}", expected, found)
+            if name not in CHECKS:
+                issues.add("refresh_config", f"only {', '.join(CHECKS)}", repr(name))
+        values = {name: given[name] for name in CHECKS if given.get(name) is not None}
+        for name, value in {"token_url": None, **values}.items():
+            expected, accepts = CHECKS[name]
+            if not accepts(value):
+                issues.add(f"refresh_config.{name}", expected, type(value).__name__)
         issues.raise_any()
         return cls(**values)
 
@@ -192,11 +191,12 @@ def _is_token_url(value: Any) -> bool:
         return False
     try:
         parts = urlsplit(value)
-        host, _ = parts.hostname or "", parts.port
+        host, _ = parts.hostname, parts.port
     except ValueError:
         return False
-    good = bool(host) and parts.username is None and not parts.fragment
-    return good and (parts.scheme == "https" or (parts.scheme == "http" and _is_this_machine(host)))
+    if not host or parts.username is not None or parts.fragment:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and _is_this_machine(host))
 
 
 def _is_this_machine(host: str) -> bool:
@@ -212,7 +212,7 @@ def _is_extra(value: Any) -> bool:
     )
 
 
-CHECKS: Final = {
+CHECKS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "token_url": ("an https address (or http of this machine) without a name or password", _is_token_url),
     "client_id": ("text", _is_form_text),
     "client_secret": ("text", _is_form_text),

@@ -84,11 +84,11 @@ def _is_time(text: str) -> bool:
     found = _TIME.fullmatch(text)
     if found is None:
         return False
-    hour, minute, second = int(found[1]), int(found[2]), int(found[3])
-    away_hours, away_minutes = int(found[5] or 0), int(found[6] or 0)
-    if hour > 23 or minute > 59 or second > 60 or away_hours > 23 or away_minutes > 59:
+    hour, minute, second, away_hours, away_minutes = (int(found[place] or 0) for place in (1, 2, 3, 5, 6))
+    if max(hour, away_hours) > 23 or max(minute, away_minutes) > 59 or second > 60:
         return False
     away = (away_hours * 60 + away_minutes) * (-1 if found[4] == "-" else 1)
+    # Only the last minute of a day in UTC can have a leap second.
     return second < 60 or (hour * 60 + minute - away) % (24 * 60) == 23 * 60 + 59
 
 

@@ -116,16 +116,22 @@ class Reporter:
             return None
         if isinstance(value, str):
             return _cut(value, VALUE_LIMIT)
-        if not isinstance(value, dict | list):
-            return value if _is_short(value) else f"<{_json(value)}>"
+        if isinstance(value, dict | list):
+            return self._part(value, path, depth)
+        return value if _is_short(value) else f"<{_json(value)}>"
+
+    def _part(self, value: dict[str, Any] | list[Any], path: Path, depth: int) -> Any:
+        """The beginning of a list or an object, and how much more there is."""
         if depth == DEPTH_LIMIT:
             return "{…}" if isinstance(value, dict) else "[…]"
-        pairs = list(value.items() if isinstance(value, dict) else enumerate(value))
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        pairs: list[tuple[str | int, Any]] = list(items)
         shown = [(key, self._shown(item, (*path, key), depth + 1)) for key, item in pairs[:ITEMS_LIMIT]]
-        more = f"… {len(pairs) - ITEMS_LIMIT} more" if len(pairs) > ITEMS_LIMIT else None
+        if len(pairs) > ITEMS_LIMIT:
+            shown.append(("…", f"… {len(pairs) - ITEMS_LIMIT} more"))
         if isinstance(value, list):
-            return [item for _, item in shown] + ([more] if more else [])
-        return {_cut(str(key), VALUE_LIMIT): item for key, item in shown} | ({"…": more} if more else {})
+            return [item for _, item in shown]
+        return {_cut(str(key), VALUE_LIMIT): item for key, item in shown}
 
 
 def _distance(branch: list[Finding]) -> tuple[bool, int, int]:

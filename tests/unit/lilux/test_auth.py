@@ -196,8 +196,9 @@ async def test_a_token_expires_a_little_before_its_time(
 def test_an_expired_token_that_can_be_refreshed_counts_as_authenticated(store: AuthStore) -> None:
     store.set_token("x", "token", expires_in=0, refresh_token=SECRETS[1])
     assert not store.is_authenticated("x")
-    store.set_token("x", "token", expires_in=0, refresh_token=SECRETS[1], refresh_config=REFRESH)
-    assert store.is_authenticated("x")
+    for config in (REFRESH, RefreshConfig.parse(REFRESH)):
+        store.set_token("x", "token", expires_in=0, refresh_token=SECRETS[1], refresh_config=config)
+        assert store.is_authenticated("x")
 
 
 @pytest.mark.parametrize(
@@ -289,6 +290,8 @@ GARBAGE = [
     b'{"format": 1, "service": "x", "saved_at": "1", "token": null}',
     b'{"format": 1, "service": "x", "saved_at": 1, "token": {"access_token": "s3cret"}}',
     b'{"format": 1, "service": "x", "saved_at": 1, "token": "s3cret"}',
+    b'{"format": 1, "service": "x", "saved_at": 1, "token": {"access_token": "s3cret", "issued_at": NaN,'
+    b' "refresh_token": null, "expires_at": null, "scopes": null, "refresh_config": null}}',
     b"[" * 100_000,
     b"s3cret" * 200_000,
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lilux.primitives.errors import ConfigurationError
 from lilux.schemas import validate_parameters
 from lilux.schemas._effort import current
 from lilux.schemas._values import DEPTH_LIMIT
@@ -158,6 +159,14 @@ def test_a_schema_that_grows_without_bound_ends_in_time(monkeypatch: pytest.Monk
     found = errors("x", schema)
     assert time.process_time() - started < 3
     assert found == [("", "expected a value that can be checked within 0.3 s")]
+
+
+def test_a_schema_that_cannot_be_checked_in_time_is_an_error_of_the_schema(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lilux.schemas._effort.TIME_LIMIT_S", 0)
+    with pytest.raises(ConfigurationError, match="cannot check the schema"):
+        validate_parameters({}, {"description": "not seen by any other test"})
 
 
 def test_many_items_are_compared_in_time() -> None:
