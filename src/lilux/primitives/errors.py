@@ -119,4 +119,4 @@ class ValidationError(Exception):
         super().__init__(self.field, self.error, self.value)
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.error}"
+        return f"{self.field}: {self.error}" if self.field else self.error

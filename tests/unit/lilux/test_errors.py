@@ -71,6 +71,7 @@ def test_a_validation_error_is_a_value_and_can_be_raised() -> None:
     assert dataclasses.asdict(error) == {"field": "age", "error": "expected a number", "value": "x"}
     assert error == errors.ValidationError("age", "expected a number", "x")
     assert str(error) == "age: expected a number"
+    assert str(errors.ValidationError("", "expected an object")) == "expected an object"
     assert pickle.loads(pickle.dumps(error)) == error  # noqa: S301
     with pytest.raises(errors.ValidationError):
         raise error
