@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from sections import canonical_json, environment_resolution, lockfile, parameter_validation, signing
+from sections import canonical_json, environment_resolution, http, lockfile, parameter_validation, signing
 from sections.case import Case
 
 __all__ = ["SECTIONS", "Section"]
@@ -23,4 +23,5 @@ SECTIONS: Mapping[str, Section] = {
     "lockfile": lockfile.cases,
     "environment resolution": environment_resolution.cases,
     "parameter validation": parameter_validation.cases,
+    "HTTP": http.cases,
 }
