@@ -43,10 +43,10 @@ def mapping(name: str, value: Any, keys: Set[str] | None = None, prefix: str = "
     """The keys of an object that are given a value; with `keys`, all of them known."""
     if value is None:
         return {}
-    if not isinstance(value, Mapping) or not {*map(type, value)} <= {str}:
+    if not isinstance(value, Mapping) or (keys is None and not {*map(type, value)} <= {str}):
         refuse(name, "an object", kind(value))
     if keys is not None and not value.keys() <= keys:
-        unknown = [key for key in value if key not in keys]
+        unknown = [str(key) for key in value if key not in keys]
         message = f"expected only {', '.join(sorted(keys))} in {name}, found {', '.join(unknown):.200}"
         raise ConfigurationError(message, field=prefix + unknown[0])
     return {key: item for key, item in value.items() if item is not None}

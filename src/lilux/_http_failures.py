@@ -92,7 +92,7 @@ def failure_of(exc: BaseException, spec: HttpSpec) -> Failure:
 
 def redact(text: str, secrets: Iterable[str]) -> str:
     """The same text without any of the secrets, and not too long."""
-    for secret in secrets:
+    for secret in sorted({*secrets} - {""}, key=len, reverse=True):  # one may be a part of another
         text = text.replace(secret, "***")
     return text[:MAX_MESSAGE_CHARACTERS]
 

@@ -143,7 +143,7 @@ def render(
         max_response_bytes=count("max_response_bytes", given.get("max_response_bytes", MAX_RESPONSE_BYTES)),
         retry=_retry(mapping("retry", given.get("retry"), RETRY_KEYS, "retry.")),
         mode=mode,
-        sinks=_sinks(given.get("sinks") or values[1].get("__sinks") or ()),
+        sinks=_sinks(given.get("sinks") or values[1].get("__sinks")),
     )
 
 
@@ -243,11 +243,9 @@ def _body(
 def _secrets(
     target: Target, headers: Iterable[tuple[str, str]], identity: Iterable[tuple[str, str]]
 ) -> tuple[str, ...]:
-    if not (headers or identity or target.secrets):
-        return ()
     values = [value for _, value in (*headers, *identity)]
     bare = [value.partition(" ")[2] for _, value in identity]
-    return tuple(sorted({*target.secrets, *values, *bare} - {""}, key=len, reverse=True))
+    return (*target.secrets, *values, *bare)
 
 
 # --- how it is sent -------------------------------------------------------------
@@ -276,6 +274,8 @@ def _retry(given: Mapping[str, Any]) -> RetryPolicy:
 
 
 def _sinks(sinks: object) -> tuple[Sink, ...]:
+    if not sinks:
+        return ()
     if not isinstance(sinks, list | tuple):
         refuse("sinks", "a list of sinks", kind(sinks))
     for position, sink in enumerate(sinks):

@@ -294,6 +294,8 @@ def _climbs(segment: str) -> bool:
 
 
 def _escaped(value: str, source: Placeholder | None = None) -> str:
+    if value.isascii() and value.isalnum():
+        return value
     try:
         return quote(value, safe="")
     except UnicodeEncodeError as exc:

@@ -231,7 +231,7 @@ def _text_of(value: Any, source: str) -> str:
     if value is None:
         return ""
     try:
-        return _ENCODER.encode(value)
+        return str(value) if type(value) is int else _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as exc:
         raise ConfigurationError(
             f"expected a value that JSON can hold for {source}, found {type(value).__name__}: {exc}",

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lilux import _http_events, _http_template
+from lilux._http_failures import MAX_MESSAGE_CHARACTERS, redact
 from lilux._http_spec import CONFIG_KEYS, HttpSpec, render
 from lilux.primitives import http_client
 from lilux.primitives.errors import ConfigurationError
@@ -212,8 +213,9 @@ def test_what_says_who_is_asking_is_secret_and_bare_headers_hold_nothing_of_it()
 
 
 def test_longer_secrets_are_taken_out_first() -> None:
-    spec = rendered({"headers": {"X-A": "ab", "X-B": "abcd", "X-C": "a"}})
-    assert list(spec.secrets) == ["abcd", "ab", "a"]
+    spec = rendered({"headers": {"X-A": "ab", "X-B": "abcd", "X-C": "a", "X-D": ""}})
+    assert redact("abcd ab xd", spec.secrets) == "*** *** xd"
+    assert redact("x" * 1000, ()) == "x" * MAX_MESSAGE_CHARACTERS
 
 
 @pytest.mark.parametrize(
