@@ -188,7 +188,7 @@ def _check_references(dialect: Any, compiled: Compiled) -> None:
             for place in _all_schemas(compiled, path, schema, resolver):
                 known.add(id(place[1]))
                 targets += _targets(*place, issues)
-        pending = [place for place in targets if id(place[1]) not in known]
+        pending = list({id(place[1]): place for place in targets if id(place[1]) not in known}.values())
         for path, schema, _ in pending:
             _check(dialect, schema, path)
             known.add(id(schema))

@@ -7,12 +7,17 @@ from typing import Any, Final
 
 from lilux.primitives.errors import ConfigurationError
 from lilux.schemas._compiled import Compiled
+from lilux.schemas._effort import current
 from lilux.schemas._keywords import described
+from lilux.schemas._values import count
 
 __all__ = ["fill"]
 
 STEPS_LIMIT: Final = 192
 """Schemas inside each other, references and parts of `allOf` included, that are followed to a value."""
+
+VALUES_LIMIT: Final = 1_000_000
+"""How many values may be inserted."""
 
 _NONE: Final = object()
 
@@ -36,6 +41,7 @@ class _Filling:
 
     def __init__(self, compiled: Compiled) -> None:
         self._specification = compiled.specification
+        self._left = VALUES_LIMIT
 
     def fill(self, schema: Any, resolver: Any, value: Any, steps: int) -> None:
         """Insert into `value`, an object or a list, and into what is inside it."""
@@ -43,6 +49,7 @@ class _Filling:
             raise ConfigurationError(
                 "expected defaults that come to an end, found some that hold themselves", "schema"
             )
+        current().go_on(value)
         if not isinstance(schema, dict):
             return
         for target, inner in self._same(schema, resolver):
@@ -67,10 +74,19 @@ class _Filling:
     def _insert(self, schema: dict[str, Any], resolver: Any, value: dict[str, Any]) -> None:
         for name, subschema in schema.get("properties", {}).items():
             if name not in value and (default := self._default(subschema, resolver, 0)) is not _NONE:
-                value[name] = _copied(default)
+                value[name] = self._counted(default)
+
+    def _counted(self, default: Any) -> Any:
+        self._left -= count(default)
+        if self._left < 0:
+            raise ConfigurationError(
+                f"expected defaults of at most {VALUES_LIMIT} values, found more", "schema"
+            )
+        return _copied(default)
 
     def _default(self, schema: Any, resolver: Any, steps: int) -> Any:
         """The default of a schema, or of what it refers to."""
+        current().go_on(schema)
         if not isinstance(schema, dict) or steps > STEPS_LIMIT:
             return _NONE
         if "default" in schema:

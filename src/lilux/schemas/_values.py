@@ -14,7 +14,7 @@ from lilux.primitives.errors import ValidationError
 from lilux.schemas._reports import pointer
 from lilux.schemas._subschemas import Path
 
-__all__ = ["DEPTH_LIMIT", "everything", "items", "refusal"]
+__all__ = ["DEPTH_LIMIT", "count", "everything", "items", "refusal"]
 
 DEPTH_LIMIT: Final = 64
 """Objects and lists inside each other in a value."""
@@ -63,6 +63,11 @@ def everything(value: Any) -> Iterator[tuple[Path, Any]]:
         if len(path) <= DEPTH_LIMIT and isinstance(found, dict | list):
             pairs = list(found.items() if isinstance(found, dict) else enumerate(found))
             pending.extend(((*path, key), item) for key, item in reversed(pairs))
+
+
+def count(value: Any) -> int:
+    """How many values a value is, with all that are inside it."""
+    return sum(1 for _ in everything(value))
 
 
 def _is_odd(value: Any) -> bool:

@@ -154,6 +154,26 @@ def test_a_pattern_that_would_take_for_ever_ends_in_time() -> None:
         apply_defaults({"a" * 20_000 + "!": {}}, schema)
 
 
+def test_defaults_that_multiply_are_an_error_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lilux.schemas._defaults.VALUES_LIMIT", 1000)
+    levels = {
+        f"n{level}": {"properties": {name: {"$ref": f"#/$defs/n{level + 1}", "default": {}} for name in "ab"}}
+        for level in range(60)
+    }
+    schema = {"$ref": "#/$defs/n0", "$defs": {**levels, "n60": {}}}
+    with pytest.raises(ConfigurationError, match="at most 1000 values"):
+        apply_defaults({}, schema)
+
+
+def test_a_schema_that_grows_without_bound_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lilux.schemas._effort.TIME_LIMIT_S", 0.3)
+    steps = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
+    definitions = {**steps, "a40": {"properties": {"default": {}}}}
+    for start in ({"$ref": "#/$defs/a0"}, {"properties": {"x": {"$ref": "#/$defs/a0"}}}):
+        with pytest.raises(ValidationError, match=r"within 0\.3 s"):
+            apply_defaults({}, {**start, "$defs": definitions})
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),

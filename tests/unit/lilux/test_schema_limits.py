@@ -169,6 +169,17 @@ def test_a_schema_that_cannot_be_checked_in_time_is_an_error_of_the_schema(
         validate_parameters({}, {"description": "not seen by any other test"})
 
 
+def test_many_references_to_one_place_are_followed_once() -> None:
+    place = {f"k{number}": {"type": "string"} for number in range(300)}
+    schema = {
+        "anyOf": [{"$ref": "#/unknown"} for _ in range(3000)],
+        "unknown": {"properties": place},
+    }
+    started = time.process_time()
+    validate_parameters({}, schema)
+    assert time.process_time() - started < 6
+
+
 def test_many_items_are_compared_in_time() -> None:
     started = time.process_time()
     assert validate_parameters([{"n": number} for number in range(50_000)], {"uniqueItems": True}).valid
