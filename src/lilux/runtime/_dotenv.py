@@ -13,7 +13,7 @@
   ConfigurationError with the field `.env`: to leave its variables out would be a quiet change of what
   runs. No message holds a value.
 
-    >>> parse(b"# who\nNAME='Ada L'\nexport NO=1\n")
+    >>> parse(b"# who\\nNAME='Ada L'\\nexport NO=1\\n")
     {'NAME': 'Ada L'}
 """
 

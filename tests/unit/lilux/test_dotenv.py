@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 from pathlib import Path
 
@@ -153,3 +154,7 @@ def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
 def test_a_file_that_is_not_asked_for_is_not_looked_at(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"\xff")
     assert EnvResolver(tmp_path).resolve(include_dotenv=False, base_env={}) == {}
+
+
+def test_the_example_in_the_documentation_is_true() -> None:
+    assert doctest.testmod(_dotenv).failed == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import stat
 from pathlib import Path
@@ -465,3 +466,7 @@ def test_the_permissions_of_a_venv_are_not_changed_by_looking(tmp_path: Path) ->
     python = put(tmp_path / ".venv/bin/python", mode=0o600)
     found(tmp_path, {"type": "venv_python"})
     assert stat.S_IMODE(python.stat().st_mode) == 0o600
+
+
+def test_the_example_in_the_documentation_is_true() -> None:
+    assert doctest.testmod(lilux.runtime.interpreters).failed == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import time
 
 import pytest
@@ -161,3 +162,7 @@ def test_any_pattern_matches_or_is_refused(pattern: str, text: str) -> None:
 
 def test_the_limits_are_what_the_documents_say() -> None:
     assert (_patterns.LENGTH_LIMIT, _patterns.SIZE_LIMIT, _patterns.DEPTH_LIMIT) == (8192, 10_000, 50)
+
+
+def test_the_example_in_the_documentation_is_true() -> None:
+    assert doctest.testmod(_patterns).failed == 0

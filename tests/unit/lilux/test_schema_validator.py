@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import doctest
 import socket
 from typing import Any
 
@@ -465,3 +466,7 @@ def test_any_value_and_any_schema_give_a_result_or_an_error_of_the_schema(value:
         return
     assert result.valid is (not result.errors)
     assert repr(value) == before
+
+
+def test_the_example_in_the_documentation_is_true() -> None:
+    assert doctest.testmod(schema_validator).failed == 0
