@@ -27,6 +27,7 @@ import anyio.to_thread
 import httpx
 
 from lilux import _loops
+from lilux.primitives.errors import ConfigurationError
 
 __all__ = ["Answer", "Clients", "LoopClients", "SentUrl"]
 
@@ -197,7 +198,11 @@ _contexts: list[ssl.SSLContext] = []
 async def _default_context() -> ssl.SSLContext:
     """Trust in the usual authorities, loaded once, and beside the event loop as it takes its time."""
     if not _contexts:
-        _contexts.append(await anyio.to_thread.run_sync(httpx.create_ssl_context))
+        try:
+            _contexts.append(await anyio.to_thread.run_sync(httpx.create_ssl_context))
+        except OSError as exc:  # which SSLError is, too
+            message = f"expected certificates in SSL_CERT_FILE or SSL_CERT_DIR, found none: {exc}"
+            raise ConfigurationError(message) from exc
     return _contexts[0]
 
 

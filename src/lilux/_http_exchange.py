@@ -43,6 +43,7 @@ class Exchange:
     def __init__(
         self, spec: HttpSpec, clients: LoopClients, guard: AddressGuard, fanout: Fanout | None
     ) -> None:
+        self.place = spec.url.netloc
         self.status = 0
         self.reason = ""
         self.headers: dict[str, str] = {}
@@ -68,6 +69,7 @@ class Exchange:
     async def _run(self) -> None:
         hop = first_hop(self._spec)
         for _ in range(MAX_REDIRECTS + 1):
+            self.place = hop.url.netloc
             answer = await self._open(hop)
             try:
                 following = next_hop(self._spec, hop, answer.response.status_code, answer.location)

@@ -19,7 +19,10 @@ A message never holds a secret of the request, not even where a server has sent 
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+import ssl
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -38,31 +41,22 @@ __all__ = ["FAILURES", "Failure", "failure_of", "redact"]
 MAX_MESSAGE_CHARACTERS: Final = 300
 
 _TIMEOUT_WORDS: Final = "no complete answer within {timeout:g} seconds"
-_HOST_WORDS: Final = "the host is not public ({detail}); allow_private_hosts would let it pass"
+_HOST_WORDS: Final = "{place} is not public ({detail}); allow_private_hosts would let it pass"
+_CONNECT_WORDS: Final = "cannot connect to {place}: {detail}"
 
 _TABLE: Final[tuple[tuple[tuple[type[Exception], ...], str, bool, str], ...]] = (
-    (
-        (TimeoutError, httpx.TimeoutException),
-        "timeout",
-        True,
-        "no complete answer within {timeout:g} seconds",
-    ),
-    (
-        (HostRefusedError,),
-        "host_refused",
-        False,
-        "the host is not public ({detail}); see allow_private_hosts",
-    ),
+    ((TimeoutError, httpx.TimeoutException), "timeout", True, _TIMEOUT_WORDS),
+    ((HostRefusedError,), "host_refused", False, _HOST_WORDS),
     ((RedirectRefusedError,), "redirect_refused", False, "the redirect is not followed: {detail}"),
     ((TooLargeError,), "response_too_large", False, "the answer is longer than {limit} bytes"),
     ((SinksFailedError,), "sinks_failed", False, "every sink has failed"),
     ((BrokenBodyError,), "broken_body", True, "{detail}"),
-    ((httpx.ConnectError, UnicodeError), "connect_failed", True, "cannot connect: {detail}"),
+    ((httpx.ConnectError, UnicodeError), "connect_failed", True, _CONNECT_WORDS),
     ((httpx.LocalProtocolError,), "request_failed", True, "the request is no HTTP"),
     ((httpx.RemoteProtocolError,), "protocol_error", True, "the answer is no whole HTTP: {detail}"),
     ((httpx.NetworkError,), "connection_lost", True, "the connection broke: {detail}"),
     ((httpx.RequestError,), "request_failed", True, "{detail}"),
-    ((OSError,), "connect_failed", True, "cannot connect: {detail}"),
+    ((OSError,), "connect_failed", True, _CONNECT_WORDS),
     ((BrokenResourceError, ClosedResourceError), "connection_lost", True, "the connection broke: {detail}"),
 )
 """Errors, in the order of looking; the code, whether to try again, and the message."""
@@ -82,11 +76,12 @@ class Failure:
     is_retried: bool
 
 
-def failure_of(exc: BaseException, spec: HttpSpec) -> Failure:
-    """What an error of FAILURES means."""
+def failure_of(exc: BaseException, spec: HttpSpec, place: str) -> Failure:
+    """What an error of FAILURES means; `place` is the host that was asked last."""
     _, code, is_retried, words = next(row for row in _TABLE if isinstance(exc, row[0]))
-    detail = redact(_detail(exc), spec.secrets)
-    message = words.format(detail=detail, timeout=spec.timeout, limit=spec.max_response_bytes)
+    facts = {"timeout": spec.timeout, "limit": spec.max_response_bytes}
+    told = {"detail": _detail(exc), "place": place}
+    message = words.format(**facts, **{name: redact(text, spec.secrets) for name, text in told.items()})
     return Failure(code, message, is_retried)
 
 
@@ -100,6 +95,8 @@ def redact(text: str, secrets: Iterable[str]) -> str:
 def _detail(exc: BaseException) -> str:
     """The words of the error that all others were made from: they say most."""
     *_, root = _causes(exc)
+    if isinstance(root, OSError) and root.errno and not isinstance(root, ssl.SSLError | socket.gaierror):
+        return os.strerror(root.errno)
     words = root.strerror if isinstance(root, OSError) and root.strerror else str(root)
     return _SOURCE_LINE.sub("", words) or type(root).__name__
 

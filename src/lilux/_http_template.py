@@ -166,10 +166,17 @@ def _split_userinfo(authority: Sequence[Piece]) -> tuple[str, Sequence[Piece]]:
         text, source = authority[position]
         if source is None and "@" in text:
             before, _, after = text.rpartition("@")
-            userinfo = [*authority[:position], (before, None)]
-            encoded = "".join(_escaped(value) if by else value for value, by in userinfo)
+            encoded = "".join(_userinfo_text(*piece) for piece in authority[:position]) + before
             return encoded, [(after, None), *authority[position + 1 :]]
     return "", authority
+
+
+def _userinfo_text(text: str, source: Placeholder | None) -> str:
+    if source is None:
+        return text
+    if not text:
+        raise refusal(f"a value for {source.source}, which says who is asking,", "nothing")
+    return _escaped(text, source)
 
 
 def _host_text(pieces: Sequence[Piece], position: int) -> str:

@@ -91,7 +91,7 @@ async def test_loopback_is_refused_in_every_spelling_when_a_parameter_names_it(h
     async with serve(recording) as server:
         result = await ask(f"http://{{host}}:{server.port}/", {"host": host})
     assert (result.error_code, server.connections) == ("host_refused", 0)
-    assert "allow_private_hosts" in str(result.error)
+    assert str(result.error).endswith("; allow_private_hosts would let it pass")
 
 
 @pytest.mark.parametrize("host", ["localhost.", "127.0.0.1.", "127.1."])
@@ -227,10 +227,8 @@ async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
 
 async def test_a_host_that_nobody_knows_is_a_result() -> None:
     result = await ask("http://{h}/", {"h": "nowhere.test"}, Names())
-    assert (result.error_code, result.error) == (
-        "connect_failed",
-        "cannot connect: Name or service not known",
-    )
+    assert result.error_code == "connect_failed"
+    assert result.error == "cannot connect to nowhere.test: Name or service not known"
 
 
 async def test_a_host_without_an_address_is_a_result() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -387,6 +389,25 @@ def test_a_program_that_closes_nothing_ends_without_a_word(backend: str) -> None
         assert len(server.requests) == 1
 
     with_server(run)
+
+
+CERTIFICATES_SCRIPT = """
+import anyio, sys
+from lilux.primitives.errors import ConfigurationError
+from lilux.primitives.http_client import execute
+try:
+    anyio.run(execute, {"url": "https://127.0.0.1:1"})
+except ConfigurationError as error:
+    sys.exit(0 if "SSL_CERT_FILE" in str(error) else str(error))
+sys.exit("no error")
+"""
+
+
+async def test_certificates_that_cannot_be_read_are_a_wrong_configuration(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    for path in (tmp_path / "missing", tmp_path / "empty"):
+        environment = {**os.environ, "SSL_CERT_FILE": str(path)}
+        await anyio.run_process([sys.executable, "-c", CERTIFICATES_SCRIPT], env=environment)
 
 
 RUDE_SCRIPT = """

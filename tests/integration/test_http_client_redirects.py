@@ -194,6 +194,7 @@ async def test_each_hop_to_another_host_is_checked(host: str) -> None:
     ):
         result = await http.execute({"url": server.url, "follow_redirects": True}, {})
     assert (result.error_code, target.requests) == ("host_refused", [])
+    assert str(result.error).startswith(f"{host}:{target.port} is not public (loopback)")
 
 
 async def test_a_hop_to_the_same_host_is_as_trusted_as_the_first() -> None:

@@ -100,6 +100,7 @@ async def test_a_refused_connection_is_retried() -> None:
         result = await http.execute({"url": url, "retry": {"max_attempts": 3}}, {})
     assert (result.error_code, result.attempts, clock.waits) == ("connect_failed", 3, [1, 2])
     assert (result.status_code, result.body) == (0, None)
+    assert result.error == f"cannot connect to {url.removeprefix('http://')}: Connection refused"
 
 
 async def test_a_broken_answer_is_retried() -> None:

@@ -84,6 +84,13 @@ def test_a_configuration_error_does_not_show_a_secret(config: dict[str, Any]) ->
     assert "s3cret" not in str(caught.value)
 
 
+async def test_a_host_that_came_from_a_variable_is_not_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LILUX_TEST_HOST", "localhost")
+    async with HttpClientPrimitive() as http:
+        result = await http.execute({"url": "http://${LILUX_TEST_HOST}:1/"}, {})
+    assert result.error == "cannot connect to ***:1: Connection refused"
+
+
 async def test_the_repr_of_a_result_has_no_body_and_no_headers() -> None:
     async def echo(connection: Connection, request: Request) -> None:
         await connection.reply(body=request.raw_head, headers={"X-Seen": request.headers["x-mine"]})

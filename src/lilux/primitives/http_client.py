@@ -138,7 +138,7 @@ class HttpClientPrimitive:
         try:
             await exchange.run()
         except FAILURES as exc:
-            exchange.failure = failure_of(exc, spec)
+            exchange.failure = failure_of(exc, spec, exchange.place)
         return exchange
 
     def _delay(self, policy: RetryPolicy, attempt: int, exchange: Exchange) -> float | None:

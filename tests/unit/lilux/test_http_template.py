@@ -181,6 +181,8 @@ def test_it_is_known_whether_a_parameter_has_named_the_host(text: str, from_para
         ("https://h/?a=%{x}", {"x": "26"}),
         ("https://h/{x}", {"x": "\ud800"}),
         ("https://h/?{x}", {"x": "\ud800"}),
+        ("https://{x}@h/", {"x": ""}),
+        ("https://me:${UNSET}@h/", {}),
         ("https://{x}/", {"x": ""}),
         ("https://{x}/", {"x": "a/b"}),
         ("https://{x}/", {"x": "a?b"}),
