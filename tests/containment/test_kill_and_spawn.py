@@ -24,6 +24,12 @@ from tests.containment.processes import is_gone_by, state_of, watched
 
 STUBBORN = 'trap "" TERM; echo "$$"; while :; do sleep 100; done'
 POLITE = 'echo "$$"; while :; do sleep 100; done'
+STOPPED = (
+    """sh -c 'until grep -q "^State:.T" /proc/$PPID/status; do :; done; echo "$PPID"' & """
+    "kill -STOP $$; sleep 100"
+)
+"""Says its number, or a child for it, once it is stopped."""
+
 FAMILY = f"sh -c '{STUBBORN}' & {POLITE}"
 SLACK_S = 3.0
 
@@ -191,14 +197,18 @@ def test_a_thread_is_not_a_process(asked: Asked) -> None:
 # --- runs by their id -----------------------------------------------------------
 
 
-@pytest.mark.parametrize(("script", "method"), [(POLITE, "terminated"), (STUBBORN, "killed")])
+@pytest.mark.parametrize(
+    ("script", "method"), [(POLITE, "terminated"), (STUBBORN, "killed"), (STOPPED, "terminated")]
+)
 def test_a_run_is_killed_by_its_id_and_says_so_itself(script: str, method: str, client: Client) -> None:
     run = client.start_run("/bin/sh", "-c", script, stream={"credit": 100})
     client.wait_for(run, "output")
-    asked = [client.send("kill", run=run, grace_ms=200) for _ in range(3)]
+    grace = 200 if method == "killed" else 20_000
+    asked = [client.send("kill", run=run, grace_ms=grace) for _ in range(3)]
     assert {client.next_for(one).header["method"] for one in asked} == {method}
     result = client.end_of(run).result
     assert (result["kind"], result["signal"]) == ("cancelled", 15 if method == "terminated" else 9)
+    assert result["duration_ms"] < 1000 * SLACK_S
 
 
 def test_a_run_that_is_over_or_never_was_is_dead_already(client: Client) -> None:
