@@ -41,6 +41,12 @@ def test_what_is_not_given_has_the_value_of_the_specification() -> None:
     assert headers_of(spec) == {"Accept": "*/*", "Accept-Encoding": "gzip, deflate", "User-Agent": "lilux"}
 
 
+def test_a_url_is_required() -> None:
+    with pytest.raises(ConfigurationError, match=r"^expected text as url, found nothing$") as caught:
+        render({}, {})
+    assert caught.value.field == "url"
+
+
 def test_none_is_not_given() -> None:
     assert rendered(dict.fromkeys(CONFIG_KEYS - {"url"})) == rendered({})
     assert render({"url": URL}, None, env={}) == rendered({})
