@@ -171,6 +171,7 @@ def test_it_is_known_whether_a_parameter_has_named_the_host(text: str, from_para
         ("https://h/.{x}/y", {"x": "."}),
         ("https://h/{x}{y}/y", {"x": ".", "y": "."}),
         ("https://h/%2e{x}/y", {"x": "."}),
+        ("https://h/%2e%2E{x}/y", {"x": ""}),
         ("https://h/{x}", {"x": "../../admin"}),
         ("https://h/{x}", {"x": "a/../b"}),
         ("https://h/{x}", {"x": "..\\b"}),
