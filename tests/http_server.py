@@ -14,6 +14,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 import anyio
 import trustme
@@ -127,6 +128,24 @@ async def serve(
             yield server
         finally:
             group.cancel_scope.cancel()
+
+
+async def greet(connection: Connection, request: Request) -> None:
+    """The handler of a friendly server."""
+    await connection.reply(body=b"hello")
+
+
+async def hang(connection: Connection, request: Request) -> None:
+    """The handler of one that never answers, until the client is gone."""
+    while True:
+        await connection.stream.receive()
+
+
+async def wait_until(condition: Callable[[], Any]) -> None:
+    """Wait for what no event tells of."""
+    with anyio.fail_after(10):
+        while not condition():  # noqa: ASYNC110 - it is about sockets
+            await anyio.sleep(0.001)
 
 
 @cache

@@ -46,10 +46,13 @@ def mapping(name: str, value: Any, keys: Set[str] | None = None, prefix: str = "
     if not isinstance(value, Mapping) or (keys is None and not {*map(type, value)} <= {str}):
         refuse(name, "an object", kind(value))
     if keys is not None and not value.keys() <= keys:
-        unknown = [str(key) for key in value if key not in keys]
-        message = f"expected only {', '.join(sorted(keys))} in {name}, found {', '.join(unknown):.200}"
-        raise ConfigurationError(message, field=prefix + unknown[0])
+        _refuse_keys(name, [str(key) for key in value if key not in keys], keys, prefix)
     return {key: item for key, item in value.items() if item is not None}
+
+
+def _refuse_keys(name: str, unknown: list[str], keys: Set[str], prefix: str) -> NoReturn:
+    message = f"expected only {', '.join(sorted(keys))} in {name}, found {', '.join(unknown):.200}"
+    raise ConfigurationError(message, field=prefix + unknown[0])
 
 
 def text_of(name: str, value: object) -> str:

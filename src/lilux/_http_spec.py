@@ -224,7 +224,7 @@ def _body(
     """The bytes to send, and the header that says what they are when nobody has."""
     if "body" not in given:
         return None, ()
-    content_type = next((value for name, value in headers if name.lower() == "content-type"), None)
+    content_type = _content_type(headers)
     try:
         body = render_tree(given["body"], *values)
         as_it_is = isinstance(body, str) and content_type is not None and not is_json(content_type)
@@ -238,6 +238,10 @@ def _body(
     if method in BODILESS:
         refuse("body", f"none with {method}", "one")
     return utf8("body", text), () if content_type else (("Content-Type", "application/json"),)
+
+
+def _content_type(headers: Iterable[tuple[str, str]]) -> str | None:
+    return next((value for name, value in headers if name.lower() == "content-type"), None)
 
 
 def _secrets(

@@ -1,40 +1,19 @@
-"""Connections: kept, limited, closed, one set for each event loop, and never left behind."""
+"""Connections: kept, limited, closed, and never left behind by a request that was cancelled."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
-import subprocess
-import sys
-import threading
-from pathlib import Path
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 import httpx
 import pytest
 
-from lilux import _http_clients
-from lilux.primitives.http_client import HttpClientPrimitive, HttpResult, execute
-from tests.http_server import Connection, Request, Server, serve
-
-
-async def greet(connection: Connection, request: Request) -> None:
-    await connection.reply(body=b"hello")
-
-
-async def hang(connection: Connection, request: Request) -> None:
-    while True:
-        await connection.stream.receive()
-
-
-async def wait_until(condition: Any) -> None:
-    with anyio.fail_after(5):
-        while not condition():  # noqa: ASYNC110 - it is about sockets, which set no event
-            await anyio.sleep(0.001)
+from lilux.primitives.http_client import HttpClientPrimitive, HttpResult
+from tests.http_server import Connection, Request, greet, hang, serve, wait_until
 
 
 def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[httpx.AsyncClient, dict[str, Any]]]:
@@ -127,6 +106,20 @@ async def test_closing_during_a_request_makes_it_a_result() -> None:
     assert results[0].error_code in {"connection_lost", "connect_failed"}
 
 
+async def test_nothing_of_one_answer_is_kept_for_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients = made(monkeypatch)
+
+    async def bake(connection: Connection, request: Request) -> None:
+        await connection.reply(headers={"Set-Cookie": "id=1; Path=/"})
+
+    async with serve(bake) as server, HttpClientPrimitive() as http:
+        for _ in range(2):
+            result = await http.execute({"url": server.url}, {})
+            assert result.headers["set-cookie"] == "id=1; Path=/"
+    assert not [request for request in server.requests if "cookie" in request.headers]
+    assert not [client for client, _ in clients if client.cookies]
+
+
 # --- cancelling -----------------------------------------------------------------
 
 
@@ -146,6 +139,9 @@ async def test_cancelling_closes_the_connection(mode: str) -> None:
 
 
 async def test_cancelling_in_a_sink_goes_on_and_closes_the_connection() -> None:
+    def everybody_entered(sinks: Sequence[Hangs]) -> bool:
+        return all(sink.entered for sink in sinks)
+
     class Hangs:
         entered = closed = False
 
@@ -163,12 +159,12 @@ async def test_cancelling_in_a_sink_goes_on_and_closes_the_connection() -> None:
             await connection.send(b"data: 1\n\n")
 
     for count in (1, 2):
-        sinks = [Hangs() for _ in range(count)]
+        sinks = tuple(Hangs() for _ in range(count))
         async with serve(endless) as server, HttpClientPrimitive() as http:
             config = {"url": server.url, "mode": "stream", "sinks": sinks}
             async with anyio.create_task_group() as group:
                 group.start_soon(http.execute, config, {})
-                await wait_until(lambda sinks=sinks: all(sink.entered for sink in sinks))
+                await wait_until(partial(everybody_entered, sinks))
                 group.cancel_scope.cancel()
             with anyio.fail_after(5):
                 await server.all_closed.wait()
@@ -289,161 +285,3 @@ async def test_requests_that_run_out_of_time_leave_no_connection_behind(rounds: 
             assert result.error_code == "timeout"
         with anyio.fail_after(5):
             await server.all_closed.wait()
-
-
-# --- event loops ----------------------------------------------------------------
-
-
-def in_new_loop(function: Any, backend: str) -> None:
-    anyio.run(function, backend=backend)
-
-
-def with_server(test: Any) -> None:
-    """Run a test beside a server that has an event loop of its own."""
-    ready, done = threading.Event(), threading.Event()
-    servers: list[Server] = []
-
-    async def run() -> None:
-        async with serve(greet) as server:
-            servers.append(server)
-            ready.set()
-            await anyio.to_thread.run_sync(done.wait)
-
-    thread = threading.Thread(target=anyio.run, args=(run,))
-    thread.start()
-    try:
-        assert ready.wait(10)
-        test(servers[0])
-    finally:
-        done.set()
-        thread.join()
-
-
-def test_one_instance_serves_one_event_loop_after_another() -> None:
-    http = HttpClientPrimitive()
-
-    def run(server: Server) -> None:
-        async def ask() -> None:
-            for _ in range(2):
-                assert (await http.execute({"url": server.url}, {})).body == "hello"
-
-        for backend in ("asyncio", "trio", "asyncio", "trio"):
-            in_new_loop(ask, backend)
-        assert server.connections == 4
-
-    with_server(run)
-    gc.collect()
-    assert not _http_clients._ends
-
-
-def test_one_instance_serves_two_event_loops_at_once() -> None:
-    http = HttpClientPrimitive()
-
-    def run(server: Server) -> None:
-        both = threading.Barrier(2)
-
-        async def ask() -> None:
-            for _ in range(20):
-                assert (await http.execute({"url": server.url}, {})).body == "hello"
-            await anyio.to_thread.run_sync(both.wait)
-
-        threads = [
-            threading.Thread(target=in_new_loop, args=(ask, backend)) for backend in ("asyncio", "trio")
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert (len(server.requests), server.connections) == (40, 2)
-
-    with_server(run)
-
-
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_the_end_of_the_loop_closes_what_nobody_has_closed(backend: str) -> None:
-    def run(server: Server) -> None:
-        async def ask() -> None:
-            await execute({"url": server.url})
-            await HttpClientPrimitive().execute({"url": server.url}, {})  # nobody keeps it
-            gc.collect()
-
-        in_new_loop(ask, backend)
-        gc.collect()  # a socket that was left open would warn here
-
-    with_server(run)
-
-
-SCRIPT = """
-import anyio, sys
-from lilux.primitives.http_client import execute
-anyio.run(execute, {"url": sys.argv[1]}, backend=sys.argv[2])
-"""
-
-
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_program_that_closes_nothing_ends_without_a_word(backend: str) -> None:
-    def run(server: Server) -> None:
-        command = [sys.executable, "-X", "dev", "-W", "error", "-c", SCRIPT, server.url, backend]
-        ended = subprocess.run(command, capture_output=True, check=True, timeout=50)
-        assert "Warning" not in ended.stderr.decode()
-        assert len(server.requests) == 1
-
-    with_server(run)
-
-
-CERTIFICATES_SCRIPT = """
-import anyio, sys
-from lilux.primitives.errors import ConfigurationError
-from lilux.primitives.http_client import execute
-try:
-    anyio.run(execute, {"url": "https://127.0.0.1:1"})
-except ConfigurationError as error:
-    sys.exit(0 if "SSL_CERT_FILE" in str(error) else str(error))
-sys.exit("no error")
-"""
-
-
-async def test_certificates_that_cannot_be_read_are_a_wrong_configuration(tmp_path: Path) -> None:
-    (tmp_path / "empty").touch()
-    for path in (tmp_path / "missing", tmp_path / "empty"):
-        environment = {**os.environ, "SSL_CERT_FILE": str(path)}
-        await anyio.run_process([sys.executable, "-c", CERTIFICATES_SCRIPT], env=environment)
-
-
-RUDE_SCRIPT = """
-import asyncio, sys
-from lilux import _http_clients
-from lilux.primitives.http_client import execute
-for _ in range(3):
-    loop = asyncio.new_event_loop()
-    assert loop.run_until_complete(execute({"url": sys.argv[1]})).body == "hello"
-    loop.close()
-assert len(_http_clients._ends) == 1
-"""
-
-
-def test_a_loop_that_was_closed_without_a_word_is_forgotten_by_the_next() -> None:
-    def run(server: Server) -> None:
-        subprocess.run([sys.executable, "-c", RUDE_SCRIPT, server.url], check=True, timeout=50)
-        assert server.connections == 3
-
-    with_server(run)
-
-
-async def test_nothing_of_one_answer_is_kept_for_the_next_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    clients = made(monkeypatch)
-
-    async def bake(connection: Connection, request: Request) -> None:
-        await connection.reply(headers={"Set-Cookie": "id=1; Path=/"})
-
-    async with serve(bake) as server, HttpClientPrimitive() as http:
-        for _ in range(2):
-            result = await http.execute({"url": server.url}, {})
-            assert result.headers["set-cookie"] == "id=1; Path=/"
-    assert not [request for request in server.requests if "cookie" in request.headers]
-    assert not [client for client, _ in clients if client.cookies]
-
-
-async def test_importing_a_process_does_not_import_http() -> None:
-    script = "import sys, lilux.primitives.subprocess; sys.exit('httpx' in sys.modules)"
-    await anyio.run_process([sys.executable, "-c", script])

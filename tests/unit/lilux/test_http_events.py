@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lilux._http_events import EventParser, ServerSentEvent
+from lilux._http_sinks import ReturnSink
 
 Seen = list[tuple[str, str, str, int | None]]
 
@@ -154,3 +155,13 @@ def test_an_event_is_its_data() -> None:
         "",
         None,
     )
+
+
+async def test_a_return_sink_keeps_writes_and_events_stay_after_close() -> None:
+    sink = ReturnSink()
+    await sink.write("a")
+    await sink.write("b")
+    await sink.close()
+    assert sink.get_events() == ["a", "b"]
+    sink.get_events().clear()
+    assert sink.get_events() == ["a", "b"]
