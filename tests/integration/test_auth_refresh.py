@@ -22,6 +22,7 @@ import pytest
 from lilux.primitives.errors import AuthenticationRequired, RefreshError
 from lilux.runtime import _oauth, auth
 from lilux.runtime.auth import AuthStore
+from tests.http_server import Connection, Request, serve
 
 SECRETS = ("access-0", "refresh-0", "s3cret-client")
 Answer = Callable[["Endpoint", dict[str, str]], tuple[int, Any]]
@@ -243,7 +244,7 @@ async def test_an_endpoint_that_is_not_there_is_a_refresh_error(store: AuthStore
     [
         (b"", "ReadTimeout"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{", "ReadTimeout"),
-        (b"nonsense\r\n\r\n", "RemoteProtocolError"),
+        (b"nonsense\r\n\r\n|", "RemoteProtocolError"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{|", "RemoteProtocolError"),
         (b"HTTP/1.1 200 OK\r\n\r\n*", "within 0.3 s"),
     ],
@@ -254,29 +255,19 @@ async def test_a_server_that_hangs_or_breaks_off_is_a_refresh_error(
     """`|` ends the connection, `*` sends a byte at a time for ever."""
     monkeypatch.setattr(_oauth, "STEP_LIMIT_S", 0.2)
     monkeypatch.setattr(_oauth, "TIME_LIMIT_S", 0.3)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        ended = threading.Event()
 
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(65536)
-                connection.sendall(sends.rstrip(b"|*"))
-                while sends.endswith(b"*") and not ended.wait(0.02):
-                    try:
-                        connection.sendall(b" ")
-                    except OSError:
-                        return
-                if not sends.endswith(b"|") and words != "RemoteProtocolError":
-                    ended.wait(20)
+    async def answer(connection: Connection, request: Request) -> None:
+        await connection.send(sends.rstrip(b"|*"))
+        while sends.endswith(b"*"):
+            await anyio.sleep(0.02)
+            await connection.send(b" ")
+        if sends.endswith(b"|"):
+            await connection.close()
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        expired(store, endpoint, token_url=f"http://127.0.0.1:{server.getsockname()[1]}/")
+    async with serve(answer) as server:
+        expired(store, endpoint, token_url=f"{server.url}/")
         with pytest.raises(RefreshError, match=words):
             await store.get_token("x")
-        ended.set()
-        thread.join()
 
 
 async def test_what_goes_to_this_machine_passes_no_proxy(
