@@ -1,0 +1,190 @@
+"""Every way in which rye-mcp refuses or fails, in one table.
+
+Rules:
+
+- A refusal is a `RyeError`. Its `code` stands in `ERRORS`, is stable and is never renamed; a code that is not
+  there is a mistake of the program and a ValueError.
+- The message says what was expected, what was found and where. The hint is the one thing that mends it, a
+  command where there is one; unless the caller knows better, it is the one of the table, with what stands in
+  the details put into its braces. A value that is put into a command is quoted for a shell.
+- Details are values that JSON can hold, or paths. They never carry the content of a file, a key or a
+  passphrase.
+- `as_dict` is what a program gets, over MCP and with `--json`.
+
+    >>> error = RyeError("unsigned", "expected a signature in line 1, found none", item_id="demo/hello")
+    >>> error.hint
+    'rye sign demo/hello'
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["ERRORS", "ErrorKind", "RyeError"]
+
+
+@dataclass(frozen=True)
+class ErrorKind:
+    """One row of the table: what a code means, and what usually mends it."""
+
+    sentence: str
+    hint: str
+
+
+ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
+    {
+        # --- what a signature says ---
+        "unsigned": ErrorKind("The item carries no signature.", "rye sign {item_id}"),
+        "malformed_signature": ErrorKind(
+            "There is a signature line, but not in its one form or place.",
+            "remove the line from {path}, then: rye sign {item_id}",
+        ),
+        "content_changed": ErrorKind(
+            "The content is not what was signed.", "look at what changed, then: rye sign {item_id}"
+        ),
+        "bad_signature": ErrorKind(
+            "The signature was not made by this key for this item.",
+            "look at where it came from, then: rye sign {item_id}",
+        ),
+        # --- who signed ---
+        "untrusted_key": ErrorKind(
+            "The signature is good, but its signer is not trusted.", "rye trust review"
+        ),
+        "out_of_scope": ErrorKind(
+            "The signer is trusted, but not for this item.",
+            "a person signs it: rye sign {item_id}",
+        ),
+        "revoked_key": ErrorKind(
+            "The key that signed was revoked.", "sign it with a key that is not: rye sign {item_id}"
+        ),
+        "weak_key": ErrorKind("Anybody can sign for this key.", "rye keys rotate"),
+        "no_key": ErrorKind("There is no key pair to sign with.", "rye keys generate"),
+        "unusable_key": ErrorKind("The key pair cannot be used as it is.", "rye keys show"),
+        "passphrase_required": ErrorKind(
+            "The private key is encrypted, and its passphrase is missing or wrong.",
+            "set RYE_KEY_PASSPHRASE, or sign in a terminal",
+        ),
+        "malformed_trust": ErrorKind(
+            "A file that says who is trusted cannot be read as one.", "mend or remove {path}"
+        ),
+        "not_in_manifest": ErrorKind(
+            "The system space has no such file.", "pip install --force-reinstall rye-mcp"
+        ),
+        # --- files ---
+        "unsafe_path": ErrorKind(
+            "A link, a device or a pipe stands where a file or a directory has to.",
+            "put the file itself in its place: {path}",
+        ),
+        "unsafe_permissions": ErrorKind(
+            "Others may change or read what only you may.", "chmod go-rwx {path}"
+        ),
+        "too_large": ErrorKind("The file is larger than the limit.", "make it smaller, or split it: {path}"),
+        "not_text": ErrorKind(
+            "The file is not the plain UTF-8 text that it has to be.", "save it as UTF-8, with LF: {path}"
+        ),
+        "read_failed": ErrorKind("The system could not read a file.", "ls -la {path}"),
+        "write_failed": ErrorKind(
+            "The system could not write a file; what was there before still stands.", "df -h {path}"
+        ),
+        # --- items ---
+        "invalid_id": ErrorKind(
+            "This is not an item id.", "segments of A-Z a-z 0-9 _ . - joined by /, such as demo/hello"
+        ),
+        "item_not_found": ErrorKind("No space has this item.", "rye list"),
+        "ambiguous_item": ErrorKind("More than one file answers to this id.", "rename or remove one of them"),
+        "invalid_item": ErrorKind("What the item says about itself is wrong.", "rye sign {item_id}"),
+        "not_runnable": ErrorKind("The item is nothing that runs by itself.", "rye show {item_id}"),
+        # --- chains ---
+        "executor_not_found": ErrorKind("The executor that an item names is nowhere.", "rye list"),
+        "executor_cycle": ErrorKind("A chain of executors comes back to itself.", "rye explain {item_id}"),
+        "chain_too_deep": ErrorKind("A chain of executors is too long.", "rye explain {item_id}"),
+        "chain_invalid": ErrorKind("Two elements of a chain do not fit.", "rye explain {item_id}"),
+        # --- calls ---
+        "invalid_parameters": ErrorKind("The parameters are not what the tool takes.", "rye show {item_id}"),
+        "unknown_argument": ErrorKind("There is no such argument.", "leave it out"),
+        "no_project": ErrorKind("There is no project here.", "rye init"),
+        "person_required": ErrorKind(
+            "Only a person may do this.", "ask a person to do it with the rye command"
+        ),
+        "invalid_query": ErrorKind("The search cannot be understood.", "search for plain words"),
+        # --- lockfiles ---
+        "lock_mismatch": ErrorKind("What would run is not what was locked.", "rye lock update {item_id}"),
+        "lock_missing": ErrorKind("There is no lockfile, and one is required.", "rye lock update {item_id}"),
+        "malformed_lockfile": ErrorKind("The lockfile cannot be read as one.", "rye lock update {item_id}"),
+        # --- runs ---
+        "spawn_failed": ErrorKind("The program could not be started.", "rye explain {item_id}"),
+        "tool_failed": ErrorKind("The tool ran, and failed.", "read its error output"),
+        "timeout": ErrorKind("The time was up.", "give it more time with timeout"),
+        "cancelled": ErrorKind("The run was cancelled.", "run it again"),
+        "lost": ErrorKind("The supervisor died, and what it ran was ended.", "run it again"),
+        "remote_changed": ErrorKind(
+            "The other server offers something else than what was approved.", "rye trust review"
+        ),
+        "internal": ErrorKind("Something went wrong inside rye-mcp.", "report it, with what you did"),
+    }
+)
+"""Code → what it means."""
+
+_BRACES = re.compile(r"\{(\w+)\}")
+_TAKEN = frozenset({"status", "code", "error", "hint", "where"})
+
+
+class RyeError(Exception):
+    """A refusal or a failure, by a stable code; see the table `ERRORS`."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        where: str | Path | None = None,
+        hint: str | None = None,
+        **details: Any,
+    ) -> None:
+        if code not in ERRORS:
+            raise ValueError(f"expected a code of the table ERRORS, found {code!r}")
+        if taken := _TAKEN & details.keys():
+            raise ValueError(f"expected details by other names, found {sorted(taken)}")
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.where = None if where is None else str(where)
+        self.details = details
+        self.hint = hint if hint is not None else self._usual_hint()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the error as data, for a result over MCP or for `--json`."""
+        answer: dict[str, Any] = {
+            "status": "error",
+            "code": self.code,
+            "error": self.message,
+            "hint": self.hint,
+        }
+        if self.where is not None:
+            answer["where"] = self.where
+        return answer | {name: _plain(value) for name, value in self.details.items()}
+
+    def _usual_hint(self) -> str:
+        known = {**self.details}
+        if self.where is not None:
+            known.setdefault("path", self.where)
+        return _BRACES.sub(
+            lambda found: shlex.quote(str(known[found[1]])) if found[1] in known else found[1].upper(),
+            ERRORS[self.code].hint,
+        )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(each) for each in value]
+    return value
