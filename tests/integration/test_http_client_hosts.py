@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lilux._http_address import AddressGuard
+from lilux._http.address import AddressGuard
 from lilux.primitives.errors import ConfigurationError
 from lilux.primitives.http_client import HttpClientPrimitive, HttpResult
 from tests.http_server import Connection, Request, client_tls, serve, server_tls

@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from lilux import _http_clients
+from lilux._http import clients
 from lilux.primitives.http_client import HttpClientPrimitive, execute
 from tests.http_server import Server, greet, serve
 
@@ -58,7 +58,7 @@ def test_one_instance_serves_one_event_loop_after_another() -> None:
 
     with_server(run)
     gc.collect()
-    assert not _http_clients._ends
+    assert not clients._ends
 
 
 def test_one_instance_serves_two_event_loops_at_once() -> None:
@@ -137,13 +137,13 @@ async def test_certificates_that_cannot_be_read_are_a_wrong_configuration(tmp_pa
 
 RUDE_SCRIPT = """
 import asyncio, sys
-from lilux import _http_clients
+from lilux._http import clients
 from lilux.primitives.http_client import execute
 for _ in range(3):
     loop = asyncio.new_event_loop()
     assert loop.run_until_complete(execute({"url": sys.argv[1]})).body == "hello"
     loop.close()
-assert len(_http_clients._ends) == 1
+assert len(clients._ends) == 1
 """
 
 

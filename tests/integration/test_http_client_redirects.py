@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lilux._http_redirect import MAX_REDIRECTS
+from lilux._http.redirect import MAX_REDIRECTS
 from lilux.primitives.http_client import HttpClientPrimitive, HttpResult
 from tests.http_server import Connection, Request, Server, client_tls, serve, server_tls
 

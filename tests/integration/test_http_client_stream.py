@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from lilux._http_retry import SystemClock
+from lilux._http.retry import SystemClock
 from lilux.primitives.errors import ConfigurationError
 from lilux.primitives.http_client import HttpClientPrimitive, HttpResult, ReturnSink, ServerSentEvent
 from tests.http_server import Connection, Handler, Request, serve

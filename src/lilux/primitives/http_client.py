@@ -1,7 +1,7 @@
 """Ask over HTTP: one request and its answer, or a stream of server-sent events.
 
 What the network did is a result, whatever it was: an HttpResult with an `error` and a stable `error_code`
-(`lilux._http_failures` lists them). What the caller did wrong is a ConfigurationError, before anything is
+(`lilux._http.failures` lists them). What the caller did wrong is a ConfigurationError, before anything is
 sent. No `error` and no `repr` holds a token, a key, the value of a configured header or a part of the URL
 that came from a variable.
 
@@ -14,7 +14,7 @@ that came from a variable.
 | stream mode | delivers to `sinks`, and to the result when there is a ReturnSink or no sink at all |
 | a retry in stream mode | only until the first event was delivered |
 
-`lilux._http_spec` says what a configuration may hold, `lilux._http_url` how values get into a URL.
+`lilux._http.spec` says what a configuration may hold, `lilux._http.url` how values get into a URL.
 
     async with HttpClientPrimitive() as http:
         result = await http.execute({"url": "https://example.org/users/{id}"}, {"id": 7})
@@ -30,15 +30,15 @@ from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
-from lilux._http_address import AddressGuard
-from lilux._http_body import Encoding
-from lilux._http_clients import Clients
-from lilux._http_events import ServerSentEvent
-from lilux._http_exchange import Exchange, is_success
-from lilux._http_failures import FAILURES, failure_of, redact
-from lilux._http_retry import Clock, RetryPolicy, SystemClock, delay_after_failure, delay_after_status
-from lilux._http_sinks import Fanout, ReturnSink, Sink
-from lilux._http_spec import HttpSpec, render
+from lilux._http.address import AddressGuard
+from lilux._http.body import Encoding
+from lilux._http.clients import Clients
+from lilux._http.events import ServerSentEvent
+from lilux._http.exchange import Exchange, is_success
+from lilux._http.failures import FAILURES, failure_of, redact
+from lilux._http.retry import Clock, RetryPolicy, SystemClock, delay_after_failure, delay_after_status
+from lilux._http.sinks import Fanout, ReturnSink, Sink
+from lilux._http.spec import HttpSpec, render
 
 __all__ = [
     "HttpClientPrimitive",

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
-from lilux import _http_spec as http_keys
+from lilux._http import spec as http_keys
 from lilux._process import CONFIG_KEYS
 from lilux.primitives.errors import ConfigurationError
 from lilux.primitives.subprocess import render

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from lilux._http_spec import Headers, HttpSpec
-from lilux._http_url import Url
+from lilux._http.spec import Headers, HttpSpec
+from lilux._http.url import Url
 from lilux.primitives.errors import ConfigurationError
 
 __all__ = ["MAX_REDIRECTS", "Hop", "RedirectRefusedError", "first_hop", "next_hop"]

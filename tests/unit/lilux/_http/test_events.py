@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lilux._http_events import EventParser, ServerSentEvent
-from lilux._http_sinks import ReturnSink
+from lilux._http.events import EventParser, ServerSentEvent
+from lilux._http.sinks import ReturnSink
 
 Seen = list[tuple[str, str, str, int | None]]
 

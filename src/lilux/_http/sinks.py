@@ -17,7 +17,7 @@ from typing import Final, Protocol, runtime_checkable
 
 import anyio
 
-from lilux._http_events import ServerSentEvent
+from lilux._http.events import ServerSentEvent
 
 __all__ = ["Fanout", "ReturnSink", "Sink", "SinksFailedError"]
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lilux._http_body import BrokenBodyError, TooLargeError, Unpacker, decode_body, is_json, media_type
+from lilux._http.body import BrokenBodyError, TooLargeError, Unpacker, decode_body, is_json, media_type
 
 
 def bare_deflate(data: bytes) -> bytes:

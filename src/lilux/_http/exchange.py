@@ -19,14 +19,14 @@ from typing import Any, Final
 import anyio
 import httpx
 
-from lilux._http_address import AddressGuard, is_address
-from lilux._http_body import Body, TooLargeError, Unpacker, decode_body, media_type
-from lilux._http_clients import Answer, LoopClients, SentUrl
-from lilux._http_events import EventParser
-from lilux._http_failures import Failure
-from lilux._http_redirect import MAX_REDIRECTS, Hop, RedirectRefusedError, first_hop, next_hop
-from lilux._http_sinks import Fanout
-from lilux._http_spec import HttpSpec
+from lilux._http.address import AddressGuard, is_address
+from lilux._http.body import Body, TooLargeError, Unpacker, decode_body, media_type
+from lilux._http.clients import Answer, LoopClients, SentUrl
+from lilux._http.events import EventParser
+from lilux._http.failures import Failure
+from lilux._http.redirect import MAX_REDIRECTS, Hop, RedirectRefusedError, first_hop, next_hop
+from lilux._http.sinks import Fanout
+from lilux._http.spec import HttpSpec
 
 __all__ = ["Exchange", "is_success"]
 

@@ -27,7 +27,7 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from lilux._http_url import Url, escape_path, escape_query, parse_origin, refusal
+from lilux._http.url import Url, escape_path, escape_query, parse_origin, refusal
 from lilux._templates import EnvironmentReference, Parameter, Placeholder, Template, parse
 
 __all__ = ["Target", "render_url"]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lilux import _http_events, _http_template
-from lilux._http_failures import MAX_MESSAGE_CHARACTERS, redact
-from lilux._http_spec import CONFIG_KEYS, HttpSpec, render
+from lilux._http import events, template
+from lilux._http.failures import MAX_MESSAGE_CHARACTERS, redact
+from lilux._http.spec import CONFIG_KEYS, HttpSpec, render
 from lilux.primitives import http_client
 from lilux.primitives.errors import ConfigurationError
 
@@ -295,7 +295,7 @@ def test_a_result_has_the_fields_of_the_specification_first() -> None:
     assert http_client.HttpResult(True, 200, None, {}, 1).error is None
 
 
-@pytest.mark.parametrize("module", [_http_template, _http_events])
+@pytest.mark.parametrize("module", [template, events])
 def test_the_examples_of_the_modules_are_true(module: Any) -> None:
     result = doctest.testmod(module)
     assert result.attempted > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lilux._http_url import MAX_TARGET_CHARACTERS, Url, escape_path, escape_query, parse_origin
+from lilux._http.url import MAX_TARGET_CHARACTERS, Url, escape_path, escape_query, parse_origin
 from lilux.primitives.errors import ConfigurationError
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lilux._http_address import MAX_ADDRESSES, AddressGuard, HostRefusedError, is_address, refusal
+from lilux._http.address import MAX_ADDRESSES, AddressGuard, HostRefusedError, is_address, refusal
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,11 @@ from typing import Final
 import httpx
 from anyio import BrokenResourceError, ClosedResourceError
 
-from lilux._http_address import HostRefusedError
-from lilux._http_body import BrokenBodyError, TooLargeError
-from lilux._http_redirect import RedirectRefusedError
-from lilux._http_sinks import SinksFailedError
-from lilux._http_spec import HttpSpec
+from lilux._http.address import HostRefusedError
+from lilux._http.body import BrokenBodyError, TooLargeError
+from lilux._http.redirect import RedirectRefusedError
+from lilux._http.sinks import SinksFailedError
+from lilux._http.spec import HttpSpec
 
 __all__ = ["FAILURES", "Failure", "failure_of", "redact"]
 

@@ -6,7 +6,7 @@ token, a key or a variable is never in a message.
 
 Rules:
 
-- Templates are filled in `url` (see `lilux._http_template`), `headers`, `auth` and, recursively, `body`: a
+- Templates are filled in `url` (see `lilux._http.template`), `headers`, `auth` and, recursively, `body`: a
   string there that is nothing but a `{param}` keeps the type of its value. A header value adds no line.
 - A body is sent as JSON, with its Content-Type unless one was given. Text is sent as it stands when the given
   Content-Type is not JSON. GET, HEAD and TRACE carry none: it is refused, not dropped. None is no body.
@@ -27,12 +27,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from lilux._http_body import is_json
-from lilux._http_checks import choice, count, flag, is_whole, kind, mapping, refuse, seconds, text_of, utf8
-from lilux._http_retry import Backoff, RetryPolicy
-from lilux._http_sinks import Sink
-from lilux._http_template import Target, render_url
-from lilux._http_url import Url
+from lilux._http.body import is_json
+from lilux._http.checks import choice, count, flag, is_whole, kind, mapping, refuse, seconds, text_of, utf8
+from lilux._http.retry import Backoff, RetryPolicy
+from lilux._http.sinks import Sink
+from lilux._http.template import Target, render_url
+from lilux._http.url import Url
 from lilux._templates import parse, render_tree
 from lilux._templates import render as fill
 from lilux.primitives.errors import ConfigurationError
