@@ -1,0 +1,270 @@
+"""What an item is: its type, its id, its extension, its space, and the bytes that were read of it.
+
+Rules:
+
+- An item is a file in a space, at `<type's directory>/<item id><extension>`. Id and path are two forms of one
+  thing: `relative_path` and `parse_relative_path` are inverse to each other, and what the one refuses, the
+  other never gives. So no file can claim the id of another one.
+- An item id is one to eight segments joined by `/`, each 1 to 64 of `A-Z a-z 0-9 _ . -`, beginning with a
+  letter, a digit or `_`. It is never absolute, climbs nowhere, and names nothing hidden; a directory called
+  `__pycache__` holds no items.
+- Extensions are written as in a file name (`.py`), and `""` is none. Only a file whose last segment has no
+  dot can be without one, and its content has to begin with `#!`.
+- Which comments an extension has is a table here, never data from a project.
+- What is verified, parsed and run is an `ItemFile`: the bytes that were read once.
+
+This module looks at no file. `rye_mcp.spaces` finds and reads, `rye_mcp.trust` verifies; neither knows the
+other, and what they share is here.
+
+    >>> relative_path(ItemType.TOOL, "demo/hello", ".py")
+    'tools/demo/hello.py'
+    >>> parse_relative_path("tools/demo/hello.py")
+    (<ItemType.TOOL: 'tool'>, 'demo/hello', '.py')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from rye_mcp.errors import RyeError
+
+__all__ = [
+    "COMMENT_STYLES",
+    "EXTENSIONS",
+    "MAX_ID_SEGMENTS",
+    "MAX_ITEM_BYTES",
+    "SHEBANG",
+    "SYSTEM_MANIFEST_KIND",
+    "SYSTEM_MANIFEST_NAME",
+    "CommentStyle",
+    "ItemFile",
+    "ItemPlace",
+    "ItemType",
+    "Space",
+    "SpaceName",
+    "check_item_id",
+    "comment_style",
+    "is_item_id",
+    "parse_relative_path",
+    "relative_path",
+]
+
+MAX_ITEM_BYTES: Final = 1 << 20
+"""How many bytes an item may have: 1 MiB."""
+
+MAX_ID_SEGMENTS: Final = 8
+"""How many segments an item id may have."""
+
+SHEBANG: Final = b"#!"
+"""What the content of an item without an extension begins with."""
+
+SYSTEM_MANIFEST_NAME: Final = "manifest.json"
+"""The file, directly in a space, that lists every file of the system space."""
+
+SYSTEM_MANIFEST_KIND: Final = "rye-system-manifest"
+"""The value of `kind` in the JSON object of a system manifest: whatever holds it is no project."""
+
+_SEGMENT = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+_ITEM_ID = re.compile(rf"(?:{_SEGMENT}/){{0,{MAX_ID_SEGMENTS - 1}}}{_SEGMENT}", re.ASCII)
+_NO_SEGMENT = "__pycache__"
+_SHOWN_CHARACTERS = 80
+
+
+class ItemType(StrEnum):
+    """A kind of item: what an agent runs, what it follows, what it reads."""
+
+    TOOL = "tool"
+    DIRECTIVE = "directive"
+    KNOWLEDGE = "knowledge"
+
+    @property
+    def directory(self) -> str:
+        """The directory of a space that holds the items of this type."""
+        return _DIRECTORIES[self]
+
+
+_DIRECTORIES: Final[Mapping[ItemType, str]] = MappingProxyType(
+    {ItemType.TOOL: "tools", ItemType.DIRECTIVE: "directives", ItemType.KNOWLEDGE: "knowledge"}
+)
+_TYPES: Final[Mapping[str, ItemType]] = MappingProxyType(
+    {directory: item_type for item_type, directory in _DIRECTORIES.items()}
+)
+
+
+class SpaceName(StrEnum):
+    """Which of the three spaces; in the order in which they are searched."""
+
+    PROJECT = "project"
+    USER = "user"
+    SYSTEM = "system"
+
+    @property
+    def precedence(self) -> int:
+        """3, 2 or 1: the higher one wins, and nothing may rest on what is higher than itself."""
+        return _PRECEDENCE[self]
+
+
+_PRECEDENCE: Final[Mapping[SpaceName, int]] = MappingProxyType(
+    {SpaceName.PROJECT: 3, SpaceName.USER: 2, SpaceName.SYSTEM: 1}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """One of the three spaces, and where it is.
+
+    `root` is the directory that holds `tools/` and the others, usually called `.ai`, with every symbolic link
+    on the way to it resolved. It need not exist.
+    """
+
+    name: SpaceName
+    root: Path
+
+    @property
+    def precedence(self) -> int:
+        """3 for the project, 2 for the user, 1 for the system."""
+        return self.name.precedence
+
+
+@dataclass(frozen=True, slots=True)
+class CommentStyle:
+    """What stands before and after the text of a comment line, blanks included."""
+
+    opening: bytes
+    closing: bytes = b""
+
+
+_HASH = CommentStyle(b"# ")
+_SLASHES = CommentStyle(b"// ")
+_DASHES = CommentStyle(b"-- ")
+_MARKUP = CommentStyle(b"<!-- ", b" -->")
+
+COMMENT_STYLES: Final[Mapping[str, CommentStyle]] = MappingProxyType(
+    {
+        **dict.fromkeys(("", ".py", ".sh", ".bash", ".yaml", ".yml", ".toml", ".rb", ".pl"), _HASH),
+        **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".go", ".rs"), _SLASHES),
+        **dict.fromkeys((".lua", ".sql"), _DASHES),
+        **dict.fromkeys((".md", ".html"), _MARKUP),
+    }
+)
+"""The comments of each extension. Some are no extension of an item, but files that an item rests on."""
+
+_TOOL_EXTENSIONS = (
+    ".py",
+    ".yaml",
+    ".yml",
+    ".sh",
+    ".bash",
+    ".js",
+    ".mjs",
+    ".cjs",
+    ".ts",
+    ".rb",
+    ".pl",
+    ".lua",
+    ".go",
+    ".rs",
+    ".sql",
+    "",
+)
+
+EXTENSIONS: Final[Mapping[ItemType, tuple[str, ...]]] = MappingProxyType(
+    {ItemType.TOOL: _TOOL_EXTENSIONS, ItemType.DIRECTIVE: (".md",), ItemType.KNOWLEDGE: (".md",)}
+)
+"""The extensions that an item of each type can have, in the order in which they are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPlace:
+    """Where an item is, before anything of it was read."""
+
+    space: Space
+    item_type: ItemType
+    item_id: str
+    extension: str
+
+    @property
+    def path(self) -> Path:
+        """The whole path of the file; for messages, and for who asks where an item is."""
+        return self.space.root / relative_path(self.item_type, self.item_id, self.extension)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFile:
+    """An item, as it was read: its bytes, and where they come from.
+
+    `content` is the whole file, read once: these bytes are verified, parsed and run. `path` is where they
+    were found, and is never read again.
+    """
+
+    space: Space
+    item_type: ItemType
+    item_id: str
+    extension: str
+    path: Path
+    content: bytes = field(repr=False)
+
+
+def is_item_id(text: object) -> bool:
+    """Whether this is an item id; who goes on with it asks `check_item_id` instead."""
+    return (
+        isinstance(text, str) and _ITEM_ID.fullmatch(text) is not None and _NO_SEGMENT not in text.split("/")
+    )
+
+
+def check_item_id(item_id: object) -> str:
+    """The item id, when it is one; RyeError `invalid_id` when it is anything else."""
+    if isinstance(item_id, str) and is_item_id(item_id):
+        return item_id
+    raise RyeError("invalid_id", f"expected an item id such as demo/hello, found {_described(item_id)}")
+
+
+def relative_path(item_type: ItemType, item_id: str, extension: str) -> str:
+    """Where an item is in its space; RyeError `invalid_id` when no item can be called that."""
+    check_item_id(item_id)
+    if extension not in EXTENSIONS[item_type]:
+        known = " ".join(each or "(none)" for each in EXTENSIONS[item_type])
+        raise RyeError(
+            "invalid_id", f"expected one of {known} as extension of a {item_type}, found {extension!r}"
+        )
+    if not extension and "." in item_id.rpartition("/")[2]:
+        what = "expected an item id whose last segment has no dot, as the file has no extension"
+        raise RyeError("invalid_id", f"{what}, found {item_id!r}")
+    return f"{item_type.directory}/{item_id}{extension}"
+
+
+def parse_relative_path(path: str) -> tuple[ItemType, str, str]:
+    """The type, id and extension of the item at a path in its space, which is separated by `/`.
+
+    RyeError `invalid_id` when no item can be there. Whether one is there, is not asked.
+    """
+    directory, _, rest = path.partition("/")
+    item_type = _TYPES.get(directory)
+    stem, dot, ending = rest.rpartition(".")
+    item_id, extension = (stem, dot + ending) if dot and "/" not in ending else (rest, "")
+    if item_type is None or extension not in EXTENSIONS[item_type]:
+        what = "expected the path of an item, such as tools/demo/hello.py"
+        raise RyeError("invalid_id", f"{what}, found {_described(path)}")
+    return item_type, check_item_id(item_id), extension
+
+
+def comment_style(extension: str) -> CommentStyle | None:
+    """The comments of a file with this extension; None when it can hold none (JSON, images)."""
+    return COMMENT_STYLES.get(extension)
+
+
+def _described(found: object) -> str:
+    if not isinstance(found, str):
+        return f"a value of type {type(found).__name__}"
+    shown = repr(found[:_SHOWN_CHARACTERS])
+    return (
+        shown
+        if len(found) <= _SHOWN_CHARACTERS
+        else f"{shown} and {len(found) - _SHOWN_CHARACTERS} more characters"
+    )
