@@ -133,24 +133,6 @@ def test_a_thousand_runs_at_once_do_not_mix_their_answers(client: Client) -> Non
         assert ended.result["return_code"] == number % 256
 
 
-def test_tools_that_do_not_end_keep_no_other_from_starting(client: Client) -> None:
-    """Only a few starts are under way at a time, but no longer than it takes to start something."""
-    runs = [client.start_run("cat", stdin="pipe", notify=True) for _ in range(100)]
-    for run in runs:
-        assert client.next_for(run).event == "started"
-    for run in runs:
-        client.send("input", id=run, eof=True)
-        assert client.end_of(run).result["return_code"] == 0
-
-
-def test_a_run_that_waits_for_its_turn_can_be_ended_like_any_other(client: Client) -> None:
-    runs = [client.start_run("sleep", 60) for _ in range(100)]
-    for run in reversed(runs):
-        client.send("cancel", id=run)
-    for run in runs:
-        assert client.end_of(run).result["kind"] == "cancelled"
-
-
 def test_without_free_descriptors_some_runs_are_refused_and_no_other_is_disturbed(binary: Path) -> None:
     few = ["/bin/sh", "-c", 'ulimit -n 64; exec "$@"', "sh"]
     with Client.start(binary, before=few) as client:

@@ -108,8 +108,6 @@ pub enum Alarm {
     Overdue(Key),
     /// Output has been held back and may be sent now.
     Stream(Key),
-    /// A start is over, and somebody waits for that.
-    Start,
     /// Escapees were killed; see whether they are gone.
     Sweep,
     /// Idle keepers and memory may be given back.

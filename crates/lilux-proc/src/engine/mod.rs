@@ -1,12 +1,10 @@
 //! The heart of both faces: one thread, one epoll, any number of runs.
 //!
-//! `requests` holds what a client may ask, `starts` when it is done, `reports` what keepers answer, `sweep` what happens when a
-//! keeper was killed.
+//! `requests` holds what a client may ask, `reports` what keepers answer, `sweep` what happens when a keeper was killed.
 //! Nothing here writes to a client; what it should hear is collected as notices.
 
 mod reports;
 mod requests;
-mod starts;
 mod sweep;
 
 use std::collections::HashMap;
@@ -29,7 +27,6 @@ use crate::sys::region;
 use crate::sys::signals::{self, SignalQueue};
 use crate::sys::wait::{self, Reap};
 use crate::wire::{self, Order};
-use starts::Starts;
 use sweep::Sweep;
 
 const SCRATCH: usize = 64 * 1024;
@@ -63,7 +60,6 @@ pub struct Engine {
     keepers: Pool,
     runs: HashMap<Key, Run>,
     ids: HashMap<u64, Key>,
-    starts: Starts,
     timers: Timers,
     regions: region::Pool,
     scratch: Vec<u8>,
@@ -90,7 +86,6 @@ impl Engine {
             keepers: Pool::new(limits),
             runs: HashMap::new(),
             ids: HashMap::new(),
-            starts: Starts::new(),
             timers: Timers::default(),
             regions: region::Pool::default(),
             scratch: vec![0; SCRATCH],
@@ -135,7 +130,6 @@ impl Engine {
         while let Some(alarm) = self.timers.take(now) {
             self.ring(alarm, now);
         }
-        self.start_waiting();
         Ok(turn)
     }
 
@@ -150,7 +144,6 @@ impl Engine {
             }
             Alarm::Overdue(key) => self.give_up_on_keeper(key),
             Alarm::Sweep => self.sweep_once(),
-            Alarm::Start => self.ring_start(),
             Alarm::Trim => {
                 self.trim_set = false;
                 self.keepers.trim(&self.poller, now);
@@ -314,7 +307,6 @@ impl Engine {
 
     /// Ends every run with SIGKILL and waits until everybody is gone.
     pub fn shut_down(&mut self) {
-        self.starts.clear();
         self.runs.clear();
         self.keepers.dismiss_all(&self.poller);
         let deadline = Instant::now() + GOODBYE;

@@ -1,11 +1,10 @@
 //! What a client may ask for.
 
 use std::collections::hash_map::Entry;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Pid;
 
-use super::starts::Waiting;
 use super::{Engine, Notice};
 use crate::command::Command;
 use crate::error::{RequestError, SpawnError};
@@ -25,7 +24,7 @@ impl Engine {
     pub fn request(&mut self, request: Request, payload: &[u8]) {
         let id = request.id();
         let done = match request {
-            Request::Run(request) => self.accept(request, payload),
+            Request::Run(request) => self.start(&request, payload),
             Request::Input(request) => self.input(&request, payload),
             Request::Cancel(request) => self.cancel(&request),
             Request::Credit(request) => self.credit(&request),
@@ -42,30 +41,22 @@ impl Engine {
         self.notices.push(Notice::Event(Event::refusal(id, error)));
     }
 
-    fn accept(&mut self, request: Box<RunRequest>, payload: &[u8]) -> Result<(), RequestError> {
+    fn start(&mut self, request: &RunRequest, payload: &[u8]) -> Result<(), RequestError> {
         request.check(payload)?;
         if self.ids.contains_key(&request.id) {
             let message = format!("a run with id {} is not finished yet", request.id);
             return Err(RequestError::new("duplicate_id", "run", message));
         }
-        let key = self.new_key();
-        self.ids.insert(request.id, key);
-        self.starts.push(key, Waiting { request, payload: payload.to_vec() });
-        self.start_waiting();
+        if let Err(error) = self.try_start(request, payload) {
+            self.close_failed(request, error);
+        }
         Ok(())
     }
 
-    pub(super) fn start(&mut self, key: Key, waiting: &Waiting) {
-        if let Err(error) = self.try_start(key, &waiting.request, &waiting.payload) {
-            self.starts.ended(key);
-            self.ids.remove(&waiting.request.id);
-            self.close_failed(&waiting.request, error);
-        }
-    }
-
-    fn try_start(&mut self, key: Key, request: &RunRequest, payload: &[u8]) -> Result<(), SpawnError> {
+    fn try_start(&mut self, request: &RunRequest, payload: &[u8]) -> Result<(), SpawnError> {
         let command = Command::prepare(request)?;
         let (mut run, ends) = Run::open(request, payload)?;
+        let key = self.new_key();
         let resources = |errno| SpawnError::resources("keeper", errno);
         self.watch_run(key, &run).map_err(resources)?;
         let order = StartOrder::new(&command, request, ends.has_stdin());
@@ -74,6 +65,7 @@ impl Engine {
         let keeper = self.keepers.get(run.keeper).ok_or_else(|| resources(rustix::io::Errno::CHILD))?;
         // If the keeper is dead this fails, its end of file follows, and the run ends as `keeper_lost`.
         let _ = message.send(&keeper.socket, &ends.borrowed());
+        self.ids.insert(request.id, key);
         self.runs.insert(key, run);
         if let Some(limit) = request.timeout_ms {
             self.expect_end(key, Duration::from_millis(limit) + TIMEOUT_GRACE);
@@ -90,9 +82,6 @@ impl Engine {
     /// Requests for a run that has just ended have crossed its last event on the wire: they mean nothing any more.
     fn live(&mut self, id: u64) -> Option<(Key, &mut Run)> {
         let key = *self.ids.get(&id)?;
-        if let Some(waiting) = self.starts.take(key, Instant::now()) {
-            self.start(key, &waiting);
-        }
         self.runs.get_mut(&key).map(|run| (key, run))
     }
 
@@ -186,8 +175,7 @@ impl Engine {
             Target::Run(run) => Status::Run { run, state: self.state_of(run) },
             Target::Supervisor => {
                 let (keepers, idle_keepers) = self.keepers.counts();
-                let (pid, warden) = (Self::own_pid(), self.warden);
-                let runs = self.runs.len() + self.starts.count_waiting();
+                let (pid, warden, runs) = (Self::own_pid(), self.warden, self.runs.len());
                 Status::Supervisor { pid, warden, runs, keepers, idle_keepers }
             }
         };
@@ -196,9 +184,6 @@ impl Engine {
     }
 
     fn state_of(&mut self, id: u64) -> &'static str {
-        if self.ids.get(&id).is_some_and(|key| self.starts.is_waiting(*key)) {
-            return "running";
-        }
         match self.live(id).map(|(_, run)| run.phase) {
             None => "unknown",
             Some(Phase::Running) => "running",
@@ -209,7 +194,6 @@ impl Engine {
     /// Forgets a run and the id it went by.
     pub(super) fn take_run(&mut self, key: Key) -> Option<Run> {
         let run = self.runs.remove(&key)?;
-        self.starts.ended(key);
         if let Some(when) = run.overdue_at {
             self.timers.cancel(when, Alarm::Overdue(key));
         }
