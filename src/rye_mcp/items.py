@@ -10,6 +10,7 @@ Rules:
   `__pycache__` holds no items.
 - Extensions are written as in a file name (`.py`), and `""` is none. Only a file whose last segment has no
   dot can be without one, and its content has to begin with `#!`.
+- `deps.manifest.yaml`, which lists what the tools of its directory rest on, is no item.
 - Which comments an extension has is a table here, never data from a project.
 - What is verified, parsed and run is an `ItemFile`: the bytes that were read once.
 
@@ -36,6 +37,7 @@ from rye_mcp.errors import RyeError
 
 __all__ = [
     "COMMENT_STYLES",
+    "DEPENDENCY_MANIFEST_NAME",
     "EXTENSIONS",
     "MAX_ID_SEGMENTS",
     "MAX_ITEM_BYTES",
@@ -69,6 +71,9 @@ SYSTEM_MANIFEST_NAME: Final = "manifest.json"
 
 SYSTEM_MANIFEST_KIND: Final = "rye-system-manifest"
 """The value of `kind` in the JSON object of a system manifest: whatever holds it is no project."""
+
+DEPENDENCY_MANIFEST_NAME: Final = "deps.manifest.yaml"
+"""The file that lists what the tools in its directory rest on; it is no item itself."""
 
 _SEGMENT = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
 _ITEM_ID = re.compile(rf"(?:{_SEGMENT}/){{0,{MAX_ID_SEGMENTS - 1}}}{_SEGMENT}", re.ASCII)
@@ -233,9 +238,14 @@ def relative_path(item_type: ItemType, item_id: str, extension: str) -> str:
         raise RyeError(
             "invalid_id", f"expected one of {known} as extension of a {item_type}, found {extension!r}"
         )
-    if not extension and "." in item_id.rpartition("/")[2]:
+    last = item_id.rpartition("/")[2]
+    if not extension and "." in last:
         what = "expected an item id whose last segment has no dot, as the file has no extension"
         raise RyeError("invalid_id", f"{what}, found {item_id!r}")
+    if last + extension == DEPENDENCY_MANIFEST_NAME:
+        raise RyeError(
+            "invalid_id", f"expected an item, found what lists the files of one: {last}{extension}"
+        )
     return f"{item_type.directory}/{item_id}{extension}"
 
 
@@ -251,7 +261,8 @@ def parse_relative_path(path: str) -> tuple[ItemType, str, str]:
     if item_type is None or extension not in EXTENSIONS[item_type]:
         what = "expected the path of an item, such as tools/demo/hello.py"
         raise RyeError("invalid_id", f"{what}, found {_described(path)}")
-    return item_type, check_item_id(item_id), extension
+    relative_path(item_type, item_id, extension)
+    return item_type, item_id, extension
 
 
 def comment_style(extension: str) -> CommentStyle | None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rye_mcp import items
 from rye_mcp.errors import RyeError
 from rye_mcp.items import (
+    DEPENDENCY_MANIFEST_NAME,
     EXTENSIONS,
     ItemFile,
     ItemPlace,
@@ -95,7 +96,8 @@ def test_what_is_no_item_id_is_refused_in_a_short_message(item_id: object) -> No
 @given(IDS, PLACES)
 def test_ids_and_paths_are_two_forms_of_one_thing(item_id: str, place: tuple[ItemType, str]) -> None:
     item_type, extension = place
-    if not extension and "." in item_id.rpartition("/")[2]:
+    last = item_id.rpartition("/")[2]
+    if (not extension and "." in last) or last + extension == DEPENDENCY_MANIFEST_NAME:
         with pytest.raises(RyeError):
             relative_path(item_type, item_id, extension)
         return
@@ -130,6 +132,7 @@ def test_whatever_is_taken_as_a_path_of_an_item_is_the_path_of_that_item(path: s
         "Tools/hello.py",
         "tools/__pycache__/hello.py",
         "tools/demo/.hidden.py",
+        "tools/demo/deps.manifest.yaml",
     ],
 )
 def test_a_path_where_no_item_can_be_is_refused(path: str) -> None:

@@ -70,11 +70,11 @@ struct Shared<'a> {
 ///
 /// The caller must have blocked all signals and must be of one thread.
 pub fn launch(program: &Program<'_>) -> Result<Pid, LaunchError> {
-    let mut stack = vec![0u128; STACK / size_of::<u128>()];
+    let mut stack = Vec::<u128>::with_capacity(STACK / size_of::<u128>());
     let mut shared = Shared { program, failure: None };
     let argument: *mut c_void = (&raw mut shared).cast();
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    let top: *mut c_void = stack.as_mut_ptr_range().end.cast();
+    let top: *mut c_void = stack.spare_capacity_mut().as_mut_ptr_range().end.cast();
     // SAFETY: the stack is large enough, aligned and outlives the child's use of it, because CLONE_VFORK holds this thread
     // until the child has executed or exited; `child` keeps to the rules above.
     let raw = unsafe { libc::clone(child, top, flags, argument) };

@@ -1,0 +1,220 @@
+"""From an id to a file: the spaces are searched by precedence, and what was found is read once."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rye_mcp.errors import RyeError
+from rye_mcp.items import (
+    DEPENDENCY_MANIFEST_NAME,
+    EXTENSIONS,
+    SHEBANG,
+    ItemFile,
+    ItemPlace,
+    ItemType,
+    Space,
+    SpaceName,
+    check_item_id,
+    relative_path,
+)
+from rye_mcp.spaces._files import kind_of, opened, printable, read_file, refusal, unsafe_path
+from rye_mcp.spaces._roots import project_space, system_space, user_space
+from rye_mcp.spaces._twins import refuse_twins
+from rye_mcp.spaces._walk import Listing, ambiguous, begins_with_shebang, list_space, look
+
+__all__ = ["Found", "Spaces"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An item that was found, and those with the same id that were not chosen, the nearest first."""
+
+    item: ItemFile
+    shadowed: tuple[ItemPlace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Spaces:
+    """The spaces of one call. `project` is None when there is none, and `no_project` says why."""
+
+    project: Space | None
+    user: Space
+    system: Space
+    no_project: RyeError | None = None
+
+    @classmethod
+    def locate(
+        cls, project: Path | None = None, *, user: Path | None = None, system: Path | None = None
+    ) -> Spaces:
+        """The spaces of a project, which is the directory that holds its `.ai`, or of none.
+
+        `user` stands for `$USER_SPACE`, the directory that holds the user's `.ai`; `system` is the system
+        space itself. Both have good defaults.
+        """
+        user_root, system_root = user_space(user), system_space(system)
+        if project is None:
+            return cls(None, user_root, system_root, RyeError("no_project", "expected a project, found none"))
+        try:
+            return cls(project_space(project, user=user_root, system=system_root), user_root, system_root)
+        except RyeError as exc:
+            return cls(None, user_root, system_root, exc)
+
+    def require_project(self) -> Space:
+        """The project space; RyeError `no_project` with the reason when there is none."""
+        if self.project is None:
+            raise self.no_project or RyeError("no_project", "expected a project, found none")
+        return self.project
+
+    def space(self, name: SpaceName) -> Space:
+        """The space of this name; RyeError `no_project` when it is that of a project, and there is none."""
+        if name is SpaceName.PROJECT:
+            return self.require_project()
+        return self.user if name is SpaceName.USER else self.system
+
+    def accessible(self, seen_from: SpaceName | None = None) -> tuple[Space, ...]:
+        """The spaces by precedence; from an item in one of them, only that one and those below it."""
+        limit = seen_from.precedence if seen_from is not None else SpaceName.PROJECT.precedence
+        there = (self.project, self.user, self.system)
+        return tuple(space for space in there if space is not None and space.precedence <= limit)
+
+    def find(
+        self,
+        item_id: str,
+        item_type: ItemType = ItemType.TOOL,
+        *,
+        seen_from: SpaceName | None = None,
+        only: SpaceName | None = None,
+    ) -> Found:
+        """The item with this id, read.
+
+        `seen_from` is the space of the item that asks; `only` looks into one space, whatever the others hold.
+        """
+        check_item_id(item_id)
+        spaces = self.accessible(seen_from) if only is None else (self.space(only),)
+        found = self._exactly(item_id, item_type, spaces)
+        if found is None:
+            raise _not_found(item_id, item_type, spaces)
+        return found
+
+    def find_executor(self, name: str, *, seen_from: SpaceName | None = None) -> Found:
+        """The tool that an `executor_id` names: by its whole id, else the one file that is called so."""
+        check_item_id(name)
+        spaces = self.accessible(seen_from)
+        found = self._exactly(name, ItemType.TOOL, spaces)
+        if found is None and "/" not in name:
+            found = self._by_last_segment(name, ItemType.TOOL, spaces)
+        if found is None:
+            raise _not_found(name, ItemType.TOOL, spaces)
+        return found
+
+    def list(self, name: SpaceName, item_type: ItemType = ItemType.TOOL) -> Listing:
+        """Every item of a type in one space."""
+        return list_space(self.space(name), item_type)
+
+    def read(self, place: ItemPlace) -> ItemFile:
+        """Read the item at a place that was listed; RyeError `item_not_found` when it is gone."""
+        return _read(place)
+
+    def _exactly(self, item_id: str, item_type: ItemType, spaces: tuple[Space, ...]) -> Found | None:
+        for index, space in enumerate(spaces):
+            candidates = _Candidates.probe(space, item_type, item_id)
+            place = candidates.the_one()
+            if place is not None:
+                refuse_twins(place)
+                below = (_Candidates.probe(each, item_type, item_id) for each in spaces[index + 1 :])
+                return Found(_read(place), tuple(other for each in below for other in each.files))
+        return None
+
+    def _by_last_segment(self, name: str, item_type: ItemType, spaces: tuple[Space, ...]) -> Found | None:
+        for index, space in enumerate(spaces):
+            place = _Candidates.called(space, item_type, name).the_one()
+            if place is not None:
+                refuse_twins(place)
+                below = (_Candidates.called(each, item_type, name) for each in spaces[index + 1 :])
+                return Found(_read(place), tuple(other for each in below for other in each.files))
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """What stands in one space where an item could: files, and what is none but is in a file's place."""
+
+    files: tuple[ItemPlace, ...] = ()
+    others: tuple[RyeError, ...] = ()
+
+    @classmethod
+    def probe(cls, space: Space, item_type: ItemType, item_id: str) -> _Candidates:
+        """Look for each extension that the item can have; nothing is listed."""
+        *above, last = (item_type.directory, *item_id.split("/"))
+        path = space.root.joinpath(*above)
+        files, others = [], []
+        try:
+            with opened(space.root, above) as directory:
+                for extension, mode in _modes(directory, path, last, item_type):
+                    place = ItemPlace(space, item_type, item_id, extension)
+                    if stat.S_ISREG(mode):
+                        if extension or begins_with_shebang(directory, last, place.path):
+                            files.append(place)
+                    elif extension or not stat.S_ISDIR(mode):
+                        others.append(unsafe_path("a regular file", kind_of(mode), place.path))
+        except FileNotFoundError:
+            return cls()
+        except RyeError as exc:
+            others.append(exc)
+        return cls(tuple(files), tuple(others))
+
+    @classmethod
+    def called(cls, space: Space, item_type: ItemType, name: str) -> _Candidates:
+        """Look for a last segment, in every directory of the space."""
+        seen = look(space, item_type)
+        names = {name + extension for extension in EXTENSIONS[item_type]}
+        return cls(
+            tuple(place for place in seen.places if place.item_id.rpartition("/")[2] == name),
+            tuple(error for error in seen.refused if str(error.where).rpartition("/")[2] in names),
+        )
+
+    def the_one(self) -> ItemPlace | None:
+        """The only file; None when there is none, RyeError when there are several, or something else is."""
+        if len(self.files) > 1:
+            raise ambiguous(self.files)
+        if self.files:
+            return self.files[0]
+        if self.others:
+            raise self.others[0]
+        return None
+
+
+def _modes(directory: int, path: Path, name: str, item_type: ItemType) -> Iterator[tuple[str, int]]:
+    """The extensions with which there is something, and its mode; links are not followed."""
+    for extension in EXTENSIONS[item_type]:
+        if (not extension and "." in name) or name + extension == DEPENDENCY_MANIFEST_NAME:
+            continue  # `hello.py` is `hello` with an extension, never an id without one
+        try:
+            yield extension, os.stat(name + extension, dir_fd=directory, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            continue
+        except OSError as exc:
+            raise refusal(exc, path / (name + extension)) from exc
+
+
+def _read(place: ItemPlace) -> ItemFile:
+    *above, name = relative_path(place.item_type, place.item_id, place.extension).split("/")
+    path = place.path
+    try:
+        with opened(place.space.root, above) as directory:
+            content = read_file(directory, name, path)
+    except FileNotFoundError:
+        raise _not_found(place.item_id, place.item_type, (place.space,)) from None
+    if not place.extension and not content.startswith(SHEBANG):
+        raise _not_found(place.item_id, place.item_type, (place.space,))
+    return ItemFile(place.space, place.item_type, place.item_id, place.extension, path, content)
+
+
+def _not_found(item_id: str, item_type: ItemType, spaces: tuple[Space, ...]) -> RyeError:
+    searched = [printable(space.root / item_type.directory) for space in spaces]
+    what = f"expected a {item_type} called {item_id}, found none in {', '.join(searched) or 'any space'}"
+    return RyeError("item_not_found", what, item_id=item_id, item_type=str(item_type), searched=searched)
