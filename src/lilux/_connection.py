@@ -29,8 +29,11 @@ from lilux.primitives.errors import SupervisorError
 
 __all__ = ["Answer", "Call", "Connection", "OnOutput", "OnStarted", "Outcome", "Run"]
 
-READ_SIZE: Final = 64 * 1024
-"""Bytes that are read at once, into a buffer that is kept."""
+READ_SIZE: Final = 2 * 1024
+"""Bytes that are read at once, a few events: between them the loop has its turn, however many runs end."""
+
+LARGEST_READ: Final = 64 * 1024
+"""Bytes that are read at once when a frame has begun that is larger."""
 
 OUTPUT_CREDIT: Final = 256 * 1024
 """Bytes of streamed output that may be under way; half of it is given back at a time."""
@@ -63,7 +66,7 @@ class Call:
         self.connection: Connection
         self.id: int
 
-    def handle(self, event: protocol.Event) -> bool:
+    def handle(self, event: protocol.Event, payload: bytes) -> bool:
         """Take an event; True when it was the last."""
         raise NotImplementedError
 
@@ -86,7 +89,7 @@ class Answer(Call):
             raise SupervisorError(f"expected {kind.__name__}, found {found}", code="malformed_event")
         return self._event
 
-    def handle(self, event: protocol.Event) -> bool:
+    def handle(self, event: protocol.Event, payload: bytes) -> bool:
         """Take the answer."""
         if isinstance(event, protocol.Refused):
             self.fail(_refusal(event))
@@ -113,7 +116,8 @@ class Run(Call):
         self._on_started = on_started
         self._untold = 0
         self._captured: dict[protocol.StreamName, list[bytes]] = {}
-        self._closed: protocol.Closed | None = None
+        self._result: RunResult | None = None
+        self._kept = b""
 
     def first_input(self) -> memoryview:
         """The piece of standard input that travels with the request."""
@@ -134,9 +138,9 @@ class Run(Call):
         """How the run ended."""
         if self.error is not None:
             raise self.error
-        if self._closed is None:
+        if self._result is None:
             raise SupervisorError("expected a result of the run, found none", code="malformed_event")
-        result, rest, streams = self._closed.result, self._closed.payload, {}
+        result, rest, streams = self._result, self._kept, {}
         for name in STREAMS:
             counts = getattr(result, name)
             kept = counts.kept if counts is not None else 0
@@ -147,21 +151,23 @@ class Run(Call):
                 raise SupervisorError(f"expected {kept} bytes of {name}, {found}", code="malformed_event")
         return Outcome(result, streams)
 
-    def handle(self, event: protocol.Event) -> bool:
+    def handle(self, event: protocol.Event, payload: bytes) -> bool:
         """Take an event; True when it was the last."""
         match event:
             case protocol.Closed():
-                self._closed = event
+                self._result, self._kept = event.result, payload
+                return True
             case protocol.Refused():
                 self.fail(_refusal(event))
-            case protocol.Captured(_, stream, payload):
-                self._captured.setdefault(stream, []).append(payload)
-            case protocol.Credit(_, count):
-                self._window += count
+                return True
+            case protocol.Captured():
+                self._captured.setdefault(event.stream, []).append(payload)
+            case protocol.Credit():
+                self._window += event.bytes
                 self.send_input()
             case protocol.Output() | protocol.Started():
-                self._report(event)
-        return isinstance(event, protocol.Closed | protocol.Refused)
+                self._report(event, payload)
+        return False
 
     def _next_input(self) -> memoryview:
         size = min(PAYLOAD_LIMIT, self._window)
@@ -169,22 +175,22 @@ class Run(Call):
         self._window -= len(piece)
         return piece
 
-    def _report(self, event: protocol.Output | protocol.Started) -> None:
+    def _report(self, event: protocol.Output | protocol.Started, payload: bytes) -> None:
         if self.error is not None:
             return
         try:
             if isinstance(event, protocol.Output):
-                self._deliver(event)
+                self._deliver(event, payload)
             elif self._on_started is not None:
                 self._on_started(event.pid)
         except Exception as exc:  # noqa: BLE001 - it is the caller's, and ends the caller's run
             self.fail(exc)
             self.cancel()
 
-    def _deliver(self, event: protocol.Output) -> None:
+    def _deliver(self, event: protocol.Output, payload: bytes) -> None:
         if self._on_output is not None:
-            self._on_output(event.stream, event.payload, event.skipped)
-        self._untold += len(event.payload)
+            self._on_output(event.stream, payload, event.skipped)
+        self._untold += len(payload)
         if self._untold >= OUTPUT_CREDIT // 2:
             self.connection.send(protocol.CreditRequest(bytes=self._untold), self.id)
             self._untold = 0
@@ -203,7 +209,7 @@ class Connection:
         self._calls: dict[int, Call] = {}
         self._decoder = FrameDecoder()
         self._outgoing = bytearray()
-        self._incoming = memoryview(bytearray(READ_SIZE))
+        self._incoming = memoryview(bytearray(LARGEST_READ))
         self._loop = loop
         self._watch = loop.watch(sock.fileno(), self)
 
@@ -262,18 +268,21 @@ class Connection:
     def readable(self) -> None:
         """Take what the supervisor has sent."""
         try:
-            size = self._socket.recv_into(self._incoming)
+            size = self._socket.recv_into(self._incoming, self._read_size())
             if not size:
                 self._decoder.finish()
                 raise SupervisorError("the supervisor has closed the connection", code="lost")
             for header, payload in self._decoder.feed(self._incoming[:size]):
-                self._dispatch(protocol.parse_event(header, payload))
+                self._dispatch(protocol.parse_event(header), payload)
         except BlockingIOError:
             return
         except OSError as exc:
             self.close(SupervisorError(f"the connection to the supervisor broke: {exc}", code="lost"))
         except SupervisorError as exc:
             self.close(exc)
+
+    def _read_size(self) -> int:
+        return min(LARGEST_READ, max(READ_SIZE, self._decoder.missing()))
 
     def writable(self) -> bool:
         """Send what is waiting; True when something still is."""
@@ -292,7 +301,7 @@ class Connection:
         except OSError:
             return len(data)  # the other end is gone: reading will find the end, and why
 
-    def _dispatch(self, event: protocol.Event) -> None:
+    def _dispatch(self, event: protocol.Event, payload: bytes) -> None:
         if isinstance(event, protocol.Hello):
             self.hello = event
             self.greeted.set()
@@ -300,7 +309,7 @@ class Connection:
         if event.id is None:
             raise _refusal(event)
         call = self._calls.get(event.id)
-        if call is not None and call.handle(event):
+        if call is not None and call.handle(event, payload):
             self.forget(call)
             call.done.set()
 

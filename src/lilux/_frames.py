@@ -3,22 +3,23 @@
     u32 header length │ u32 payload length │ header: one JSON object, UTF-8 │ payload: raw bytes
 
 Nothing here reads, writes or waits: `encode_frame` makes one whole frame, `FrameDecoder` takes bytes as they
-come and gives whole frames back. What cannot be a frame is a SupervisorError with the code of the protocol.
+come and gives whole frames back, their headers as they were sent; `decode_header` is for those that are not
+what was expected. What cannot be a frame is a SupervisorError with the code of the protocol.
 
-A text for the operating system is a `str` (surrogate escapes stand for bytes that are no UTF-8) or `bytes`;
-on the wire it is a JSON string, or `{"b64": …}` when that is impossible. Lilux speaks UTF-8 whatever the
-locale.
+A text for the operating system is a `str`, in which surrogate escapes stand for bytes that are no UTF-8; on
+the wire it is a JSON string, or `{"b64": …}` when that is impossible. Lilux speaks UTF-8 whatever the locale.
 
     >>> FrameDecoder().feed(encode_frame({"op": "status", "id": 1}))
-    [({'op': 'status', 'id': 1}, b'')]
+    [(b'{"op":"status","id":1}', b'')]
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import struct
 from typing import Any
+
+import msgspec
 
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 
@@ -29,11 +30,10 @@ PAYLOAD_LIMIT = 64 * 1024
 """Bytes of a payload."""
 
 Header = dict[str, Any]
-Text = str | bytes
 
 _PREFIX = struct.Struct(">II")
-_ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
-_DECODER = json.JSONDecoder()
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder()
 
 
 def encode_frame(header: Header, payload: bytes | memoryview = b"") -> bytes:
@@ -47,9 +47,22 @@ def encode_frame(header: Header, payload: bytes | memoryview = b"") -> bytes:
 def to_json(header: Header) -> bytes:
     """A header, with its texts in whatever form they can travel in."""
     try:
-        return _ENCODER.encode(header).encode()
-    except (UnicodeEncodeError, TypeError):
-        return _ENCODER.encode(_with_os_texts(header, "")).encode()
+        return _ENCODER.encode(header)
+    except UnicodeEncodeError:
+        return _ENCODER.encode(_with_os_texts(header, ""))
+
+
+def decode_header(raw: bytes) -> Header:
+    """A header as what it is: one JSON object, whatever is in it."""
+    try:
+        header = _DECODER.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise SupervisorError(f"expected a header in JSON: {exc}", code="malformed_frame") from exc
+    if not isinstance(header, dict):
+        raise SupervisorError(
+            f"expected a header that is an object, found {type(header).__name__}", code="malformed_frame"
+        )
+    return header
 
 
 class FrameDecoder:
@@ -58,7 +71,7 @@ class FrameDecoder:
     def __init__(self) -> None:
         self._pending = bytearray()
 
-    def feed(self, data: bytes | memoryview) -> list[tuple[Header, bytes]]:
+    def feed(self, data: bytes | memoryview) -> list[tuple[bytes, bytes]]:
         """The frames that are whole now. After an error the stream has lost its framing: feed no more."""
         self._pending += data
         pending, frames, start = self._pending, [], 0
@@ -69,11 +82,18 @@ class FrameDecoder:
             body = start + _PREFIX.size + header_size
             if len(pending) < body + payload_size:
                 break
-            header = _decode_header(pending[start + _PREFIX.size : body])
+            header = bytes(pending[start + _PREFIX.size : body])
             start = body + payload_size
             frames.append((header, bytes(pending[body:start])))
         del pending[:start]
         return frames
+
+    def missing(self) -> int:
+        """How many bytes the frame still needs that has begun; 0 while its size is not known."""
+        if len(self._pending) < _PREFIX.size:
+            return 0
+        header_size, payload_size = _PREFIX.unpack_from(self._pending)
+        return int(_PREFIX.size + header_size + payload_size - len(self._pending))
 
     def finish(self) -> None:
         """The stream has ended here; it must not have ended inside a frame."""
@@ -92,21 +112,9 @@ def _too_large(header: int, payload: int) -> SupervisorError:
     )
 
 
-def _decode_header(raw: bytearray) -> Header:
-    try:
-        header = _DECODER.decode(raw.decode())
-    except (ValueError, RecursionError) as exc:
-        raise SupervisorError(f"expected a header in JSON: {exc}", code="malformed_frame") from exc
-    if not isinstance(header, dict):
-        raise SupervisorError(
-            f"expected a header that is an object, found {type(header).__name__}", code="malformed_frame"
-        )
-    return header
-
-
 def _with_os_texts(value: Any, where: str) -> Any:
     """The same header with every text in a form that JSON can hold."""
-    if isinstance(value, bytes | str):
+    if isinstance(value, str):
         return _os_text(value, where)
     if isinstance(value, dict):
         return {
@@ -118,9 +126,9 @@ def _with_os_texts(value: Any, where: str) -> Any:
     return value
 
 
-def _os_text(value: Text, where: str) -> str | dict[str, str]:
+def _os_text(value: str, where: str) -> str | dict[str, str]:
     try:
-        raw = value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
+        raw = value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as exc:
         raise ConfigurationError(
             f"expected text that a process can be given as {where}: {exc}", field=where

@@ -111,7 +111,7 @@ def added_to_inherited(name: str, env: Mapping[str, str] | None) -> dict[str, st
 
 def _configuration(config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys that are given a value, all of them known."""
-    if not isinstance(config, Mapping):
+    if not _is_mapping(config):
         _refuse("config", "an object", config)
     unknown = [str(key) for key in config if key not in CONFIG_KEYS]
     if unknown:
@@ -125,7 +125,11 @@ def _configuration(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _environment(given: Mapping[str, Any]) -> Mapping[str, str]:
     _variables(given)
-    return given if len(given) >= RESOLVED_ENVIRONMENT_SIZE else {**inherited_environment(), **given}
+    if len(given) >= RESOLVED_ENVIRONMENT_SIZE:
+        return given
+    env = inherited_environment()
+    env.update(given)
+    return env
 
 
 def _input(data: object, env: Mapping[str, str], params: Mapping[str, Any]) -> bytes | None:
@@ -161,7 +165,7 @@ def request_of(spec: ProcessSpec) -> RunRequest:
         cwd=absolute_path("cwd", spec.cwd) or _here(),
         env=env if isinstance(env, dict) else dict(env),
         search_path=None if spec.search_path is None else _text("search_path", spec.search_path),
-        timeout_ms=None if spec.timeout is None else max(1, milliseconds("timeout", spec.timeout)),
+        timeout_ms=None if spec.timeout is None else milliseconds("timeout", spec.timeout),
         max_output=None if spec.max_output is None else _size("max_output", spec.max_output),
         result_fd=_flag("result_fd", spec.result_fd),
         spool=None if spec.spool is None else _spool(spec.spool),
@@ -263,9 +267,13 @@ def _texts(name: str, values: Any) -> list[str]:
 def _mapping(name: str, value: Any) -> Mapping[str, Any]:
     if value is None:
         return {}
-    if not isinstance(value, Mapping):
+    if not _is_mapping(value):
         _refuse(name, "an object", value)
-    return value
+    return value  # type: ignore[no-any-return]
+
+
+def _is_mapping(value: object) -> bool:
+    return type(value) is dict or isinstance(value, Mapping)  # which takes long, in every run
 
 
 def _variables(env: Mapping[str, Any]) -> None:

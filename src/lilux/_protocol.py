@@ -1,20 +1,22 @@
-"""What is said between `lilux` and `lilux-proc serve`: requests and events as frozen dataclasses.
+"""What is said between `lilux` and `lilux-proc serve`: requests and events as frozen values.
 
 The contract stands in `docs/protocol.md`; the frames in `tests/assets/protocol/` are read by this side and by
 the Rust side. Nothing here reads, writes or waits. A request gets its id when it is encoded. An event that is
 not as the contract says is a SupervisorError `malformed_event`.
 
-    >>> parse_event({"event": "started", "id": 1, "pid": 4711}, b"")
+    >>> parse_event(b'{"event":"started","id":1,"pid":4711}')
     Started(id=1, pid=4711)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
-from lilux._frames import Header, Text, encode_frame
+import msgspec
+
+from lilux._frames import Header, decode_header, encode_frame
 from lilux._results import RunResult
 from lilux.primitives.errors import SupervisorError
 
@@ -53,7 +55,7 @@ def encode(request: Request, id: int, payload: bytes | memoryview = b"") -> byte
 class Spool:
     """Where a stream that outgrows what is kept is written whole."""
 
-    dir: Text
+    dir: str
     max_bytes: int | None = None
 
 
@@ -61,11 +63,11 @@ class Spool:
 class RunRequest:
     """Run one tool. The fields are those of `run` in `docs/protocol.md`; None and False leave one out."""
 
-    command: Text
-    args: Sequence[Text] = ()
-    cwd: Text | None = None
-    env: Mapping[str, Text] = field(default_factory=dict, repr=False)
-    search_path: Text | None = None
+    command: str
+    args: Sequence[str] = ()
+    cwd: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    search_path: str | None = None
     stdin: Literal["null", "data", "pipe"] | None = None
     timeout_ms: int | None = None
     max_output: int | None = None
@@ -158,46 +160,45 @@ def _present(**fields: Any) -> Header:
 
 # --- events ---------------------------------------------------------------------
 
+# A payload, where an event has one, travels beside it.
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+
+class _Event(msgspec.Struct, frozen=True, tag_field="event", forbid_unknown_fields=True):
+    """What the supervisor says. Its fields have these names and types on the wire too."""
+
+
+class Hello(_Event, frozen=True, tag="hello"):
     """The first event: who is there."""
 
     protocol: int
     version: str
     capabilities: Sequence[str]
-    id: None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(_Event, frozen=True, tag="started"):
     """The tool has been started."""
 
     id: int
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What the tool wrote, while it runs; `skipped` bytes before it were left out."""
+class Output(_Event, frozen=True, tag="output"):
+    """The payload is what the tool wrote, while it runs; `skipped` bytes before it were left out."""
 
     id: int
     stream: StreamName
     seq: int
     skipped: int
-    payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Credit:
+class Credit(_Event, frozen=True, tag="credit"):
     """So many bytes of standard input have been taken."""
 
     id: int
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Exited:
+class Exited(_Event, frozen=True, tag="exited"):
     """The tool itself is gone."""
 
     id: int
@@ -205,26 +206,21 @@ class Exited:
     signal: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """A piece of the kept output that does not fit `Closed`."""
+class Captured(_Event, frozen=True, tag="captured"):
+    """The payload is a piece of the kept output that does not fit `Closed`."""
 
     id: int
     stream: StreamName
-    payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The last event of a run."""
+class Closed(_Event, frozen=True, tag="closed"):
+    """The last event of a run; the payload is what was kept of its streams, one after the other."""
 
     id: int
     result: RunResult
-    payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Killed:
+class Killed(_Event, frozen=True, tag="killed"):
     """How a process was ended."""
 
     id: int
@@ -232,26 +228,17 @@ class Killed:
     method: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessStatus:
-    """Whether a process is there."""
+class Refused(_Event, frozen=True, tag="error"):
+    """An `error` event; its `id` is None when it is about the whole stream."""
 
-    id: int
-    pid: int
-    alive: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RunStatus:
-    """How far a run has got: `running`, `draining` or `unknown`."""
-
-    id: int
-    run: int
-    state: str
+    id: int | None
+    code: str
+    stage: str | None
+    errno: int | None
+    message: str
 
 
-@dataclass(frozen=True, slots=True)
-class SupervisorStatus:
+class SupervisorStatus(_Event, frozen=True, tag="status"):
     """The supervisor itself."""
 
     id: int
@@ -262,15 +249,20 @@ class SupervisorStatus:
     idle_keepers: int
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """An `error` event; its `id` is None when it is about the whole stream."""
+class ProcessStatus(_Event, frozen=True, tag="status"):
+    """Whether a process is there."""
 
-    id: int | None
-    code: str
-    stage: str | None
-    errno: int | None
-    message: str
+    id: int
+    pid: int
+    alive: bool
+
+
+class RunStatus(_Event, frozen=True, tag="status"):
+    """How far a run has got: `running`, `draining` or `unknown`."""
+
+    id: int
+    run: int
+    state: str
 
 
 Event = (
@@ -288,44 +280,27 @@ Event = (
     | Refused
 )
 
-
-def parse_event(header: Header, payload: bytes) -> Event:
-    """The event that a frame holds."""
-    fields = dict(header)
-    try:
-        return _PARSERS[fields.pop("event")](fields, payload)
-    except (KeyError, TypeError, AttributeError) as exc:
-        raise SupervisorError(
-            f"expected an event, found {header!r:.200}: {exc!r}", code="malformed_event"
-        ) from exc
+_DECODERS: tuple[msgspec.json.Decoder[Any], ...] = (
+    msgspec.json.Decoder(
+        Hello | Started | Output | Credit | Exited | Captured | Closed | Killed | Refused | SupervisorStatus
+    ),
+    msgspec.json.Decoder(ProcessStatus),
+    msgspec.json.Decoder(RunStatus),
+)
+"""The three kinds of `status` share their name, and differ in their fields; those of runs come at once."""
 
 
-def _closed(fields: Header, payload: bytes) -> Closed:
-    return Closed(result=RunResult.parse(fields.pop("result")), payload=payload, **fields)
-
-
-def _status(fields: Header, payload: bytes) -> Event:
-    kind = RunStatus if "run" in fields else ProcessStatus if "alive" in fields else SupervisorStatus
-    return kind(**fields)
-
-
-def _bare(kind: Callable[..., Event]) -> Callable[[Header, bytes], Event]:
-    return lambda fields, payload: kind(**fields)
-
-
-def _loaded(kind: Callable[..., Event]) -> Callable[[Header, bytes], Event]:
-    return lambda fields, payload: kind(payload=payload, **fields)
-
-
-_PARSERS: dict[str, Callable[[Header, bytes], Event]] = {
-    "hello": _bare(Hello),
-    "started": _bare(Started),
-    "output": _loaded(Output),
-    "credit": _bare(Credit),
-    "exited": _bare(Exited),
-    "captured": _loaded(Captured),
-    "closed": _closed,
-    "killed": _bare(Killed),
-    "status": _status,
-    "error": _bare(Refused),
-}
+def parse_event(header: bytes) -> Event:
+    """The event that the header of a frame is."""
+    reason: Exception | None = None
+    for decoder in _DECODERS:
+        try:
+            event: Event = decoder.decode(header)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            reason = reason or exc
+        else:
+            return event
+    found = decode_header(header)
+    raise SupervisorError(
+        f"expected an event, found {found!r:.200}: {reason}", code="malformed_event"
+    ) from reason

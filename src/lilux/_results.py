@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 __all__ = ["Cleanup", "Failure", "RunResult", "StreamCounts", "Usage"]
 
@@ -64,19 +63,3 @@ class RunResult:
     truncated: bool
     cleanup: Cleanup
     error: Failure | None
-
-    @classmethod
-    def parse(cls, fields: Mapping[str, Any]) -> RunResult:
-        """The `result` of a `closed` event; TypeError or KeyError when it is none."""
-        parts = {name: kind(**fields[name]) for name, kind in _PARTS if fields[name] is not None}
-        return cls(**{**fields, **parts})
-
-
-_PARTS: tuple[tuple[str, Callable[..., object]], ...] = (
-    ("usage", Usage),
-    ("stdout", StreamCounts),
-    ("stderr", StreamCounts),
-    ("result", StreamCounts),
-    ("cleanup", Cleanup),
-    ("error", Failure),
-)

@@ -96,20 +96,21 @@ impl Keeper {
         wire::send(&self.socket, report).map_err(|_| Gone)
     }
 
-    fn run(&mut self, order: &StartOrder, command: &Command, passed: Vec<OwnedFd>) -> Result<(), Gone> {
+    fn run(&mut self, order: &StartOrder, command: &Command, mut passed: Vec<OwnedFd>) -> Result<(), Gone> {
         let places = places(order, &passed);
         let started = Instant::now();
         let leader = match command.start(&places, &self.limits) {
             Ok(leader) => leader,
             Err(error) => return self.report(&Report::Failed { error }),
         };
+        let outputs = passed.split_off(usize::from(order.stdin));
         drop(passed);
         if order.notify {
             self.report(&Report::Started { pid: raw(leader) })?;
         }
         let deadline = order.timeout_ms.map(|limit| started + Duration::from_millis(limit));
-        let mut run =
-            Run { keeper: self, leader, phase: Phase::Running { deadline }, cause: None, forced: false };
+        let phase = Phase::Running { deadline };
+        let mut run = Run { keeper: self, leader, phase, cause: None, forced: false, outputs };
         let end = run.watch()?;
         let clean = end.survivors.is_empty();
         self.report(&Report::Ended(end))?;
@@ -164,6 +165,9 @@ struct Run<'a> {
     phase: Phase,
     cause: Option<Cause>,
     forced: bool,
+    /// The tool's ends of its streams. Held until the supervisor has to know who else holds them: an end of file while the
+    /// tool exits would only wake the supervisor, which hears of the exit a moment later, and reads what is left then.
+    outputs: Vec<OwnedFd>,
 }
 
 impl Run<'_> {
@@ -188,6 +192,7 @@ impl Run<'_> {
                 (_, Some(ending)) if alone => return self.close(ending),
                 (Phase::Running { .. }, Some(ending)) => {
                     self.phase = Phase::Lingering;
+                    self.outputs.clear();
                     self.keeper.report(&Report::Lingering { pid: raw(self.leader), ending })?;
                 }
                 (Phase::Running { deadline: Some(deadline) }, None) if Instant::now() >= deadline => {

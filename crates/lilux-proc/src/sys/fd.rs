@@ -22,14 +22,15 @@ const MAX_PASSED: usize = 5;
 /// A pipe whose read end does not block: `(read, write)`.
 pub fn output_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-    set_nonblocking(&read)?;
+    // A new pipe has no other flags that would have to be kept.
+    rustix::fs::fcntl_setfl(&read, OFlags::NONBLOCK)?;
     Ok((read, write))
 }
 
 /// A pipe whose write end does not block: `(read, write)`.
 pub fn input_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-    set_nonblocking(&write)?;
+    rustix::fs::fcntl_setfl(&write, OFlags::NONBLOCK)?;
     Ok((read, write))
 }
 
