@@ -574,23 +574,20 @@ def test_saving_sets_the_modes_of_what_is_there_already(saved: Path) -> None:
     assert load_keypair(saved) == (OTHER_PRIVATE, OTHER_PUBLIC)
 
 
-@pytest.mark.parametrize("mask", UMASKS, ids=oct)
 @pytest.mark.parametrize("before", [None, 0o777])
 @pytest.mark.parametrize("how", ["save", "ensure"])
 def test_at_no_line_of_the_way_can_anybody_else_read_the_private_key(
-    tmp_path: Path, how: str, before: int | None, mask: int
+    tmp_path: Path, how: str, before: int | None
 ) -> None:
     """A tracer looks after each line, under every umask, also where the directory was open to everybody."""
-    path = tmp_path / "keys"
-    if before is not None:
-        path.mkdir()
-        path.chmod(before)
+    for mask in UMASKS if before is not None else ():
+        (tmp_path / str(mask)).mkdir()
+        (tmp_path / str(mask)).chmod(before)
     script = """
         from lilux.primitives import signing
         import os, stat, sys
-        path, how = sys.argv[1:3]
+        root, how, *masks = sys.argv[1:]
         pair = signing.generate_keypair()
-        seen = set()
 
         def look(frame, event, argument):
             try:
@@ -605,13 +602,16 @@ def test_at_no_line_of_the_way_can_anybody_else_read_the_private_key(
                 assert not os.path.exists(path) or not os.stat(path).st_mode & 0o700
             return look
 
-        os.umask(int(sys.argv[3]))
-        sys.settrace(look)
-        signing.save_keypair(*pair, path) if how == "save" else signing.ensure_keypair(path)
-        sys.settrace(None)
-        print(*[f"{directory:o} {mode:o}" for directory, mode in seen], sep=",")
+        for mask in masks:
+            path, seen = f"{root}/{mask}", set()
+            os.umask(int(mask))
+            sys.settrace(look)
+            signing.save_keypair(*pair, path) if how == "save" else signing.ensure_keypair(path)
+            sys.settrace(None)
+            print(mask, *[f"{directory:o} {mode:o}" for directory, mode in seen], sep=",")
     """
-    assert run_python(script, path, how, mask) == "700 600\n"
+    shown = run_python(script, tmp_path, how, *UMASKS)
+    assert shown.splitlines() == [f"{mask},700 600" for mask in UMASKS]
 
 
 LOOSER = [
@@ -848,14 +848,17 @@ CRASH = """
 """
 
 
-@pytest.mark.parametrize("passphrase", ["", "secret"])
-@pytest.mark.parametrize("how", ["save", "ensure"])
 def test_a_process_that_dies_at_any_line_loses_no_pair_and_the_next_one_mends_what_is_left(
-    tmp_path: Path, how: str, passphrase: str
+    tmp_path: Path,
 ) -> None:
-    lines, *kept = run_python(CRASH, tmp_path, how, passphrase).split()
-    assert int(lines) > 50
-    assert kept == (["new", "old"] if how == "save" else ["new"])
+    ways = [(how, passphrase) for how in ("save", "ensure") for passphrase in ("", "secret")]
+    places = [(tmp_path / f"{how}-{passphrase}", how, passphrase) for how, passphrase in ways]
+    for place, *_ in places:
+        place.mkdir()
+    for (how, passphrase), printed in zip(ways, run_at_once(CRASH, places), strict=True):
+        lines, *kept = printed.split()
+        assert int(lines) > 50, (how, passphrase)
+        assert kept == (["new", "old"] if how == "save" else ["new"]), (how, passphrase)
 
 
 @pytest.mark.parametrize("limit", [10, 115])
