@@ -1,0 +1,219 @@
+"""Files that trust rests on, read without being led astray, and kept as long as they do not change.
+
+Rules:
+
+- A file is named by a directory and a path below it. Nothing below that directory may be a symbolic link,
+  and the file is a regular one: `unsafe_path`. It is read once, and never more than `limit` bytes:
+  `too_large`.
+- With `forbidden`, the directory, what is below it and the file belong to this user or to root, and nobody
+  else has any of those permissions: `unsafe_permissions`.
+- A file that is missing is None, as an empty one is not.
+- `KeptFile` reads again when anything about the file or the directories has changed. What changed so recently
+  that the clock of the file system could not tell one change from the next is read again each time. As long
+  as the bytes are the same, the value is the same object.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from lilux import _files as whole_files
+from rye_mcp.errors import RyeError
+
+__all__ = ["OTHERS_WRITE", "SETTLED_NS", "KeptFile", "opened_directory", "read_below", "translated"]
+
+OTHERS_WRITE = 0o022
+"""The permissions that let others change who is trusted."""
+
+SETTLED_NS = 100_000_000
+"""How old a change has to be for its time to tell it from a later one: file systems count in 4 ms or more."""
+
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
+_FILE_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_LINK_ERRORS = {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}
+_READ_CHUNK_BYTES = 1 << 20
+
+Value = TypeVar("Value")
+_Stamp = tuple[tuple[int, ...] | None, ...]
+
+
+def read_below(
+    root: Path, relative: str, *, limit: int, forbidden: int = 0, root_forbidden: int | None = None
+) -> bytes | None:
+    """The bytes of a file, or None when there is none."""
+    path = root / relative
+    directory, _, name = relative.rpartition("/")
+    try:
+        with (
+            translated("read_failed", path),
+            opened_directory(root, directory, forbidden=forbidden, root_forbidden=root_forbidden) as parent,
+            _closing(os.open(name, _FILE_FLAGS, dir_fd=parent)) as descriptor,
+        ):
+            _require_regular(descriptor, path)
+            _require_permissions(descriptor, path, forbidden)
+            return _read(descriptor, limit, path)
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def opened_directory(
+    root: Path,
+    relative: str = "",
+    *,
+    forbidden: int = 0,
+    root_forbidden: int | None = None,
+    create_mode: int | None = None,
+) -> Iterator[int]:
+    """A directory below `root`, which was reached through no symbolic link; FileNotFoundError for none.
+
+    With `create_mode` it is made, and those on the way to it, with exactly that mode. `root_forbidden` is for
+    a root that is not as private as what is below it.
+    """
+    path = root
+    if create_mode is not None:
+        whole_files.make_directory(root, mode=create_mode)
+    with translated("read_failed", root):
+        descriptor = os.open(root, _DIRECTORY_FLAGS)
+    try:
+        _require_permissions(descriptor, path, forbidden if root_forbidden is None else root_forbidden)
+        for name in filter(None, relative.split("/")):
+            path = path / name
+            if create_mode is not None:
+                _make_directory(name, create_mode, descriptor)
+            with translated("read_failed", path):
+                below = os.open(name, _DIRECTORY_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+            _require_permissions(descriptor, path, forbidden)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+class KeptFile(Generic[Value]):
+    """What a file says, read again only when it may say something else."""
+
+    def __init__(
+        self,
+        root: Path,
+        relative: str,
+        parse: Callable[[bytes | None, Path], Value],
+        *,
+        limit: int,
+        forbidden: int = 0,
+    ) -> None:
+        self._root = root
+        self._relative = relative
+        self._parse = parse
+        self._limit = limit
+        self._forbidden = forbidden
+        parts = relative.split("/")
+        self._watched = [str(root.joinpath(*parts[:count])) for count in range(len(parts) + 1)]
+        self._stamp: _Stamp | None = None
+        self._kept: tuple[bytes | None, Value] | None = None
+
+    def value(self) -> Value:
+        """What the file says now; the same object as before when it says the same."""
+        stamp = tuple(map(_stamp_of, self._watched))
+        if self._kept is not None and stamp == self._stamp:
+            return self._kept[1]
+        self._stamp = None
+        data = read_below(self._root, self._relative, limit=self._limit, forbidden=self._forbidden)
+        if self._kept is None or self._kept[0] != data:
+            self._kept = (data, self._parse(data, self._root / self._relative))
+        if _is_settled(stamp):
+            self._stamp = stamp
+        return self._kept[1]
+
+
+def _stamp_of(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        return (exc.errno or 0,)
+    return (found.st_ino, found.st_dev, found.st_mode, found.st_uid, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _is_settled(stamp: _Stamp) -> bool:
+    latest = max((max(each[-2:]) for each in stamp if each is not None), default=0)
+    return latest < time.time_ns() - SETTLED_NS
+
+
+@contextmanager
+def translated(code: str, path: Path) -> Iterator[None]:
+    """Errors of the system are RyeErrors: links are `unsafe_path`, others have this code. What is missing
+    when something is read stays a FileNotFoundError.
+    """
+    try:
+        yield
+    except OSError as exc:
+        if code == "read_failed" and isinstance(exc, FileNotFoundError):
+            raise
+        if exc.errno in _LINK_ERRORS:
+            what = (
+                f"expected files and directories up to {path}, found a symbolic link or something else there"
+            )
+            raise RyeError("unsafe_path", what, where=path) from exc
+        verb = code.partition("_")[0]
+        raise RyeError(code, f"expected to {verb} {path}, found: {exc.strerror}", where=path) from exc
+
+
+def _make_directory(name: str, mode: int, parent: int) -> None:
+    """Make a directory with this mode, unless it is there already; not through a link, whoever is faster."""
+    with suppress(FileExistsError):
+        os.mkdir(name, mode, dir_fd=parent)
+        os.chmod(name, mode, dir_fd=parent)
+
+
+@contextmanager
+def _closing(descriptor: int) -> Iterator[int]:
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _require_regular(descriptor: int, path: Path) -> None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        what = f"expected a regular file at {path}, found a directory, a pipe or a device"
+        raise RyeError("unsafe_path", what, where=path)
+
+
+def _require_permissions(descriptor: int, path: Path, forbidden: int) -> None:
+    if not forbidden:
+        return
+    found = os.fstat(descriptor)
+    quoted = shlex.quote(str(path))
+    if found.st_uid not in (os.geteuid(), 0):
+        what = f"expected {path} to belong to this user ({os.geteuid()}), found owner {found.st_uid}"
+        hint = f"if it is really yours: chown {os.geteuid()} {quoted}"
+        raise RyeError("unsafe_permissions", what, where=path, hint=hint)
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & forbidden:
+        what = (
+            f"expected mode {mode & ~forbidden:04o} of {path}, so that others have no say, found {mode:04o}"
+        )
+        hint = f"chmod {mode & ~forbidden:04o} {quoted}"
+        raise RyeError("unsafe_permissions", what, where=path, hint=hint)
+
+
+def _read(descriptor: int, limit: int, path: Path) -> bytes:
+    chunks: list[bytes] = []
+    missing = limit + 1
+    while missing and (chunk := os.read(descriptor, min(missing, _READ_CHUNK_BYTES))):
+        chunks.append(chunk)
+        missing -= len(chunk)
+    if not missing:
+        raise RyeError("too_large", f"expected at most {limit} bytes in {path}, found more", where=path)
+    return b"".join(chunks)

@@ -1,0 +1,75 @@
+"""TOML that others wrote, read within limits, and the few lines that are written here.
+
+Rules:
+
+- Read is at most as many bytes and brackets as the caller allows: depth is bounded before anything is parsed.
+  What is no TOML, has a key that is not known, or lacks one that is required, is `malformed_trust`: a word
+  that was mistyped must not silently mean "everything".
+- Written are strings, whole numbers and lists of strings. Text is quoted so that reading gives it back.
+- Text that people see (an owner, a reason) is one line of visible characters, so that it cannot write over
+  what a terminal shows beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rye_mcp.errors import RyeError
+
+__all__ = ["is_visible_line", "malformed", "parse", "require_keys", "write_value"]
+
+MAX_VISIBLE_CHARACTERS = 200
+"""How long an owner or a reason may be."""
+
+
+def parse(data: bytes, place: Path, *, max_brackets: int) -> dict[str, Any]:
+    """The table that stands in UTF-8 bytes, which were taken from `place`."""
+    if data.count(b"[") + data.count(b"{") > max_brackets:
+        raise malformed(place, f"at most {max_brackets} opening brackets", "more")
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError, OverflowError) as exc:
+        raise malformed(place, "TOML", str(exc)) from exc
+
+
+def require_keys(
+    table: object, place: Path, what: str, *, required: Iterable[str], optional: Iterable[str] = ()
+) -> Mapping[str, Any]:
+    """The table, when it has all of one and nothing but both."""
+    if not isinstance(table, dict):
+        raise malformed(place, f"a table as {what}", type(table).__name__)
+    missing = sorted(set(required) - table.keys())
+    if missing:
+        raise malformed(place, f"{', '.join(missing)} in {what}", "none")
+    unknown = sorted(table.keys() - set(required) - set(optional))
+    if unknown:
+        raise malformed(place, f"no other keys in {what}", ", ".join(map(ascii, unknown))[:200])
+    return table
+
+
+def is_visible_line(text: object) -> bool:
+    """Whether this is one line that people can read."""
+    return (
+        isinstance(text, str)
+        and 0 < len(text) <= MAX_VISIBLE_CHARACTERS
+        and text.isprintable()
+        and not text.isspace()
+    )
+
+
+def write_value(value: str | int | Sequence[str]) -> str:
+    """A value as TOML."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, int):
+        return str(value)
+    return f"[{', '.join(map(write_value, value))}]"
+
+
+def malformed(place: Path, expected: str, found: str) -> RyeError:
+    """The error for a file that says who is trusted, and says it wrong."""
+    return RyeError("malformed_trust", f"expected {expected} in {place}, found {found}", where=place)

@@ -1,0 +1,243 @@
+"""The key pairs that this user signs with: a person's, and the one of the agents that act for them.
+
+Rules:
+
+- They are in `keys/person` and `keys/agent` of the user space, as `lilux.primitives.signing` keeps them:
+  directories 0700, private keys 0600. What is looser, somebody else's or a link is refused, with the command
+  that mends it.
+- A pair that is made by a person is trusted from then on: its document is written to `trusted_keys/`. The
+  agent's needs none, its place is enough; what it may sign, `rye_mcp.trust.scope` says.
+- `rotate` replaces a pair. What was signed with the old one stays valid, because a document for it stays
+  behind; who fears that the key was stolen revokes it.
+- A passphrase is an argument, else `RYE_KEY_PASSPHRASE`; nobody is asked here. It is used where a private key
+  is encrypted, and for a person's new one. A private key is in no message and no representation.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from lilux import _files as whole_files
+from lilux.primitives import signing
+from lilux.primitives.errors import ConfigurationError, IntegrityError
+from rye_mcp.errors import RyeError
+from rye_mcp.trust._files import OTHERS_WRITE, opened_directory, read_below, translated
+from rye_mcp.trust.public_key import PublicKey
+from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_store import write_user_document
+
+__all__ = ["PASSPHRASE_VARIABLE", "KeyRing", "Rotation", "SigningKey"]
+
+PASSPHRASE_VARIABLE: Final = "RYE_KEY_PASSPHRASE"  # noqa: S105 - where it is, not what it is
+"""The environment variable that holds the passphrase of an encrypted private key."""
+
+_DIRECTORY = "keys"
+_DIRECTORY_MODE = 0o700
+_FORBIDDEN = 0o077
+_PUBLIC_FILE = "public_key.pem"
+_PRIVATE_FILE = "private_key.pem"
+_MAX_PEM_BYTES = 16 * 1024
+_ENCRYPTED = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
+_SPACE_MODE = 0o755
+_CODES = {"unsafe_permissions": "unsafe_permissions", "unsafe_path": "unsafe_path", "weak_key": "weak_key"}
+_KINDS = frozenset({SignerKind.PERSON, SignerKind.AGENT})
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A key pair that is ready to sign."""
+
+    kind: SignerKind
+    public: PublicKey
+    private_pem: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """The public key that was replaced, and the one in its place."""
+
+    old: PublicKey
+    new: PublicKey
+
+
+class KeyRing:
+    """The key pairs in a user space."""
+
+    def __init__(self, user_space: Path, *, environment: Mapping[str, str] = os.environ) -> None:
+        self._user_space = user_space
+        self._environment = environment
+
+    def generate(
+        self, kind: SignerKind, *, owner: str | None = None, passphrase: bytes | None = None
+    ) -> PublicKey:
+        """Make a key pair where there is none."""
+        if self._find(kind) is not None:
+            directory = self.directory(kind)
+            raise RyeError(
+                "unusable_key",
+                f"expected no key pair in {directory}, found one",
+                where=directory,
+                hint="rye keys show, or rye keys rotate for a new one",
+            )
+        return self.ensure(kind, owner=owner, passphrase=passphrase)
+
+    def ensure(
+        self, kind: SignerKind, *, owner: str | None = None, passphrase: bytes | None = None
+    ) -> PublicKey:
+        """The key pair that is there, or a new one."""
+        key = self._find(kind)
+        if key is None:
+            secret = self._new_passphrase(kind, passphrase)
+            with self._translated(kind, "write_failed"):
+                self._make_directory()
+                pair = signing.ensure_keypair(self.directory(kind), passphrase=secret)
+            key = PublicKey.from_pem(pair[1], self.directory(kind))
+        if kind is SignerKind.PERSON:
+            write_user_document(self._user_space, TrustDocument.create(key, owner or _user_name()))
+        return key
+
+    def show(self, kind: SignerKind) -> PublicKey:
+        """The public key; no passphrase is needed."""
+        key = self._find(kind)
+        if key is None:
+            raise self._missing(kind)
+        return key
+
+    def load(self, kind: SignerKind, *, passphrase: bytes | None = None) -> SigningKey:
+        """The key pair, ready to sign."""
+        public = self.show(kind)
+        secret = self._passphrase(passphrase) if self._is_encrypted(kind) else None
+        with self._translated(kind, "read_failed"):
+            private_pem, _ = signing.load_keypair(self.directory(kind), passphrase=secret)
+        return SigningKey(kind, public, private_pem)
+
+    def rotate(
+        self, kind: SignerKind, *, owner: str | None = None, passphrase: bytes | None = None
+    ) -> Rotation:
+        """Replace the key pair by a new one; what the old one signed stays valid until it is revoked."""
+        old = self.show(kind)
+        private_pem, public_pem = signing.generate_keypair()
+        new = PublicKey.from_pem(public_pem, self.directory(kind))
+        kept = new if kind is SignerKind.PERSON else old
+        document = TrustDocument.create(kept, owner or _user_name(), kind=kind)
+        write_user_document(self._user_space, document)
+        secret = self._new_passphrase(kind, passphrase)
+        with self._translated(kind, "write_failed"):
+            signing.save_keypair(private_pem, public_pem, self.directory(kind), passphrase=secret)
+        return Rotation(old, new)
+
+    def change_passphrase(self, kind: SignerKind, *, old: bytes | None, new: bytes | None) -> None:
+        """Encrypt the private key with another passphrase, or with `new=None` keep it in the clear."""
+        key = self.load(kind, passphrase=old)
+        with self._translated(kind, "write_failed"):
+            signing.save_keypair(key.private_pem, key.public.pem, self.directory(kind), passphrase=new)
+
+    def export(self, kind: SignerKind, *, owner: str | None = None) -> bytes:
+        """The document of the public key, for others to trust."""
+        return TrustDocument.create(self.show(kind), owner or _user_name(), kind=kind).data
+
+    def directory(self, kind: SignerKind) -> Path:
+        """Where the pair of this kind is kept."""
+        if kind not in _KINDS:
+            raise ValueError(f"expected the kind person or agent, found {kind!r}")
+        return self._user_space / _DIRECTORY / kind.value
+
+    def _find(self, kind: SignerKind) -> PublicKey | None:
+        """The public key, when there is a pair."""
+        directory = self.directory(kind)
+        if not self._has_directory(kind):
+            return None
+        pem = self._read(kind, _PUBLIC_FILE, OTHERS_WRITE)
+        if pem is not None:
+            return PublicKey.from_pem(pem, directory / _PUBLIC_FILE)
+        if not os.path.lexists(directory / _PRIVATE_FILE):
+            return None
+        raise RyeError(
+            "unusable_key",
+            f"expected both keys of the pair in {directory}, found the private one alone",
+            where=directory,
+            hint=f"bring {_PUBLIC_FILE} back, or remove {directory / _PRIVATE_FILE} to begin anew",
+        )
+
+    def _has_directory(self, kind: SignerKind) -> bool:
+        """Whether there is one; what is on the way to it has to be this user's alone."""
+        try:
+            with opened_directory(
+                self._user_space,
+                f"{_DIRECTORY}/{kind.value}",
+                forbidden=_FORBIDDEN,
+                root_forbidden=OTHERS_WRITE,
+            ):
+                return True
+        except FileNotFoundError:
+            return False
+
+    def _read(self, kind: SignerKind, name: str, forbidden: int) -> bytes | None:
+        return read_below(
+            self._user_space,
+            f"{_DIRECTORY}/{kind.value}/{name}",
+            limit=_MAX_PEM_BYTES,
+            forbidden=forbidden,
+            root_forbidden=OTHERS_WRITE,
+        )
+
+    def _is_encrypted(self, kind: SignerKind) -> bool:
+        pem = self._read(kind, _PRIVATE_FILE, _FORBIDDEN)
+        return pem is not None and _ENCRYPTED in pem
+
+    def _make_directory(self) -> None:
+        """Make `keys`, not through a link; `lilux` makes the rest."""
+        whole_files.make_directory(self._user_space, mode=_SPACE_MODE)
+        with opened_directory(self._user_space, forbidden=OTHERS_WRITE):
+            whole_files.make_directory(self._user_space / _DIRECTORY, mode=_DIRECTORY_MODE)
+        with opened_directory(
+            self._user_space, _DIRECTORY, forbidden=_FORBIDDEN, root_forbidden=OTHERS_WRITE
+        ):
+            return
+
+    def _passphrase(self, given: bytes | None) -> bytes | None:
+        """The argument, else what stands in the environment; None when there is neither."""
+        return given or os.fsencode(self._environment.get(PASSPHRASE_VARIABLE, "")) or None
+
+    def _new_passphrase(self, kind: SignerKind, given: bytes | None) -> bytes | None:
+        """The one for a new pair: an agent has to sign where nobody set any."""
+        return self._passphrase(given) if kind is SignerKind.PERSON else given
+
+    def _missing(self, kind: SignerKind) -> RyeError:
+        directory = self.directory(kind)
+        return RyeError("no_key", f"expected a key pair in {directory}, found none", where=directory)
+
+    @contextmanager
+    def _translated(self, kind: SignerKind, code: str) -> Iterator[None]:
+        """Errors of `lilux` about a key pair become those of the table."""
+        directory = self.directory(kind)
+        try:
+            with translated(code, directory):
+                yield
+        except FileNotFoundError as exc:
+            raise RyeError("unusable_key", f"{exc.strerror}: {exc.filename}", where=directory) from exc
+        except IntegrityError as exc:
+            reason = str(exc.attributes.get("reason"))
+            hint = exc.attributes.get("remedy")
+            raise RyeError(
+                _CODES.get(reason, "unusable_key"), exc.message, where=directory, hint=hint
+            ) from exc
+        except ConfigurationError as exc:
+            problem = "passphrase_required" if exc.field == "passphrase" else "unusable_key"
+            raise RyeError(problem, exc.message, where=directory) from exc
+
+
+def _user_name() -> str:
+    """What this user is called, for documents that name no owner."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+    return name if name.isprintable() else "unknown"

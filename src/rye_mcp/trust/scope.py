@@ -1,0 +1,133 @@
+"""What a signer may sign: for which ids, in which roles, in which space.
+
+Rules:
+
+- A role is what an item is for the chain that it stands in. A directive and a piece of knowledge are their
+  own role; a tool is `tool`, `runtime` or `primitive`, which only its metadata can tell.
+- A pattern of ids is `*`, an id, or an id and `/*` for everything below it, at any depth.
+- A list that is missing means all, where the user trusts the key. A key that a project proposed and the user
+  accepted is good for that project alone; it may sign runtimes, primitives and anything below `rye/` only
+  where its document names them.
+- An agent's key is good for tools, directives and knowledge of a project, never below `rye/`, whatever its
+  document says.
+- "Trusted, but not for this" is `out_of_scope`, which is another thing than `untrusted_key`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemFile, SpaceName, is_item_id
+
+__all__ = ["AGENT_ROLES", "Origin", "Role", "Scope", "SignerKind", "is_id_pattern", "require_in_scope"]
+
+_RESERVED = "rye/"
+
+
+class Role(StrEnum):
+    """What an item is for the chain that it stands in."""
+
+    TOOL = "tool"
+    RUNTIME = "runtime"
+    PRIMITIVE = "primitive"
+    DIRECTIVE = "directive"
+    KNOWLEDGE = "knowledge"
+
+
+class SignerKind(StrEnum):
+    """Who signs: somebody, a program on somebody's behalf, or this package."""
+
+    PERSON = "person"
+    AGENT = "agent"
+    SYSTEM = "system"
+
+
+class Origin(StrEnum):
+    """Why a signer is trusted: a file of the user, an accepted proposal of the project, or the manifest."""
+
+    USER = "user"
+    PROJECT = "project"
+    SYSTEM = "system"
+
+
+AGENT_ROLES = frozenset({Role.TOOL, Role.DIRECTIVE, Role.KNOWLEDGE})
+"""What may be signed without a person having looked at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The ids and roles that a key is trusted for; None is a list that is missing."""
+
+    ids: tuple[str, ...] | None = None
+    roles: frozenset[Role] | None = None
+
+    def names(self, item_id: str) -> bool:
+        """Whether one of the patterns, `*` aside, holds this id."""
+        return any(each != "*" and _matches(each, item_id) for each in self.ids or ())
+
+    def holds_id(self, item_id: str) -> bool:
+        """Whether this id is one of them."""
+        return self.ids is None or "*" in self.ids or self.names(item_id)
+
+
+def is_id_pattern(text: object) -> bool:
+    """Whether this is a pattern of ids."""
+    return isinstance(text, str) and (text == "*" or is_item_id(text.removesuffix("/*")))
+
+
+def require_in_scope(file: ItemFile, role: Role, *, kind: SignerKind, origin: Origin, scope: Scope) -> None:
+    """RyeError `out_of_scope` unless this signer is trusted for this item."""
+    if kind is SignerKind.AGENT:
+        _require_agents_work(file, role)
+    if origin is Origin.PROJECT:
+        _require_named_by_project(file, role, scope)
+    if not scope.holds_id(file.item_id):
+        raise _out_of_scope(file, f"an id of {', '.join(scope.ids or ())}", file.item_id)
+    if scope.roles is not None and role not in scope.roles:
+        raise _out_of_scope(file, f"one of the roles {', '.join(sorted(scope.roles))}", role)
+
+
+def _require_agents_work(file: ItemFile, role: Role) -> None:
+    if file.space.name is not SpaceName.PROJECT:
+        raise _out_of_scope(
+            file, "an item of a project, as an agent signed it", f"the {file.space.name} space"
+        )
+    if role not in AGENT_ROLES:
+        raise _out_of_scope(file, "a tool, a directive or knowledge, as an agent signed it", f"a {role}")
+    if _is_reserved(file.item_id):
+        raise _out_of_scope(file, f"no id below {_RESERVED}, as an agent signed it", file.item_id)
+
+
+def _require_named_by_project(file: ItemFile, role: Role, scope: Scope) -> None:
+    if file.space.name is not SpaceName.PROJECT:
+        raise _out_of_scope(
+            file, "an item of the project that proposed the key", f"the {file.space.name} space"
+        )
+    if role not in AGENT_ROLES and (scope.roles is None or role not in scope.roles):
+        raise _out_of_scope(file, f"a key whose scope names the role {role}", "one that does not")
+    if _is_reserved(file.item_id) and not scope.names(file.item_id):
+        raise _out_of_scope(file, f"a key whose scope names an id below {_RESERVED}", "one that does not")
+
+
+def _space(file: ItemFile) -> str:
+    return f"the {file.space.name} space"
+
+
+def _is_reserved(item_id: str) -> bool:
+    """Below `rye/`, also where a file system takes `RYE/` for the same."""
+    return item_id.casefold().startswith(_RESERVED)
+
+
+def _matches(pattern: str, item_id: str) -> bool:
+    return item_id.startswith(pattern[:-1]) if pattern.endswith("/*") else item_id == pattern
+
+
+def _out_of_scope(file: ItemFile, expected: str, found: str) -> RyeError:
+    return RyeError(
+        "out_of_scope",
+        f"expected {expected} in {file.path}, found {found}",
+        where=file.path,
+        item_id=file.item_id,
+    )

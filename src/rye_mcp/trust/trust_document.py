@@ -1,0 +1,155 @@
+"""A trusted key as a document: who owns it, and what it is trusted for.
+
+    version = 1
+    key_id = "<64 hexadecimal digits>"
+    owner = "leo"
+
+    [scope]
+    ids = ["leo/*"]
+    roles = ["tool"]
+
+    [public_key]
+    pem = '''-----BEGIN PUBLIC KEY----- …'''
+
+Rules:
+
+- The document is TOML of at most 16 KiB, in a file that is called after the key: `{fingerprint}.toml`. The
+  key id is computed anew and has to match. Unknown keys are refused, as is a list that is empty.
+- `[scope]` and each of its lists may be missing; what that means, `rye_mcp.trust.scope` says.
+- `kind = "agent"` marks a key that an agent signs with; without it the key is a person's.
+- A proposal is known by the digest of the document's bytes: change one, and it is another proposal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.trust import _toml
+from rye_mcp.trust.public_key import PublicKey
+from rye_mcp.trust.scope import Role, Scope, SignerKind, is_id_pattern
+
+__all__ = ["DIRECTORY", "MAX_DOCUMENT_BYTES", "TrustDocument"]
+
+DIRECTORY: Final = "trusted_keys"
+"""Where the documents of a space are."""
+
+MAX_DOCUMENT_BYTES: Final = 16 * 1024
+"""How many bytes a document may have."""
+
+_VERSION = 1
+_MAX_BRACKETS = 64
+_KINDS = {"person": SignerKind.PERSON, "agent": SignerKind.AGENT}
+
+
+@dataclass(frozen=True, slots=True)
+class TrustDocument:
+    """A key that somebody trusts, or proposes to."""
+
+    key: PublicKey
+    owner: str
+    scope: Scope
+    kind: SignerKind
+    data: bytes
+
+    @property
+    def digest(self) -> str:
+        """The SHA256 of the document's bytes, as 64 hexadecimal digits."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def file_name(self) -> str:
+        """What the document's file has to be called."""
+        return f"{self.key.fingerprint}.toml"
+
+    @classmethod
+    def parse(cls, data: bytes, place: Path) -> TrustDocument:
+        """The document that stands in these bytes, which were taken from the file `place`."""
+        table = _toml.require_keys(
+            _toml.parse(data, place, max_brackets=_MAX_BRACKETS),
+            place,
+            "the document",
+            required=("version", "key_id", "owner", "public_key"),
+            optional=("scope", "kind"),
+        )
+        _require_version(table["version"], place)
+        key = _parse_key(table, place)
+        owner = table["owner"]
+        if not _toml.is_visible_line(owner):
+            raise _toml.malformed(place, "one line of visible characters as owner", ascii(owner)[:200])
+        kind = table.get("kind", "person")
+        if not isinstance(kind, str) or kind not in _KINDS:
+            raise _toml.malformed(place, 'kind "person" or "agent"', ascii(kind)[:200])
+        document = cls(key, owner, _parse_scope(table.get("scope", {}), place), _KINDS[kind], data)
+        if place.name != document.file_name:
+            raise _toml.malformed(place, f"the file name {document.file_name}, after its key", place.name)
+        return document
+
+    @classmethod
+    def create(
+        cls,
+        key: PublicKey,
+        owner: str,
+        *,
+        scope: Scope = Scope(),  # noqa: B008 - a frozen value
+        kind: SignerKind = SignerKind.PERSON,
+    ) -> TrustDocument:
+        """A document for a key; what could not be read again is refused."""
+        place = Path(f"{key.fingerprint}.toml")
+        return cls.parse(_render(key, owner, scope, kind).encode("utf-8", "surrogateescape"), place)
+
+
+def _require_version(version: Any, place: Path) -> None:
+    if type(version) is not int or version != _VERSION:
+        raise _toml.malformed(place, f"version {_VERSION}", ascii(version)[:200])
+
+
+def _parse_key(table: Any, place: Path) -> PublicKey:
+    public_key = _toml.require_keys(table["public_key"], place, "[public_key]", required=("pem",))
+    pem = public_key["pem"]
+    if not isinstance(pem, str) or not pem.isascii():
+        raise _toml.malformed(place, "a PEM as text", type(pem).__name__)
+    try:
+        key = PublicKey.from_pem(pem.encode("ascii"), place)
+    except RyeError as exc:
+        if exc.code != "unusable_key":
+            raise
+        raise RyeError("malformed_trust", exc.message, where=place) from exc
+    if table["key_id"] != key.key_id:
+        raise _toml.malformed(place, f"the key_id {key.key_id}, of its key", ascii(table["key_id"])[:200])
+    return key
+
+
+def _parse_scope(table: Any, place: Path) -> Scope:
+    lists = _toml.require_keys(table, place, "[scope]", required=(), optional=("ids", "roles"))
+    for name in lists:
+        if not isinstance(lists[name], list) or not lists[name]:
+            raise _toml.malformed(place, f"a list of texts as {name}", ascii(lists[name])[:200])
+    ids, roles = lists.get("ids"), lists.get("roles")
+    for pattern in ids or ():
+        if not is_id_pattern(pattern):
+            raise _toml.malformed(place, "ids such as *, leo/* or leo/hello", ascii(pattern)[:200])
+    for role in roles or ():
+        if not isinstance(role, str) or role not in set(Role):
+            raise _toml.malformed(place, f"roles out of {', '.join(Role)}", ascii(role)[:200])
+    return Scope(
+        None if ids is None else tuple(ids),
+        None if roles is None else frozenset(map(Role, roles)),
+    )
+
+
+def _render(key: PublicKey, owner: str, scope: Scope, kind: SignerKind) -> str:
+    lines = [f"version = {_VERSION}", f"key_id = {_toml.write_value(key.key_id)}"]
+    lines.append(f"owner = {_toml.write_value(owner)}")
+    if kind is not SignerKind.PERSON:
+        lines.append(f"kind = {_toml.write_value(kind.value)}")
+    if scope != Scope():
+        lines += ["", "[scope]"]
+    if scope.ids is not None:
+        lines.append(f"ids = {_toml.write_value(scope.ids)}")
+    if scope.roles is not None:
+        lines.append(f"roles = {_toml.write_value(sorted(scope.roles))}")
+    return "\n".join([*lines, "", "[public_key]", f'pem = """\n{key.pem.decode("ascii")}"""', ""])

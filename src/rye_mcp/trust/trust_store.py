@@ -1,0 +1,221 @@
+"""Whom this user trusts, and in which order that is asked.
+
+Rules:
+
+- A signer is looked up by fingerprint: first this user's own agent (`keys/agent/`), then the documents in
+  `trusted_keys/` of the user space, then, for items of the project alone, those of the project. The first one
+  found counts.
+- A project's own documents are proposals. They count once this user, or `RYE_TRUSTED_KEYS`, has accepted
+  exactly that document; whoever clones a repository trusts nobody new.
+- The user space, its documents and its revocations are this user's alone to write, or are refused.
+- A document that is malformed refuses what its key signed, and nothing else.
+- Every answer comes with the files that it rests on, so that who keeps it can tell when it may be another.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from lilux import _files as whole_files
+from rye_mcp.errors import RyeError
+from rye_mcp.items import SpaceName
+from rye_mcp.trust._files import OTHERS_WRITE, KeptFile, opened_directory, read_below, translated
+from rye_mcp.trust.approvals import Approvals, Decision, ProjectDecisions
+from rye_mcp.trust.public_key import PublicKey
+from rye_mcp.trust.revocation import FILE_NAME, MAX_REVOKED_BYTES, parse_revocations
+from rye_mcp.trust.scope import Origin, Scope, SignerKind
+from rye_mcp.trust.trust_document import DIRECTORY, MAX_DOCUMENT_BYTES, TrustDocument
+
+__all__ = ["AGENT_OWNER", "Candidate", "Listing", "Seen", "Standing", "TrustStore", "write_user_document"]
+
+AGENT_OWNER: Final = "your agent"
+"""The owner of the key that this user's agents sign with."""
+
+_AGENT_KEY = "keys/agent/public_key.pem"
+_MAX_KEPT_DOCUMENTS = 1024
+_MAX_LISTED_DOCUMENTS = 1000
+_DIRECTORY_MODE = 0o700
+_FILE_MODE = 0o644
+
+Value = TypeVar("Value")
+
+Seen = list[tuple[KeptFile[Any], object]]
+"""The files that an answer rests on, and what they said."""
+
+
+class Standing(Enum):
+    """Whether a signer is trusted at all."""
+
+    TRUSTED = auto()
+    UNDECIDED = auto()
+    DENIED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Whoever has a fingerprint: their key, and whether and for what they are trusted."""
+
+    key: PublicKey
+    owner: str
+    kind: SignerKind
+    origin: Origin
+    scope: Scope
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The documents of a space, and what is wrong with those that are none."""
+
+    documents: tuple[TrustDocument, ...]
+    problems: tuple[RyeError, ...]
+
+
+class TrustStore:
+    """The keys that one user trusts in one project, or in none."""
+
+    def __init__(
+        self,
+        user_space: Path,
+        *,
+        project_space: Path | None = None,
+        approvals: Approvals | None = None,
+        accepted_keys: frozenset[str] = frozenset(),
+    ) -> None:
+        self._user_space = user_space
+        self._project_space = project_space
+        self._approvals = approvals
+        self._accepted_keys = accepted_keys
+        self._documents: dict[tuple[Path, str], KeptFile[TrustDocument | None]] = {}
+        self._agent = KeptFile(
+            user_space, _AGENT_KEY, _parse_key, limit=MAX_DOCUMENT_BYTES, forbidden=OTHERS_WRITE
+        )
+        self._revoked = KeptFile(
+            user_space, FILE_NAME, parse_revocations, limit=MAX_REVOKED_BYTES, forbidden=OTHERS_WRITE
+        )
+
+    def revocations(self, seen: Seen) -> Mapping[str, str]:
+        """The reason for each revoked key, by its id."""
+        return _look(self._revoked, seen)
+
+    def find_signer(self, fingerprint: str, space: SpaceName, seen: Seen) -> Candidate | None:
+        """Whoever has this fingerprint, as far as anybody knows them."""
+        agent = _look(self._agent, seen)
+        if agent is not None and agent.fingerprint == fingerprint:
+            return Candidate(agent, AGENT_OWNER, SignerKind.AGENT, Origin.USER, Scope(), Standing.TRUSTED)
+        document = _look(self._document(self._user_space, fingerprint, OTHERS_WRITE), seen)
+        if document is not None:
+            return _candidate(document, Origin.USER, Standing.TRUSTED)
+        if self._project_space is None or space is not SpaceName.PROJECT:
+            return None
+        document = _look(self._document(self._project_space, fingerprint, 0), seen)
+        if document is None:
+            return None
+        return _candidate(document, Origin.PROJECT, self.standing_of(document, seen))
+
+    def standing_of(self, proposal: TrustDocument, seen: Seen) -> Standing:
+        """What was decided about a document of the project."""
+        decisions = ProjectDecisions()
+        if self._approvals is not None:
+            decisions = _look(self._approvals.kept, seen)
+        decision = decisions.proposals.get(proposal.digest)
+        if decision is Decision.DENIED:
+            return Standing.DENIED
+        if decision is Decision.ACCEPTED or proposal.key.key_id in self._accepted_keys:
+            return Standing.TRUSTED
+        return Standing.UNDECIDED
+
+    def decide(self, proposal: TrustDocument, decision: Decision) -> None:
+        """Accept or deny a document of the project, exactly as it stands."""
+        if self._approvals is None:
+            raise RyeError("no_project", "expected a project whose proposal to decide on, found none")
+        self._approvals.decide(proposal.digest, decision)
+
+    def documents(self) -> Listing:
+        """The documents of the user space."""
+        return _list_documents(self._user_space, OTHERS_WRITE)
+
+    def proposals(self) -> Listing:
+        """The documents of the project, decided on or not; see `standing_of`."""
+        return Listing((), ()) if self._project_space is None else _list_documents(self._project_space, 0)
+
+    def _document(self, space: Path, fingerprint: str, forbidden: int) -> KeptFile[TrustDocument | None]:
+        kept = self._documents.get((space, fingerprint))
+        if kept is None:
+            if len(self._documents) >= _MAX_KEPT_DOCUMENTS:
+                self._documents.clear()
+            kept = KeptFile(
+                space,
+                f"{DIRECTORY}/{fingerprint}.toml",
+                _parse_document,
+                limit=MAX_DOCUMENT_BYTES,
+                forbidden=forbidden,
+            )
+            self._documents[space, fingerprint] = kept
+        return kept
+
+
+def _is_document_name(name: str) -> bool:
+    return name.endswith(".toml")
+
+
+def _list_documents(space: Path, forbidden: int) -> Listing:
+    try:
+        with opened_directory(space, DIRECTORY, forbidden=forbidden) as directory:
+            names = sorted(filter(_is_document_name, os.listdir(directory)))  # noqa: PTH208 - a descriptor
+    except FileNotFoundError:
+        return Listing((), ())
+    documents, problems = [], []
+    for name in names[:_MAX_LISTED_DOCUMENTS]:
+        try:
+            data = read_below(space, f"{DIRECTORY}/{name}", limit=MAX_DOCUMENT_BYTES, forbidden=forbidden)
+            documents.append(TrustDocument.parse(data or b"", space / DIRECTORY / name))
+        except RyeError as exc:
+            problems.append(exc)
+    if len(names) > _MAX_LISTED_DOCUMENTS:
+        what = (
+            f"expected at most {_MAX_LISTED_DOCUMENTS} documents in {space / DIRECTORY}, found {len(names)}"
+        )
+        problems.append(RyeError("too_large", what, where=space / DIRECTORY))
+    return Listing(tuple(documents), tuple(problems))
+
+
+def write_user_document(user_space: Path, document: TrustDocument, *, replace: bool = False) -> None:
+    """Trust a key: write its document to the user space. One that is there stays, unless told otherwise."""
+    path = user_space / DIRECTORY / document.file_name
+    whole_files.make_directory(user_space, mode=0o755)
+    with (
+        translated("write_failed", path),
+        opened_directory(
+            user_space, DIRECTORY, forbidden=OTHERS_WRITE, create_mode=_DIRECTORY_MODE
+        ) as directory,
+    ):
+        try:
+            whole_files.write_whole(
+                path, document.data, mode=_FILE_MODE, replace=replace, directory=directory
+            )
+        except FileExistsError:
+            return
+
+
+def _parse_key(data: bytes | None, place: Path) -> PublicKey | None:
+    return None if data is None else PublicKey.from_pem(data, place)
+
+
+def _parse_document(data: bytes | None, place: Path) -> TrustDocument | None:
+    return None if data is None else TrustDocument.parse(data, place)
+
+
+def _look(kept: KeptFile[Value], seen: Seen) -> Value:
+    value = kept.value()
+    seen.append((kept, value))
+    return value
+
+
+def _candidate(document: TrustDocument, origin: Origin, standing: Standing) -> Candidate:
+    return Candidate(document.key, document.owner, document.kind, origin, document.scope, standing)
