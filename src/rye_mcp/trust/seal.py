@@ -1,0 +1,88 @@
+"""`python -m rye_mcp.trust.seal`: write the manifest of the system space, and pin it in the package.
+
+Rules:
+
+- Every file below the system space is listed, the manifest and what Python leaves behind (`__pycache__`)
+  aside. A symbolic link, a hidden file or anything that is no regular file ends it.
+- The same files give the same bytes. With `--check` nothing is written, and it ends with 1 when something
+  would be.
+
+For who changes the system space; a test fails until it was run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lilux import _files as whole_files
+from rye_mcp.errors import RyeError
+from rye_mcp.items import SYSTEM_MANIFEST_NAME
+from rye_mcp.trust._files import read_below
+from rye_mcp.trust.manifest import render_manifest
+
+__all__ = ["PIN_FILE", "list_files", "main", "render_pin", "system_space_of_package"]
+
+PIN_FILE = Path(__file__).with_name("sealed.py")
+"""The module that holds the pin."""
+
+MAX_SYSTEM_FILE_BYTES = 64 << 20
+"""How many bytes a file of the system space may have."""
+
+_LEFT_BEHIND = "__pycache__"
+_PIN_LINE = 'MANIFEST_SHA256: Final = "'
+_FILE_MODE = 0o644
+
+
+def system_space_of_package() -> Path:
+    """The system space that ships with this package."""
+    return Path(__file__).resolve().parents[1].joinpath(".ai").resolve()
+
+
+def list_files(system_space: Path) -> dict[str, str]:
+    """The SHA256 of every file of a system space, by its path below it."""
+    files: dict[str, str] = {}
+    for path in sorted(system_space.rglob("*")):
+        relative = path.relative_to(system_space)
+        if _LEFT_BEHIND in relative.parts or relative.as_posix() == SYSTEM_MANIFEST_NAME:
+            continue
+        if path.is_symlink() or path.name.startswith("."):
+            what = f"expected regular files that are not hidden in the system space, found {path}"
+            raise RyeError("unsafe_path", what, where=path)
+        if path.is_dir():
+            continue
+        content = read_below(system_space, relative.as_posix(), limit=MAX_SYSTEM_FILE_BYTES)
+        files[relative.as_posix()] = hashlib.sha256(content or b"").hexdigest()
+    return files
+
+
+def render_pin(manifest: bytes, module: str) -> str:
+    """The source of the module that holds the pin, with the pin of this manifest."""
+    before, found, rest = module.partition(_PIN_LINE)
+    if not found:
+        raise RyeError("internal", f"expected a line {_PIN_LINE}… in {PIN_FILE}", where=PIN_FILE)
+    return before + found + hashlib.sha256(manifest).hexdigest() + rest[rest.index('"') :]
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Write both files, or with `--check` say whether they are what they would be."""
+    system_space = system_space_of_package()
+    manifest = render_manifest(list_files(system_space))
+    wanted = {
+        system_space / SYSTEM_MANIFEST_NAME: manifest,
+        PIN_FILE: render_pin(manifest, PIN_FILE.read_text(encoding="utf-8")).encode(),
+    }
+    stale = [path for path, data in wanted.items() if not path.exists() or path.read_bytes() != data]
+    if "--check" in arguments:
+        sys.stdout.writelines(f"stale: {path}; run: python -m rye_mcp.trust.seal\n" for path in stale)
+        return 1 if stale else 0
+    for path in stale:
+        whole_files.write_whole(path, wanted[path], mode=_FILE_MODE)
+        sys.stdout.write(f"written: {path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
