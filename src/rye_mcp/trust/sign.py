@@ -1,0 +1,98 @@
+"""Signing an item: bytes in, signed bytes out, and the file replaced whole or not at all.
+
+Rules:
+
+- Nothing is written that `verify_item` would refuse: the signed bytes have to pass the gate first. So a key
+  that is revoked, not trusted, or not trusted for this item, signs nothing.
+- Besides, nothing is signed that looks other than it is; see `rye_mcp.trust.text`.
+- A signature that is there is replaced, whoever made it. Something malformed in its place is refused, since
+  there may be more on that line than a signature.
+- The file keeps its permissions, and stays as it was when anything fails. When its content changed since it
+  was read it is not signed: nobody looked at what would be signed, and nothing of it may get lost. Of two
+  signers at once, the last one stands, whole.
+- The system space is sealed, not signed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from lilux import _files as whole_files
+from lilux.primitives.signing import sign_hash
+from rye_mcp.errors import RyeError
+from rye_mcp.items import MAX_ITEM_BYTES, ItemFile, SpaceName, relative_path
+from rye_mcp.trust import signature
+from rye_mcp.trust._files import opened_directory, read_below, translated
+from rye_mcp.trust.keys import SigningKey
+from rye_mcp.trust.signature import SignatureLine
+from rye_mcp.trust.text import require_honest_text
+from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item
+
+__all__ = ["sign_content", "sign_item", "write_item"]
+
+
+def sign_item(
+    file: ItemFile, key: SigningKey, trust: Trust, *, role: RoleOf, now: datetime | None = None
+) -> VerifiedItem:
+    """Sign an item and write it in its place; what is returned has passed the gate."""
+    signed = replace(file, content=sign_content(file, key, now=now))
+    verified = verify_item(signed, trust, role=role)
+    write_item(file, signed.content)
+    return verified
+
+
+def sign_content(file: ItemFile, key: SigningKey, *, now: datetime | None = None) -> bytes:
+    """The content of an item with a signature of this key, whoever signed it before."""
+    if file.space.name is SpaceName.SYSTEM:
+        raise RyeError(
+            "out_of_scope",
+            f"expected an item of the project or the user, found {file.path} of the system space",
+            where=file.path,
+            item_id=file.item_id,
+            hint=f"rye copy {file.item_id} --to project",
+        )
+    require_honest_text(file)
+    content = signature.detach(file)
+    timestamp = signature.format_timestamp(now or datetime.now(UTC))
+    digest = signature.content_digest(content)
+    statement = signature.statement_digest(
+        file, timestamp=timestamp, key_id=key.public.key_id, digest=digest, length=len(content)
+    )
+    value = sign_hash(statement, key.private_pem)
+    line = SignatureLine(timestamp, digest, value, key.public.fingerprint)
+    return signature.attach(file, content, line)
+
+
+def write_item(file: ItemFile, content: bytes) -> None:
+    """Put signed content in the place of an item, when that still says what was read."""
+    relative = relative_path(file.item_type, file.item_id, file.extension)
+    root = file.space.root
+    directory_name, _, name = relative.rpartition("/")
+    with (
+        translated("write_failed", file.path),
+        opened_directory(root, directory_name) as directory,
+        whole_files.lock(directory),
+    ):
+        current = read_below(root, relative, limit=MAX_ITEM_BYTES)
+        if current is None or not _says_the_same(file, current):
+            raise RyeError(
+                "content_changed",
+                f"expected {file.path} as it was read, found that it has changed since then",
+                where=file.path,
+                item_id=file.item_id,
+            )
+        mode = stat.S_IMODE(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode) & 0o777
+        whole_files.write_whole(root / relative, content, mode=mode, directory=directory)
+
+
+def _says_the_same(file: ItemFile, current: bytes) -> bool:
+    """Whether nothing but a signature has changed."""
+    if current == file.content:
+        return True
+    try:
+        return signature.detach(replace(file, content=current)) == signature.detach(file)
+    except RyeError:
+        return False

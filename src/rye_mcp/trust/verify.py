@@ -1,0 +1,255 @@
+"""The one gate: `verify_item` decides whether a file is authentic, and whether its signer may have signed it.
+
+Rules:
+
+- What passes is a `VerifiedItem`. Nothing else makes one, and nothing is loaded to be run, given out as an
+  instruction or offered as a tool without one. What does not pass is a RyeError; nothing is merely reported.
+- "The signature is good" and "the signer is trusted for this" are two checks with codes of their own, in this
+  order. A file of the system space passes by the package's manifest instead, at the same gate.
+- A tool's role (tool, runtime, primitive) stands in its metadata, which this module does not know. The caller
+  says what it is, or gives a function that tells it from the bytes; the function is called once the
+  signature is good, gets exactly the bytes that were verified, and may only read them as data.
+- An answer is kept as long as the same bytes under the same id, in the same role, meet the same trust: each
+  file that it rests on is looked at again every time. Refusals are not kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lilux.primitives.signing import verify_signature
+from rye_mcp.errors import RyeError
+from rye_mcp.items import MAX_ITEM_BYTES, ItemFile, ItemType, SpaceName, relative_path
+from rye_mcp.trust import signature
+from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
+from rye_mcp.trust.manifest import SystemManifest
+from rye_mcp.trust.revocation import require_not_revoked
+from rye_mcp.trust.scope import Origin, Role, SignerKind, require_in_scope
+from rye_mcp.trust.sealed import MANIFEST_SHA256
+from rye_mcp.trust.signature import Claim, SignatureLine
+from rye_mcp.trust.text import require_text
+from rye_mcp.trust.trust_store import Candidate, Seen, Standing, TrustStore
+
+__all__ = ["Evidence", "RoleOf", "Signer", "Trust", "VerifiedItem", "verify_item"]
+
+_MAX_KEPT_ANSWERS = 16_384
+
+RoleOf = Role | Callable[[bytes], Role]
+"""A role, or what tells it from the verified bytes of an item."""
+
+
+class Evidence(StrEnum):
+    """What an item was authenticated by."""
+
+    SIGNATURE = "signature"
+    MANIFEST = "manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Who vouches for an item. A system item's signer has no key of its own."""
+
+    kind: SignerKind
+    owner: str
+    fingerprint: str | None
+    key_id: str | None
+    origin: Origin
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what every answer shows of a signer."""
+        return {"kind": self.kind.value, "owner": self.owner, "fingerprint": self.fingerprint}
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedItem:
+    """An item that passed the gate.
+
+    `digest` is the SHA256 of the content without its signature line; `timestamp` is when the signer says that
+    it was signed, None for an item of the system space.
+    """
+
+    file: ItemFile
+    digest: str
+    signer: Signer
+    timestamp: str | None
+    evidence: Evidence
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What was found out about a file, and the files that it rests on."""
+
+    signer: Signer
+    timestamp: str
+    role: Role
+    seen: Seen
+
+
+class Trust:
+    """Everything that the gate decides by: what this user trusts, in one project or in none."""
+
+    def __init__(
+        self,
+        *,
+        user_space: Path,
+        project: Path | None = None,
+        system_space: Path | None = None,
+        state: Path | None = None,
+        environment: Mapping[str, str] = os.environ,
+        system_pin: str = MANIFEST_SHA256,
+    ) -> None:
+        """`user_space` and `system_space` are the directories that hold `tools/`, `project` is the one that
+        holds `.ai/`; `state` is where decisions are kept.
+        """
+        self.approvals = None if project is None else Approvals(project, state or state_directory())
+        self.store = TrustStore(
+            Path(os.path.realpath(user_space)),
+            project_space=None if project is None else Path(os.path.realpath(project / ".ai")),
+            approvals=self.approvals,
+            accepted_keys=trusted_keys_of(environment),
+        )
+        self._system_space = system_space
+        self._system_pin = system_pin
+        self.answers: dict[tuple[object, ...], _Answer] = {}
+
+    @cached_property
+    def manifest(self) -> SystemManifest:
+        """What the system space holds; read when it is asked for first."""
+        if self._system_space is None:
+            raise RyeError("not_in_manifest", "expected a system space, found none")
+        return SystemManifest.load(Path(os.path.realpath(self._system_space)), pin=self._system_pin)
+
+    @cached_property
+    def system_signer(self) -> Signer:
+        """Who vouches for the system space."""
+        from importlib.metadata import version
+
+        owner = f"rye-mcp {version('rye-mcp')}"
+        return Signer(SignerKind.SYSTEM, owner, None, None, Origin.SYSTEM)
+
+
+def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf) -> VerifiedItem:
+    """The item, when its bytes are authentic and its signer is trusted for it; RyeError otherwise.
+
+    1. a file of the system space: what the manifest says
+    2. the signature line, in its one form and place
+    3. an answer that is kept, when nothing that it rests on has changed
+    4. the bytes are text, and are those whose hash was signed
+    5. the signature is good, for this item, under the key of this fingerprint
+    6. the key was not revoked, its owner is trusted, and for this item in its role
+    """
+    if file.space.name is SpaceName.SYSTEM:
+        return _verify_system_item(file, trust, role)
+    if len(file.content) > MAX_ITEM_BYTES:
+        require_text(file)
+    claim = signature.locate(file)
+    key = (file.space.name, file.item_type, file.item_id, file.extension, role, claim)
+    answer = trust.answers.get(key)
+    if answer is None or not _still_holds(answer):
+        answer = _verify_signed_item(file, claim, trust, role)
+        if len(trust.answers) >= _MAX_KEPT_ANSWERS:
+            trust.answers.clear()
+        trust.answers[key] = answer
+    return VerifiedItem(file, claim.digest, answer.signer, answer.timestamp, Evidence.SIGNATURE, answer.role)
+
+
+def _verify_system_item(file: ItemFile, trust: Trust, role: RoleOf) -> VerifiedItem:
+    relative = relative_path(file.item_type, file.item_id, file.extension)
+    digest = trust.manifest.require_listed(relative, file.content, file.path)
+    return VerifiedItem(file, digest, trust.system_signer, None, Evidence.MANIFEST, _role_of(file, role))
+
+
+def _verify_signed_item(file: ItemFile, claim: Claim, trust: Trust, role: RoleOf) -> _Answer:
+    require_text(file)
+    line = signature.parse(file, claim)
+    if line.content_hash != claim.digest:
+        raise RyeError(
+            "content_changed",
+            f"expected the content of {file.path} with the SHA256 {line.content_hash}, as it was signed, "
+            f"found {claim.digest}",
+            where=file.path,
+            item_id=file.item_id,
+        )
+    seen: Seen = []
+    candidate = trust.store.find_signer(line.fingerprint, file.space.name, seen)
+    if candidate is None:
+        raise _unknown_signer(file, line)
+    _require_good_signature(file, claim, line, candidate)
+    key_id = candidate.key.key_id
+    require_not_revoked(trust.store.revocations(seen), key_id, file.path, item_id=file.item_id)
+    _require_trusted(file, candidate)
+    item_role = _role_of(file, role)
+    require_in_scope(file, item_role, kind=candidate.kind, origin=candidate.origin, scope=candidate.scope)
+    signer = Signer(candidate.kind, candidate.owner, candidate.key.fingerprint, key_id, candidate.origin)
+    return _Answer(signer, line.timestamp, item_role, seen)
+
+
+def _still_holds(answer: _Answer) -> bool:
+    return all(kept.value() is value for kept, value in answer.seen)
+
+
+def _require_good_signature(file: ItemFile, claim: Claim, line: SignatureLine, candidate: Candidate) -> None:
+    statement = signature.statement_digest(
+        file,
+        timestamp=line.timestamp,
+        key_id=candidate.key.key_id,
+        digest=claim.digest,
+        length=claim.length,
+    )
+    if not verify_signature(statement, line.signature, candidate.key.pem):
+        raise RyeError(
+            "bad_signature",
+            f"expected a signature of {file.item_type} {file.item_id}{file.extension} by "
+            f"{candidate.owner} ({candidate.key.fingerprint}) in {file.path}, found one that is not",
+            where=file.path,
+            item_id=file.item_id,
+            key_id=candidate.key.key_id,
+        )
+
+
+def _require_trusted(file: ItemFile, candidate: Candidate) -> None:
+    if candidate.standing is Standing.TRUSTED:
+        return
+    denied = candidate.standing is Standing.DENIED
+    decided = "which you denied" if denied else "which you have not accepted"
+    hint = "rye trust review"
+    if candidate.kind is SignerKind.AGENT:
+        hint = f"an agent signed it; a person who has read it signs it with: rye sign {file.item_id}"
+    raise RyeError(
+        "untrusted_key",
+        f"expected a signer that you trust for {file.path}, found the key {candidate.key.key_id}, "
+        f"{decided}; the project says that it belongs to {candidate.owner}",
+        where=file.path,
+        item_id=file.item_id,
+        hint=hint,
+        key_id=candidate.key.key_id,
+        fingerprint=candidate.key.fingerprint,
+        owner=candidate.owner,
+        proposed=True,
+    )
+
+
+def _unknown_signer(file: ItemFile, line: SignatureLine) -> RyeError:
+    return RyeError(
+        "untrusted_key",
+        f"expected a signer that you trust for {file.path}, found the fingerprint {line.fingerprint}, "
+        "which no document has",
+        where=file.path,
+        item_id=file.item_id,
+        hint=f"if you or your agent wrote it: rye sign {file.item_id}; if not: rye trust add, with its key",
+        fingerprint=line.fingerprint,
+        proposed=False,
+    )
+
+
+def _role_of(file: ItemFile, role: RoleOf) -> Role:
+    if file.item_type is not ItemType.TOOL:
+        return Role(file.item_type.value)
+    return role if isinstance(role, Role) else role(file.content)
