@@ -28,9 +28,11 @@ SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 )
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=30
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(), inner, max_size=6),
+    max_leaves=20,
 )
-OBJECTS = st.dictionaries(st.text(), VALUES)
+OBJECTS = st.dictionaries(st.text(), VALUES, max_size=4)
 
 
 class Colour(str, enum.Enum):  # noqa: UP042 - what older code has

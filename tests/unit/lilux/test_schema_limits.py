@@ -125,7 +125,10 @@ def test_nothing_that_is_given_is_changed() -> None:
         ({"$schema": DRAFT_7, "not": {"pattern": CATASTROPHE}}, VICTIM),
     ],
 )
-def test_a_pattern_that_would_take_for_ever_ends_in_time_and_never_as_valid(schema: Any, value: Any) -> None:
+def test_a_pattern_that_would_take_for_ever_ends_in_time_and_never_as_valid(
+    monkeypatch: pytest.MonkeyPatch, schema: Any, value: Any
+) -> None:
+    monkeypatch.setattr("lilux.schemas._effort.PATTERN_LIMIT_S", 0.1)
     validate_parameters(None, schema)
     started = time.process_time()
     found = errors(value, schema)
@@ -172,12 +175,12 @@ def test_a_schema_that_cannot_be_checked_in_time_is_an_error_of_the_schema(
 def test_many_references_to_one_place_are_followed_once() -> None:
     place = {f"k{number}": {"type": "string"} for number in range(300)}
     schema = {
-        "anyOf": [{"$ref": "#/unknown"} for _ in range(3000)],
+        "anyOf": [{"$ref": "#/unknown"} for _ in range(300)],
         "unknown": {"properties": place},
     }
     started = time.process_time()
     validate_parameters({}, schema)
-    assert time.process_time() - started < 6
+    assert time.process_time() - started < 3
 
 
 def test_many_items_are_compared_in_time() -> None:
