@@ -162,7 +162,7 @@ def request_of(spec: ProcessSpec) -> RunRequest:
     return RunRequest(
         command=_text("command", spec.command),
         args=_texts("args", spec.args),
-        cwd=absolute_path("cwd", spec.cwd) or _here(),
+        cwd=_working_directory(spec.cwd),
         env=env if isinstance(env, dict) else dict(env),
         search_path=None if spec.search_path is None else _text("search_path", spec.search_path),
         timeout_ms=None if spec.timeout is None else milliseconds("timeout", spec.timeout),
@@ -188,6 +188,16 @@ def process_id(pid: object) -> int:
     if isinstance(pid, bool) or not isinstance(pid, int):
         _refuse("pid", "a whole number", pid)
     return pid
+
+
+def _working_directory(given: str | os.PathLike[str] | None) -> str:
+    found = absolute_path("cwd", given) or _here()
+    if found is None:  # the supervisor would put the program somewhere else
+        raise ConfigurationError(
+            "expected a working directory as cwd, found none, and that of this process was removed",
+            field="cwd",
+        )
+    return found
 
 
 def absolute_path(name: str, path: str | os.PathLike[str] | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import stat
 import subprocess
@@ -270,6 +271,28 @@ def test_what_a_spawned_process_says_is_appended_to_a_file_that_is_its_owners(
         assert is_gone_by(answer["pid"], time.monotonic() + SLACK_S)
     assert log.read_text() == "one\nerr\ntwo\nerr\n"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+def test_a_log_that_nobody_reads_is_refused_and_not_waited_for(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    answer = command_line.call("spawn", "--cmd", "true", "--log", fifo).json
+    assert (answer["success"], answer["error"]["code"]) == (False, "log_failed")
+    with fifo_reader(fifo) as reader:
+        assert command_line.call("spawn", "--cmd", "echo", "--arg=said", "--log", fifo).json["success"]
+        assert select.select([reader], [], [], SLACK_S)[0]
+        assert os.read(reader, 100) == b"said\n"
+
+
+@contextmanager
+def fifo_reader(path: Path) -> Iterator[int]:
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield reader
+    finally:
+        os.close(reader)
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,14 @@ import pytest
 
 from tests.containment.client import Client, StreamEndedError
 from tests.containment.endings import LIMIT_S, PATIENCE_S, punctually
-from tests.containment.processes import children_of, family_of, parent_of, watched
+from tests.containment.processes import children_of, family_of, parent_of, state_of, watched
 from tests.containment.scene import Programs, play
 
 GOODBYE_S = 6.0
 """How long a keeper may take to end a run before it is killed itself."""
 
+TIMEOUT_GRACE_S = 2.0
+LOST_TIMEOUT_MS = 2000
 SLACK_S = 3.0
 
 
@@ -55,6 +57,43 @@ def test_an_idle_keeper_that_was_killed_is_replaced(binary: Path, rounds: int) -
             ended = client.run("true")
             assert ended.last.event == "closed" or ended.error == "keeper_lost"
             assert client.run("true").result["return_code"] == 0
+
+
+def test_a_run_is_not_lost_with_a_keeper_that_was_killed_before_it_was_asked(
+    binary: Path, rounds: int
+) -> None:
+    with Client.start(binary) as client:
+        for _ in range(rounds):
+            client.run("true")
+            serve = client.status()["pid"]
+            idle = children_of(serve)
+            os.kill(serve, signal.SIGSTOP)
+            wait_for_state(serve, "T")
+            run = client.start_run(
+                "true"
+            )  # serve finds this first when it goes on, and then that they are dead
+            for keeper in idle:
+                os.kill(keeper, signal.SIGKILL)
+                wait_for_state(keeper, "Z")
+            os.kill(serve, signal.SIGCONT)
+            assert client.end_of(run).result["return_code"] == 0
+
+
+def wait_for_state(pid: int, state: str) -> None:
+    deadline = time.monotonic() + SLACK_S
+    while state_of(pid) != state:
+        assert time.monotonic() < deadline
+
+
+def test_a_keeper_that_does_not_end_a_run_when_its_time_is_over_is_given_up(programs: Programs) -> None:
+    with play(programs, "daemonize", timeout_ms=LOST_TIMEOUT_MS) as scene:
+        assert scene.client is not None
+        since = time.monotonic()
+        scene.signal("keeper", signal.SIGSTOP)
+        assert scene.client.end_of(scene.run).error == "keeper_lost"
+        most = LOST_TIMEOUT_MS / 1000 + TIMEOUT_GRACE_S + GOODBYE_S
+        assert time.monotonic() - since < most + SLACK_S
+        assert scene.leash.gone_at(time.monotonic()) is not None
 
 
 @pytest.mark.parametrize("victim", ["warden", "serve", "client"])

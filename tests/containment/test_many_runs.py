@@ -85,6 +85,14 @@ def test_nothing_is_gained_by_ten_thousand_runs(client: Client) -> None:
     assert memory_of(after) - memory < MIB
 
 
+def test_a_cancel_after_the_end_of_the_tool_itself_does_not_change_how_it_ended(client: Client) -> None:
+    run = client.start_run("/bin/sh", "-c", "sleep 100 & exit 7", notify=True)
+    client.wait_for(run, "exited")
+    client.send("cancel", id=run, grace_ms=0)
+    result = client.end_of(run).result
+    assert (result["kind"], result["return_code"]) == ("exited", 7)
+
+
 def test_a_cancel_that_races_with_the_end_leaves_one_answer_and_nobody(client: Client) -> None:
     """Cancelled with its request, or at the first sight of the tool, of its last word, or of its end."""
     moments: dict[int | None, str] = {}

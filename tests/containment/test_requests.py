@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import time
@@ -80,6 +81,10 @@ def test_an_id_that_is_in_use_is_refused_and_its_first_run_goes_on(client: Clien
     run = client.start_run("cat", stdin="pipe", id=7)
     client.start_run("echo", "second", id=7)
     assert client.next_for(run).header["code"] == "duplicate_id"
+    for op in ("status", "kill"):
+        client.send(op, id=7, pid=os.getpid())
+        refused = client.next_for(run).header
+        assert (refused["event"], refused["code"], refused["stage"]) == ("error", "duplicate_id", op)
     client.send("input", b"first", id=run, eof=True)
     assert client.end_of(run).stdout == b"first"
     assert client.end_of(client.start_run("echo", "third", id=7)).stdout == b"third\n"

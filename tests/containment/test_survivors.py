@@ -18,7 +18,7 @@ EXEC_GRACE_S = 0.5
 """How long exec lets the tool end by itself when it is asked to end."""
 
 CANCEL_GRACE_MS = 20
-TIMEOUT_MS = 1000
+TIMEOUT_MS = 1500
 TIMEOUT_GRACE_S = 2.0
 
 IN_GROUP = frozenset(["refuse", "refuse_frozen"])

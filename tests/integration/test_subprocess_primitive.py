@@ -330,6 +330,32 @@ async def test_a_flood_is_streamed_as_far_as_it_is_taken_and_the_rest_is_counted
     assert 0 < taken + skipped <= 20_000_000
 
 
+async def test_who_takes_what_comes_is_given_more_than_is_under_way_at_once(
+    primitive: SubprocessPrimitive, tmp_path: Path
+) -> None:
+    """It goes on only when its last piece was taken, so nothing comes once no credit is given back."""
+    taken, piece, pieces = 0, 64 * 1024, 6
+
+    def on_output(_: str, data: bytes, skipped: int) -> None:
+        nonlocal taken
+        taken += len(data)
+        assert not skipped
+        if taken % piece == 0:
+            (tmp_path / str(taken // piece)).touch()
+
+    script = """
+        i=1
+        while [ $i -le "$2" ]; do
+            head -c "$1" /dev/zero
+            while [ ! -e "$3/$i" ]; do sleep 0.01; done
+            i=$((i+1))
+        done
+    """
+    spec = sh(script, str(piece), str(pieces), str(tmp_path), on_output=on_output, timeout=20)
+    result = await primitive.run(spec)
+    assert (result.kind, taken) == ("exited", piece * pieces)
+
+
 @pytest.mark.parametrize("callback", ["on_output", "on_started"])
 async def test_a_callback_that_raises_ends_its_run_and_is_heard(
     callback: str, primitive: SubprocessPrimitive, tmp_path: Path

@@ -73,9 +73,14 @@ fn start(request: SpawnRequest) -> Result<i32, SpawnError> {
 }
 
 fn open_log(path: &OsText) -> Result<OwnedFd, SpawnError> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
+    // Opening a FIFO would wait for a reader, perhaps for ever; without one it is refused instead.
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let opened = rustix::fs::open(path.0.as_slice(), flags, Mode::RUSR | Mode::WUSR);
-    opened.and_then(fd::above_fixed_places).map_err(|errno| {
+    let blocking = opened.and_then(|log| {
+        rustix::fs::fcntl_setfl(&log, OFlags::APPEND)?;
+        fd::above_fixed_places(log)
+    });
+    blocking.map_err(|errno| {
         let message = format!("log file {}: {errno}", path.shown());
         SpawnError::new("log_failed", "log", Some(errno), message)
     })

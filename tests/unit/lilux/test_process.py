@@ -232,15 +232,17 @@ def test_directories_are_those_of_this_process(tmp_path: Path, monkeypatch: pyte
     assert request_of(ProcessSpec(command="x", cwd="sub")).cwd == str(tmp_path / "sub")
 
 
-def test_a_process_whose_directory_was_removed_can_still_ask(
+def test_a_process_whose_directory_was_removed_has_to_say_where_a_program_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert request_of(ProcessSpec(command="x")).cwd is None
     assert request_of(ProcessSpec(command="x", cwd="/sub")).cwd == "/sub"
+    with pytest.raises(ConfigurationError, match="that of this process was removed") as caught:
+        request_of(ProcessSpec(command="x"))  # which must not run in /
+    assert caught.value.field == "cwd"
     with pytest.raises(ConfigurationError, match="relative one in a directory that was removed") as caught:
         request_of(ProcessSpec(command="x", cwd="sub"))  # which must not become /sub
     assert caught.value.field == "cwd"

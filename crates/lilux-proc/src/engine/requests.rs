@@ -28,8 +28,8 @@ impl Engine {
             Request::Input(request) => self.input(&request, payload),
             Request::Cancel(request) => self.cancel(&request),
             Request::Credit(request) => self.credit(&request),
-            Request::Kill(request) => self.kill(&request),
-            Request::Status(request) => self.status(&request),
+            Request::Kill(request) => self.check_free(id, "kill").and_then(|()| self.kill(&request)),
+            Request::Status(request) => self.check_free(id, "status").and_then(|()| self.status(&request)),
         };
         if let Err(error) = done {
             self.refuse(id, &error);
@@ -41,12 +41,18 @@ impl Engine {
         self.notices.push(Notice::Event(Event::refusal(id, error)));
     }
 
+    /// A second answer under the id of a run could not be told from the run's own.
+    fn check_free(&self, id: u64, stage: &'static str) -> Result<(), RequestError> {
+        if self.ids.contains_key(&id) {
+            let message = format!("a run with id {id} is not finished yet");
+            return Err(RequestError::new("duplicate_id", stage, message));
+        }
+        Ok(())
+    }
+
     fn start(&mut self, request: &RunRequest, payload: &[u8]) -> Result<(), RequestError> {
         request.check(payload)?;
-        if self.ids.contains_key(&request.id) {
-            let message = format!("a run with id {} is not finished yet", request.id);
-            return Err(RequestError::new("duplicate_id", "run", message));
-        }
+        self.check_free(request.id, "run")?;
         if let Err(error) = self.try_start(request, payload) {
             self.close_failed(request, error);
         }
