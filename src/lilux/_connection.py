@@ -7,6 +7,8 @@ is ready, and whoever waits for a `Call` waits for its `done`. Rules:
   follows. Requests of one round of the event loop go out together: each that is sent alone wakes the
   supervisor, which then competes for the processor with the loop that has others to send.
 - A call has exactly one end: its last event, or the loss of the connection (`SupervisorError`, code `lost`).
+- A call that is `due` and has not ended means that the supervisor hangs (somebody has stopped it, say): it is
+  ended by force, and the connection is lost.
 - Standard input is sent as far as the supervisor has given credit for, whatever its size.
 - What a tool writes reaches `on_output` as it comes, and the supervisor is told when that was taken. A
   callback that raises ends its run, and the exception is what the run ends with.
@@ -17,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -37,6 +40,9 @@ LARGEST_READ: Final = 64 * 1024
 
 OUTPUT_CREDIT: Final = 256 * 1024
 """Bytes of streamed output that may be under way; half of it is given back at a time."""
+
+LOOK_EVERY_S: Final = 5.0
+"""How often calls are looked at that are due at some time."""
 
 STREAMS: Final[tuple[protocol.StreamName, ...]] = ("stdout", "stderr", "result")
 
@@ -59,6 +65,9 @@ class Outcome:
 
 class Call:
     """A request that is not finished: `done` is set when it is, and then `error` says whether it failed."""
+
+    due: float | None = None
+    """When the last event must have come (monotonic clock)."""
 
     def __init__(self, done: Flag) -> None:
         self.done = done
@@ -197,10 +206,23 @@ class Run(Call):
 
 
 class Connection:
-    """A socket to a supervisor, watched by the event loop. Once it is closed, `error` says why."""
+    """A socket to a supervisor, watched by the event loop. Once it is closed, `error` says why.
 
-    def __init__(self, sock: socket.socket, loop: Loop) -> None:
+    `end` ends the supervisor by force; it is called when a call is overdue. That is looked at every so often.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        loop: Loop,
+        end: Callable[[], None],
+        *,
+        look_every_s: float = LOOK_EVERY_S,
+    ) -> None:
         sock.setblocking(False)
+        self._end = end
+        self._look_every_s = look_every_s
+        self._looks = False
         self.hello: protocol.Hello | None = None
         self.greeted = loop.flag()
         self.error: SupervisorError | None = None
@@ -222,10 +244,12 @@ class Connection:
         """Send a request; `call` gets its events from now on."""
         call.connection, call.id = self, next(self._ids)
         self.send(request, call.id, payload)
-        if self.error is None:
-            self._calls[call.id] = call
-        else:
+        if self.error is not None:
             self._finish(call, _lost(self.error))
+            return
+        self._calls[call.id] = call
+        if call.due is not None and not self._looks:
+            self._look_later()
 
     def send(self, request: protocol.Request, id: int, payload: bytes | memoryview = b"") -> None:
         """Send a frame: at once when nothing else is under way, else with those of this round of the loop."""
@@ -256,6 +280,12 @@ class Connection:
                 self._finish(call, _lost(error))
             self.greeted.set()
 
+    def give_up(self, error: SupervisorError) -> None:
+        """The supervisor does not do what it should: end it by force, and the connection with it."""
+        if self.error is None:
+            self._end()
+            self.close(error)
+
     def shut_down(self) -> None:
         """Tell both ends that nothing follows. Safe from any thread, and after the loop is over."""
         with contextlib.suppress(OSError):  # it is closed already
@@ -280,6 +310,18 @@ class Connection:
             self.close(SupervisorError(f"the connection to the supervisor broke: {exc}", code="lost"))
         except SupervisorError as exc:
             self.close(exc)
+
+    def _look_later(self) -> None:
+        self._looks = True
+        self._watch.call_later(self._look_every_s, self._look)
+
+    def _look(self) -> None:
+        self._looks = False
+        dues = [call.due for call in self._calls.values() if call.due is not None]
+        if dues and min(dues) <= time.monotonic():
+            self.give_up(SupervisorError("the supervisor did not answer in time and was ended", code="lost"))
+        elif dues:
+            self._look_later()
 
     def _read_size(self) -> int:
         return min(LARGEST_READ, max(READ_SIZE, self._decoder.missing()))

@@ -59,8 +59,12 @@ class Watch(Protocol):
         """Call this when the tasks that can run now have run."""
         ...
 
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        """Call this after a while, if the loop still runs then."""
+        ...
+
     def stop(self) -> None:
-        """Call nothing any more. Must come before the descriptor is closed."""
+        """Watch nothing any more. Must come before the descriptor is closed."""
         ...
 
 
@@ -139,6 +143,9 @@ class _AsyncioWatch:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback)
 
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        self._loop.call_later(delay_s, callback)
+
     def stop(self) -> None:
         if not self._loop.is_closed():
             self._loop.remove_reader(self._descriptor)
@@ -196,6 +203,9 @@ class _TrioWatch:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._call_soon(callback)
 
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        self._lowlevel.spawn_system_task(_call_after, delay_s, callback)
+
     def stop(self) -> None:
         self._stopped = True
         self._lowlevel.notify_closing(self._descriptor)
@@ -213,6 +223,13 @@ class _TrioWatch:
         while more and not self._stopped:
             await self._lowlevel.wait_writable(self._descriptor)
             more = self._watched.writable()
+
+
+async def _call_after(delay_s: float, callback: Callable[[], None]) -> None:
+    import trio
+
+    await trio.sleep(delay_s)
+    callback()
 
 
 async def _until_stopped(task: Finish) -> None:

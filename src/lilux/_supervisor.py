@@ -20,11 +20,13 @@ import contextlib
 import errno
 import json
 import os
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -32,7 +34,18 @@ import anyio
 from lilux import _loops
 from lilux import _protocol as protocol
 from lilux._binary import REINSTALL, check_greeting, find_lilux_proc, stranger
-from lilux._connection import OUTPUT_CREDIT, Answer, Call, Connection, E, OnOutput, OnStarted, Outcome, Run
+from lilux._connection import (
+    LOOK_EVERY_S,
+    OUTPUT_CREDIT,
+    Answer,
+    Call,
+    Connection,
+    E,
+    OnOutput,
+    OnStarted,
+    Outcome,
+    Run,
+)
 from lilux._frames import PAYLOAD_LIMIT, to_json
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 
@@ -43,6 +56,9 @@ GREETING_LIMIT_S: Final = 10.0
 
 CANCEL_LIMIT_S: Final = 15.0
 """How long a cancelled run may take to end: its grace, the supervisor's own limit of 5 s, and some more."""
+
+ANSWER_LIMIT_S: Final = 15.0
+"""How long after its time limit a run may take to end: grace and limit of the supervisor, and some more."""
 
 CLOSE_LIMIT_S: Final = 2.0
 """How long closing waits for the supervisor to be gone."""
@@ -74,6 +90,7 @@ class Supervisor:
         version: str | None = None,
         greeting_limit_s: float = GREETING_LIMIT_S,
         cancel_limit_s: float = CANCEL_LIMIT_S,
+        answer_limit_s: float = ANSWER_LIMIT_S,
     ) -> None:
         self._path = path
         self._key = (loop, path)
@@ -81,6 +98,7 @@ class Supervisor:
         self._version = version
         self._greeting_limit_s = greeting_limit_s
         self._cancel_limit_s = cancel_limit_s
+        self._answer_limit_s = answer_limit_s
         self._starting = anyio.Lock()
         self._connection: Connection | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -97,6 +115,8 @@ class Supervisor:
         """Run a tool to its end. The request need not speak of `stdin`, `stream_credit` and `notify`."""
         connection = await self._connected()
         call = Run(self._loop.flag(), input=input or b"", on_output=on_output, on_started=on_started)
+        if request.timeout_ms is not None:
+            call.due = time.monotonic() + request.timeout_ms / 1000 + self._answer_limit_s
         if input is not None or on_output is not None or on_started is not None:
             request = replace(
                 request,
@@ -216,7 +236,8 @@ class Supervisor:
             process = self._popen(theirs)
             undo.callback(process.wait)
             undo.callback(process.kill)
-            connection = Connection(ours, self._loop)
+            look_every_s = min(LOOK_EVERY_S, self._answer_limit_s)
+            connection = Connection(ours, self._loop, partial(_end, process), look_every_s=look_every_s)
             undo.pop_all()
         return connection, process
 
@@ -228,6 +249,12 @@ class Supervisor:
             if exc.errno in _EXHAUSTED:
                 raise
             raise ConfigurationError(f"cannot start {self._path}: {exc}; {REINSTALL}") from exc
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a supervisor that hangs. Its warden kills the others, and is woken if somebody has stopped it."""
+    process.terminate()
+    process.send_signal(signal.SIGCONT)
 
 
 async def _until_ended(call: Call, limit_s: float) -> None:
@@ -242,7 +269,7 @@ async def _until_ended(call: Call, limit_s: float) -> None:
                     raise
     if not call.done.is_set():
         error = SupervisorError(f"a cancelled run has not ended within {limit_s:g} s", code="lost")
-        call.connection.close(error)
+        call.connection.give_up(error)
 
 
 async def spawn(path: str, request: protocol.RunRequest, log: str | None) -> dict[str, Any]:

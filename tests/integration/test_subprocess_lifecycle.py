@@ -17,8 +17,8 @@ import anyio
 import pytest
 import trio
 
-from lilux import _supervisor
-from lilux._protocol import SupervisorStatus
+from lilux import _loops, _supervisor
+from lilux._protocol import RunRequest, SupervisorStatus
 from lilux.primitives.errors import SupervisorError
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive, SubprocessResult
 
@@ -82,6 +82,32 @@ async def test_a_cancelled_run_has_ended_with_its_children_before_the_cancellati
     assert len(program.pids) == 2
     assert program.survivors() == []
     assert (await status()).runs == 0
+
+
+async def test_a_supervisor_that_somebody_has_stopped_is_ended_when_a_run_is_overdue() -> None:
+    """By a tool, say. The tree ends with the supervisor, and the next run finds a new one."""
+    path = _supervisor.find_lilux_proc()
+    supervisor = _supervisor.Supervisor(path, _loops.running(), answer_limit_s=0.5)
+    stopped = (await supervisor.status()).pid
+    pids: list[int] = []
+    script = ["-c", "kill -STOP $0; exec sleep 60", str(stopped)]
+    request = RunRequest(command="/bin/sh", args=script, env=ENV, timeout_ms=200)
+    with pytest.raises(SupervisorError, match="did not answer in time and was ended") as caught:
+        await supervisor.run(request, on_started=pids.append)
+    assert caught.value.code == "lost"
+    with anyio.fail_after(10):
+        while is_running(stopped) or any(map(is_running, pids)):  # noqa: ASYNC110 - others have to end
+            await anyio.sleep(0.01)
+    assert (await supervisor.status()).pid != stopped
+    supervisor.close()
+
+
+def is_running(pid: int) -> bool:
+    """False for one that has ended, whether it was fetched or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def waiting_for(program: Program) -> asyncio.Task[SubprocessResult]:
