@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sysconfig
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,15 +16,26 @@ from rye_mcp.cli import demo_steps
 RYE = Path(sysconfig.get_path("scripts")) / "rye"
 
 
+Demos = dict[str, subprocess.Popen[str]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def processes() -> Iterator[Demos]:
+    """The demo for people and the demo in JSON. They wait a lot, so both run while other tests do."""
+    with ExitStack() as stack:
+        yield {
+            form: stack.enter_context(
+                subprocess.Popen(
+                    [RYE, "demo", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                )
+            )
+            for form, options in {"text": [], "json": ["--json"]}.items()
+        }
+
+
 @pytest.fixture(scope="module")
-def answers() -> dict[str, str]:
-    """What the demo prints, for people and as JSON: it waits a lot, so both run at the same time."""
-    processes = {
-        form: subprocess.Popen(
-            [RYE, "demo", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for form, options in {"text": [], "json": ["--json"]}.items()
-    }
+def answers(processes: Demos) -> dict[str, str]:
+    """What they have printed."""
     outputs = {form: process.communicate() for form, process in processes.items()}
     assert {form: process.returncode for form, process in processes.items()} == {"text": 0, "json": 0}, (
         outputs

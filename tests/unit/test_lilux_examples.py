@@ -3,6 +3,8 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -21,11 +23,28 @@ def examples() -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("heading", "code"), examples(), ids=lambda text: text.split("\n")[0])
-def test_an_example_does_what_the_page_says(heading: str, code: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error", "-c", code]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr) == (0, ""), heading
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[subprocess.Popen[str]]]:
+    """All examples, each a process in a directory of its own: some wait, so they run at the same time."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-W", "error", "-c", code],
+                    cwd=tmp_path_factory.mktemp("example"),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for _, code in examples()
+        ]
+
+
+@pytest.mark.parametrize("number", range(len(examples())), ids=[heading for heading, _ in examples()])
+def test_an_example_does_what_the_page_says(number: int, scripts: list[subprocess.Popen[str]]) -> None:
+    _, errors = scripts[number].communicate()
+    assert (scripts[number].returncode, errors) == (0, "")
 
 
 def test_every_module_that_is_meant_for_others_has_an_example() -> None:
