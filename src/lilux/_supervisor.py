@@ -117,14 +117,7 @@ class Supervisor:
         call = Run(self._loop.flag(), input=input or b"", on_output=on_output, on_started=on_started)
         if request.timeout_ms is not None:
             call.due = time.monotonic() + request.timeout_ms / 1000 + self._answer_limit_s
-        if input is not None or on_output is not None or on_started is not None:
-            request = replace(
-                request,
-                stdin=None if input is None else "data" if len(input) <= PAYLOAD_LIMIT else "pipe",
-                stream_credit=None if on_output is None else OUTPUT_CREDIT,
-                notify=on_started is not None,
-            )
-        connection.begin(call, request, call.first_input())
+        connection.begin(call, _completed(request, input, on_output, on_started), call.first_input())
         try:
             call.send_input()
             await call.done.wait()
@@ -249,6 +242,23 @@ class Supervisor:
             if exc.errno in _EXHAUSTED:
                 raise
             raise ConfigurationError(f"cannot start {self._path}: {exc}; {REINSTALL}") from exc
+
+
+def _completed(
+    request: protocol.RunRequest,
+    input: bytes | None,
+    on_output: OnOutput | None,
+    on_started: OnStarted | None,
+) -> protocol.RunRequest:
+    """The request, speaking of what follows it and what is wanted back."""
+    if input is None and on_output is None and on_started is None:
+        return request
+    return replace(
+        request,
+        stdin=None if input is None else "data" if len(input) <= PAYLOAD_LIMIT else "pipe",
+        stream_credit=None if on_output is None else OUTPUT_CREDIT,
+        notify=on_started is not None,
+    )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
