@@ -87,10 +87,12 @@ class EnvironmentReference:
 
     def value(self, env: Environment, params: Parameters) -> str:
         """The variable, else the default, else nothing."""
-        found = env.get(self.name, "")
-        if found or self.default is None:
-            return found
-        return self.default.render(env, params)
+        default = self.used_default(env)
+        return env.get(self.name, "") if default is None else default.render(env, params)
+
+    def used_default(self, env: Environment) -> Template | None:
+        """The default, when there is one and the variable is unset or empty."""
+        return None if env.get(self.name) else self.default
 
 
 Placeholder = Parameter | EnvironmentReference
@@ -111,12 +113,12 @@ class Template:
         """The text with its values put in as quoted words; ConfigurationError where that is unsafe."""
         scanner = _shell.Scanner()
         pieces: list[str] = []
-        for text, source in self._filled(env, params):
-            if source is None:
+        for text, placeholder in self._filled(env, params):
+            if placeholder is None:
                 scanner.feed(text)
                 pieces.append(text)
             else:
-                scanner.check_word(source)
+                scanner.check_word(placeholder.source)
                 pieces.append(shlex.quote(text))
         return "".join(pieces)
 
@@ -125,23 +127,21 @@ class Template:
 
         For who treats a value by where it lands. A default is text of the template; values in it are values.
         """
+        for text, placeholder in self._filled(env, params):
+            default = placeholder.used_default(env) if isinstance(placeholder, EnvironmentReference) else None
+            if default is None:
+                yield text, placeholder
+            else:
+                yield from default.pieces(env, params)
+
+    def _filled(self, env: Environment, params: Parameters) -> Iterator[tuple[str, Placeholder | None]]:
+        """The same, but a default that is used is a value as a whole."""
         for segment in self.segments:
             if isinstance(segment, str):
                 yield segment, None
-            elif isinstance(segment, EnvironmentReference) and segment.default and not env.get(segment.name):
-                yield from segment.default.pieces(env, params)
             else:
                 value = segment.value(env, params)
                 yield (segment.source, None) if value is None else (value, segment)
-
-    def _filled(self, env: Environment, params: Parameters) -> Iterator[tuple[str, str | None]]:
-        """Text and, when it is a value, the placeholder it stands for."""
-        for segment in self.segments:
-            if isinstance(segment, str):
-                yield segment, None
-                continue
-            value = segment.value(env, params)
-            yield (segment.source, None) if value is None else (value, segment.source)
 
 
 def render(text: str, env: Environment, params: Parameters) -> str:
