@@ -73,6 +73,11 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "malformed_trust": ErrorKind(
             "A file that says who is trusted cannot be read as one.", "mend or remove {path}"
         ),
+        "unknown_key": ErrorKind("Nobody has shown or proposed a key with this id.", "rye trust list"),
+        "document_exists": ErrorKind(
+            "There is a document for this key already, and it says something else.",
+            "look at {path}, then do it again with --replace",
+        ),
         "not_in_manifest": ErrorKind(
             "The system space has no such file.", "pip install --force-reinstall rye-mcp"
         ),

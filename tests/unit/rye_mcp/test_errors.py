@@ -50,6 +50,8 @@ STABLE = [
     "unusable_key",
     "passphrase_required",
     "malformed_trust",
+    "unknown_key",
+    "document_exists",
     "read_failed",
     "write_failed",
 ]
