@@ -19,6 +19,12 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "bearer": {"auth": {"type": "bearer", "token": "${LILUX_TEST_TOKEN}"}},
     "api key": {"auth": {"type": "api_key", "key": "${LILUX_TEST_KEY}"}},
     "header": {"headers": {"X-Mine": "${LILUX_TEST_HEADER}", "Cookie": f"id={HEADER}"}},
+    "a part of a header": {"headers": {"X-Mine": "Token ${LILUX_TEST_HEADER}"}},
+    "the words of a header": {"headers": {"Authorization": f"Token {TOKEN}", "Cookie": f"a=b; id={HEADER}"}},
+    "body": {
+        "method": "POST",
+        "body": {"a": [{"b": "${LILUX_TEST_KEY}"}, "x=${UNSET:-${LILUX_TEST_TOKEN}}"]},
+    },
     "query": {"url": "http://{netloc}/?key=${LILUX_TEST_VARIABLE}"},
     "path": {"url": "http://{netloc}/${LILUX_TEST_VARIABLE}/x"},
     "user name": {"url": f"http://me:{PASSWORD}@{{netloc}}/"},
@@ -28,6 +34,9 @@ SECRETS = {
     "bearer": [TOKEN],
     "api key": [KEY],
     "header": [HEADER],
+    "a part of a header": [HEADER],
+    "the words of a header": [TOKEN, HEADER],
+    "body": [KEY, TOKEN],
     "query": [VARIABLE, "v4r%20s3cret"],
     "path": [VARIABLE, "v4r%20s3cret"],
     "user name": [PASSWORD, ENCODED_PASSWORD],
@@ -55,7 +64,8 @@ async def test_a_secret_that_the_server_sends_back_is_not_in_the_error(name: str
         config = {"url": server.url, **CONFIGS[name]}
         spec = render({**config, "url": config["url"].replace("{netloc}", f"{server.host}:{server.port}")})
         result = await http.send(spec)
-    assert any(secret in server.requests[0].raw_head.decode() for secret in SECRETS[name])
+    sent = (server.requests[0].raw_head + server.requests[0].body).decode()
+    assert any(secret in sent for secret in SECRETS[name])
     for text in (str(result.error), repr(result), repr(spec)):
         assert not [secret for secret in SECRETS[name] if secret in text]
 

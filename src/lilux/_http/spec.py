@@ -23,7 +23,7 @@ import json
 import os
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -33,7 +33,7 @@ from lilux._http.retry import Backoff, RetryPolicy
 from lilux._http.sinks import Sink
 from lilux._http.template import Target, render_url
 from lilux._http.url import Url
-from lilux._templates import parse, render_tree
+from lilux._templates import EnvironmentReference, parse, render_tree
 from lilux._templates import render as fill
 from lilux.primitives.errors import ConfigurationError
 
@@ -64,6 +64,11 @@ BODILESS: Final = frozenset(["GET", "HEAD", "TRACE"])
 FRAMING: Final = frozenset(
     ["connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade"]
 )
+CREDENTIALS: Final = frozenset(["authorization", "proxy-authorization"])
+"""Headers that hold a scheme, and after it a secret."""
+
+SHORTEST_SECRET: Final = 4
+"""Characters: a shorter variable inside a header or a body is a switch, and stands in every message by chance."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -135,7 +140,7 @@ def render(
         headers=(*(default for default in bare if default[0].lower() not in named), *own),
         bare_headers=bare,
         body=body,
-        secrets=_secrets(target, headers, identity),
+        secrets=(*target.secrets, *_secrets(headers, identity), *_variables(given, values)),
         host_from_parameter=target.from_parameter,
         allow_private_hosts=flag("allow_private_hosts", given),
         follow_redirects=flag("follow_redirects", given),
@@ -244,12 +249,31 @@ def _content_type(headers: Iterable[tuple[str, str]]) -> str | None:
     return next((value for name, value in headers if name.lower() == "content-type"), None)
 
 
-def _secrets(
-    target: Target, headers: Iterable[tuple[str, str]], identity: Iterable[tuple[str, str]]
-) -> tuple[str, ...]:
-    values = [value for _, value in (*headers, *identity)]
-    bare = [value.partition(" ")[2] for _, value in identity]
-    return (*target.secrets, *values, *bare)
+# --- what must not be told ------------------------------------------------------
+
+
+def _secrets(headers: Iterable[tuple[str, str]], identity: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The values of headers, and what in them is the secret itself."""
+    yield from (value for _, value in (*headers, *identity))
+    credentials = (value for name, value in headers if name.lower() in CREDENTIALS)
+    yield from (value.partition(" ")[2] for value in (*credentials, *(value for _, value in identity)))
+    cookies = (value for name, value in headers if name.lower() == "cookie")
+    yield from (pair.partition("=")[2].strip(" \t") for value in cookies for pair in value.split(";"))
+
+
+def _variables(given: Mapping[str, Any], values: Values) -> Iterator[str]:
+    """The values of the variables in headers, auth and body, also as JSON spells them."""
+    pending = [given.get(name) for name in ("headers", "auth", "body")]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Mapping):
+            pending += item.values()
+        elif isinstance(item, list | tuple):
+            pending += item
+        elif isinstance(item, str) and "${" in item:
+            for text, source in parse(item).pieces(*values):
+                if isinstance(source, EnvironmentReference) and len(text) >= SHORTEST_SECRET:
+                    yield from (text, _ENCODER.encode(text)[1:-1])
 
 
 # --- how it is sent -------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 What the network did is a result, whatever it was: an HttpResult with an `error` and a stable `error_code`
 (`lilux._http.failures` lists them). What the caller did wrong is a ConfigurationError, before anything is
-sent. No `error` and no `repr` holds a token, a key, the value of a configured header or a part of the URL
-that came from a variable.
+sent. No `error` and no `repr` holds a token, a key, the value of a configured header, a part of the URL that
+came from a variable, or one of four characters or more that stands in the body.
 
 | in | is |
 | --- | --- |

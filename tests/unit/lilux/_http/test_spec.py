@@ -223,6 +223,18 @@ def test_what_says_who_is_asking_is_secret_and_bare_headers_hold_nothing_of_it()
     assert "t0ken" not in repr(spec)
 
 
+def test_a_variable_is_secret_wherever_it_stands_unless_it_is_too_short_to_be_one() -> None:
+    env = {"LONG": 'abc"d', "SHORT": "127"}
+    config = {
+        "url": URL,
+        "method": "POST",
+        "headers": {"X-A": "a ${LONG}"},
+        "body": ["${SHORT} ${NO:-${LONG}}"],
+    }
+    assert {'abc"d', 'abc\\"d'} <= set(render(config, env=env).secrets)
+    assert "127" not in render(config, env=env).secrets
+
+
 def test_longer_secrets_are_taken_out_first() -> None:
     spec = rendered({"headers": {"X-A": "ab", "X-B": "abcd", "X-C": "a", "X-D": ""}})
     assert redact("abcd ab xd", spec.secrets) == "*** *** xd"
