@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import functools
+import gc
 import json
 import socket
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -425,6 +427,22 @@ async def test_what_is_done_to_a_token_while_it_is_refreshed_counts(
             endpoint.go_on.set()
     assert outcomes == ["newer" if action == "set" else "sign in"]
     assert store.is_authenticated("x") is (action == "set")
+
+
+async def test_a_store_that_nobody_has_any_more_is_forgotten_by_its_event_loop(
+    endpoint: Endpoint, tmp_path: Path
+) -> None:
+    endpoint.answer = lambda *_: (500, b"")
+    store = AuthStore(directory=tmp_path / "tokens", use_keyring=False)
+    expired(store, endpoint)
+    for _ in range(2):
+        with pytest.raises(RefreshError):
+            await store.get_token("x")
+    known = weakref.ref(store)
+    del store
+    await anyio.to_thread.run_sync(int)  # an idle thread still knows what it did last
+    gc.collect()
+    assert known() is None
 
 
 def test_one_store_serves_several_event_loops(store: AuthStore, endpoint: Endpoint) -> None:

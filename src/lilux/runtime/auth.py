@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.to_thread
@@ -44,6 +45,8 @@ from lilux.runtime._token_storage import TokenStorage
 from lilux.runtime._tokens import Record, RefreshConfig, Token, check_secret, scope_names
 
 __all__ = ["AuthStore", "RefreshConfig"]
+
+Failure = AuthenticationRequired | RefreshError
 
 REFRESH_LIMIT_S: Final = 60.0
 """How long to wait for another process that is refreshing the same token."""
@@ -74,7 +77,6 @@ class AuthStore:
         where = None if directory is None else Path(directory).absolute()
         self._storage = TokenStorage(service_name, where, keyring_backend, use_keyring)
         self._clock = clock
-        self._flights: RunVar[dict[str, _Flight]] = RunVar(f"lilux.auth.{id(self)}")
 
     def __repr__(self) -> str:
         return f"AuthStore({self.service_name!r})"
@@ -138,10 +140,10 @@ class AuthStore:
     # --- one after the other ----------------------------------------------------
 
     def _flight(self, service: str) -> _Flight:
-        flights = self._flights.get(None)
+        flights = _flights.get(None)
         if flights is None:
-            self._flights.set(flights := {})
-        return flights.setdefault(service, _Flight())
+            _flights.set(flights := WeakKeyDictionary())
+        return flights.setdefault(self, {}).setdefault(service, _Flight())
 
     def _refresh(self, service: str) -> Token | None:
         """Refresh a token, unless somebody has done so meanwhile. Blocks."""
@@ -216,19 +218,28 @@ class _Flight:
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     failures: int = 0
-    failure: AuthenticationRequired | RefreshError | None = None
+    failure: Failure | None = None
 
     async def fly(self, refresh: Callable[[], Token | None]) -> Token | None:
         """Refresh, or wait for the one who does."""
         seen = self.failures
         async with self.lock:
             if self.failure is not None and self.failures != seen:
-                raise type(self.failure)(self.failure.message, self.failure.service) from self.failure
+                raise _copy_of(self.failure)
             try:
                 return await anyio.to_thread.run_sync(refresh, abandon_on_cancel=True)
             except (AuthenticationRequired, RefreshError) as exc:
-                self.failures, self.failure = self.failures + 1, exc
+                # A copy: the error itself knows the store through its traceback, and would keep it alive.
+                self.failures, self.failure = self.failures + 1, _copy_of(exc)
                 raise
+
+
+def _copy_of(failure: Failure) -> Failure:
+    return type(failure)(failure.message, failure.service)
+
+
+_flights: RunVar[WeakKeyDictionary[AuthStore, dict[str, _Flight]]] = RunVar("lilux.auth")
+"""The refreshes of an event loop, by store and service. They are forgotten with their store."""
 
 
 def _sign_in(service: str, reason: str) -> AuthenticationRequired:
