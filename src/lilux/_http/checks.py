@@ -45,14 +45,16 @@ def mapping(name: str, value: Any, keys: Set[str] | None = None, prefix: str = "
         return {}
     if not isinstance(value, Mapping) or (keys is None and not {*map(type, value)} <= {str}):
         refuse(name, "an object", kind(value))
-    if keys is not None and not value.keys() <= keys:
-        _refuse_keys(name, [str(key) for key in value if key not in keys], keys, prefix)
+    if keys is not None:
+        _check_keys(name, value.keys(), keys, prefix)
     return {key: item for key, item in value.items() if item is not None}
 
 
-def _refuse_keys(name: str, unknown: list[str], keys: Set[str], prefix: str) -> NoReturn:
-    message = f"expected only {', '.join(sorted(keys))} in {name}, found {', '.join(unknown):.200}"
-    raise ConfigurationError(message, field=prefix + unknown[0])
+def _check_keys(name: str, given: Set[Any], keys: Set[str], prefix: str) -> None:
+    unknown = [str(key) for key in given if key not in keys]
+    if unknown:
+        message = f"expected only {', '.join(sorted(keys))} in {name}, found {', '.join(unknown):.200}"
+        raise ConfigurationError(message, field=prefix + unknown[0])
 
 
 def text_of(name: str, value: object) -> str:

@@ -68,7 +68,7 @@ CREDENTIALS: Final = frozenset(["authorization", "proxy-authorization"])
 """Headers that hold a scheme, and after it a secret."""
 
 SHORTEST_SECRET: Final = 4
-"""Characters: a shorter variable inside a header or a body is a switch, and stands in every message by chance."""
+"""Characters. What is shorter, and only a part of a header or a body, stands in any message by chance."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
