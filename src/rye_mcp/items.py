@@ -25,6 +25,7 @@ other, and what they share is here.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -54,6 +55,7 @@ __all__ = [
     "comment_style",
     "is_item_id",
     "parse_relative_path",
+    "printable",
     "relative_path",
 ]
 
@@ -268,6 +270,11 @@ def parse_relative_path(path: str) -> tuple[ItemType, str, str]:
 def comment_style(extension: str) -> CommentStyle | None:
     """The comments of a file with this extension; None when it can hold none (JSON, images)."""
     return COMMENT_STYLES.get(extension)
+
+
+def printable(path: Path | str) -> str:
+    """A path as text that every terminal and encoder takes, though its bytes may be no UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _described(found: object) -> str:

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import MAX_ITEM_BYTES
+from rye_mcp.items import MAX_ITEM_BYTES, printable
 
-__all__ = ["kind_of", "opened", "printable", "read_file", "refusal", "unsafe_path"]
+__all__ = ["kind_of", "opened", "read_file", "refusal", "unsafe_path"]
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -121,11 +121,6 @@ def _read_all(descriptor: int, size: int, path: Path, limit: int) -> bytes:
 def kind_of(mode: int) -> str:
     """What a file is, in words."""
     return _KINDS.get(stat.S_IFMT(mode), "a file of an unknown kind")
-
-
-def printable(path: Path | str) -> str:
-    """A path as text that every terminal and encoder takes, though its bytes may be no UTF-8."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def unsafe_path(expected: str, found: str, path: Path) -> RyeError:

@@ -20,8 +20,8 @@ from typing import Final
 
 import rye_mcp
 from rye_mcp.errors import RyeError
-from rye_mcp.items import SYSTEM_MANIFEST_KIND, SYSTEM_MANIFEST_NAME, Space, SpaceName
-from rye_mcp.spaces._files import opened, printable, read_file
+from rye_mcp.items import SYSTEM_MANIFEST_KIND, SYSTEM_MANIFEST_NAME, Space, SpaceName, printable
+from rye_mcp.spaces._files import opened, read_file
 
 __all__ = ["DIRECTORY_NAME", "project_space", "system_space", "user_space"]
 
@@ -30,7 +30,7 @@ DIRECTORY_NAME: Final = ".ai"
 
 _USER_SPACE = "USER_SPACE"
 _ELSEWHERE = "work in a directory of its own"
-_MAX_MANIFEST_BYTES = 4 << 20
+_MAX_MANIFEST_BYTES = 1 << 20
 
 
 def system_space(root: Path | None = None) -> Space:

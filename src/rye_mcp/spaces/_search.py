@@ -19,9 +19,10 @@ from rye_mcp.items import (
     Space,
     SpaceName,
     check_item_id,
+    printable,
     relative_path,
 )
-from rye_mcp.spaces._files import kind_of, opened, printable, read_file, refusal, unsafe_path
+from rye_mcp.spaces._files import kind_of, opened, read_file, refusal, unsafe_path
 from rye_mcp.spaces._roots import project_space, system_space, user_space
 from rye_mcp.spaces._twins import refuse_twins
 from rye_mcp.spaces._walk import Listing, ambiguous, begins_with_shebang, list_space, look

@@ -29,8 +29,9 @@ from rye_mcp.items import (
     Space,
     is_item_id,
     parse_relative_path,
+    printable,
 )
-from rye_mcp.spaces._files import kind_of, opened, printable, refusal, unsafe_path
+from rye_mcp.spaces._files import kind_of, opened, refusal, unsafe_path
 
 __all__ = ["Listing", "ambiguous", "begins_with_shebang", "list_space", "look"]
 

@@ -1,0 +1,79 @@
+"""What is wrong with an item's metadata: one finding, and all of them as one error."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemFile, printable
+
+__all__ = ["Issue", "Issues", "Unreadable"]
+
+MAX_ISSUES: Final = 50
+"""How many issues are reported; one more says that there are others."""
+
+_NAMED = 3
+_SHOWN_CHARACTERS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One finding: what was expected and found, in which line of the file, in which field."""
+
+    message: str
+    line: int | None = None
+    field: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as data; a line or a field that is not known is left out."""
+        known = {"message": self.message, "line": self.line, "field": self.field}
+        return {name: value for name, value in known.items() if value is not None}
+
+    def __str__(self) -> str:
+        return self.message if self.line is None else f"line {self.line}: {self.message}"
+
+
+class Unreadable(Exception):  # noqa: N818 - says what it is
+    """Nothing can be read from here on. It stays inside this package."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.issue = Issue(_short(message), line)
+
+
+@dataclass(slots=True)
+class Issues:
+    """Everything that was found so far, in the order in which it was."""
+
+    found: list[Issue] = field(default_factory=list)
+
+    def add(self, message: str, line: int | None = None, field: str | None = None) -> None:
+        """Take note of a finding; more than anybody reads are dropped."""
+        if len(self.found) < MAX_ISSUES:
+            self.found.append(Issue(_short(message), line, field))
+        elif len(self.found) == MAX_ISSUES:
+            self.found.append(Issue(f"expected no more than {MAX_ISSUES} issues, found others besides"))
+
+    def raise_any(self, file: ItemFile) -> None:
+        """RyeError `invalid_item` with all issues, by line, when there are any."""
+        if not self.found:
+            return
+        issues = sorted(self.found, key=lambda issue: issue.line or 0)
+        first = "; ".join(map(str, issues[:_NAMED]))
+        others = f"; and {len(issues) - _NAMED} more" if len(issues) > _NAMED else ""
+        where = printable(file.path)
+        raise RyeError(
+            "invalid_item",
+            f"{where}: {first}{others}",
+            where=where if issues[0].line is None else f"{where}:{issues[0].line}",
+            hint=f"mend {shlex.quote(where)}, then: rye sign {file.item_id}",
+            item_id=file.item_id,
+            issues=[issue.as_dict() for issue in issues],
+        )
+
+
+def _short(message: str) -> str:
+    shown = message.encode("utf-8", "backslashreplace").decode("utf-8")
+    return shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "…"

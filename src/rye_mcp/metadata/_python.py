@@ -1,0 +1,240 @@
+"""Python → values: assignments of literals at the top level of a module, and its docstring.
+
+Rules:
+
+- Nothing is run, and nothing is worked out: a name of the table has to be assigned a literal of what JSON
+  can hold, once, in a statement of its own at the top level. Anything else in its place is an issue, and what
+  stands deeper, in an `if` or a function, is not metadata.
+- The source is read as UTF-8. A file that declares another encoding is refused: Python would read other
+  text than was looked at here.
+- `read_python` reads as far as the first function or class, when the text behind it does not mention any of
+  the names: then nothing there can assign one. `whole` reads everything, and finds every syntax error.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import re
+import threading
+import unicodedata
+import warnings
+from collections.abc import Iterator
+from typing import Any, Final
+
+from rye_mcp.metadata._issues import Issues, Unreadable
+from rye_mcp.metadata._values import MAX_DEPTH, MAX_INT_BITS, MAX_NODES, Raw
+
+__all__ = ["PYTHON_NAMES", "read_python"]
+
+PYTHON_NAMES: Final = {
+    "__version__": "version",
+    "__tool_name__": "name",
+    "__tool_type__": "tool_type",
+    "__executor_id__": "executor_id",
+    "__category__": "category",
+    "__tool_description__": "description",
+    "__tags__": "tags",
+    "__author__": "author",
+    "CONFIG": "config",
+    "CONFIG_SCHEMA": "config_schema",
+    "OUTPUT_SCHEMA": "output_schema",
+    "ENV_CONFIG": "env_config",
+    "ANCHOR": "anchor",
+    "VERIFY_DEPS": "verify_deps",
+    "CHILD_CONSTRAINTS": "child_constraints",
+    "INPUTS": "inputs",
+    "OUTPUTS": "outputs",
+    "PERMISSIONS": "permissions",
+    "ANNOTATIONS": "annotations",
+    "EXAMPLES": "examples",
+}
+"""The names that a Python file assigns metadata to, and the fields that they are."""
+
+_MENTION: Final = re.compile(rf"\b(?:{'|'.join(PYTHON_NAMES)})\b")
+_DEFINITION: Final = re.compile(r"^(?:@|(?:def|class|async)\b)", re.MULTILINE)
+_ENCODING: Final = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
+_UTF_8: Final = frozenset({"utf-8", "utf8", "utf_8", "u8", "utf"})
+
+# What the parser warns of (an escape that is none, such as "\d") is not said by whoever only looks at it.
+_quiet: Final = threading.Lock()
+
+
+def read_python(text: str, issues: Issues, *, whole: bool = False) -> Raw:
+    """What the module of this text says about itself."""
+    try:
+        _require_utf_8(text)
+        body = _parse(text) if whole else _beginning(text)
+    except Unreadable as exc:
+        issues.found.append(exc.issue)
+        return Raw()
+    raw = Raw(description=_first_paragraph(body))
+    reader = _Literals()
+    for name, node, line in _assignments(body, issues):
+        field = PYTHON_NAMES[name]
+        if field in raw.lines:
+            issues.add(f"expected {name} to be assigned once, found it again", line, field)
+            continue
+        raw.lines[field] = line
+        try:
+            raw.values[field] = reader.value(node)
+        except Unreadable as exc:
+            issues.add(f"{name}: {exc.issue.message}", exc.issue.line, field)
+    return raw
+
+
+def _require_utf_8(text: str) -> None:
+    for number, line in enumerate(text.split("\n", 2)[:2], start=1):
+        declared = _ENCODING.match(line)
+        if declared and declared[1].lower() not in _UTF_8:
+            raise Unreadable(f"expected UTF-8, found the declaration of {declared[1][:40]}", number)
+
+
+def _beginning(text: str) -> list[ast.stmt]:
+    """The statements up to the first definition, when those behind it cannot matter; else all of them."""
+    definition = _DEFINITION.search(text)
+    if definition is None or definition.start() == 0:
+        return _parse(text)
+    before, behind = text[: definition.start()], text[definition.start() :]
+    # To Python, a name in full-width letters is the same name.
+    plain = behind if behind.isascii() else unicodedata.normalize("NFKC", behind)
+    if before.endswith("\\\n") or _MENTION.search(plain):
+        return _parse(text)
+    try:
+        # When these lines are complete, no string and no bracket is open where they end.
+        return _parse(before)
+    except Unreadable:
+        return _parse(text)
+
+
+def _parse(text: str) -> list[ast.stmt]:
+    """The statements of a module; Unreadable when Python would not read it either."""
+    try:
+        with _quiet, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text).body
+    except SyntaxError as exc:
+        raise Unreadable(f"expected Python, found: {exc.msg}", exc.lineno) from exc
+    except ValueError as exc:
+        raise Unreadable(f"expected Python, found: {exc}") from exc
+    except (RecursionError, MemoryError) as exc:
+        raise Unreadable("expected Python that can be read, found expressions nested too deeply") from exc
+
+
+def _first_paragraph(body: list[ast.stmt]) -> str | None:
+    match body[:1]:
+        case [ast.Expr(value=ast.Constant(value=str(docstring)))]:
+            paragraph = inspect.cleandoc(docstring).partition("\n\n")[0]
+            return " ".join(paragraph.split()) or None
+    return None
+
+
+def _assignments(body: list[ast.stmt], issues: Issues) -> Iterator[tuple[str, ast.expr, int]]:
+    """Every assignment of a name of the table; those in a form that nobody could read are issues."""
+    for statement in body:
+        targets: list[ast.expr]
+        match statement:
+            case ast.Assign(targets=targets, value=value):
+                pass
+            case ast.AnnAssign(target=annotated, value=ast.expr() as value):
+                targets = [annotated]
+            case ast.AugAssign(target=ast.Name(id=name)) if name in PYTHON_NAMES:
+                issues.add(f"expected {name} = and a literal, found it changed", statement.lineno)
+                continue
+            case _:
+                continue
+        for target in targets:
+            if isinstance(target, ast.Name):
+                if target.id in PYTHON_NAMES:
+                    yield target.id, value, statement.lineno
+                continue
+            for node in ast.walk(target):
+                if isinstance(node, ast.Name) and node.id in PYTHON_NAMES:
+                    issues.add(f"expected {node.id} = and a literal, found another form", statement.lineno)
+
+
+class _Literals:
+    """Literals → values, within limits for all of a module together."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    def value(self, node: ast.expr, depth: int = 0) -> Any:
+        """The value of a literal; Unreadable when it is none."""
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise Unreadable(f"expected at most {MAX_NODES} values, found more", node.lineno)
+        if depth > MAX_DEPTH:
+            raise Unreadable(f"expected at most {MAX_DEPTH} levels, found more", node.lineno)
+        match node:
+            case ast.Constant(value=constant):
+                return _constant(constant, node)
+            case ast.Dict(keys=keys, values=values):
+                return self._mapping(keys, values, node, depth)
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                return [self.value(element, depth + 1) for element in elements]
+            case ast.UnaryOp(
+                op=ast.USub() | ast.UAdd() as sign, operand=ast.Constant(value=int() | float() as number)
+            ):
+                if not isinstance(number, bool):
+                    number = _constant(number, node)
+                    return -number if isinstance(sign, ast.USub) else number
+        raise Unreadable(f"expected a literal, found {_described(node)}", node.lineno)
+
+    def _mapping(
+        self, keys: list[ast.expr | None], values: list[ast.expr], node: ast.expr, depth: int
+    ) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        for key, value in zip(keys, values, strict=True):
+            if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
+                found = "** of something else" if key is None else _described(key)
+                raise Unreadable(f"expected text as a key, found {found}", (key or value).lineno)
+            if key.value in mapping:
+                raise Unreadable(f"expected each key once, found {key.value!r} again", key.lineno)
+            mapping[_constant(key.value, key)] = self.value(value, depth + 1)
+        return mapping
+
+
+def _constant(constant: Any, node: ast.expr) -> Any:
+    match constant:
+        case None | bool():
+            return constant
+        case str() if _is_text(constant):
+            return constant
+        case int() if constant.bit_length() <= MAX_INT_BITS:
+            return constant
+        case float() if math.isfinite(constant):
+            return constant
+    raise Unreadable(f"expected a value of JSON, found {_named(constant)}", node.lineno)
+
+
+def _is_text(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _named(constant: Any) -> str:
+    match constant:
+        case str():
+            return "text with half a character in it"
+        case int():
+            return "a whole number that is too long"
+        case float():
+            return "a number without end"
+    return f"a value of type {type(constant).__name__}"
+
+
+def _described(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return _named(node.value) if not isinstance(node.value, int | None) else repr(node.value)[:40]
+    return _FORMS.get(type(node).__name__, "an expression")
+
+
+_FORMS: Final = {
+    "Call": "a call",
+    "Name": "a name",
+    "Attribute": "an attribute",
+    "JoinedStr": "an f-string",
+    "Set": "a set",
+    "BinOp": "a calculation",
+}

@@ -1,0 +1,103 @@
+"""From the bytes of an item to its metadata: what is read how, what is kept, when schemas are checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from typing import Final
+
+from rye_mcp.items import ItemFile, ItemType, comment_style
+from rye_mcp.metadata._blocks import markdown_body, read_comment_block, read_front_matter
+from rye_mcp.metadata._fields import ItemMetadata, check_fields
+from rye_mcp.metadata._issues import Issues, Unreadable
+from rye_mcp.metadata._python import read_python
+from rye_mcp.metadata._values import Raw
+from rye_mcp.metadata._yaml import read_yaml
+
+__all__ = ["body_of", "examine", "parse_metadata"]
+
+_KEPT: Final = 8192
+_YAML: Final = frozenset({".yaml", ".yml"})
+
+_Key = tuple[ItemType, str, str, bytes]
+_kept: OrderedDict[_Key, ItemMetadata] = OrderedDict()
+
+
+def parse_metadata(file: ItemFile) -> ItemMetadata:
+    """What an item says about itself; RyeError `invalid_item` with all issues when something is wrong.
+
+    This is what every call pays for. Schemas are not checked, nor is Python behind the first function;
+    `examine` does both.
+    """
+    key = (file.item_type, file.item_id, file.extension, hashlib.sha256(file.content).digest())
+    kept = _kept.get(key)
+    if kept is not None:
+        return kept
+    issues = Issues()
+    metadata = check_fields(_read(file, issues, whole=False), file, issues)
+    issues.raise_any(file)
+    while len(_kept) >= _KEPT:
+        _kept.popitem(last=False)
+    _kept[key] = metadata
+    return metadata
+
+
+def examine(file: ItemFile) -> ItemMetadata:
+    """The same, after a look at everything: all of the code's syntax, and its schemas. For who signs it."""
+    issues = Issues()
+    raw = _read(file, issues, whole=True)
+    metadata = check_fields(raw, file, issues)
+    _check_schemas(metadata, raw, issues)
+    issues.raise_any(file)
+    return metadata
+
+
+def body_of(file: ItemFile) -> str:
+    """The text of a directive or of knowledge, without its signature and its front matter."""
+    return markdown_body(file.content.decode("utf-8", "replace"))
+
+
+def _read(file: ItemFile, issues: Issues, *, whole: bool) -> Raw:
+    try:
+        text = _text(file.content)
+    except Unreadable as exc:
+        issues.found.append(exc.issue)
+        return Raw()
+    if file.extension == ".py":
+        return read_python(text, issues, whole=whole)
+    if file.extension in _YAML:
+        return read_yaml(text, issues)
+    if file.item_type is not ItemType.TOOL:
+        return read_front_matter(text, issues)
+    style = comment_style(file.extension)
+    return Raw() if style is None else read_comment_block(text, style, issues)
+
+
+def _text(content: bytes) -> str:
+    """The bytes as text; Unreadable when they are not plain UTF-8 with LF, which no item may be without."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        line = content.count(b"\n", 0, exc.start) + 1
+        raise Unreadable(f"expected UTF-8, found the byte 0x{content[exc.start]:02x}", line) from exc
+    if text.startswith("\ufeff"):
+        raise Unreadable("expected UTF-8 without a byte order mark, found one", 1)
+    for character, name in (("\x00", "a NUL"), ("\r", "a carriage return")):
+        if character in text:
+            line = text.count("\n", 0, text.index(character)) + 1
+            raise Unreadable(f"expected plain text with LF, found {name}", line)
+    return text
+
+
+def _check_schemas(metadata: ItemMetadata, raw: Raw, issues: Issues) -> None:
+    from lilux.primitives.errors import ConfigurationError
+    from lilux.schemas import validate_parameters
+
+    for name in ("config_schema", "output_schema", "inputs", "outputs"):
+        schema = getattr(metadata, name)
+        if not isinstance(schema, dict):
+            continue
+        try:
+            validate_parameters({}, schema)
+        except ConfigurationError as exc:
+            issues.add(f"{name}: {exc.message}", raw.lines.get(name), name)

@@ -1,0 +1,50 @@
+"""What every source of metadata comes to: values that JSON can hold, the lines they stand in, and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+__all__ = ["MAX_DEPTH", "MAX_INT_BITS", "MAX_NODES", "Raw", "kind"]
+
+MAX_DEPTH: Final = 64
+"""How many lists and mappings may stand inside each other."""
+
+MAX_NODES: Final = 20_000
+"""How many values there may be in one item, those behind aliases counted each time."""
+
+MAX_INT_BITS: Final = 1024
+"""How long a whole number may be."""
+
+
+@dataclass(slots=True)
+class Raw:
+    """What an item says about itself, before anything of it was checked.
+
+    `values` are by the names of metadata fields, `lines` says in which line of the file each begins;
+    `description` is what the code says for want of a description, such as a docstring.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    description: str | None = None
+
+
+def kind(value: object) -> str:
+    """What a value is, in words for messages."""
+    if value is None:
+        return "nothing (null)"
+    if isinstance(value, bool):
+        return str(value).lower()
+    for types, name in _KINDS:
+        if isinstance(value, types):
+            return name
+    return type(value).__name__
+
+
+_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (str, "text"),
+    ((int, float), "a number"),
+    (list, "a list"),
+    (dict, "a mapping"),
+)

@@ -1,0 +1,236 @@
+"""YAML → values, without anything that YAML can do beyond data.
+
+Rules:
+
+- The parser is that of `ruamel.yaml` in C. It hands over one event after the other, and what is made of them
+  is decided here, event by event: whatever is too deep or too much ends the parsing where it stands.
+- Values are those of JSON, by the core schema of YAML 1.2: `yes` and `2026-01-01` are text, `1.10` is a
+  number. Infinity and NaN are refused, and so are tags: none makes a difference to plain data.
+- A key is text, and stands once. A merge key (`<<`) is refused rather than taken as an ordinary one.
+- An alias counts as everything it stands for. One that stands inside of what it means is refused.
+- One document, without directives.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined]
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from rye_mcp.metadata._issues import Issues, Unreadable
+from rye_mcp.metadata._values import MAX_DEPTH, MAX_INT_BITS, MAX_NODES, Raw, kind
+
+__all__ = ["MAX_ALIASES", "read_yaml"]
+
+MAX_ALIASES: Final = 100
+"""How many aliases there may be."""
+
+_CONSTANTS: Final = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_NUMBER_BEGINS: Final = frozenset("0123456789+-.")
+_DECIMAL: Final = re.compile(r"[-+]?[0-9]+", re.ASCII)
+_OCTAL: Final = re.compile(r"0o[0-7]+", re.ASCII)
+_HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]+", re.ASCII)
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_NO_NUMBER: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII)
+_MAX_DIGITS: Final = int(MAX_INT_BITS * math.log10(2))
+
+
+def read_yaml(text: str, issues: Issues, *, first_line: int = 1) -> Raw:
+    """The mapping that a text holds; `first_line` is where the text begins in its file."""
+    reader = _Reader(issues, first_line)
+    try:
+        value = reader.read(text)
+    except Unreadable as exc:
+        issues.found.append(exc.issue)
+        return Raw()
+    if value is None:
+        return Raw()
+    if not isinstance(value, dict):
+        issues.add(f"expected a mapping of names to values, found {kind(value)}", first_line)
+        return Raw()
+    return Raw(value, reader.lines)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping whose end has not come yet."""
+
+    value: list[Any] | dict[str, Any]
+    anchor: str | None
+    nodes_before: int
+    line: int
+    key: str | None = None
+    key_line: int = 0
+
+
+class _Reader:
+    """Takes the events of one text, one after the other, and makes values of them."""
+
+    def __init__(self, issues: Issues, first_line: int) -> None:
+        self.lines: dict[str, int] = {}
+        self._issues = issues
+        self._first_line = first_line
+        self._open: list[_Open] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._nodes = 0
+        self._aliases = 0
+        self._documents = 0
+        self._result: Any = None
+
+    def read(self, text: str) -> Any:
+        """The value of the text; Unreadable when there is no going on."""
+        try:
+            parser = CParser(text)
+            while (event := parser.get_event()) is not None:
+                _TAKE[type(event).__name__](self, event)
+        except MarkedYAMLError as exc:
+            mark = exc.problem_mark or exc.context_mark
+            line = self._first_line + mark.line if mark is not None else None
+            raise Unreadable(f"expected YAML, found: {exc.problem or exc.context}", line) from exc
+        except (YAMLError, ValueError) as exc:
+            raise Unreadable(f"expected YAML, found: {str(exc).partition(chr(10))[0]}", None) from exc
+        return self._result
+
+    def _line(self, event: Any) -> int:
+        line: int = event.start_mark.line
+        return self._first_line + line
+
+    def _ignore(self, event: Any) -> None:
+        """The stream begins or ends, or the document ends."""
+
+    def _begin_document(self, event: Any) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            raise Unreadable("expected one YAML document, found another one", self._line(event))
+        if event.version is not None or event.tags:
+            raise Unreadable("expected no YAML directives, found some", self._line(event))
+
+    def _take_scalar(self, event: Any) -> None:
+        self._refuse_tag(event)
+        value: Any = event.value
+        if event.implicit[0] and not self._expects_key():
+            value = self._plain(value, event)
+        self._count(1, event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (value, 1)
+        self._put(value, event)
+
+    def _take_alias(self, event: Any) -> None:
+        self._aliases += 1
+        if self._aliases > MAX_ALIASES:
+            raise Unreadable(f"expected at most {MAX_ALIASES} aliases, found more", self._line(event))
+        if event.anchor not in self._anchors:
+            raise Unreadable(
+                f"expected an anchor for *{event.anchor}, found none before it", self._line(event)
+            )
+        value, nodes = self._anchors[event.anchor]
+        self._count(nodes, event)
+        self._put(value, event)
+
+    def _begin_mapping(self, event: Any) -> None:
+        self._begin({}, event)
+
+    def _begin_sequence(self, event: Any) -> None:
+        self._begin([], event)
+
+    def _begin(self, value: list[Any] | dict[str, Any], event: Any) -> None:
+        self._refuse_tag(event)
+        if self._expects_key():
+            raise Unreadable("expected text as a key, found a list or a mapping", self._line(event))
+        if len(self._open) >= MAX_DEPTH:
+            raise Unreadable(f"expected at most {MAX_DEPTH} levels, found more", self._line(event))
+        if event.anchor is not None:
+            self._anchors.pop(event.anchor, None)  # until it ends, it means nothing
+        self._open.append(_Open(value, event.anchor, self._nodes, self._line(event)))
+        self._count(1, event)
+
+    def _end(self, event: Any) -> None:
+        ended = self._open.pop()
+        if ended.anchor is not None:
+            self._anchors[ended.anchor] = (ended.value, self._nodes - ended.nodes_before)
+        self._put(ended.value, event, ended.line)
+
+    def _expects_key(self) -> bool:
+        return bool(self._open) and isinstance(self._open[-1].value, dict) and self._open[-1].key is None
+
+    def _put(self, value: Any, event: Any, line: int | None = None) -> None:
+        """Put a value where it belongs: into the innermost list or mapping, or at the top."""
+        if not self._open:
+            self._result = value
+            return
+        around = self._open[-1]
+        if isinstance(around.value, list):
+            around.value.append(value)
+        elif around.key is None:
+            self._put_key(around, value, event)
+        else:
+            around.value[around.key] = value
+            around.key = None
+
+    def _put_key(self, around: _Open, key: Any, event: Any) -> None:
+        line = self._line(event)
+        if not isinstance(key, str):
+            raise Unreadable(f"expected text as a key, found {kind(key)}", line)
+        plain = getattr(event, "implicit", (False,))[0]
+        if plain and key == "<<":
+            raise Unreadable("expected no merge key (<<), found one: write out what it stands for", line)
+        if plain and key != "" and not isinstance(_CONSTANTS.get(key, ""), str):
+            self._issues.add(f"expected text as a key, found {key}: put it into quotes", line, key)
+        if key in around.value:
+            self._issues.add(f"expected each key once, found {key!r} again", line, key)
+        if len(self._open) == 1:
+            self.lines.setdefault(key, line)
+        around.key = key
+
+    def _count(self, nodes: int, event: Any) -> None:
+        self._nodes += nodes
+        if self._nodes > MAX_NODES:
+            raise Unreadable(f"expected at most {MAX_NODES} values, found more", self._line(event))
+
+    def _refuse_tag(self, event: Any) -> None:
+        if event.tag is not None:
+            self._issues.add(f"expected plain values, found the tag {event.tag}", self._line(event))
+
+    def _plain(self, text: str, event: Any) -> Any:
+        """What a text without quotes means."""
+        if text in _CONSTANTS:
+            return _CONSTANTS[text]
+        if text[0] not in _NUMBER_BEGINS:
+            return text
+        number = _number(text)
+        if isinstance(number, float) and not math.isfinite(number):
+            self._issues.add(f"expected a number of JSON, found {text[:40]}", self._line(event))
+            return None
+        return number
+
+
+def _number(text: str) -> int | float | str:
+    """The number that a text is; the text when it is none, and NaN for a number that JSON does not have."""
+    for pattern, base in ((_DECIMAL, 10), (_OCTAL, 8), (_HEXADECIMAL, 16)):
+        if pattern.fullmatch(text):
+            return int(text, base) if len(text) <= _MAX_DIGITS else math.nan
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return math.nan if _NO_NUMBER.fullmatch(text) else text
+
+
+_TAKE: Final = {
+    "StreamStartEvent": _Reader._ignore,
+    "StreamEndEvent": _Reader._ignore,
+    "DocumentStartEvent": _Reader._begin_document,
+    "DocumentEndEvent": _Reader._ignore,
+    "ScalarEvent": _Reader._take_scalar,
+    "AliasEvent": _Reader._take_alias,
+    "MappingStartEvent": _Reader._begin_mapping,
+    "SequenceStartEvent": _Reader._begin_sequence,
+    "MappingEndEvent": _Reader._end,
+    "SequenceEndEvent": _Reader._end,
+}

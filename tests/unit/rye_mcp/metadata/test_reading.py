@@ -1,0 +1,70 @@
+"""From bytes to metadata: what is text, what is kept, and what an error says."""
+
+import pytest
+
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemType
+from rye_mcp.metadata import _reading, examine, parse_metadata
+from rye_mcp.spaces import Spaces
+from tests.metadata_helpers import issues_of, item
+
+
+@pytest.mark.parametrize("extension", [".py", ".yaml", ".sh", ""])
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"#!/x\n\xff\n", 2),
+        (b"#!/x\nx\x00\n", 2),
+        (b"#!/x\r\n", 1),
+        (b"#!/x\n\rx = 1", 2),
+        (b"\xef\xbb\xbf#!/x\n", 1),
+        (b"#!/x\n\xed\xa0\x80\n", 2),
+    ],
+)
+def test_what_is_no_plain_text_is_an_issue(extension: str, content: bytes, line: int) -> None:
+    (issue,) = issues_of(item(content, extension))
+    assert issue["line"] == line
+
+
+def test_an_error_says_where_and_how_to_mend_it() -> None:
+    with pytest.raises(RyeError) as caught:
+        parse_metadata(item("x = 1\n__version__ = 2\n"))
+    assert caught.value.where == "/work/project/.ai/tools/demo/hello.py:2"
+    assert caught.value.hint == "mend /work/project/.ai/tools/demo/hello.py, then: rye sign demo/hello"
+    assert caught.value.details["item_id"] == "demo/hello"
+
+
+def test_the_same_bytes_are_parsed_once() -> None:
+    source = "__version__ = '7.7.7'\n"
+    assert parse_metadata(item(source)) is parse_metadata(item(source))
+
+
+def test_the_same_bytes_of_another_item_are_another_item() -> None:
+    source = "# /// rye\n# version: '1.0'\n# ///\n"
+    assert parse_metadata(item(source, ".sh", item_id="a/one")).name == "one"
+    assert parse_metadata(item(source, ".sh", item_id="a/two")).name == "two"
+    assert parse_metadata(item(source, ".sh")).version == "1.0"
+    assert parse_metadata(item(source, ".js")).version == "0.0.0"
+    assert parse_metadata(item("---\nname: x\n---\n", ".md", ItemType.DIRECTIVE)).name == "x"
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_reading, "_KEPT", 10)
+    for number in range(50):
+        parse_metadata(item(f"__version__ = '1.{number}'\n"))
+    assert len(_reading._kept) <= 10
+    assert parse_metadata(item("__version__ = '1.3'\n")).version == "1.3"
+
+
+def test_mistakes_are_not_kept() -> None:
+    for _ in range(2):
+        assert issues_of(item("__version__ = 3\n"))
+
+
+@pytest.mark.parametrize("name", ["subprocess", "http_client"])
+def test_the_items_that_ship_with_the_package_are_right(name: str) -> None:
+    found = Spaces.locate().find_executor(name)
+    metadata = examine(found.item)
+    assert metadata == parse_metadata(found.item)
+    assert metadata.is_primitive
+    assert metadata.config_schema
