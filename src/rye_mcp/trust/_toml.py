@@ -2,9 +2,9 @@
 
 Rules:
 
-- Read is at most as many bytes and brackets as the caller allows: depth is bounded before anything is parsed.
-  What is no TOML, has a key that is not known, or lacks one that is required, is `malformed_trust`: a word
-  that was mistyped must not silently mean "everything".
+- Read is at most as many bytes, brackets and dots as the caller allows: depth, and what it costs, is bounded
+  before anything is parsed. What is no TOML, has a key that is not known, or lacks one that is required, is
+  `malformed_trust`: a word that was mistyped must not silently mean "everything".
 - Written are strings, whole numbers and lists of strings. Text is quoted so that reading gives it back.
 - Text that people see (an owner, a reason) is one line of visible characters, so that it cannot write over
   what a terminal shows beside it.
@@ -20,16 +20,19 @@ from typing import Any
 
 from rye_mcp.errors import RyeError
 
-__all__ = ["is_visible_line", "malformed", "parse", "require_keys", "write_value"]
+__all__ = ["is_visible_line", "malformed", "parse", "require_keys", "shown", "write_value"]
+
+_NESTING_MARKS = (b"[", b"{", b".")
+_SHOWN_CHARACTERS = 100
 
 MAX_VISIBLE_CHARACTERS = 200
 """How long an owner or a reason may be."""
 
 
-def parse(data: bytes, place: Path, *, max_brackets: int) -> dict[str, Any]:
+def parse(data: bytes, place: Path, *, max_marks: int) -> dict[str, Any]:
     """The table that stands in UTF-8 bytes, which were taken from `place`."""
-    if data.count(b"[") + data.count(b"{") > max_brackets:
-        raise malformed(place, f"at most {max_brackets} opening brackets", "more")
+    if sum(map(data.count, _NESTING_MARKS)) > max_marks:
+        raise malformed(place, f"at most {max_marks} opening brackets and dots", "more")
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError, OverflowError) as exc:
@@ -47,7 +50,7 @@ def require_keys(
         raise malformed(place, f"{', '.join(missing)} in {what}", "none")
     unknown = sorted(table.keys() - set(required) - set(optional))
     if unknown:
-        raise malformed(place, f"no other keys in {what}", ", ".join(map(ascii, unknown))[:200])
+        raise malformed(place, f"no other keys in {what}", ", ".join(map(ascii, unknown))[:_SHOWN_CHARACTERS])
     return table
 
 
@@ -59,6 +62,11 @@ def is_visible_line(text: object) -> bool:
         and text.isprintable()
         and not text.isspace()
     )
+
+
+def shown(value: object) -> str:
+    """A value that somebody else wrote, in a message: text as ASCII, of anything else what it is."""
+    return ascii(value)[:_SHOWN_CHARACTERS] if isinstance(value, str) else f"a {type(value).__name__}"
 
 
 def write_value(value: str | int | Sequence[str]) -> str:

@@ -146,10 +146,9 @@ def _parse(data: bytes | None, place: Path) -> ProjectDecisions:
 
 
 def _decisions(proposals: dict[str, Any], place: Path) -> list[tuple[str, Decision]]:
-    known = set(Decision)
     for digest, decision in proposals.items():
-        if len(digest) != _SHA256_DIGITS or decision not in known:
-            raise _malformed(place, f"{ascii(digest)[:80]}: {ascii(decision)[:80]}")
+        if len(digest) != _SHA256_DIGITS or not isinstance(decision, str) or decision not in set(Decision):
+            raise _malformed(place, "a decision that is none")
     return [(digest, Decision(decision)) for digest, decision in proposals.items()]
 
 

@@ -37,7 +37,7 @@ MAX_REVOKED_BYTES: Final = 1 << 20
 """How many bytes it may have."""
 
 _VERSION = 1
-_MAX_BRACKETS = 20_000
+_MAX_MARKS = 20_000
 _FILE_MODE = 0o644
 
 
@@ -46,14 +46,14 @@ def parse_revocations(data: bytes | None, place: Path) -> Mapping[str, str]:
     if data is None:
         return MappingProxyType({})
     table = _toml.require_keys(
-        _toml.parse(data, place, max_brackets=_MAX_BRACKETS),
+        _toml.parse(data, place, max_marks=_MAX_MARKS),
         place,
         "the file",
         required=("version",),
         optional=("revoked",),
     )
     if type(table["version"]) is not int or table["version"] != _VERSION:
-        raise _toml.malformed(place, f"version {_VERSION}", ascii(table["version"])[:200])
+        raise _toml.malformed(place, f"version {_VERSION}", _toml.shown(table["version"]))
     entries = table.get("revoked", [])
     if not isinstance(entries, list):
         raise _toml.malformed(place, "[[revoked]]", type(entries).__name__)
@@ -77,10 +77,10 @@ def revoke(user_space: Path, key_id: str, reason: str) -> None:
     place = user_space / FILE_NAME
     if not is_key_id(key_id):
         raise RyeError(
-            "unusable_key", f"expected a key id of 64 hexadecimal digits, found {ascii(key_id)[:80]}"
+            "unusable_key", f"expected a key id of 64 hexadecimal digits, found {_toml.shown(key_id)}"
         )
     if not _toml.is_visible_line(reason):
-        raise _toml.malformed(place, "one line of visible characters as reason", ascii(reason)[:200])
+        raise _toml.malformed(place, "one line of visible characters as reason", _toml.shown(reason))
     with (
         translated("write_failed", place),
         opened_directory(user_space, forbidden=OTHERS_WRITE, create_mode=0o755) as directory,
@@ -96,9 +96,9 @@ def _parse_entry(entry: object, place: Path) -> tuple[str, str]:
     fields = _toml.require_keys(entry, place, "[[revoked]]", required=("key_id",), optional=("reason",))
     key_id, reason = fields["key_id"], fields.get("reason", "no reason was given")
     if not is_key_id(key_id):
-        raise _toml.malformed(place, "a key_id of 64 hexadecimal digits", ascii(key_id)[:200])
+        raise _toml.malformed(place, "a key_id of 64 hexadecimal digits", _toml.shown(key_id))
     if not _toml.is_visible_line(reason):
-        raise _toml.malformed(place, "one line of visible characters as reason", ascii(reason)[:200])
+        raise _toml.malformed(place, "one line of visible characters as reason", _toml.shown(reason))
     return key_id, reason
 
 

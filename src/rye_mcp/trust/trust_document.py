@@ -41,7 +41,7 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024
 """How many bytes a document may have."""
 
 _VERSION = 1
-_MAX_BRACKETS = 64
+_MAX_MARKS = 256
 _KINDS = {"person": SignerKind.PERSON, "agent": SignerKind.AGENT}
 
 
@@ -69,7 +69,7 @@ class TrustDocument:
     def parse(cls, data: bytes, place: Path) -> TrustDocument:
         """The document that stands in these bytes, which were taken from the file `place`."""
         table = _toml.require_keys(
-            _toml.parse(data, place, max_brackets=_MAX_BRACKETS),
+            _toml.parse(data, place, max_marks=_MAX_MARKS),
             place,
             "the document",
             required=("version", "key_id", "owner", "public_key"),
@@ -79,10 +79,10 @@ class TrustDocument:
         key = _parse_key(table, place)
         owner = table["owner"]
         if not _toml.is_visible_line(owner):
-            raise _toml.malformed(place, "one line of visible characters as owner", ascii(owner)[:200])
+            raise _toml.malformed(place, "one line of visible characters as owner", _toml.shown(owner))
         kind = table.get("kind", "person")
         if not isinstance(kind, str) or kind not in _KINDS:
-            raise _toml.malformed(place, 'kind "person" or "agent"', ascii(kind)[:200])
+            raise _toml.malformed(place, 'kind "person" or "agent"', _toml.shown(kind))
         document = cls(key, owner, _parse_scope(table.get("scope", {}), place), _KINDS[kind], data)
         if place.name != document.file_name:
             raise _toml.malformed(place, f"the file name {document.file_name}, after its key", place.name)
@@ -99,12 +99,12 @@ class TrustDocument:
     ) -> TrustDocument:
         """A document for a key; what could not be read again is refused."""
         place = Path(f"{key.fingerprint}.toml")
-        return cls.parse(_render(key, owner, scope, kind).encode("utf-8", "surrogateescape"), place)
+        return cls.parse(_render(key, owner, scope, kind).encode("utf-8", "surrogatepass"), place)
 
 
 def _require_version(version: Any, place: Path) -> None:
     if type(version) is not int or version != _VERSION:
-        raise _toml.malformed(place, f"version {_VERSION}", ascii(version)[:200])
+        raise _toml.malformed(place, f"version {_VERSION}", _toml.shown(version))
 
 
 def _parse_key(table: Any, place: Path) -> PublicKey:
@@ -119,7 +119,7 @@ def _parse_key(table: Any, place: Path) -> PublicKey:
             raise
         raise RyeError("malformed_trust", exc.message, where=place) from exc
     if table["key_id"] != key.key_id:
-        raise _toml.malformed(place, f"the key_id {key.key_id}, of its key", ascii(table["key_id"])[:200])
+        raise _toml.malformed(place, f"the key_id {key.key_id}, of its key", _toml.shown(table["key_id"]))
     return key
 
 
@@ -127,14 +127,14 @@ def _parse_scope(table: Any, place: Path) -> Scope:
     lists = _toml.require_keys(table, place, "[scope]", required=(), optional=("ids", "roles"))
     for name in lists:
         if not isinstance(lists[name], list) or not lists[name]:
-            raise _toml.malformed(place, f"a list of texts as {name}", ascii(lists[name])[:200])
+            raise _toml.malformed(place, f"a list of texts as {name}", _toml.shown(lists[name]))
     ids, roles = lists.get("ids"), lists.get("roles")
     for pattern in ids or ():
         if not is_id_pattern(pattern):
-            raise _toml.malformed(place, "ids such as *, leo/* or leo/hello", ascii(pattern)[:200])
+            raise _toml.malformed(place, "ids such as *, leo/* or leo/hello", _toml.shown(pattern))
     for role in roles or ():
         if not isinstance(role, str) or role not in set(Role):
-            raise _toml.malformed(place, f"roles out of {', '.join(Role)}", ascii(role)[:200])
+            raise _toml.malformed(place, f"roles out of {', '.join(Role)}", _toml.shown(role))
     return Scope(
         None if ids is None else tuple(ids),
         None if roles is None else frozenset(map(Role, roles)),
