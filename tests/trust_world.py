@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from lilux.primitives.signing import generate_keypair
+from lilux.primitives.signing import generate_keypair, sign_hash
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, Space, SpaceName, relative_path
+from rye_mcp.trust import signature
 from rye_mcp.trust.keys import KeyRing, SigningKey
 from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.scope import Role, SignerKind
@@ -25,7 +26,7 @@ from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.trust.trust_store import write_user_document
 from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item
 
-__all__ = ["CONTENT", "NOW", "World", "new_key", "old", "refused"]
+__all__ = ["CONTENT", "NOW", "World", "new_key", "old", "refused", "stopped"]
 
 NOW = datetime(2026, 11, 18, 10, 0, 0, tzinfo=UTC)
 CONTENT = b'"""Says hello."""\n\nprint("hello")\n'
@@ -89,6 +90,18 @@ class World:
         file = self.file() if file is None else file
         return replace(file, content=sign_content(file, key or self.key(), now=NOW))
 
+    def signed_by_another_program(self, file: ItemFile, key: SigningKey | None = None) -> ItemFile:
+        """The same for content that this program signs for nobody: who has a key need not use it."""
+        key = key or self.key()
+        timestamp, digest = signature.format_timestamp(NOW), signature.content_digest(file.content)
+        statement = signature.statement_digest(
+            file, timestamp=timestamp, key_id=key.public.key_id, digest=digest, length=len(file.content)
+        )
+        line = signature.SignatureLine(
+            timestamp, digest, sign_hash(statement, key.private_pem), key.public.fingerprint
+        )
+        return replace(file, content=signature.attach(file, file.content, line))
+
     def stored(self, file: ItemFile) -> ItemFile:
         """The same item, written to the disk as well."""
         file.path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,12 +129,12 @@ def new_key(kind: SignerKind = SignerKind.PERSON) -> SigningKey:
     return SigningKey(kind, PublicKey.from_pem(public_pem, "a test"), private_pem)
 
 
-def refused(code: str, do: Callable[[], object]) -> RyeError:
-    """The error that this ends with, when it has this code and says enough to go on."""
+def refused(code: str | None, do: Callable[[], object]) -> RyeError:
+    """The error that this ends with, when it has this code (None: any) and says enough to go on."""
     with pytest.raises(RyeError) as caught:
         do()
     error = caught.value
-    assert error.code == code, error.message
+    assert code in (None, error.code), error.message
     assert "expected" in error.message
     assert error.hint
     return error
@@ -136,3 +149,18 @@ def old(*paths: Path) -> None:
     latest = max(os.lstat(path).st_ctime_ns for path in paths)
     while time.time_ns() < latest + 2 * SETTLED_NS:
         time.sleep(0.01)
+
+
+def stopped(
+    world: World, code: str | None, file: ItemFile, role: RoleOf = Role.TOOL, *, trust: Trust | None = None
+) -> RyeError:
+    """The refusal of a file that, once through the gate, would change the canary."""
+    canary = world.root / "canary"
+    canary.write_bytes(b"alive")
+
+    def run() -> None:
+        canary.write_bytes(world.verify(file, role, trust).file.content)
+
+    error = refused(code, run)
+    assert canary.read_bytes() == b"alive"
+    return error

@@ -1,0 +1,69 @@
+"""Somebody has a file signed that looks other than it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from rye_mcp.items import ItemType
+from tests.trust_world import World, refused
+
+HIDDEN = {
+    "right-to-left override": "\u202e",
+    "left-to-right isolate": "\u2066",
+    "pop isolate": "\u2069",
+    "right-to-left mark": "\u200f",
+    "Arabic letter mark": "\u061c",
+    "zero-width space": "\u200b",
+    "zero-width joiner": "\u200d",
+    "word joiner": "\u2060",
+    "byte order mark inside": "\ufeff",
+    "soft hyphen": "\u00ad",
+    "Hangul filler": "\u3164",
+    "tag": "\U000e0041",
+    "next line": "\u0085",
+    "control sequence introducer": "\u009b",
+}
+
+
+@pytest.mark.parametrize("character", HIDDEN.values(), ids=HIDDEN)
+def test_characters_that_nobody_sees_are_not_signed(world: World, character: str) -> None:
+    content = f"ok = 1\nname = 'a{character}b'\n".encode()
+    error = refused("not_text", lambda: world.signed(world.file(content)))
+    assert f"U+{ord(character):04X} in line 2" in error.message
+
+
+def test_text_of_all_the_world_is_signed(world: World) -> None:
+    text = "Grüße, Привет, こんにちは, 你好, สวัสดี, नमस्ते, שלום, مرحبا, 👋🏽 ☕️\n"
+    file = world.file(text.encode(), item_type=ItemType.KNOWLEDGE, extension=".md")
+    world.verify(world.signed(file))
+
+
+COOKIES = [
+    b"# -*- coding: utf-7 -*-\n",
+    b"# coding=latin-1\n",
+    b"\n# vim: set fileencoding=cp1252 :\n",
+    b"#!/usr/bin/env python3\n# coding: rot13\n",
+    b"#!/usr/bin/env python3\n\n# coding: rot13\n",
+    b"# coding: utf-8-sig\n",
+    b"# coding: no-such-thing\n",
+    b"# coding: unicode_escape\n",
+]
+
+
+@pytest.mark.parametrize("cookie", COOKIES, ids=repr)
+def test_a_python_file_in_another_encoding_is_not_signed(world: World, cookie: bytes) -> None:
+    refused("not_text", lambda: world.signed(world.file(cookie + b"print(1)\n")))
+
+
+def test_a_program_that_python_runs_is_a_python_file(world: World) -> None:
+    content = b"#!/usr/bin/env python3\n# coding: utf-7\n"
+    refused("not_text", lambda: world.signed(world.file(content, extension="")))
+
+
+@pytest.mark.parametrize("cookie", [b"# coding: utf-8\n", b"# -*- coding: UTF8 -*-\n"], ids=repr)
+def test_a_python_file_that_says_that_it_is_utf8_is_signed(world: World, cookie: bytes) -> None:
+    world.verify(world.signed(world.file(cookie + b"print(1)\n")))
+
+
+def test_other_files_may_speak_of_encodings(world: World) -> None:
+    world.verify(world.signed(world.file(b"# coding: latin-1\n", extension=".sh")))
