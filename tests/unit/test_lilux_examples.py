@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lilux._http import failures
+from lilux._http.spec import CONFIG_KEYS
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "lilux.md"
 BLOCK = re.compile(r"^## (?P<heading>.+?)$|^```python\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -45,6 +48,18 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[subproces
 def test_an_example_does_what_the_page_says(number: int, scripts: list[subprocess.Popen[str]]) -> None:
     _, errors = scripts[number].communicate()
     assert (scripts[number].returncode, errors) == (0, "")
+
+
+def first_column(header: str) -> set[str]:
+    """The names in the first column of the table below this header that stands below an HTTP heading."""
+    page = PAGE.read_text(encoding="utf-8").partition("## Ask over HTTP")[2]
+    rows = page.partition(f"| {header} |")[2].partition("\n\n")[0].splitlines()[2:]
+    return {row.split("`")[1] for row in rows}
+
+
+def test_the_page_has_every_key_of_a_request_and_every_code_of_its_failures() -> None:
+    assert first_column("key") == CONFIG_KEYS
+    assert first_column("code") == {"http_status", *(code for _, code, *_ in failures._TABLE)}
 
 
 def test_every_module_that_is_meant_for_others_has_an_example() -> None:
