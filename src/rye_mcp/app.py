@@ -1,0 +1,164 @@
+"""Where everything is put together: what the surroundings say, and the parts that follow from it.
+
+Rules:
+
+- `Settings.find` looks at options first, then at the environment, then at the working directory. Everything
+  after that works with what it found, and never asks the process again.
+- A project is what an option or `RYE_PROJECT_PATH` names, and then has to be one; else the working directory,
+  or the nearest directory above it, that has an `.ai` and is a project. The directory of the user's own space
+  and the source of rye-mcp are none, and are passed over. There may be no project at all.
+- `RYE_LOCKED` is on with anything but nothing, `0`, `false` and `no`: it restricts, and a typing mistake must
+  not lift a restriction.
+- `App` is the only place that makes `Spaces`, `Trust` and a `KeyRing` out of settings.
+
+    app = App.open(Settings.find())
+    load(LoadRequest("demo/hello"), app.context(SignerKind.PERSON))
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.items import printable
+from rye_mcp.spaces import DIRECTORY_NAME, Spaces
+from rye_mcp.trust.approvals import state_directory
+from rye_mcp.trust.keys import KeyRing
+from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.verify import Trust
+from rye_mcp.verbs._context import Context
+
+__all__ = ["LOCKED_VARIABLE", "PROJECT_VARIABLE", "USER_SPACE_VARIABLE", "App", "Settings"]
+
+PROJECT_VARIABLE: Final = "RYE_PROJECT_PATH"
+"""The environment variable that names the project; what runs under rye-mcp has it set."""
+
+LOCKED_VARIABLE: Final = "RYE_LOCKED"
+"""The environment variable that asks for locked mode."""
+
+USER_SPACE_VARIABLE: Final = "USER_SPACE"
+"""The environment variable that names the directory of the user's `.ai`."""
+
+_NOT_LOCKED = frozenset({"", "0", "false", "no"})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the surroundings say.
+
+    `project` is the directory that holds the project's `.ai` (which need not be there yet), `user_directory`
+    the one that holds the user's. `system_space` is the system space itself, None for that of this package.
+    `no_project` says why there is no project.
+    """
+
+    project: Path | None
+    user_directory: Path
+    system_space: Path | None
+    state: Path
+    environment: Mapping[str, str] = field(repr=False)
+    locked: bool = False
+    no_project: RyeError | None = None
+
+    @classmethod
+    def find(
+        cls,
+        *,
+        project: Path | None = None,
+        user_directory: Path | None = None,
+        system_space: Path | None = None,
+        state: Path | None = None,
+        locked: bool = False,
+        environment: Mapping[str, str] = os.environ,
+        working_directory: Path | None = None,
+    ) -> Settings:
+        """The settings of a call; RyeError `no_project` when a project is named that can be none."""
+        settings = cls(
+            project=None,
+            user_directory=user_directory or _user_directory(environment),
+            system_space=system_space,
+            state=state or state_directory(),
+            environment=environment,
+            locked=locked or environment.get(LOCKED_VARIABLE, "").strip().lower() not in _NOT_LOCKED,
+        )
+        named = project or _path(environment.get(PROJECT_VARIABLE))
+        if named is None:
+            return settings._with_nearest_project(working_directory)
+        settings._spaces_of(named).require_project()
+        return replace(settings, project=_absolute(named))
+
+    def spaces(self) -> Spaces:
+        """The three spaces; without a project, with the reason why there is none."""
+        spaces = self._spaces_of(self.project)
+        if spaces.project is None and self.no_project is not None:
+            return replace(spaces, no_project=self.no_project)
+        return spaces
+
+    def _spaces_of(self, project: Path | None) -> Spaces:
+        return Spaces.locate(project, user=self.user_directory, system=self.system_space)
+
+    def _with_nearest_project(self, working_directory: Path | None) -> Settings:
+        try:
+            start = _absolute(working_directory or Path.cwd())
+        except FileNotFoundError:
+            what = "expected a working directory, found that it was removed"
+            return replace(self, no_project=RyeError("no_project", what, hint="cd to a project"))
+        reason = None
+        for candidate in (start, *start.parents):
+            if not os.path.isdir(candidate / DIRECTORY_NAME):  # noqa: PTH112 - never raises
+                continue
+            spaces = self._spaces_of(candidate)
+            if spaces.project is not None:
+                return replace(self, project=candidate)
+            reason = reason or spaces.no_project
+        shown = printable(start)
+        what = f"expected a directory with {DIRECTORY_NAME} here or above, found none: {shown}"
+        return replace(self, no_project=reason or RyeError("no_project", what, where=shown))
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """The parts of one call, or of many calls with the same settings."""
+
+    settings: Settings
+    spaces: Spaces
+    trust: Trust
+    keys: KeyRing
+
+    @classmethod
+    def open(cls, settings: Settings) -> App:
+        """Put the parts together; nothing of an item is read yet."""
+        spaces = settings.spaces()
+        trust = Trust(
+            user_space=spaces.user.root,
+            project=None if spaces.project is None else settings.project,
+            system_space=spaces.system.root,
+            state=settings.state,
+            environment=settings.environment,
+        )
+        keys = KeyRing(spaces.user.root, environment=settings.environment)
+        return cls(settings, spaces, trust, keys)
+
+    def context(
+        self,
+        caller: SignerKind = SignerKind.AGENT,
+        *,
+        ask_passphrase: Callable[[], bytes] | None = None,
+    ) -> Context:
+        """What verbs work with, for this caller."""
+        return Context(self.spaces, self.trust, self.keys, caller, ask_passphrase)
+
+
+def _user_directory(environment: Mapping[str, str]) -> Path:
+    return _path(environment.get(USER_SPACE_VARIABLE)) or Path(os.path.expanduser("~"))  # noqa: PTH111
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.realpath(path))

@@ -1,0 +1,72 @@
+"""What every verb works with: where items are, who is trusted, and who asks.
+
+Rules:
+
+- Who asks (`caller`) is set by the surface, never by a request: nothing that an agent sends makes it a
+  person.
+- Every item that a verb gives out, copies or offers passes `verify` first. The role that its signer has to be
+  trusted for is read from the very bytes that were verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from rye_mcp.items import ItemFile
+from rye_mcp.metadata import ItemMetadata, parse_metadata
+from rye_mcp.spaces import Spaces
+from rye_mcp.trust.keys import KeyRing
+from rye_mcp.trust.scope import Role, SignerKind
+from rye_mcp.trust.verify import Trust, VerifiedItem, verify_item
+
+__all__ = ["Context", "MetadataRole", "role_in_metadata"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRole:
+    """Tells the role of one item from its bytes. Two for one item are equal, so that answers are kept."""
+
+    file: ItemFile = field(compare=False, repr=False)
+    item_id: str
+    extension: str
+
+    @classmethod
+    def of(cls, file: ItemFile) -> MetadataRole:
+        """What tells the role of this item."""
+        return cls(file, file.item_id, file.extension)
+
+    def __call__(self, content: bytes) -> Role:
+        """The role that these bytes claim; RyeError `invalid_item` when they make no sense."""
+        return role_in_metadata(parse_metadata(replace(self.file, content=content)))
+
+
+def role_in_metadata(metadata: ItemMetadata) -> Role:
+    """What a tool with this metadata is for a chain."""
+    if metadata.is_primitive:
+        return Role.PRIMITIVE
+    return Role.RUNTIME if metadata.is_runtime else Role.TOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a verb works with. `ask_passphrase` is for callers that have somebody to ask."""
+
+    spaces: Spaces
+    trust: Trust
+    keys: KeyRing
+    caller: SignerKind = SignerKind.AGENT
+    ask_passphrase: Callable[[], bytes] | None = None
+
+    @property
+    def is_person(self) -> bool:
+        """Whether a person asks, at a terminal or in a script of theirs."""
+        return self.caller is SignerKind.PERSON
+
+    def verify(self, file: ItemFile) -> VerifiedItem:
+        """The item, when it passes the gate; RyeError otherwise."""
+        return verify_item(file, self.trust, role=MetadataRole.of(file))
+
+    def metadata(self, verified: VerifiedItem) -> ItemMetadata:
+        """What a verified item says about itself."""
+        return parse_metadata(verified.file)

@@ -1,0 +1,114 @@
+"""What the surroundings say: options, the environment, the working directory; and what is made of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rye_mcp.app import App, Settings
+from rye_mcp.errors import RyeError
+from rye_mcp.items import SYSTEM_MANIFEST_KIND
+from rye_mcp.trust.scope import SignerKind
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    for directory in ("home/.ai", "work/demo/.ai", "work/demo/deep/er", "bare"):
+        (tmp_path / directory).mkdir(parents=True)
+    return tmp_path
+
+
+def found(place: Path, working_directory: str, project: Path | None = None, **environment: str) -> Settings:
+    return Settings.find(
+        project=project,
+        state=place / "state",
+        environment={"USER_SPACE": str(place / "home"), **environment},
+        working_directory=place / working_directory,
+    )
+
+
+@pytest.mark.parametrize("start", ["work/demo", "work/demo/deep/er"])
+def test_the_nearest_directory_with_a_space_is_the_project(place: Path, start: str) -> None:
+    assert found(place, start).project == place / "work/demo"
+
+
+def test_the_nearest_of_two_projects_counts(place: Path) -> None:
+    (place / "work/demo/deep/.ai").mkdir()
+    assert found(place, "work/demo/deep/er").project == place / "work/demo/deep"
+
+
+def test_no_project_is_no_error_until_somebody_needs_one(place: Path) -> None:
+    settings = found(place, "bare")
+    assert settings.project is None
+    with pytest.raises(RyeError, match="found none") as caught:
+        settings.spaces().require_project()
+    assert (caught.value.code, caught.value.hint) == ("no_project", "rye init")
+
+
+def test_the_directory_of_the_user_is_no_project_and_says_so(place: Path) -> None:
+    settings = found(place, "home")
+    assert settings.project is None
+    assert settings.no_project is not None
+    assert "user space" in settings.no_project.message
+    assert settings.spaces().no_project is settings.no_project
+
+
+def test_what_holds_a_system_space_is_passed_over(place: Path) -> None:
+    inner = place / "work/demo/deep"
+    (inner / ".ai").mkdir()
+    (inner / ".ai/manifest.json").write_text(json.dumps({"kind": SYSTEM_MANIFEST_KIND}), encoding="utf-8")
+    assert found(place, "work/demo/deep/er").project == place / "work/demo"
+
+
+def test_an_option_wins_over_the_environment_and_that_over_the_directory(place: Path) -> None:
+    other, bare = place / "work", place / "bare"
+    assert found(place, "work/demo", RYE_PROJECT_PATH=str(other)).project == other
+    assert found(place, "work/demo", bare, RYE_PROJECT_PATH=str(other)).project == bare
+
+
+@pytest.mark.parametrize("named", ["nowhere", "home"])
+def test_a_project_that_is_named_has_to_be_one(place: Path, named: str) -> None:
+    with pytest.raises(RyeError, match="expected") as caught:
+        found(place, "work/demo", place / named)
+    assert caught.value.code == "no_project"
+
+
+def test_a_directory_that_was_removed_is_no_project(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = place / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    settings = Settings.find(state=place, environment={"USER_SPACE": str(place / "home")})
+    assert settings.no_project is not None
+    assert "removed" in settings.no_project.message
+
+
+@pytest.mark.parametrize(
+    ("text", "locked"),
+    [
+        ("", False),
+        ("0", False),
+        ("false", False),
+        ("No", False),
+        ("1", True),
+        ("true", True),
+        ("flase", True),
+    ],
+)
+def test_locked_mode_is_off_only_where_it_is_plainly_off(place: Path, text: str, locked: bool) -> None:
+    assert found(place, "bare", RYE_LOCKED=text).locked is locked
+
+
+def test_a_relative_user_space_is_refused(place: Path) -> None:
+    with pytest.raises(RyeError, match="absolute") as caught:
+        found(place, "work/demo", USER_SPACE="home").spaces()
+    assert caught.value.code == "unsafe_path"
+
+
+def test_an_agent_asks_unless_somebody_says_otherwise(place: Path) -> None:
+    app = App.open(found(place, "work/demo"))
+    assert not app.context().is_person
+    assert app.context(SignerKind.PERSON).is_person
+    assert app.spaces.require_project().root == place / "work/demo/.ai"
