@@ -29,10 +29,10 @@ MAX_VISIBLE_CHARACTERS = 200
 """How long an owner or a reason may be."""
 
 
-def parse(data: bytes, place: Path, *, max_marks: int) -> dict[str, Any]:
+def parse(data: bytes, place: Path, *, max_brackets: int) -> dict[str, Any]:
     """The table that stands in UTF-8 bytes, which were taken from `place`."""
-    if sum(map(data.count, _NESTING_MARKS)) > max_marks:
-        raise malformed(place, f"at most {max_marks} opening brackets and dots", "more")
+    if sum(map(data.count, _NESTING_MARKS)) > max_brackets:
+        raise malformed(place, f"at most {max_brackets} opening brackets and dots", "more")
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError, OverflowError) as exc:

@@ -37,7 +37,7 @@ MAX_REVOKED_BYTES: Final = 1 << 20
 """How many bytes it may have."""
 
 _VERSION = 1
-_MAX_MARKS = 20_000
+_MAX_BRACKETS = 20_000
 _FILE_MODE = 0o644
 
 
@@ -46,7 +46,7 @@ def parse_revocations(data: bytes | None, place: Path) -> Mapping[str, str]:
     if data is None:
         return MappingProxyType({})
     table = _toml.require_keys(
-        _toml.parse(data, place, max_marks=_MAX_MARKS),
+        _toml.parse(data, place, max_brackets=_MAX_BRACKETS),
         place,
         "the file",
         required=("version",),

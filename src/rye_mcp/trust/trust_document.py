@@ -41,7 +41,7 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024
 """How many bytes a document may have."""
 
 _VERSION = 1
-_MAX_MARKS = 256
+_MAX_BRACKETS = 256
 _KINDS = {"person": SignerKind.PERSON, "agent": SignerKind.AGENT}
 
 
@@ -69,7 +69,7 @@ class TrustDocument:
     def parse(cls, data: bytes, place: Path) -> TrustDocument:
         """The document that stands in these bytes, which were taken from the file `place`."""
         table = _toml.require_keys(
-            _toml.parse(data, place, max_marks=_MAX_MARKS),
+            _toml.parse(data, place, max_brackets=_MAX_BRACKETS),
             place,
             "the document",
             required=("version", "key_id", "owner", "public_key"),
