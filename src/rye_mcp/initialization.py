@@ -1,0 +1,197 @@
+"""`rye init`, apart from its words: a user who can sign, and a project of their own.
+
+Rules:
+
+- Nothing is asked, so no terminal is needed, and doing it again changes nothing that is there.
+- Keys come first: who cannot sign gets no half-made project. A key pair that is there stays as it is.
+- The project is this user's own only when its `.ai` was made here, by the very call that found none, or when
+  they have approved it before. Only such a project is written to: its directories, the lines of `.gitignore`,
+  and on wish the proposal of this user's public key. Whatever brought an `.ai` along stays as it came, and
+  nothing of it is trusted.
+- A worktree counts as its main repository (`rye_mcp.trust.project`). Making `.ai` in it approves nothing when
+  the main repository has an `.ai` that was not approved.
+- No link is followed: neither `.ai` nor `.gitignore` may lead elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lilux import _files as whole_files
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemType, printable
+from rye_mcp.trust._files import opened_directory, read_below, translated
+from rye_mcp.trust.decisions import Change, owner_of, propose_key
+from rye_mcp.trust.keys import KeyRing
+from rye_mcp.trust.public_key import PublicKey
+from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.verify import Trust
+
+__all__ = [
+    "GITIGNORE_LINES",
+    "InitializedProject",
+    "InitializedUser",
+    "initialize_project",
+    "initialize_user",
+]
+
+GITIGNORE_LINES: Final = ("/.ai/keys/", "/.ai/**/__pycache__/", "/.ai/**/.lilux-*.tmp", "/.env", "/.venv/")
+"""What does not belong into a repository: private keys, what programs leave behind, what is never signed."""
+
+_SPACE = ".ai"
+_GITIGNORE = ".gitignore"
+_MAX_GITIGNORE_BYTES = 1 << 20
+_DIRECTORY_MODE = 0o755
+_FILE_MODE = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class InitializedUser:
+    """A user space that is ready; `made` when its key pair is new."""
+
+    space: Path
+    key: PublicKey
+    owner: str
+    made: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data, for `--json`."""
+        return {
+            "space": printable(self.space),
+            "key_id": self.key.key_id,
+            "fingerprint": self.key.fingerprint,
+            "owner": self.owner,
+            "made": self.made,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class InitializedProject:
+    """What a directory is now: `made` when `.ai` is new, `yours` when its unsigned files may be used.
+
+    `ignored` are the lines that `.gitignore` got; `proposed` says what became of the proposal of this user's
+    key, None when there is none.
+    """
+
+    root: Path
+    made: bool
+    yours: bool
+    proposed: Change | None = None
+    ignored: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data, for `--json`."""
+        return {
+            "path": printable(self.root),
+            "made": self.made,
+            "yours": self.yours,
+            "proposed": None if self.proposed is None else self.proposed.value,
+            "ignored": list(self.ignored),
+            "notices": list(self.notices),
+        }
+
+
+def initialize_user(
+    user_space: Path,
+    ring: KeyRing,
+    trust: Trust,
+    *,
+    owner: str | None = None,
+    passphrase: bytes | None = None,
+) -> InitializedUser:
+    """Make the key pair of this user and the directories of their space, where there are none."""
+    made = not _has_key(ring)
+    key = ring.ensure(SignerKind.PERSON, owner=owner, passphrase=passphrase)
+    _make_directories(user_space)
+    return InitializedUser(user_space, key, owner_of(trust, key) or "unknown", made)
+
+
+def initialize_project(
+    project: Path, user: InitializedUser, trust: Trust, *, propose: bool
+) -> InitializedProject:
+    """Make a project of a directory, or say whose it is."""
+    made = _make_space(project / _SPACE)
+    if made:
+        _approve(project, trust)
+    yours = trust.approvals is not None and trust.approvals.read().approved
+    if not yours:
+        return InitializedProject(project, made, yours)
+    space = Path(os.path.realpath(project / _SPACE))
+    _make_directories(space)
+    proposed = _propose(space, user, trust) if made and propose else None
+    ignored, notices = _ignore(project)
+    return InitializedProject(project, made, yours, proposed, ignored, notices)
+
+
+def _has_key(ring: KeyRing) -> bool:
+    try:
+        ring.show(SignerKind.PERSON)
+    except RyeError as exc:
+        if exc.code != "no_key":
+            raise
+        return False
+    return True
+
+
+def _make_space(path: Path) -> bool:
+    """Make `.ai`; False when there is one already. Who makes it, and nobody else, has made the project."""
+    try:
+        with translated("write_failed", path):
+            path.mkdir(_DIRECTORY_MODE)
+    except RyeError as exc:
+        if not isinstance(exc.__cause__, FileExistsError):
+            raise
+        if not path.is_dir():
+            what = f"expected a directory, or nothing, at {path}, found something else"
+            raise RyeError("unsafe_path", what, where=path) from exc
+        return False
+    return True
+
+
+def _approve(project: Path, trust: Trust) -> None:
+    approvals = trust.approvals
+    if approvals is None:
+        return
+    main = approvals.project
+    if main != Path(os.path.realpath(project)) and os.path.lexists(main / _SPACE):
+        return
+    approvals.approve_project()
+
+
+def _make_directories(space: Path) -> None:
+    for item_type in ItemType:
+        with (
+            translated("write_failed", space / item_type.directory),
+            opened_directory(space, item_type.directory, create_mode=_DIRECTORY_MODE),
+        ):
+            pass
+
+
+def _propose(space: Path, user: InitializedUser, trust: Trust) -> Change:
+    return propose_key(trust, space, TrustDocument.create(user.key, user.owner))
+
+
+def _ignore(project: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Add what is missing to `.gitignore`; what was added, and why nothing could be."""
+    path = project / _GITIGNORE
+    try:
+        data = read_below(project, _GITIGNORE, limit=_MAX_GITIGNORE_BYTES)
+    except RyeError as exc:
+        return (), (f"{_GITIGNORE} stays as it is: {exc.message}",)
+    there = set((data or b"").splitlines())
+    missing = tuple(line for line in GITIGNORE_LINES if line.encode() not in there)
+    if not missing:
+        return (), ()
+    before = data or b""
+    if before and not before.endswith(b"\n"):
+        before += b"\n"
+    mode = _FILE_MODE if data is None else stat.S_IMODE(path.stat(follow_symlinks=False).st_mode)
+    with translated("write_failed", path):
+        whole_files.write_whole(path, before + "".join(f"{line}\n" for line in missing).encode(), mode=mode)
+    return missing, ()
