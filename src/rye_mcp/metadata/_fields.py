@@ -131,23 +131,32 @@ def check_fields(raw: Raw, file: ItemFile, issues: Issues) -> ItemMetadata:
 
 
 def _check_roles(raw: Raw, file: ItemFile, issues: Issues) -> None:
-    """A primitive has no executor and says so, everything else that declares one has one."""
+    """What only tools have is in tools alone, and whether one has an executor fits what it is."""
     if file.item_type is not ItemType.TOOL:
         for name in _OF_TOOLS & raw.values.keys():
             issues.add(f"{name}: expected none in a {file.item_type}, found one", raw.lines.get(name), name)
-        return
-    tool_type = raw.values.get("tool_type")
-    declared = "executor_id" in raw.values
-    executor = raw.values.get("executor_id")
-    line = raw.lines.get("executor_id" if declared else "tool_type")
-    if tool_type == "primitive" and (executor is not None or not declared):
-        found = "none declared" if not declared else repr(executor)
-        issues.add(f"executor_id: expected null for a primitive, found {found}", line, "executor_id")
-    elif tool_type == "runtime" and executor is None:
-        issues.add("executor_id: expected the id of a primitive, found none", line, "executor_id")
-    elif tool_type != "primitive" and declared and executor is None:
-        what = "executor_id: expected an id, found null, which only a primitive has (tool_type: primitive)"
-        issues.add(what, line, "executor_id")
+    elif problem := _executor_problem(raw.values):
+        line = raw.lines.get("executor_id", raw.lines.get("tool_type"))
+        issues.add(f"executor_id: {problem}", line, "executor_id")
+
+
+def _executor_problem(values: Mapping[str, Any]) -> str | None:
+    """A primitive says that it has no executor; whatever else speaks of one has one."""
+    tool_type, executor = values.get("tool_type"), values.get("executor_id")
+    declared = "executor_id" in values
+    if tool_type == "primitive":
+        if declared and executor is None:
+            return None
+        return (
+            f"expected null for a primitive, found {executor!r}" if declared else "expected null, found none"
+        )
+    if executor is not None:
+        return None
+    if tool_type == "runtime":
+        return "expected the id of a primitive, found none"
+    if declared:
+        return "expected an id, found null, which only a primitive has (tool_type: primitive)"
+    return None
 
 
 # --- one check a field: what is wrong, or nothing ---

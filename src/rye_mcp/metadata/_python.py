@@ -52,7 +52,6 @@ PYTHON_NAMES: Final = {
 }
 """The names that a Python file assigns metadata to, and the fields that they are."""
 
-_MENTION: Final = re.compile(rf"\b(?:{'|'.join(PYTHON_NAMES)})\b")
 _DEFINITION: Final = re.compile(r"^(?:@|(?:def|class|async)\b)", re.MULTILINE)
 _ENCODING: Final = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
 _UTF_8: Final = frozenset({"utf-8", "utf8", "utf_8", "u8", "utf"})
@@ -99,7 +98,7 @@ def _beginning(text: str) -> list[ast.stmt]:
     before, behind = text[: definition.start()], text[definition.start() :]
     # To Python, a name in full-width letters is the same name.
     plain = behind if behind.isascii() else unicodedata.normalize("NFKC", behind)
-    if before.endswith("\\\n") or _MENTION.search(plain):
+    if before.endswith("\\\n") or any(name in plain for name in PYTHON_NAMES):
         return _parse(text)
     try:
         # When these lines are complete, no string and no bracket is open where they end.
@@ -144,14 +143,18 @@ def _assignments(body: list[ast.stmt], issues: Issues) -> Iterator[tuple[str, as
                 continue
             case _:
                 continue
-        for target in targets:
-            if isinstance(target, ast.Name):
-                if target.id in PYTHON_NAMES:
-                    yield target.id, value, statement.lineno
-                continue
-            for node in ast.walk(target):
-                if isinstance(node, ast.Name) and node.id in PYTHON_NAMES:
-                    issues.add(f"expected {node.id} = and a literal, found another form", statement.lineno)
+        plain = [target.id for target in targets if isinstance(target, ast.Name)]
+        yield from ((name, value, statement.lineno) for name in plain if name in PYTHON_NAMES)
+        for name in _names_inside(targets):
+            issues.add(f"expected {name} = and a literal, found another form", statement.lineno)
+
+
+def _names_inside(targets: list[ast.expr]) -> Iterator[str]:
+    """The names of the table in targets that are more than a name: `a, CONFIG`, `CONFIG["a"]`."""
+    for target in targets:
+        if not isinstance(target, ast.Name):
+            nodes = (node for node in ast.walk(target) if isinstance(node, ast.Name))
+            yield from (node.id for node in nodes if node.id in PYTHON_NAMES)
 
 
 class _Literals:

@@ -4,7 +4,7 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.metadata import _reading, examine, parse_metadata
+from rye_mcp.metadata import _reading, examine, parse_metadata, role_of
 from rye_mcp.spaces import Spaces
 from tests.metadata_helpers import issues_of, item
 
@@ -68,3 +68,28 @@ def test_the_items_that_ship_with_the_package_are_right(name: str) -> None:
     assert metadata == parse_metadata(found.item)
     assert metadata.is_primitive
     assert metadata.config_schema
+
+
+@pytest.mark.parametrize(
+    ("content", "item_type", "role"),
+    [
+        ("", ItemType.TOOL, "tool"),
+        ("executor_id: a/b\n", ItemType.TOOL, "tool"),
+        ("tool_type: python\nexecutor_id: a/b\n", ItemType.TOOL, "tool"),
+        ("tool_type: runtime\nexecutor_id: a/b\n", ItemType.TOOL, "runtime"),
+        ("tool_type: primitive\nexecutor_id: null\n", ItemType.TOOL, "primitive"),
+        ("---\ntags: 5\n---\n", ItemType.DIRECTIVE, "directive"),
+        ("---\ntool_type: runtime\n---\n", ItemType.KNOWLEDGE, "knowledge"),
+    ],
+)
+def test_the_role_of_an_item_is_what_it_says_or_its_type(
+    content: str, item_type: ItemType, role: str
+) -> None:
+    extension = ".yaml" if item_type is ItemType.TOOL else ".md"
+    assert role_of(item(content, extension, item_type)) == role
+
+
+def test_a_tool_whose_metadata_is_wrong_has_no_role() -> None:
+    with pytest.raises(RyeError) as caught:
+        role_of(item("tool_type: runtime\nversion: 1\n", ".yaml"))
+    assert caught.value.code == "invalid_item"
