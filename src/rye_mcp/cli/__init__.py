@@ -1,30 +1,56 @@
 """The `rye` command: everything a person does with rye-mcp, at a terminal or in a script.
 
 One module a command group; this one only puts them together. A command prints its result on standard output
-(as JSON with `--json`) and what went wrong on standard error, and ends with 0 only when all is well.
+(as JSON with `--json`) and what went wrong on standard error. Exit codes: 0 done, 1 refused or failed, 2
+wrong use, 130 interrupted.
 """
 
-from importlib.metadata import version
-from typing import Annotated
+import os
+import sys
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, ClassVar
 
 import typer
 
-from rye_mcp.cli.demo import demo
+from rye_mcp.cli._errors import report
+from rye_mcp.cli._group import EXIT_FAILED, CommandPlace, LazyGroup
+from rye_mcp.errors import RyeError
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app", "main"]
+
+TRACEBACK_VARIABLE = "RYE_TRACEBACK"
+
+COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
+    {
+        "demo": CommandPlace(
+            "rye_mcp.cli.demo", "demo", "Run programs under the supervisor and check what it promises."
+        ),
+    }
+)
+"""Every command, in the order of `rye --help`."""
+
+
+class RyeGroup(LazyGroup):
+    """The group of all commands."""
+
+    places: ClassVar[Mapping[str, CommandPlace]] = COMMANDS
+
 
 app = typer.Typer(
     name="rye",
+    cls=RyeGroup,
     help="Run tools that people can trust.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
-app.command()(demo)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"rye {version('rye-mcp')}")
         raise typer.Exit
 
@@ -41,4 +67,19 @@ def options(
 
 def main() -> None:
     """Run the `rye` command with the arguments of this process."""
-    app()
+    try:
+        app()
+    except Exception as exc:  # the last one to see it: nobody is shown a traceback unasked
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        report(_unexpected(exc))
+        sys.exit(EXIT_FAILED)
+
+
+def _unexpected(exc: Exception) -> RyeError:
+    if isinstance(exc, OSError):
+        return RyeError(
+            "write_failed", f"the system said: {exc}", hint="look at what it says, then try again"
+        )
+    found = f"expected none of this, found {type(exc).__name__}: {exc}"
+    return RyeError("internal", found, hint=f"{TRACEBACK_VARIABLE}=1 rye …, and report what that shows")

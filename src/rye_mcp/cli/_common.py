@@ -1,0 +1,160 @@
+"""What all commands share: their options, how they begin, and how they print.
+
+Rules:
+
+- Every command that works with items takes `--json` and `--project`; what it prints for people, a script gets
+  as one JSON object with `--json`.
+- Exit codes: 0 done, 1 refused or failed, 2 wrong use, 130 interrupted.
+- Colours, tables with lines and bars of progress are for terminals; in a pipe there is plain text.
+- A command never takes an agent's part: `person` is the only context that is made here.
+
+    def command(item: ItemArgument, project: ProjectOption = None, as_json: JsonOption = False) -> None:
+        app = open_app(project)
+        …
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from rye_mcp.cli._errors import JSON_WANTED, print_json, report, visible
+from rye_mcp.cli._group import EXIT_FAILED, command_group
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemType, SpaceName
+
+if TYPE_CHECKING:
+    from rye_mcp.app import App
+    from rye_mcp.verbs._context import Context
+
+__all__ = [
+    "EXIT_FAILED",
+    "AnyTypeOption",
+    "ItemArgument",
+    "JsonOption",
+    "PatternArgument",
+    "ProjectOption",
+    "SpaceOption",
+    "TypeOption",
+    "command_group",
+    "open_app",
+    "person",
+    "print_json",
+    "print_table",
+    "report",
+    "tracked",
+    "visible",
+]
+
+LONG_WORK = 200
+"""From how many items on progress is shown."""
+
+Element = TypeVar("Element")
+
+
+def _note_json(ctx: typer.Context, wanted: bool) -> bool:
+    ctx.meta[JSON_WANTED] = wanted
+    return wanted
+
+
+def _complete_ids(incomplete: str) -> list[str]:
+    """The ids that begin like this, for a shell; nothing when anything is wrong."""
+    try:
+        spaces = open_app(None).spaces
+        places = [
+            place
+            for space in spaces.accessible()
+            for item_type in ItemType
+            for place in spaces.list(space.name, item_type).items
+        ]
+    except (RyeError, OSError):
+        return []
+    return sorted({place.item_id for place in places if place.item_id.startswith(incomplete)})
+
+
+JsonOption = Annotated[
+    bool, typer.Option("--json", callback=_note_json, help="Print one JSON object instead of text.")
+]
+ProjectOption = Annotated[
+    Path | None,
+    typer.Option("--project", metavar="DIR", help="The project; by default the nearest one from here up."),
+]
+TypeOption = Annotated[
+    ItemType, typer.Option("--type", metavar="TYPE", help="The type of item: tool, directive or knowledge.")
+]
+AnyTypeOption = Annotated[
+    ItemType | None,
+    typer.Option("--type", metavar="TYPE", help="Only items of this type: tool, directive or knowledge."),
+]
+SpaceOption = Annotated[
+    SpaceName | None,
+    typer.Option("--space", metavar="SPACE", help="Only this space: project, user or system."),
+]
+ItemArgument = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="The id of an item, such as demo/hello.", autocompletion=_complete_ids),
+]
+PatternArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID|GLOB", help="An id, or a pattern of ids such as 'demo/*'.", autocompletion=_complete_ids
+    ),
+]
+
+
+def open_app(project: Path | None, *, locked: bool = False) -> App:
+    """Everything that follows from the options and the surroundings."""
+    from rye_mcp.app import App, Settings
+
+    return App.open(Settings.find(project=project, locked=locked))
+
+
+def person(app: App) -> Context:
+    """What verbs work with when a person asks; a passphrase is asked for when there is a terminal."""
+    from rye_mcp.trust.scope import SignerKind
+
+    return app.context(SignerKind.PERSON, ask_passphrase=_ask_passphrase if sys.stdin.isatty() else None)
+
+
+def _ask_passphrase() -> bytes:
+    answer: str = typer.prompt("Passphrase of your private key", hide_input=True, err=True)
+    return answer.encode("utf-8", "surrogateescape")
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, red: Iterable[int] = ()) -> None:
+    """Print rows below headers; those whose numbers are in `red` are what is wrong."""
+    cells = [[visible(cell).replace("\n", " ") for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich_table(headers, cells, frozenset(red))
+        return
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    for row in (headers, *cells):
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], red: frozenset[int]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    for number, row in enumerate(rows):
+        table.add_row(*(Text(cell) for cell in row), style="red" if number in red else None)
+    Console().print(table)
+
+
+def tracked(items: Sequence[Element], label: str) -> Iterable[Element]:
+    """The items, with a bar on the terminal when there are many of them."""
+    if len(items) < LONG_WORK or not sys.stderr.isatty():
+        return items
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(items, label, console=Console(stderr=True), transient=True)

@@ -1,0 +1,111 @@
+"""The commands of `rye`, loaded when they are called and not before.
+
+Rules:
+
+- A table says where each command is and what it does, in one line. `rye --help` reads the table alone, so
+  that it stays quick however many commands there are; a test compares the lines with the commands.
+- A command is a function, or a `typer.Typer` of its own for a group of commands.
+- A RyeError ends a command with exit code 1 and is reported, here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import typer
+import typer.core
+import typer.main
+
+from rye_mcp.cli._errors import JSON_WANTED, report
+from rye_mcp.errors import RyeError
+
+__all__ = ["EXIT_FAILED", "CommandPlace", "LazyGroup", "command_group"]
+
+EXIT_FAILED = 1
+"""The exit code of what was refused or failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPlace:
+    """Where a command is, and what it does: the module, the name in it, one line."""
+
+    module: str
+    name: str
+    help: str
+
+
+class LazyGroup(typer.core.TyperGroup):
+    """A group whose commands are in the table `places` of its subclass."""
+
+    places: ClassVar[Mapping[str, CommandPlace]] = {}
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = _Commands(self.places)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names, in the order of the table."""
+        return list(self.places)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands for `--help`, without loading one."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, place.help) for name, place in self.places.items()])
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a refusal is reported, as JSON when that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except RyeError as exc:
+            report(exc, as_json=bool(ctx.meta.get(JSON_WANTED)))
+            raise typer.Exit(EXIT_FAILED) from exc
+
+
+class _Commands(MutableMapping[str, Any]):
+    """The commands of a table, each loaded when it is looked up first."""
+
+    def __init__(self, places: Mapping[str, CommandPlace]) -> None:
+        self._places = places
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = _load(name, self._places[name])
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _load(name: str, place: CommandPlace) -> Any:
+    command = getattr(importlib.import_module(place.module), place.name)
+    if not isinstance(command, typer.Typer):
+        group = command_group(place.help)
+        group.command(name)(command)
+        command = group
+    loaded = typer.main.get_command(command)
+    loaded.name = name
+    return loaded
+
+
+def command_group(help_line: str) -> typer.Typer:
+    """A new group of commands, such as `rye keys`."""
+    return typer.Typer(
+        help=help_line,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
