@@ -46,7 +46,7 @@ __all__ = [
     "revoke_key",
 ]
 
-_MAX_NESTING_MARKS = 64
+_MAX_BRACKETS = 64
 _PEM_BEGINS = b"-----BEGIN"
 _DIRECTORY_MODE = 0o755
 _FILE_MODE = 0o644
@@ -199,7 +199,7 @@ def _change(space: Path, document: TrustDocument, *, forbidden: int, replace: bo
 
 def _parse_anywhere(data: bytes, source: Path) -> TrustDocument:
     """A document whatever its file is called: only in a space does the name have to be that of the key."""
-    table = _toml.parse(data, source, max_marks=_MAX_NESTING_MARKS)
+    table = _toml.parse(data, source, max_brackets=_MAX_BRACKETS)
     public_key = table.get("public_key")
     pem = public_key.get("pem") if isinstance(public_key, dict) else None
     if not isinstance(pem, str) or not pem.isascii():
