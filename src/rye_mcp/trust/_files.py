@@ -39,6 +39,7 @@ SETTLED_NS = 100_000_000
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _FILE_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _LINK_ERRORS = {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}
+_PERMISSION_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS}
 _READ_CHUNK_BYTES = 1 << 20
 
 Value = TypeVar("Value")
@@ -123,16 +124,20 @@ class KeptFile(Generic[Value]):
 
     def value(self) -> Value:
         """What the file says now; the same object as before when it says the same."""
-        stamp = tuple(map(_stamp_of, self._watched))
-        if self._kept is not None and stamp == self._stamp:
+        if self._stamp is not None and self._kept is not None and self._look() == self._stamp:
             return self._kept[1]
         self._stamp = None
+        now = time.time_ns()
+        stamp = self._look()
         data = read_below(self._root, self._relative, limit=self._limit, forbidden=self._forbidden)
         if self._kept is None or self._kept[0] != data:
             self._kept = (data, self._parse(data, self._root / self._relative))
-        if _is_settled(stamp):
+        if _latest_change(stamp) < now - SETTLED_NS:
             self._stamp = stamp
         return self._kept[1]
+
+    def _look(self) -> _Stamp:
+        return tuple(map(_stamp_of, self._watched))
 
 
 def _stamp_of(path: str) -> tuple[int, ...] | None:
@@ -145,9 +150,8 @@ def _stamp_of(path: str) -> tuple[int, ...] | None:
     return (found.st_ino, found.st_dev, found.st_mode, found.st_uid, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _is_settled(stamp: _Stamp) -> bool:
-    latest = max((max(each[-2:]) for each in stamp if each is not None), default=0)
-    return latest < time.time_ns() - SETTLED_NS
+def _latest_change(stamp: _Stamp) -> int:
+    return max((max(each[-2:]) for each in stamp if each is not None), default=0)
 
 
 @contextmanager
@@ -166,7 +170,10 @@ def translated(code: str, path: Path) -> Iterator[None]:
             )
             raise RyeError("unsafe_path", what, where=path) from exc
         verb = code.partition("_")[0]
-        raise RyeError(code, f"expected to {verb} {path}, found: {exc.strerror}", where=path) from exc
+        hint = f"ls -ld {shlex.quote(str(path.parent))}" if exc.errno in _PERMISSION_ERRORS else None
+        raise RyeError(
+            code, f"expected to {verb} {path}, found: {exc.strerror}", where=path, hint=hint
+        ) from exc
 
 
 def _make_directory(name: str, mode: int, parent: int) -> None:

@@ -39,7 +39,10 @@ def sign_item(
 ) -> VerifiedItem:
     """Sign an item and write it in its place; what is returned has passed the gate."""
     signed = replace(file, content=sign_content(file, key, now=now))
-    verified = verify_item(signed, trust, role=role)
+    try:
+        verified = verify_item(signed, trust, role=role)
+    except RyeError as exc:
+        raise _with_remedy(exc, key) from exc
     write_item(file, signed.content)
     return verified
 
@@ -86,6 +89,16 @@ def write_item(file: ItemFile, content: bytes) -> None:
             )
         mode = stat.S_IMODE(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode) & 0o777
         whole_files.write_whole(root / relative, content, mode=mode, directory=directory)
+
+
+def _with_remedy(error: RyeError, key: SigningKey) -> RyeError:
+    """The same refusal, for who is just signing: signing again would be no help to them."""
+    remedies = {
+        "untrusted_key": f"nothing says that your own key ({key.public.fingerprint}) is trusted: rye init",
+        "revoked_key": "make a new key: rye keys rotate",
+    }
+    hint = remedies.get(error.code, error.hint)
+    return RyeError(error.code, error.message, where=error.where, hint=hint, **error.details)
 
 
 def _says_the_same(file: ItemFile, current: bytes) -> bool:
