@@ -125,7 +125,7 @@ def trusted_keys_of(environment: Mapping[str, str]) -> frozenset[str]:
                 f"expected whole key ids of 64 hexadecimal digits in {TRUSTED_KEYS_VARIABLE}, "
                 f"found {ascii(key_id)[:80]}",
                 where=TRUSTED_KEYS_VARIABLE,
-                hint="rye trust list shows whole key ids",
+                hint=f"unset {TRUSTED_KEYS_VARIABLE}; rye trust list shows whole key ids",
             )
     return frozenset(key_ids)
 

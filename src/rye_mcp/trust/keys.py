@@ -8,7 +8,7 @@ Rules:
 - A pair that is made by a person is trusted from then on: its document is written to `trusted_keys/`. The
   agent's needs none, its place is enough; what it may sign, `rye_mcp.trust.scope` says.
 - `rotate` replaces a pair. What was signed with the old one stays valid, because a document for it stays
-  behind; who fears that the key was stolen revokes it.
+  behind; who fears that the key was stolen revokes it. An encrypted pair is replaced by an encrypted one.
 - A passphrase is an argument, else `RYE_KEY_PASSPHRASE`; nobody is asked here. It is used where a private key
   is encrypted, and for a person's new one. A private key is in no message and no representation.
 """
@@ -113,7 +113,7 @@ class KeyRing:
     def load(self, kind: SignerKind, *, passphrase: bytes | None = None) -> SigningKey:
         """The key pair, ready to sign."""
         public = self.show(kind)
-        secret = self._passphrase(passphrase) if self._is_encrypted(kind) else None
+        secret = self._passphrase(passphrase) if self.is_encrypted(kind) else None
         with self._translated(kind, "read_failed"):
             private_pem, _ = signing.load_keypair(self.directory(kind), passphrase=secret)
         return SigningKey(kind, public, private_pem)
@@ -123,12 +123,16 @@ class KeyRing:
     ) -> Rotation:
         """Replace the key pair by a new one; what the old one signed stays valid until it is revoked."""
         old = self.show(kind)
+        secret = self._new_passphrase(kind, passphrase)
+        if secret is None and self.is_encrypted(kind):
+            directory = self.directory(kind)
+            what = f"expected a passphrase for the new key in {directory}, as the old one has one, found none"
+            raise RyeError("passphrase_required", what, where=directory)
         private_pem, public_pem = signing.generate_keypair()
         new = PublicKey.from_pem(public_pem, self.directory(kind))
         kept = new if kind is SignerKind.PERSON else old
         document = TrustDocument.create(kept, owner or _user_name(), kind=kind)
         write_user_document(self._user_space, document)
-        secret = self._new_passphrase(kind, passphrase)
         with self._translated(kind, "write_failed"):
             signing.save_keypair(private_pem, public_pem, self.directory(kind), passphrase=secret)
         return Rotation(old, new)
@@ -142,6 +146,11 @@ class KeyRing:
     def export(self, kind: SignerKind, *, owner: str | None = None) -> bytes:
         """The document of the public key, for others to trust."""
         return TrustDocument.create(self.show(kind), owner or _user_name(), kind=kind).data
+
+    def is_encrypted(self, kind: SignerKind) -> bool:
+        """Whether the private key is; RyeError when others could read it."""
+        pem = self._read(kind, _PRIVATE_FILE, _FORBIDDEN)
+        return pem is not None and _ENCRYPTED in pem
 
     def directory(self, kind: SignerKind) -> Path:
         """Where the pair of this kind is kept."""
@@ -187,10 +196,6 @@ class KeyRing:
             forbidden=forbidden,
             root_forbidden=OTHERS_WRITE,
         )
-
-    def _is_encrypted(self, kind: SignerKind) -> bool:
-        pem = self._read(kind, _PRIVATE_FILE, _FORBIDDEN)
-        return pem is not None and _ENCRYPTED in pem
 
     def _make_directory(self) -> None:
         """Make `keys`, not through a link; `lilux` makes the rest."""
