@@ -23,6 +23,15 @@ TRACEBACK_VARIABLE = "RYE_TRACEBACK"
 
 COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
     {
+        "init": CommandPlace("rye_mcp.cli.init", "init", "Make your keys, and a project of this directory."),
+        "keys": CommandPlace(
+            "rye_mcp.cli.keys", "keys", "The key pairs that you, and your agents, sign with."
+        ),
+        "trust": CommandPlace(
+            "rye_mcp.cli.trust",
+            "trust",
+            "Who may sign what you run: everything undecided, and the decisions.",
+        ),
         "demo": CommandPlace(
             "rye_mcp.cli.demo", "demo", "Run programs under the supervisor and check what it promises."
         ),

@@ -129,11 +129,14 @@ def find_proposal(trust: Trust, key_id: str) -> TrustDocument:
     raise RyeError("unknown_key", what, key_id=key_id, hint="rye trust review")
 
 
-def decide_on(trust: Trust, proposal: TrustDocument, decision: Decision) -> None:
-    """Accept or deny one proposal, exactly as it stands in this document."""
+def decide_on(trust: Trust, proposals: Iterable[TrustDocument], decision: Decision) -> None:
+    """Accept or deny proposals, exactly as they stand in these documents; all of them or none."""
+    decided = tuple(proposals)
     if decision is Decision.ACCEPTED:
-        _require_not_revoked(trust, proposal)
-    trust.store.decide(proposal, decision)
+        for proposal in decided:
+            _require_not_revoked(trust, proposal)
+    for proposal in decided:
+        trust.store.decide(proposal, decision)
 
 
 def add_key(trust: Trust, user_space: Path, document: TrustDocument, *, replace: bool = False) -> Change:

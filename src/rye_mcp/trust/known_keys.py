@@ -38,7 +38,7 @@ class KeyState(StrEnum):
 
     TRUSTED = "trusted"
     ACCEPTED = "accepted"
-    ACCEPTED_BY_ENVIRONMENT = "accepted by environment"
+    ACCEPTED_BY_ENVIRONMENT = "accepted_by_environment"
     UNDECIDED = "undecided"
     DENIED = "denied"
     REVOKED = "revoked"
@@ -130,7 +130,7 @@ def list_keys(trust: Trust, ring: KeyRing) -> KnownKeys:
         trusted.add(agent.key_id)
         rows.append(_row_of_agent(agent, revocations))
     proposals = _documents(trust.store.proposals, problems)
-    rows += [_row_of_project(document, trust, trusted, revocations) for document in proposals]
+    rows += [_row_of_project(document, trust, trusted, own, revocations) for document in proposals]
     known = {row.key_id for row in rows}
     rows += [
         KnownKey(key_id, KeyState.REVOKED, reason=reason)
@@ -171,8 +171,7 @@ def _documents(listed: Callable[[], Listing], problems: list[RyeError]) -> tuple
 def _row_of_user(
     document: TrustDocument, own: Mapping[SignerKind, PublicKey], revocations: Mapping[str, str]
 ) -> KnownKey:
-    yours = any(key.key_id == document.key.key_id for key in own.values())
-    return _row(document, KeyState.TRUSTED, Origin.USER, revocations, yours=yours)
+    return _row(document, KeyState.TRUSTED, Origin.USER, own, revocations)
 
 
 def _row_of_agent(agent: PublicKey, revocations: Mapping[str, str]) -> KnownKey:
@@ -182,15 +181,20 @@ def _row_of_agent(agent: PublicKey, revocations: Mapping[str, str]) -> KnownKey:
 
 
 def _row_of_project(
-    document: TrustDocument, trust: Trust, trusted: set[str], revocations: Mapping[str, str]
+    document: TrustDocument,
+    trust: Trust,
+    trusted: set[str],
+    own: Mapping[SignerKind, PublicKey],
+    revocations: Mapping[str, str],
 ) -> KnownKey:
-    if document.key.key_id in trusted:
-        return _row(document, KeyState.TRUSTED, Origin.PROJECT, revocations)
     standing = trust.store.standing_of(document, [])
-    if standing is Standing.TRUSTED:
-        return _row(document, _accepted(document, trust), Origin.PROJECT, revocations)
-    state = KeyState.DENIED if standing is Standing.DENIED else KeyState.UNDECIDED
-    return _row(document, state, Origin.PROJECT, revocations)
+    if document.key.key_id in trusted:
+        state = KeyState.TRUSTED
+    elif standing is Standing.TRUSTED:
+        state = _accepted(document, trust)
+    else:
+        state = KeyState.DENIED if standing is Standing.DENIED else KeyState.UNDECIDED
+    return _row(document, state, Origin.PROJECT, own, revocations)
 
 
 def _accepted(document: TrustDocument, trust: Trust) -> KeyState:
@@ -204,13 +208,13 @@ def _row(
     document: TrustDocument,
     state: KeyState,
     origin: Origin,
+    own: Mapping[SignerKind, PublicKey],
     revocations: Mapping[str, str],
-    *,
-    yours: bool = False,
 ) -> KnownKey:
-    reason = revocations.get(document.key.key_id)
+    key_id = document.key.key_id
+    reason = revocations.get(key_id)
     return KnownKey(
-        document.key.key_id,
+        key_id,
         state if reason is None else KeyState.REVOKED,
         document.owner,
         document.kind,
@@ -219,5 +223,5 @@ def _row(
         document.key,
         document,
         reason,
-        yours,
+        yours=any(key.key_id == key_id for key in own.values()),
     )

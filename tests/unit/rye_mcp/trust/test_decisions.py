@@ -56,7 +56,7 @@ def test_what_is_accepted_is_the_document_that_was_shown(world: World) -> None:
     trust = world.trust()
     read = find_proposal(trust, key.public.key_id)
     world.propose(TrustDocument.create(key.public, "mia"))  # while the person was reading
-    decide_on(trust, read, Decision.ACCEPTED)
+    decide_on(trust, [read], Decision.ACCEPTED)
     assert dict(world.trust().approvals.read().proposals) == {  # type: ignore[union-attr]
         shown.digest: Decision.ACCEPTED
     }
@@ -69,14 +69,14 @@ def test_a_revoked_key_is_not_accepted_added_or_proposed(world: World) -> None:
     revoke_key(world.user_space, document.key.key_id, "stolen")
     trust = world.trust()
     for do in (
-        lambda: decide_on(trust, document, Decision.ACCEPTED),
+        lambda: decide_on(trust, [document], Decision.ACCEPTED),
         lambda: add_key(trust, world.user_space, document),
         lambda: propose_key(trust, world.project / ".ai", document, replace=True),
     ):
         refused("revoked_key", do)
     assert not (world.user_space / "trusted_keys" / document.file_name).exists()
     assert not world.state.exists()
-    decide_on(trust, document, Decision.DENIED)
+    decide_on(trust, [document], Decision.DENIED)
 
 
 def test_a_document_is_added_whatever_its_file_is_called(world: World) -> None:

@@ -1,0 +1,96 @@
+"""How keys and what they are trusted for are told to people.
+
+Rules:
+
+- A key is shown with its whole id, on a line of its own: that is what commands take, and who copies it must
+  not have to put it together.
+- What a project says about a key is told as a claim. Owners, paths and reasons are somebody else's words, and
+  are shown with everything that a terminal would obey spelled out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import typer
+
+from rye_mcp.cli._common import visible
+from rye_mcp.errors import RyeError
+from rye_mcp.trust.known_keys import KeyState, KnownKey
+from rye_mcp.trust.scope import Origin, Role, Scope, SignerKind
+
+__all__ = ["key_lines", "print_key", "print_problems", "scope_text"]
+
+_STATES = {state: state.value.partition("_")[0] for state in KeyState}
+_WIDTH = max(map(len, _STATES.values())) + 2
+_COLOURS = {KeyState.REVOKED: typer.colors.RED, KeyState.DENIED: typer.colors.RED}
+_PLURALS = {
+    Role.TOOL: "tools",
+    Role.RUNTIME: "runtimes",
+    Role.PRIMITIVE: "primitives",
+    Role.DIRECTIVE: "directives",
+    Role.KNOWLEDGE: "knowledge",
+}
+
+
+def print_key(row: KnownKey, *, number: int | None = None) -> None:
+    """Print a key on a few lines, with a number to choose it by."""
+    first, *others = key_lines(row)
+    mark = "" if number is None else f"{number:>2}. "
+    state = typer.style(f"{_STATES[row.state]:<{_WIDTH}}", fg=_COLOURS.get(row.state))
+    typer.echo(f"{mark}{state}{first}")
+    for line in others:
+        typer.echo(f"{' ' * (len(mark) + _WIDTH)}{line}")
+
+
+def key_lines(row: KnownKey) -> list[str]:
+    """What there is to say about a key, the first line being whose it is."""
+    lines = [visible(_whose(row)), f"key id       {row.key_id}"]
+    if row.key is not None:
+        lines.append(f"fingerprint  {row.key.fingerprint}")
+        lines.append(f"may sign     {visible(scope_text(row.scope, row.origin, row.kind))}")
+    if row.reason is not None:
+        lines.append(f"revoked      {visible(row.reason)}")
+    return lines
+
+
+def print_problems(problems: Iterable[RyeError]) -> None:
+    """Say on standard error which documents cannot be read."""
+    for problem in problems:
+        typer.echo(f"rye: {problem.code}: {visible(problem.message)}", err=True)
+        typer.echo(f"  hint:  {visible(problem.hint)}", err=True)
+
+
+def scope_text(scope: Scope, origin: Origin, kind: SignerKind | None) -> str:
+    """What a key is trusted for, or would be, in words."""
+    if kind is SignerKind.AGENT:
+        return f"{_roles(scope, (Role.TOOL, Role.DIRECTIVE, Role.KNOWLEDGE))} of a project, {_ids(scope)}"
+    if origin is Origin.PROJECT:
+        usual = (Role.TOOL, Role.DIRECTIVE, Role.KNOWLEDGE)
+        return f"{_roles(scope, usual)} of this project, {_ids(scope)}"
+    return f"{_roles(scope, tuple(Role))} of every project and of yours, {_ids(scope)}"
+
+
+def _roles(scope: Scope, usual: tuple[Role, ...]) -> str:
+    named = [role for role in Role if role in (usual if scope.roles is None else scope.roles)]
+    return ", ".join(_PLURALS[role] for role in named)
+
+
+def _ids(scope: Scope) -> str:
+    return "any id" if scope.ids is None or "*" in scope.ids else "ids " + " ".join(scope.ids)
+
+
+def _whose(row: KnownKey) -> str:
+    if row.owner is None:
+        return "a key of which nothing but its id is known"
+    owner = row.owner if row.origin is not Origin.PROJECT else f"the project says: {row.owner}"
+    marks = [mark for mark, holds in _marks(row).items() if holds]
+    return f"{owner} ({', '.join(marks)})" if marks else owner
+
+
+def _marks(row: KnownKey) -> dict[str, bool]:
+    return {
+        "you": row.yours and row.kind is not SignerKind.AGENT,
+        "an agent": row.kind is SignerKind.AGENT and not row.yours,
+        "by RYE_TRUSTED_KEYS": row.state is KeyState.ACCEPTED_BY_ENVIRONMENT,
+    }

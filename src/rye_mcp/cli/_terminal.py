@@ -1,0 +1,86 @@
+"""What commands ask a person, and whether there is one to ask.
+
+Rules:
+
+- Nothing is asked unless standard input and standard error are a terminal and `--json` was not given. Every
+  command has a form that asks nothing.
+- Questions go to standard error: standard output holds nothing but the result.
+- No answer, and an answer that is not understood, decides nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+import typer
+
+from rye_mcp.errors import RyeError
+from rye_mcp.trust.keys import PASSPHRASE_VARIABLE
+
+__all__ = [
+    "NEW_PASSPHRASE_VARIABLE",
+    "ask_which",
+    "can_ask",
+    "new_passphrase",
+    "old_passphrase",
+    "parse_choice",
+]
+
+NEW_PASSPHRASE_VARIABLE: Final = "RYE_NEW_KEY_PASSPHRASE"  # noqa: S105 - where it is, not what it is
+"""The environment variable that holds the passphrase to change to."""
+
+_ALL = "all"
+
+
+def can_ask(*, as_json: bool = False) -> bool:
+    """Whether there is a person to ask."""
+    return not as_json and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def ask_which(count: int) -> tuple[int, ...]:
+    """Which of so many numbered things a person accepts; none when they say nothing."""
+    question = f"Accept which of these? Numbers such as 1 2, {_ALL}, or nothing for none"
+    answer: str = typer.prompt(question, default="", show_default=False, err=True)
+    return parse_choice(answer, count)
+
+
+def parse_choice(answer: str, count: int) -> tuple[int, ...]:
+    """The numbers of an answer, from 1 on; wrong use when there is anything else in it."""
+    words = answer.replace(",", " ").split()
+    if words == [_ALL]:
+        return tuple(range(1, count + 1))
+    known = {str(number): number for number in range(1, count + 1)}
+    if unknown := [word for word in words if word not in known]:
+        found = ascii(unknown[0])[:40]
+        raise typer.BadParameter(f"expected numbers from 1 to {count}, or {_ALL}, found {found}")
+    return tuple(sorted({known[word] for word in words}))
+
+
+def old_passphrase() -> bytes | None:
+    """The passphrase that a private key has: from the environment, else from the person."""
+    return _given(PASSPHRASE_VARIABLE) or _ask("Passphrase of the private key", confirm=False)
+
+
+def new_passphrase(*variables: str) -> bytes:
+    """A passphrase to encrypt a private key with: from the first variable that has one, else the person."""
+    for variable in variables:
+        if given := _given(variable):
+            return given
+    asked = _ask("New passphrase", confirm=True)
+    if asked is None:
+        what = "expected a new passphrase, found none, and no terminal to ask for it"
+        raise RyeError("passphrase_required", what, hint=f"set {variables[0]}, or use a terminal")
+    return asked
+
+
+def _given(variable: str) -> bytes | None:
+    return os.fsencode(os.environ.get(variable, "")) or None
+
+
+def _ask(question: str, *, confirm: bool) -> bytes | None:
+    if not can_ask():
+        return None
+    answer: str = typer.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True)
+    return answer.encode("utf-8", "surrogateescape")

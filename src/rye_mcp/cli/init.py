@@ -1,0 +1,125 @@
+"""`rye init`: keys to sign with, and a project to sign in.
+
+Nothing is asked, and doing it again changes nothing. Exit codes: 0 done, also in a project that is not yours
+yet, which is then left as it is; 1 refused, and nothing half-made is left behind; 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rye_mcp.cli._common import JsonOption, print_json, visible
+from rye_mcp.errors import RyeError
+from rye_mcp.items import printable
+
+if TYPE_CHECKING:
+    from rye_mcp.app import App, Settings
+    from rye_mcp.initialization import InitializedProject, InitializedUser
+
+__all__ = ["init"]
+
+NOT_YOURS = "this project is not yours yet: rye trust"
+"""What is said of a project that somebody else has made."""
+
+
+def init(
+    project: Annotated[
+        Path | None, typer.Option("--project", metavar="DIR", help="The directory; by default this one.")
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="NAME", help="What others see as owner of your key.")
+    ] = None,
+    propose: Annotated[
+        bool,
+        typer.Option("--propose/--no-propose", help="Propose your public key in a project made here."),
+    ] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Make your keys, and a project of this directory."""
+    from rye_mcp.app import App
+    from rye_mcp.initialization import initialize_project, initialize_user
+
+    app = App.open(_settings(project))
+    user = initialize_user(app.spaces.user.root, app.keys, app.trust, owner=owner)
+    made = None
+    if app.settings.project is not None:
+        made = initialize_project(app.settings.project, user, app.trust, propose=propose)
+    if as_json:
+        _print_json(app, user, made)
+        return
+    _print_user(app, user)
+    if made is None:
+        reason = app.settings.no_project
+        typer.echo(f"Made no project: {visible(reason.message) if reason else 'there is no directory'}")
+        return
+    _print_project(made, user)
+
+
+def _settings(project: Path | None) -> Settings:
+    """The settings for exactly this directory, whatever is above it."""
+    from rye_mcp.app import Settings
+
+    try:
+        return Settings.find(project=project or Path.cwd())
+    except RyeError as exc:
+        if exc.code != "no_project":
+            raise
+        if project is None:
+            return replace(Settings.find(), project=None, no_project=exc)
+        if not project.is_dir():
+            hint = f"mkdir -p {shlex.quote(str(project))}"
+            raise RyeError("no_project", exc.message, where=exc.where, hint=hint) from exc
+        raise
+
+
+def _print_json(app: App, user: InitializedUser, made: InitializedProject | None) -> None:
+    answer = {
+        "status": "success",
+        "user": user.as_dict() | {"encrypted": _is_encrypted(app)},
+        "project": None if made is None else made.as_dict(),
+    }
+    if made is None and app.settings.no_project is not None:
+        answer["no_project"] = app.settings.no_project.message
+    if made is not None and not made.yours:
+        answer["hint"] = NOT_YOURS
+    print_json(answer)
+
+
+def _is_encrypted(app: App) -> bool:
+    from rye_mcp.trust.scope import SignerKind
+
+    return app.keys.is_encrypted(SignerKind.PERSON)
+
+
+def _print_user(app: App, user: InitializedUser) -> None:
+    verb = "Made your key pair" if user.made else "Your key pair"
+    typer.echo(f"{verb}: {visible(user.owner)}, fingerprint {user.key.fingerprint}")
+    typer.echo(f"  in {visible(printable(user.space / 'keys/person'))}")
+    if user.made and not _is_encrypted(app):
+        typer.echo("  it is not encrypted, and whatever runs as you can read it: rye keys passphrase")
+
+
+def _print_project(made: InitializedProject, user: InitializedUser) -> None:
+    space = visible(printable(made.root / ".ai"))
+    if not made.yours:
+        typer.echo(f"There is {'now ' if made.made else ''}a project in {space}; {NOT_YOURS}")
+        return
+    if made.made:
+        typer.echo(f"Made the project {space}; its .env, .venv and node_modules will be used.")
+    else:
+        typer.echo(f"Your project: {space}")
+    if made.proposed is not None:
+        typer.echo(f"Proposed your public key in it, as {visible(user.owner)}: who clones it decides on it.")
+    elif made.made:
+        typer.echo("Your public key is not in it; for others to decide on it: rye trust propose")
+    if made.ignored:
+        typer.echo(f"Added to .gitignore: {' '.join(made.ignored)}")
+    for notice in made.notices:
+        typer.echo(visible(notice))
+    if made.made:
+        typer.echo("Now put a tool below .ai/tools, and sign it: rye sign ID")
