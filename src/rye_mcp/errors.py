@@ -103,6 +103,9 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         ),
         "item_not_found": ErrorKind("No space has this item.", "rye list"),
         "ambiguous_item": ErrorKind("More than one file answers to this id.", "rename or remove one of them"),
+        "item_exists": ErrorKind(
+            "There is an item already where a copy would go.", "look at {path}, then copy it with --overwrite"
+        ),
         "invalid_item": ErrorKind("What the item says about itself is wrong.", "rye sign {item_id}"),
         "not_runnable": ErrorKind("The item is nothing that runs by itself.", "rye show {item_id}"),
         # --- chains ---

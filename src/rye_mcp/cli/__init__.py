@@ -32,6 +32,21 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "trust",
             "Who may sign what you run: everything undecided, and the decisions.",
         ),
+        "sign": CommandPlace(
+            "rye_mcp.cli.sign", "sign_items", "Sign an item, or all that match a pattern, with your key."
+        ),
+        "verify": CommandPlace(
+            "rye_mcp.cli.verify",
+            "verify",
+            "Say of items whether they would be accepted, and who signed them.",
+        ),
+        "show": CommandPlace("rye_mcp.cli.show", "show", "Show an item, who signed it, and what it says."),
+        "list": CommandPlace(
+            "rye_mcp.cli.listing", "list_items", "List the items of every space, with who signed them."
+        ),
+        "copy": CommandPlace(
+            "rye_mcp.cli.copy", "copy", "Copy an item to another space; its signature goes with it."
+        ),
         "demo": CommandPlace(
             "rye_mcp.cli.demo", "demo", "Run programs under the supervisor and check what it promises."
         ),

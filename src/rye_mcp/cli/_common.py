@@ -18,7 +18,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -42,6 +42,7 @@ __all__ = [
     "TypeOption",
     "command_group",
     "open_app",
+    "pattern_argument",
     "person",
     "print_json",
     "print_table",
@@ -98,12 +99,14 @@ ItemArgument = Annotated[
     str,
     typer.Argument(metavar="ID", help="The id of an item, such as demo/hello.", autocompletion=_complete_ids),
 ]
-PatternArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID|GLOB", help="An id, or a pattern of ids such as 'demo/*'.", autocompletion=_complete_ids
-    ),
-]
+
+
+def pattern_argument(text: str) -> Any:
+    """An argument that is an id or a pattern, with this help."""
+    return typer.Argument(metavar="ID|GLOB", help=text, autocompletion=_complete_ids, show_default=False)
+
+
+PatternArgument = Annotated[str, pattern_argument("An id, or a pattern of ids such as 'demo/*'.")]
 
 
 def open_app(project: Path | None, *, locked: bool = False) -> App:

@@ -31,7 +31,7 @@ _INVISIBLE = re.compile(
 
 
 def visible(text: str) -> str:
-    """The text, with everything that a terminal would obey or not show as an escape, newlines and tabs aside."""
+    """The text, with escapes for all that a terminal would obey or not show, newlines and tabs aside."""
     return _INVISIBLE.sub(lambda found: _escape(found[0]), text)
 
 

@@ -10,17 +10,19 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from rye_mcp.items import ItemFile
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import ItemMetadata, parse_metadata
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.verify import Trust, VerifiedItem, verify_item
 
-__all__ = ["Context", "MetadataRole", "role_in_metadata"]
+__all__ = ["Context", "MetadataRole", "role_in_metadata", "whole_hints"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,21 @@ class Context:
 
     def verify(self, file: ItemFile) -> VerifiedItem:
         """The item, when it passes the gate; RyeError otherwise."""
-        return verify_item(file, self.trust, role=MetadataRole.of(file))
+        with whole_hints(file):
+            return verify_item(file, self.trust, role=MetadataRole.of(file))
 
     def metadata(self, verified: VerifiedItem) -> ItemMetadata:
         """What a verified item says about itself."""
         return parse_metadata(verified.file)
+
+
+@contextmanager
+def whole_hints(file: ItemFile) -> Iterator[None]:
+    """Refusals of this item tell the whole command that signs it, with its type and its space."""
+    try:
+        yield
+    except RyeError as exc:
+        if exc.hint.endswith(f"rye sign {file.item_id}"):
+            exc.hint += "" if file.item_type is ItemType.TOOL else f" --type {file.item_type}"
+            exc.hint += " --space user" if file.space.name is SpaceName.USER else ""
+        raise

@@ -1,0 +1,64 @@
+"""`rye sign`: sign an item, or everything that a pattern selects, with your key."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rye_mcp.cli._common import (
+    EXIT_FAILED,
+    JsonOption,
+    PatternArgument,
+    ProjectOption,
+    TypeOption,
+    open_app,
+    person,
+    print_json,
+    report,
+    tracked,
+    visible,
+)
+from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.verbs.sign import BatchResult, SignRequest, SignResult, sign
+
+__all__ = ["sign_items"]
+
+
+def sign_items(
+    pattern: PatternArgument,
+    space: Annotated[
+        SpaceName, typer.Option("--space", metavar="SPACE", help="Where the items are: project or user.")
+    ] = SpaceName.PROJECT,
+    item_type: TypeOption = ItemType.TOOL,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Sign an item, or all that match a pattern, with your key."""
+    request = SignRequest(pattern, item_type, space)
+    result = sign(request, person(open_app(project)), tracked=lambda places: tracked(places, "Signing"))
+    failed = isinstance(result, BatchResult) and bool(result.failed)
+    if as_json:
+        print_json(result.as_dict())
+    elif isinstance(result, SignResult):
+        _print_signed(result)
+    else:
+        _print_batch(result)
+    if failed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _print_batch(result: BatchResult) -> None:
+    for each in result.signed:
+        _print_signed(each)
+    for failure in result.failed:
+        report(failure.error)
+    total = len(result.signed) + len(result.failed)
+    typer.echo(f"{len(result.signed)} of {total} signed")
+
+
+def _print_signed(result: SignResult) -> None:
+    signer = result.item.signer
+    typer.echo(visible(f"signed {result.item.file.item_id} by {signer.owner} ({signer.fingerprint})"))
+    for warning in result.warnings:
+        typer.echo(visible(f"rye: warning: {warning.code}: {warning.message}"), err=True)

@@ -1,0 +1,78 @@
+"""`rye verify`: whether items would be accepted, and who signed them; for people and for CI.
+
+Without an argument it looks at everything in every space. It ends with 1 when anything would be refused.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rye_mcp.cli._common import (
+    EXIT_FAILED,
+    AnyTypeOption,
+    JsonOption,
+    ProjectOption,
+    SpaceOption,
+    open_app,
+    pattern_argument,
+    person,
+    print_json,
+    print_table,
+    report,
+    tracked,
+)
+from rye_mcp.cli._survey import signer_of, space_of
+from rye_mcp.items import SpaceName
+from rye_mcp.verbs.survey import Survey, Surveyed, SurveyRequest, survey
+
+__all__ = ["verify"]
+
+MAX_EXPLAINED = 20
+"""How many refusals are explained below the table."""
+
+
+def verify(
+    pattern: Annotated[str, pattern_argument("An id, or a pattern; by default everything.")] = "*",
+    space: SpaceOption = None,
+    item_type: AnyTypeOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say of items whether they would be accepted, and who signed them."""
+    app = open_app(project)
+    request = SurveyRequest(pattern, item_type, space)
+    result = survey(request, person(app), tracked=lambda places: tracked(places, "Verifying"))
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        _print(result, everything=pattern == "*" and space is None)
+        if app.spaces.project is None:
+            typer.echo("there is no project here: only the user's and the system's items were looked at")
+    if result.refused:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _print(result: Survey, *, everything: bool) -> None:
+    shown = [item for item in result.items if not (everything and _is_good_system_item(item))]
+    folded = len(result.items) - len(shown)
+    if shown:
+        rows = [
+            (item.item_id, item.item_type, space_of(item), item.integrity.state, signer_of(item))
+            for item in shown
+        ]
+        red = (number for number, item in enumerate(shown) if item.integrity.refusal is not None)
+        print_table(("ITEM", "TYPE", "SPACE", "STATE", "SIGNER"), rows, red=red)
+    for item in result.refused[:MAX_EXPLAINED]:
+        if item.integrity.refusal is not None:
+            report(item.integrity.refusal)
+    if len(result.refused) > MAX_EXPLAINED:
+        typer.echo(f"and {len(result.refused) - MAX_EXPLAINED} more; see --json", err=True)
+    system = f", {folded} of them of the system" if folded else ""
+    verified = len(result.items) - len(result.refused)
+    typer.echo(f"{verified} verified{system}, {len(result.refused)} refused")
+
+
+def _is_good_system_item(item: Surveyed) -> bool:
+    return item.space is SpaceName.SYSTEM and item.integrity.refusal is None

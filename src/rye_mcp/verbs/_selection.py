@@ -1,0 +1,116 @@
+"""Which items are meant: by an id, or by a pattern of ids.
+
+Rules:
+
+- In a pattern `*` stands for any characters, `/` among them, and `?` for one; `demo/*` is everything below
+  `demo`, as it is in the scope of a key. Everything else stands for itself.
+- A pattern holds nothing that an id could not hold, and is compared with the ids of what was listed: it is
+  never a path, and reaches nothing that is no item.
+- What only looks like an item is selected too, as the error that asking for it would give; otherwise a link
+  in the place of an item would be passed over in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemPlace, ItemType, Space, SpaceName, printable
+from rye_mcp.spaces import Spaces
+
+__all__ = ["EVERYTHING", "Refused", "Selection", "is_pattern", "matches", "select"]
+
+EVERYTHING: Final = "*"
+"""The pattern that every id matches."""
+
+MAX_PATTERN: Final = 519
+"""How many characters a pattern may have: as many as the longest id."""
+
+_SEGMENT = r"[A-Za-z0-9_*?][A-Za-z0-9_.*?-]*"
+_PATTERN: Final = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT})*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What looks like an item and cannot be one, or cannot be told from another one."""
+
+    item_id: str
+    item_type: ItemType
+    space: Space
+    error: RyeError
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a pattern selects, by space, type and id."""
+
+    places: tuple[ItemPlace, ...]
+    refused: tuple[Refused, ...] = ()
+
+
+def is_pattern(text: object) -> bool:
+    """Whether this is meant as a pattern, and not as an id."""
+    return isinstance(text, str) and ("*" in text or "?" in text)
+
+
+def select(
+    spaces: Spaces, pattern: str, *, names: Iterable[SpaceName], types: Iterable[ItemType]
+) -> Selection:
+    """Everything in these spaces that matches; RyeError `invalid_id` for what is no pattern."""
+    _check(pattern)
+    places: list[ItemPlace] = []
+    refused: list[Refused] = []
+    kinds = tuple(types)
+    for name in names:
+        for item_type in kinds:
+            listing = spaces.list(name, item_type)
+            places += [place for place in listing.items if matches(pattern, place.item_id)]
+            for error in listing.refused:
+                item_id = _id_in(error, spaces.space(name), item_type)
+                if matches(pattern, item_id):
+                    refused.append(Refused(item_id, item_type, spaces.space(name), error))
+    return Selection(tuple(places), tuple(refused))
+
+
+def matches(pattern: str, item_id: str) -> bool:
+    """Whether an id matches; in time that grows no faster than both lengths, whatever the pattern is."""
+    at = place = resume = 0
+    star = -1
+    while place < len(item_id):
+        expected = pattern[at] if at < len(pattern) else None
+        if expected == "*":
+            star, resume = at, place
+            at += 1
+        elif expected in ("?", item_id[place]):
+            at += 1
+            place += 1
+        elif star >= 0:
+            resume += 1
+            at, place = star + 1, resume
+        else:
+            return False
+    return all(character == "*" for character in pattern[at:])
+
+
+def _check(pattern: str) -> None:
+    if len(pattern) > MAX_PATTERN:
+        what = f"expected a pattern of at most {MAX_PATTERN} characters, found {len(pattern)}"
+        raise RyeError("invalid_id", what)
+    if not _PATTERN.fullmatch(pattern):
+        raise RyeError(
+            "invalid_id",
+            f"expected a pattern of ids such as demo/*, found {pattern!a}",
+            hint="segments of A-Z a-z 0-9 _ . - * ? joined by /, such as 'demo/*'",
+        )
+
+
+def _id_in(error: RyeError, space: Space, item_type: ItemType) -> str:
+    """The id that a file would have, as far as its name tells one."""
+    where = error.where or ""
+    relative = where.removeprefix(printable(space.root / item_type.directory) + "/")
+    above, slash, name = relative.rpartition("/")
+    stem, dot, _ = name.rpartition(".")
+    return above + slash + (stem if dot else name)

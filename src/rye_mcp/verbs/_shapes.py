@@ -1,0 +1,74 @@
+"""The parts that the answers of several verbs are made of: metadata, integrity and notices, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.metadata import ItemMetadata
+from rye_mcp.trust.verify import Signer, VerifiedItem
+
+__all__ = ["VERIFIED", "Integrity", "Notice", "metadata_as_dict"]
+
+VERIFIED: Final = "verified"
+"""The state of an item that passed the gate; that of any other one is the code of its refusal."""
+
+_NOT_SHOWN: Final = frozenset({"declares_executor", "extra", "executor_id"})
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What the caller should know although it was done."""
+
+    code: str
+    message: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the notice as data."""
+        return {"code": self.code, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True)
+class Integrity:
+    """Whether an item passed the gate: its signer and its hash, or the refusal."""
+
+    signer: Signer | None = None
+    digest: str | None = None
+    refusal: RyeError | None = None
+
+    @classmethod
+    def of(cls, verified: VerifiedItem) -> Integrity:
+        """What the gate found out."""
+        return cls(verified.signer, verified.digest)
+
+    @property
+    def state(self) -> str:
+        """`verified`, or the code of the refusal."""
+        return VERIFIED if self.refusal is None else self.refusal.code
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data; a refusal with its reason and hint."""
+        answer: dict[str, Any] = {
+            "state": self.state,
+            "signer": None if self.signer is None else self.signer.as_dict(),
+            "hash": self.digest,
+        }
+        if self.refusal is not None:
+            answer |= {"error": self.refusal.message, "hint": self.refusal.hint}
+        return answer
+
+
+def metadata_as_dict(metadata: ItemMetadata) -> dict[str, Any]:
+    """What an item says about itself, without what it says nothing about."""
+    shown: dict[str, Any] = {}
+    for each in fields(metadata):
+        value = getattr(metadata, each.name)
+        if each.name in _NOT_SHOWN or value is None or value == ():
+            continue
+        shown[each.name] = list(value) if isinstance(value, tuple) else value
+    if metadata.declares_executor:
+        shown["executor_id"] = metadata.executor_id
+    if metadata.extra:
+        shown["extra"] = dict(metadata.extra)
+    return shown

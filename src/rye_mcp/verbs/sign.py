@@ -1,0 +1,189 @@
+"""`sign`: check what items say about themselves, and sign them.
+
+Rules:
+
+- A person signs with their own key, an agent with the agents'; who asks decides, not the request. An agent's
+  pair is made when it is needed first, a person's never here (`rye init`, `rye keys generate`).
+- Only items of the project are signed by an agent; those of the user need a person.
+- What is signed was looked at first: all of its metadata, its schemas, and the syntax of its code. All that
+  is wrong is reported at once, with lines. Nothing is signed that the gate would refuse afterwards.
+- An executor that cannot be found is a warning: it may come later.
+- A pattern signs everything that matches, one after the other: what fails is reported, and stops nothing.
+- An item is replaced whole, or stays as it was.
+
+    sign(SignRequest("demo/*"), context).as_dict()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable
+from rye_mcp.metadata import ItemMetadata, examine
+from rye_mcp.trust.keys import SigningKey
+from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.sign import sign_item
+from rye_mcp.trust.verify import VerifiedItem
+from rye_mcp.verbs._context import Context, MetadataRole, whole_hints
+from rye_mcp.verbs._selection import is_pattern, select
+from rye_mcp.verbs._shapes import Notice
+
+__all__ = ["BatchResult", "SignFailure", "SignRequest", "SignResult", "sign"]
+
+Tracked = Callable[[Sequence[ItemPlace]], Iterable[ItemPlace]]
+"""Hands on the items that are worked on, one after the other; for who shows how far it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignRequest:
+    """What to sign: an item id, or a pattern such as `demo/*`, in the project or in the user space."""
+
+    item_id: str
+    item_type: ItemType = ItemType.TOOL
+    source: SpaceName = SpaceName.PROJECT
+
+
+@dataclass(frozen=True, slots=True)
+class SignResult:
+    """An item that was signed."""
+
+    item: VerifiedItem
+    warnings: tuple[Notice, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as data."""
+        return {
+            "status": "signed",
+            "item_id": self.item.file.item_id,
+            "path": printable(self.item.file.path),
+            "signer": self.item.signer.as_dict(),
+            "hash": self.item.digest,
+            "timestamp": self.item.timestamp,
+            "warnings": [warning.as_dict() for warning in self.warnings],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SignFailure:
+    """An item that was not signed, and why."""
+
+    item_id: str
+    error: RyeError
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the failure as data."""
+        known = {name: value for name, value in self.error.as_dict().items() if name != "status"}
+        return {"item_id": self.item_id, **known}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What became of everything that a pattern selected."""
+
+    signed: tuple[SignResult, ...]
+    failed: tuple[SignFailure, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as data."""
+        return {
+            "status": "completed",
+            "signed": [each.as_dict() for each in self.signed],
+            "failed": [each.as_dict() for each in self.failed],
+            "total": len(self.signed) + len(self.failed),
+        }
+
+
+def sign(
+    request: SignRequest, context: Context, *, tracked: Tracked = lambda places: places
+) -> SignResult | BatchResult:
+    """Sign one item, or everything that a pattern selects.
+
+    1. whoever asks may sign there
+    2. what is meant is there
+    3. there is a key to sign with
+    4. each item is looked at, signed, and passes the gate before it is written
+    """
+    _require_allowed(request, context)
+    if is_pattern(request.item_id):
+        return _sign_all(request, context, tracked)
+    found = context.spaces.find(request.item_id, request.item_type, only=request.source)
+    with whole_hints(found.item):
+        metadata = examine(found.item)
+        return _Signer(context, _key(context)).sign(found.item, metadata)
+
+
+def _require_allowed(request: SignRequest, context: Context) -> None:
+    if request.source is SpaceName.SYSTEM:
+        what = "expected an item of the project or the user, found the system space, which is sealed"
+        hint = "rye copy ID --to project"
+        raise RyeError("out_of_scope", what, item_id=request.item_id, hint=hint)
+    if request.source is SpaceName.USER and not context.is_person:
+        what = f"expected a person to sign {request.item_id} in the user space, found an agent"
+        hint = f"ask a person: rye sign {request.item_id} --space user"
+        raise RyeError("person_required", what, item_id=request.item_id, hint=hint)
+
+
+def _sign_all(request: SignRequest, context: Context, tracked: Tracked) -> BatchResult:
+    selection = select(context.spaces, request.item_id, names=[request.source], types=[request.item_type])
+    if not selection.places and not selection.refused:
+        what = f"expected {request.item_type} ids that match {request.item_id}, found none"
+        raise RyeError("item_not_found", f"{what} in the {request.source} space", item_id=request.item_id)
+    failed = [SignFailure(each.item_id, each.error) for each in selection.refused]
+    signed: list[SignResult] = []
+    signer = _Signer(context, _key(context))
+    for place in tracked(selection.places):
+        try:
+            file = context.spaces.read(place)
+            with whole_hints(file):
+                signed.append(signer.sign(file, examine(file)))
+        except RyeError as exc:
+            failed.append(SignFailure(place.item_id, exc))
+    return BatchResult(tuple(signed), tuple(sorted(failed, key=lambda failure: failure.item_id)))
+
+
+def _key(context: Context) -> SigningKey:
+    """The key of whoever asks; a person is asked for the passphrase where there is one."""
+    if not context.is_person:
+        context.keys.ensure(SignerKind.AGENT)
+        return context.keys.load(SignerKind.AGENT)
+    try:
+        return context.keys.load(SignerKind.PERSON)
+    except RyeError as exc:
+        if exc.code != "passphrase_required" or context.ask_passphrase is None:
+            raise
+        return context.keys.load(SignerKind.PERSON, passphrase=context.ask_passphrase())
+
+
+class _Signer:
+    """Signs with one key, and looks for each executor once."""
+
+    def __init__(self, context: Context, key: SigningKey) -> None:
+        self._context = context
+        self._key = key
+        self._executors: dict[str, Notice | None] = {}
+
+    def sign(self, file: ItemFile, metadata: ItemMetadata) -> SignResult:
+        """Sign an item that was looked at."""
+        role = MetadataRole.of(file)
+        verified = sign_item(file, self._key, self._context.trust, role=role)
+        warning = self._missing_executor(file, metadata)
+        return SignResult(verified, () if warning is None else (warning,))
+
+    def _missing_executor(self, file: ItemFile, metadata: ItemMetadata) -> Notice | None:
+        executor_id = metadata.executor_id
+        if executor_id is None:
+            return None
+        if executor_id not in self._executors:
+            self._executors[executor_id] = self._look_for(executor_id, file.space.name)
+        return self._executors[executor_id]
+
+    def _look_for(self, executor_id: str, seen_from: SpaceName) -> Notice | None:
+        try:
+            self._context.spaces.find_executor(executor_id, seen_from=seen_from)
+        except RyeError as exc:
+            code = "executor_not_found" if exc.code == "item_not_found" else exc.code
+            return Notice(code, f"the executor {executor_id}: {exc.message}")
+        return None
