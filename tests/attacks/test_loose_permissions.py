@@ -42,6 +42,13 @@ def test_a_loose_key_signs_nothing(world: World, name: str, mode: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["keys", "keys/person"])
+def test_a_loose_directory_is_not_even_looked_into(world: World, name: str) -> None:
+    world.key()
+    (world.user_space / name).chmod(0o711)
+    refused("unsafe_permissions", lambda: world.keys.show(SignerKind.PERSON))
+
+
+@pytest.mark.parametrize("name", ["keys", "keys/person"])
 def test_a_loose_directory_gets_no_new_key(world: World, name: str) -> None:
     path = world.user_space / name
     path.mkdir(parents=True)

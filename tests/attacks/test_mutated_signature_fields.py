@@ -110,4 +110,5 @@ def test_a_fingerprint_that_nobody_has(world: World) -> None:
 
 def test_a_line_of_a_thousand_bytes(world: World) -> None:
     line = world.signed().content.split(b"\n", 1)[0]
-    stopped(world, "malformed_signature", world.file(with_line(line + b" " * 1000)))
+    error = stopped(world, "malformed_signature", world.file(with_line(line + b" " * 1000)))
+    assert "expected at most 512 bytes" in error.message

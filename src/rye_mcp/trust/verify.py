@@ -25,7 +25,7 @@ from typing import Any
 
 from lilux.primitives.signing import verify_signature
 from rye_mcp.errors import RyeError
-from rye_mcp.items import MAX_ITEM_BYTES, ItemFile, ItemType, SpaceName, relative_path
+from rye_mcp.items import ItemFile, ItemType, SpaceName, relative_path
 from rye_mcp.trust import signature
 from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
 from rye_mcp.trust.manifest import SystemManifest
@@ -147,8 +147,6 @@ def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf) -> VerifiedItem:
     """
     if file.space.name is SpaceName.SYSTEM:
         return _verify_system_item(file, trust, role)
-    if len(file.content) > MAX_ITEM_BYTES:
-        require_text(file)
     claim = signature.locate(file)
     key = (file.space.name, file.item_type, file.item_id, file.extension, role, claim)
     answer = trust.answers.get(key)
