@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,38 @@ def assert_refused_everywhere(ground: Ground, code: str, found: str) -> None:
 def test_a_fifo_is_refused_without_waiting_for_its_writer(ground: Ground, place: Path) -> None:
     os.mkfifo(place)
     assert_refused_everywhere(ground, "unsafe_path", "a FIFO")
+
+
+def test_who_waits_at_a_fifo_is_not_let_go(ground: Ground, place: Path) -> None:
+    """Opening it would be an act already: its writer would go on. This one was a file when it was listed."""
+    place.touch()
+    (listed,) = ground.spaces.list(SpaceName.PROJECT).items
+    place.unlink()
+    os.mkfifo(place)
+    begun, opened = threading.Event(), threading.Event()
+
+    def wait_for_a_reader() -> None:
+        begun.set()
+        os.close(os.open(place, os.O_WRONLY))
+        opened.set()
+
+    writer = threading.Thread(target=wait_for_a_reader)
+    writer.start()
+    begun.wait()
+    for _ in range(50):
+        with refused("unsafe_path", ground):
+            ground.spaces.read(listed)
+    assert not opened.wait(0.05)
+    os.close(os.open(place, os.O_RDONLY | os.O_NONBLOCK))
+    writer.join()
+
+
+def test_a_file_without_extension_that_is_no_item_any_more_is_not_read(ground: Ground, place: Path) -> None:
+    place.with_suffix("").write_bytes(b"#!/bin/sh\n")
+    (listed,) = ground.spaces.list(SpaceName.PROJECT).items
+    place.with_suffix("").write_bytes(b"a secret\n")
+    with refused("item_not_found", ground):
+        ground.spaces.read(listed)
 
 
 def test_a_fifo_without_extension_is_refused_too(ground: Ground, place: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,66 @@ def test_a_directory_that_is_exchanged_for_a_link_meanwhile_never_leads_outside(
         thread.join()
     assert codes <= {"unsafe_path", "item_not_found"}
     assert (outside / "hello.py").read_bytes() == CANARY
+
+
+def put_link(place: Path, canary: Path) -> None:
+    place.symlink_to(canary)
+
+
+def put_fifo(place: Path, _: Path) -> None:
+    os.mkfifo(place)
+
+
+def put_directory(place: Path, _: Path) -> None:
+    place.mkdir()
+
+
+@pytest.mark.parametrize("put", [put_link, put_fifo, put_directory])
+def test_a_file_that_is_exchanged_once_it_was_looked_at_is_looked_at_again(
+    ground: Ground, put: Callable[[Path, Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The moment between looking and opening cannot be hit at will: looking sees an earlier file."""
+    target = ground.space("project") / "tools/demo/hello.py"
+    target.parent.mkdir(parents=True)
+    put(target, ground.canary)
+    place = ItemPlace(ground.as_space(SpaceName.PROJECT), ItemType.TOOL, "demo/hello", ".py")
+    before = ground.canary.stat()
+    spaces = ground.spaces
+    with monkeypatch.context() as patch, refused("unsafe_path"):
+        patch.setattr(os, "stat", lambda *_, **__: before)
+        spaces.read(place)
+    assert ground.canary.read_bytes() == CANARY
+
+
+def test_a_file_that_is_exchanged_for_a_link_meanwhile_is_never_followed(ground: Ground) -> None:
+    target = ground.write("project", "tools/demo/hello.py", TOOL)
+    regular, odd = ground.root / "regular", ground.root / "odd"
+    regular.write_bytes(TOOL)
+    place = ItemPlace(ground.as_space(SpaceName.PROJECT), ItemType.TOOL, "demo/hello", ".py")
+    stop = threading.Event()
+
+    def exchange() -> None:
+        while not stop.is_set():
+            odd.symlink_to(ground.canary)
+            odd.replace(target)
+            os.link(regular, odd)
+            odd.replace(target)
+
+    thread = threading.Thread(target=exchange)
+    thread.start()
+    codes: set[str] = set()
+    spaces = ground.spaces
+    try:
+        for _ in range(3000):
+            try:
+                assert spaces.read(place).content == TOOL
+            except RyeError as exc:
+                codes.add(exc.code)
+    finally:
+        stop.set()
+        thread.join()
+    assert codes <= {"unsafe_path"}
+    assert ground.canary.read_bytes() == CANARY
 
 
 def test_a_hard_link_is_a_file_like_any_other(ground: Ground) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.items import MAX_ITEM_BYTES
+from rye_mcp.items import MAX_ITEM_BYTES, ItemType
 from rye_mcp.metadata import parse_metadata
+from rye_mcp.metadata._yaml import MAX_ALIASES
 from tests.metadata_helpers import issues_of, item
 from tests.space_helpers import CANARY
 
@@ -20,6 +21,9 @@ BOMBS = {
     + "".join(f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}}}\n" for n in range(1, 60)),
     "an alias inside of itself": "a: &a [*a]\n",
     "an alias inside of itself, deeper": "a: &a {b: [{c: *a}]}\n",
+    "laughs with few aliases": "a0: &a0 [lol]\n"
+    + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 49)),
+    "one alias too many": "a: &a 1\nb: [" + "*a," * (MAX_ALIASES + 1) + "]\n",
     "many aliases": "a: &a 1\nb: [" + "*a," * (MIB // 4) + "]\n",
     "many anchors": "b: [" + "".join(f"&a{n} 1," for n in range(MIB // 12)) + "]\n",
     "deep lists": "a: " + "[" * (MIB - 4),
@@ -45,8 +49,6 @@ BOMBS = {
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
 @pytest.mark.parametrize("around", ["{}", "---\n{}\n---\n"], ids=["yaml", "markdown"])
 def test_a_bomb_is_refused_in_little_time(tmp_path: Path, bomb: str, around: str) -> None:
-    from rye_mcp.items import ItemType
-
     canary = tmp_path / "canary"
     canary.write_bytes(CANARY)
     file = item(bomb, ".yaml") if around == "{}" else item(around.format(bomb), ".md", ItemType.KNOWLEDGE)

@@ -204,6 +204,11 @@ def test_what_looks_like_a_definition_does_not_cut_the_file_in_two(source: str) 
     assert parse_metadata(item(source)) == examine(item(source))
 
 
+def test_a_line_that_goes_on_behind_the_cut_is_read_as_one() -> None:
+    source = "CONFIG = {}\\\n@x\ndef f(): pass\n"
+    assert "a calculation" in messages_of(item(source))
+
+
 def test_a_syntax_error_has_its_line() -> None:
     (issue,) = issues_of(item("x = 1\ny = (\n"))
     assert issue["line"] == 2
