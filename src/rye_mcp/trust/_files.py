@@ -119,22 +119,24 @@ class KeptFile(Generic[Value]):
         self._forbidden = forbidden
         parts = relative.split("/")
         self._watched = [str(root.joinpath(*parts[:count])) for count in range(len(parts) + 1)]
-        self._stamp: _Stamp | None = None
-        self._kept: tuple[bytes | None, Value] | None = None
+        self._kept: tuple[_Stamp | None, bytes | None, Value] | None = None
 
     def value(self) -> Value:
         """What the file says now; the same object as before when it says the same."""
-        if self._stamp is not None and self._kept is not None and self._look() == self._stamp:
-            return self._kept[1]
-        self._stamp = None
+        kept = self._kept
+        if kept is not None and kept[0] is not None and kept[0] == self._look():
+            return kept[2]
         now = time.time_ns()
         stamp = self._look()
         data = read_below(self._root, self._relative, limit=self._limit, forbidden=self._forbidden)
-        if self._kept is None or self._kept[0] != data:
-            self._kept = (data, self._parse(data, self._root / self._relative))
-        if _latest_change(stamp) < now - SETTLED_NS:
-            self._stamp = stamp
-        return self._kept[1]
+        if kept is not None and kept[1] == data:
+            value = kept[2]
+        else:
+            value = self._parse(data, self._root / self._relative)
+        is_settled = _latest_change(stamp) < now - SETTLED_NS
+        # One assignment, so that threads never see the stamp of one reading beside the value of another.
+        self._kept = (stamp if is_settled else None, data, value)
+        return value
 
     def _look(self) -> _Stamp:
         return tuple(map(_stamp_of, self._watched))

@@ -23,7 +23,7 @@ from rye_mcp.items import SYSTEM_MANIFEST_NAME
 from rye_mcp.trust._files import read_below
 from rye_mcp.trust.manifest import render_manifest
 
-__all__ = ["PIN_FILE", "list_files", "main", "render_pin", "system_space_of_package"]
+__all__ = ["PIN_FILE", "list_files", "main", "render_pin", "stale_files", "system_space_of_package"]
 
 PIN_FILE = Path(__file__).with_name("sealed.py")
 """The module that holds the pin."""
@@ -66,20 +66,26 @@ def render_pin(manifest: bytes, module: str) -> str:
     return before + found + hashlib.sha256(manifest).hexdigest() + rest[rest.index('"') :]
 
 
-def main(arguments: Sequence[str] = ()) -> int:
-    """Write both files, or with `--check` say whether they are what they would be."""
-    system_space = system_space_of_package()
+def stale_files(system_space: Path, pin_file: Path) -> dict[Path, bytes]:
+    """What has to be written, where it is not written already."""
     manifest = render_manifest(list_files(system_space))
     wanted = {
         system_space / SYSTEM_MANIFEST_NAME: manifest,
-        PIN_FILE: render_pin(manifest, PIN_FILE.read_text(encoding="utf-8")).encode(),
+        pin_file: render_pin(manifest, pin_file.read_text(encoding="utf-8")).encode(),
     }
-    stale = [path for path, data in wanted.items() if not path.exists() or path.read_bytes() != data]
+    return {path: data for path, data in wanted.items() if not path.exists() or path.read_bytes() != data}
+
+
+def main(
+    arguments: Sequence[str] = (), *, system_space: Path | None = None, pin_file: Path = PIN_FILE
+) -> int:
+    """Write both files, or with `--check` say whether they are what they would be."""
+    stale = stale_files(system_space or system_space_of_package(), pin_file)
     if "--check" in arguments:
         sys.stdout.writelines(f"stale: {path}; run: python -m rye_mcp.trust.seal\n" for path in stale)
         return 1 if stale else 0
-    for path in stale:
-        whole_files.write_whole(path, wanted[path], mode=_FILE_MODE)
+    for path, data in stale.items():
+        whole_files.write_whole(path, data, mode=_FILE_MODE)
         sys.stdout.write(f"written: {path}\n")
     return 0
 

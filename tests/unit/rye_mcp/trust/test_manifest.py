@@ -96,3 +96,27 @@ def test_what_is_pinned_and_no_manifest_is_refused(tmp_path: Path, manifest: obj
     data = json.dumps(manifest).encode()
     pin = hashlib.sha256(data).hexdigest()
     refused("malformed_trust", lambda: SystemManifest.parse(data, tmp_path, pin=pin))
+
+
+def test_sealing_writes_both_files_and_the_gate_then_lets_pass_what_is_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, pin_file = tmp_path / ".ai", tmp_path / "sealed.py"
+    (root / "tools/rye").mkdir(parents=True)
+    item = root / "tools/rye/new.yaml"
+    item.write_bytes(b"name: new\n")
+    pin_file.write_text('MANIFEST_SHA256: Final = "none"\n')
+
+    def sealed(*arguments: str) -> int:
+        return seal.main(arguments, system_space=root, pin_file=pin_file)
+
+    assert sealed("--check") == 1
+    assert capsys.readouterr().out.count("stale: ") == 2
+    assert sealed() == 0
+    assert sealed("--check") == 0
+    pin = pin_file.read_text().split('"')[1]
+    file = ItemFile(Space(SpaceName.SYSTEM, root), ItemType.TOOL, "rye/new", ".yaml", item, item.read_bytes())
+    trust = Trust(user_space=tmp_path / "user", system_space=root, environment={}, system_pin=pin)
+    assert verify_item(file, trust, role=Role.TOOL).evidence is Evidence.MANIFEST
+    item.write_bytes(b"name: newer\n")
+    assert sealed("--check") == 1
