@@ -243,6 +243,31 @@ async def test_nothing_of_the_env_file_is_executed(resolve: Resolve, tmp_path: P
     assert not (tmp_path / "ran").exists()
 
 
+@both_faces
+@pytest.mark.parametrize(
+    "line", ["PATH={0}/bin", "PYENV_ROOT={0}", "HOME={0}", "PATH={0}/bin:/usr/bin:/bin\nHOME={0}"]
+)
+async def test_no_env_file_brings_the_manager_that_is_asked(
+    resolve: Resolve, tmp_path: Path, project: Path, line: str
+) -> None:
+    for place in ("bin", ".local/bin", ".pyenv/bin"):
+        script(project / place / "pyenv", f'touch "{tmp_path}/ran"; echo /bin/sh')
+    (project / ".env").write_text(line.format(project) + "\n")
+    env = await resolve(EnvResolver(project), {"interpreter": PYENV}, base_env=base(tmp_path))
+    assert env["FOUND"] == "fallback"
+    assert not (tmp_path / "ran").exists()
+
+
+@both_faces
+async def test_the_manager_runs_with_nothing_of_an_env_file(
+    resolve: Resolve, tmp_path: Path, project: Path
+) -> None:
+    script(tmp_path / "bin/pyenv", 'test "$OWN" = yes && test -z "$FROM_FILE" && echo /bin/sh')
+    (project / ".env").write_text("FROM_FILE=1\nOWN=no\n")
+    env = await resolve(EnvResolver(project), {"interpreter": PYENV}, base_env=base(tmp_path, OWN="yes"))
+    assert (env["FOUND"], env["FROM_FILE"], env["OWN"]) == ("/bin/sh", "1", "no")
+
+
 def test_both_faces_take_the_same_arguments() -> None:
     faces = [inspect.signature(face) for face in (EnvResolver.resolve, EnvResolver.resolve_async)]
     assert faces[0].parameters == faces[1].parameters

@@ -20,7 +20,8 @@ Rules:
 - What is malformed is a ConfigurationError with all issues, before anything was asked.
 - Only where the files cannot tell is a version manager asked, through the supervisor and for at most 5
   seconds. `resolve` blocks while it asks; `resolve_async` does not. A manager that fails, or knows
-  nothing, counts as not found; so does one that speaks nonsense.
+  nothing, counts as not found; so does one that speaks nonsense. Which program that is, and what it runs
+  with, comes from the environment of step 1 alone: no `.env` starts a program, or gets into one.
 
     env = EnvResolver("/home/ada/project").resolve({"env": {"GREETING": "Hello, ${USER:-you}"}})
 """
@@ -114,6 +115,7 @@ class _Draft:
         self._config = _env_config.parse(env_config)
         self._tool_env = _env_config.variables(issues, "tool_env", tool_env)
         self._env = os.environ.copy() if base is None else _env_config.variables(issues, "base_env", base)
+        self._system = self._env
         issues.raise_any()
         if not isinstance(context, Mapping | None):
             raise ConfigurationError(
@@ -127,15 +129,16 @@ class _Draft:
         """Step 2, on top of the system environment."""
         if include and self._project is not None:
             found = _dotenv.read(self._project)
-            self._env.update({name: found[name] for name in found if allowed is None or allowed(name)})
+            chosen = {name: found[name] for name in found if allowed is None or allowed(name)}
+            self._env = {**self._system, **chosen}
 
     def find(self) -> Path | Question | None:
         """The interpreter of step 3, or the question that leads to it."""
         interpreter = self._config.interpreter
         if interpreter is None:
             return None
-        around = Surroundings(self._env, self._project)
-        return interpreter.strategy.find(Surroundings(self._env, self._project, self._user or around.home))
+        user = self._user or Surroundings(self._env).home
+        return interpreter.strategy.find(Surroundings(self._env, self._project, user, self._system))
 
     def request(self, question: Question) -> RunRequest:
         """What the supervisor is asked to run."""
@@ -143,7 +146,7 @@ class _Draft:
             command=str(question.program),
             args=question.args,
             cwd=str(self._project or "/"),
-            env={name: value for name, value in self._env.items() if name.isascii()},
+            env={name: value for name, value in self._system.items() if name.isascii()},
             timeout_ms=ASK_LIMIT_MS,
             max_output=ANSWER_LIMIT_BYTES,
         )

@@ -53,11 +53,20 @@ NODE_CANDIDATES: Final = {"node_modules": (".bin/node",), ".bin": ("node",)}
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where to look: the environment as it stands so far, the project, and the user's own directory."""
+    """Where to look: the environment as it stands so far, the project, and the user's own directory.
+
+    `system` is the environment without anything that the project says: whatever is run comes from there.
+    """
 
     env: Mapping[str, str]
     project: Path | None = None
     user: Path | None = None
+    system: Mapping[str, str] | None = None
+
+    @property
+    def trusted(self) -> Surroundings:
+        """What is left without the project."""
+        return Surroundings(self.env if self.system is None else self.system)
 
     @property
     def home(self) -> Path | None:

@@ -162,7 +162,7 @@ class VersionManager:
 
     def _question(self, manager: Manager, around: Surroundings, tool: str, binary: str) -> Question | None:
         words = manager.which if self.version is None else manager.where
-        program = manager.program(around) if words else None
+        program = manager.program(around.trusted) if words else None
         if program is None:
             return None
         args = tuple(word.format(tool=tool, version=self.version, binary=binary) for word in words)
