@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.errors import RyeError
+from rye_mcp.trust import _files
 from rye_mcp.trust._files import OTHERS_WRITE, KeptFile, opened_directory, read_below
 from tests.file_helpers import mode_of, umask
 from tests.trust_world import old, refused
+
+
+TICK_NS = 10_000_000
 
 
 class Reader:
@@ -49,8 +53,17 @@ def test_it_is_read_once_while_nothing_changes(tmp_path: Path, path: Path) -> No
     assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
 
 
-def test_a_change_that_no_clock_could_tell_is_seen(tmp_path: Path, path: Path) -> None:
-    """The same length, in place, at once: the times of the file may well be the same."""
+def test_a_change_that_no_clock_could_tell_is_seen(
+    tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same length, in place, within one tick of a clock as coarse as that of many file systems."""
+    stamp_of = _files._stamp_of
+
+    def coarse(name: str) -> tuple[int, ...] | None:
+        found = stamp_of(name)
+        return None if found is None else (*found[:-2], *(each // TICK_NS * TICK_NS for each in found[-2:]))
+
+    monkeypatch.setattr(_files, "_stamp_of", coarse)
     reader = Reader(tmp_path)
     for number in range(500):
         path.write_bytes(b"%05d" % number)
