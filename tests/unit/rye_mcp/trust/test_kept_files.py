@@ -13,7 +13,6 @@ from rye_mcp.trust._files import OTHERS_WRITE, KeptFile, opened_directory, read_
 from tests.file_helpers import mode_of, umask
 from tests.trust_world import old, refused
 
-
 TICK_NS = 10_000_000
 
 
