@@ -54,6 +54,9 @@ __all__ = [
 LONG_WORK = 200
 """From how many items on progress is shown."""
 
+MAX_RICH_ROWS = 1000
+"""Up to how many rows a table has lines and colours: laying out more takes longer than finding them."""
+
 Element = TypeVar("Element")
 
 
@@ -131,12 +134,15 @@ def _ask_passphrase() -> bytes:
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, red: Iterable[int] = ()) -> None:
     """Print rows below headers; those whose numbers are in `red` are what is wrong."""
     cells = [[visible(cell).replace("\n", " ") for cell in row] for row in rows]
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and len(cells) <= MAX_RICH_ROWS:
         _print_rich_table(headers, cells, frozenset(red))
         return
     widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
-    for row in (headers, *cells):
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (headers, *cells)
+    )
+    typer.echo("\n".join(lines))
 
 
 def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], red: frozenset[int]) -> None:

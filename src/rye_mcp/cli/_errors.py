@@ -32,7 +32,7 @@ _INVISIBLE = re.compile(
 
 def visible(text: str) -> str:
     """The text, with escapes for all that a terminal would obey or not show, newlines and tabs aside."""
-    return _INVISIBLE.sub(lambda found: _escape(found[0]), text)
+    return text if text.isprintable() else _INVISIBLE.sub(lambda found: _escape(found[0]), text)
 
 
 def _escape(character: str) -> str:
