@@ -4,6 +4,8 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +15,42 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "benchmarks" / "lilux.py"
 
 
-def benchmark(*options: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, SCRIPT, *options], capture_output=True, text=True)
+Benchmarks = dict[str, subprocess.Popen[str]]
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("benchmark") / "report.json"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def benchmarks(report: Path) -> Iterator[Benchmarks]:
+    """Every run that a test asks for, all at the same time: the figures of these mean nothing anyway."""
+    runs: dict[str, list[str | Path]] = {
+        "quick": ["--quick", "--json", report],
+        "one section": ["--quick", "--only", "lockfile"],
+        "unknown section": ["--only", "nothing"],
+    }
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, SCRIPT, *options],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for name, options in runs.items()
+        }
+
+
+@pytest.fixture(scope="module")
+def quick(benchmarks: Benchmarks, report: Path) -> tuple[str, dict[str, Any]]:
     """What one quick run prints, and what it writes for scripts."""
-    report = tmp_path_factory.mktemp("benchmark") / "report.json"
-    ran = benchmark("--quick", "--json", report)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout, json.loads(report.read_text(encoding="utf-8"))
+    printed, errors = benchmarks["quick"].communicate()
+    assert benchmarks["quick"].returncode == 0, errors
+    return printed, json.loads(report.read_text(encoding="utf-8"))
 
 
 def test_every_section_that_there_is_was_measured(quick: tuple[str, dict[str, Any]]) -> None:
@@ -61,14 +88,14 @@ def test_hashing_and_verifying_a_file_has_its_target(quick: tuple[str, dict[str,
     assert targets["hash and verify a file of 10 KB"] == 1.3
 
 
-def test_one_section_can_be_measured_alone() -> None:
-    ran = benchmark("--quick", "--only", "lockfile")
-    assert ran.returncode == 0, ran.stderr
-    assert "lockfile: load" in ran.stdout
-    assert "signing" not in ran.stdout
+def test_one_section_can_be_measured_alone(benchmarks: Benchmarks) -> None:
+    printed, errors = benchmarks["one section"].communicate()
+    assert benchmarks["one section"].returncode == 0, errors
+    assert "lockfile: load" in printed
+    assert "signing" not in printed
 
 
-def test_an_unknown_section_is_refused() -> None:
-    ran = benchmark("--only", "nothing")
-    assert ran.returncode == 2
-    assert "lockfile" in ran.stderr
+def test_an_unknown_section_is_refused(benchmarks: Benchmarks) -> None:
+    _, errors = benchmarks["unknown section"].communicate()
+    assert benchmarks["unknown section"].returncode == 2
+    assert "lockfile" in errors

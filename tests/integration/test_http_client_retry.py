@@ -87,9 +87,9 @@ async def test_a_timeout_is_retried() -> None:
     async def hang(connection: Connection, request: Request) -> None:
         await anyio.sleep_forever()
 
-    result, waits, server = await retried(hang, {"max_attempts": 3}, timeout=0.3)
+    result, waits, server = await retried(hang, {"max_attempts": 3}, timeout=0.2)
     assert (result.error_code, result.attempts, waits, len(server.requests)) == ("timeout", 3, [1, 2], 3)
-    assert result.error == "no complete answer within 0.3 seconds"
+    assert result.error == "no complete answer within 0.2 seconds"
 
 
 async def test_a_refused_connection_is_retried() -> None:
