@@ -18,7 +18,7 @@ Rules:
 
 from rye_mcp.metadata._fields import DEFAULT_VERSION, TOOL_TYPES, ItemMetadata
 from rye_mcp.metadata._python import PYTHON_NAMES
-from rye_mcp.metadata._reading import body_of, examine, parse_metadata, role_of
+from rye_mcp.metadata._reading import body_of, examine, parse_metadata
 
 __all__ = [
     "DEFAULT_VERSION",
@@ -28,5 +28,4 @@ __all__ = [
     "body_of",
     "examine",
     "parse_metadata",
-    "role_of",
 ]

@@ -14,7 +14,7 @@ from rye_mcp.metadata._python import read_python
 from rye_mcp.metadata._values import Raw
 from rye_mcp.metadata._yaml import read_yaml
 
-__all__ = ["body_of", "examine", "parse_metadata", "role_of"]
+__all__ = ["body_of", "examine", "parse_metadata"]
 
 _KEPT: Final = 8192
 _YAML: Final = frozenset({".yaml", ".yml"})
@@ -50,17 +50,6 @@ def examine(file: ItemFile) -> ItemMetadata:
     _check_schemas(metadata, raw, issues)
     issues.raise_any(file)
     return metadata
-
-
-def role_of(file: ItemFile) -> str:
-    """What an item is for the chain that it stands in: `tool`, `runtime`, `primitive`, or its type.
-
-    RyeError `invalid_item` when a tool's metadata does not tell.
-    """
-    if file.item_type is not ItemType.TOOL:
-        return str(file.item_type)
-    tool_type = parse_metadata(file).tool_type
-    return tool_type if tool_type in {"runtime", "primitive"} else str(ItemType.TOOL)
 
 
 def body_of(file: ItemFile) -> str:

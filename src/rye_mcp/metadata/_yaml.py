@@ -18,9 +18,6 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined]
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
 from rye_mcp.metadata._issues import Issues, Unreadable
 from rye_mcp.metadata._values import MAX_DEPTH, MAX_INT_BITS, MAX_NODES, Raw, kind
 
@@ -87,6 +84,9 @@ class _Reader:
 
     def read(self, text: str) -> Any:
         """The value of the text; Unreadable when there is no going on."""
+        from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined]
+        from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
         try:
             parser = CParser(text)
             while (event := parser.get_event()) is not None:

@@ -1,11 +1,18 @@
 """From bytes to metadata: what is text, what is kept, and what an error says."""
 
+import doctest
+from types import ModuleType
+
 import pytest
 
+import rye_mcp.items
+import rye_mcp.metadata
+import rye_mcp.spaces
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.metadata import _reading, examine, parse_metadata, role_of
+from rye_mcp.metadata import _reading, examine, parse_metadata
 from rye_mcp.spaces import Spaces
+from tests.file_helpers import run_python
 from tests.metadata_helpers import issues_of, item
 
 
@@ -70,26 +77,21 @@ def test_the_items_that_ship_with_the_package_are_right(name: str) -> None:
     assert metadata.config_schema
 
 
-@pytest.mark.parametrize(
-    ("content", "item_type", "role"),
-    [
-        ("", ItemType.TOOL, "tool"),
-        ("executor_id: a/b\n", ItemType.TOOL, "tool"),
-        ("tool_type: python\nexecutor_id: a/b\n", ItemType.TOOL, "tool"),
-        ("tool_type: runtime\nexecutor_id: a/b\n", ItemType.TOOL, "runtime"),
-        ("tool_type: primitive\nexecutor_id: null\n", ItemType.TOOL, "primitive"),
-        ("---\ntags: 5\n---\n", ItemType.DIRECTIVE, "directive"),
-        ("---\ntool_type: runtime\n---\n", ItemType.KNOWLEDGE, "knowledge"),
-    ],
-)
-def test_the_role_of_an_item_is_what_it_says_or_its_type(
-    content: str, item_type: ItemType, role: str
-) -> None:
-    extension = ".yaml" if item_type is ItemType.TOOL else ".md"
-    assert role_of(item(content, extension, item_type)) == role
+def test_who_reads_no_yaml_does_not_pay_for_its_parser() -> None:
+    script = """
+        import sys; import rye_mcp.metadata, rye_mcp.spaces
+        print([name for name in ("ruamel.yaml", "jsonschema", "packaging", "cryptography") if name in sys.modules])
+    """
+    assert run_python(script).strip() == "[]"
 
 
-def test_a_tool_whose_metadata_is_wrong_has_no_role() -> None:
-    with pytest.raises(RyeError) as caught:
-        role_of(item("tool_type: runtime\nversion: 1\n", ".yaml"))
-    assert caught.value.code == "invalid_item"
+@pytest.mark.parametrize("module", [rye_mcp.items, rye_mcp.metadata, rye_mcp.spaces])
+def test_what_is_public_is_listed_and_explained(module: ModuleType) -> None:
+    own = {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and str(getattr(value, "__module__", "")).startswith(module.__name__)
+    }
+    assert own <= set(module.__all__)
+    assert all(hasattr(module, name) for name in module.__all__)
+    assert doctest.testmod(module).failed == 0
