@@ -126,7 +126,7 @@ def check_fields(raw: Raw, file: ItemFile, issues: Issues) -> ItemMetadata:
     if "tags" in checked:
         checked["tags"] = tuple(checked["tags"])
     checked.setdefault("name", file.item_id.rpartition("/")[2])
-    checked.setdefault("description", raw.description or "")
+    checked.setdefault("description", (raw.description or "")[:MAX_TEXT])
     return ItemMetadata(declares_executor="executor_id" in raw.values, extra=extra, **checked)
 
 

@@ -125,7 +125,7 @@ def _first_paragraph(body: list[ast.stmt]) -> str | None:
     match body[:1]:
         case [ast.Expr(value=ast.Constant(value=str(docstring)))]:
             paragraph = inspect.cleandoc(docstring).partition("\n\n")[0]
-            return " ".join(paragraph.split()) or None
+            return _whole_characters(" ".join(paragraph.split())) or None
     return None
 
 
@@ -210,6 +210,10 @@ def _constant(constant: Any, node: ast.expr) -> Any:
         case float() if math.isfinite(constant):
             return constant
     raise Unreadable(f"expected a value of JSON, found {_named(constant)}", node.lineno)
+
+
+def _whole_characters(text: str) -> str:
+    return text if _is_text(text) else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _is_text(text: str) -> bool:

@@ -86,6 +86,20 @@ def test_a_description_that_is_given_wins_over_the_docstring() -> None:
     assert parse_metadata(item('""\n')).description == ""
 
 
+@pytest.mark.parametrize(
+    ("docstring", "description"),
+    [
+        ("'One\\n    line.\\n\\n    More.'", "One line."),
+        ("'\\ud800 half'", "? half"),
+        ("b'bytes'", ""),
+        ("f'no'", ""),
+        (repr("x" * 9000), "x" * 4096),
+    ],
+)
+def test_the_first_paragraph_of_a_docstring_describes(docstring: str, description: str) -> None:
+    assert parse_metadata(item(f"{docstring}\n")).description == description
+
+
 def test_a_primitive_names_no_executor_on_purpose_and_a_library_does_not_name_one() -> None:
     primitive = parse_metadata(item("__tool_type__ = 'primitive'\n__executor_id__ = None\n"))
     assert (primitive.executor_id, primitive.declares_executor, primitive.is_library) == (None, True, False)
