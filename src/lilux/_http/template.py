@@ -127,7 +127,8 @@ def _origin_of_value(pieces: Sequence[Piece]) -> tuple[_Origin, list[Piece]]:
     if userinfo and from_parameter:
         raise refusal(f"no user name in {_name(source)}", "one")
     if rest:
-        path = _path_before(rest[0][0], value, path, _name(source))
+        following = "" if isinstance(rest[0][1], Parameter) else rest[0][0]  # its `/` is no separator
+        path = _path_before(following, value, path, _name(source))
     origin = _Origin(whole["scheme"], _userinfo(userinfo), host_and_port, from_parameter)
     return origin, [(path + query, None), *rest]
 

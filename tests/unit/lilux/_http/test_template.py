@@ -224,6 +224,23 @@ def test_what_does_not_fit_is_refused(text: str, params: dict[str, Any]) -> None
     assert ", found " in str(caught.value)
 
 
+@pytest.mark.parametrize("base", ["https://h/a/", "https://h/a"])
+@given(value=st.sampled_from(["x", "/x", "//", "?x", "#x"]) | st.text(min_size=1))
+def test_a_value_after_a_value_never_takes_its_slash(base: str, value: str) -> None:
+    try:
+        target = render_url("{base}{v}", {}, {"base": base, "v": value}).url.target
+    except ConfigurationError:
+        return
+    assert target.startswith(base.removeprefix("https://h"))
+    assert unquote(target) == base.removeprefix("https://h") + value
+    assert target.count("/") == base.removeprefix("https://h").count("/")
+
+
+def test_a_variable_after_a_variable_is_joined_with_one_slash() -> None:
+    for base in ("https://h/a/", "https://h/a"):
+        assert render_url("${B}${P}", {"B": base, "P": "/x"}, {}).url.target == "/a/x"
+
+
 def test_text_right_after_a_host_that_is_a_value_is_explained() -> None:
     with pytest.raises(
         ConfigurationError, match=r"after \{x\} as url, found text that would be part of the host"
