@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rye_mcp.items import SpaceName
+from dataclasses import replace
+
+from rye_mcp.items import Space, SpaceName
 from rye_mcp.trust.approvals import TRUSTED_KEYS_VARIABLE, Decision
 from rye_mcp.trust.scope import Role, Scope
 from rye_mcp.trust.trust_document import TrustDocument
@@ -56,7 +58,8 @@ def test_a_key_that_was_accepted_for_one_project_is_not_for_its_copy(world: Worl
     copied = world.root / "copied"
     world.project.rename(copied)
     trust = Trust(user_space=world.user_space, project=copied, state=world.state, environment={})
-    stopped(world, "untrusted_key", file, trust=trust)
+    moved = replace(file, space=Space(SpaceName.PROJECT, copied / ".ai"))
+    stopped(world, "untrusted_key", moved, trust=trust)
 
 
 def test_a_denied_key_stays_denied_whatever_the_environment_says(world: World) -> None:

@@ -23,6 +23,7 @@ Rules:
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -125,20 +126,28 @@ def _parse_key(table: Any, place: Path) -> PublicKey:
 
 def _parse_scope(table: Any, place: Path) -> Scope:
     lists = _toml.require_keys(table, place, "[scope]", required=(), optional=("ids", "roles"))
-    for name in lists:
-        if not isinstance(lists[name], list) or not lists[name]:
-            raise _toml.malformed(place, f"a list of texts as {name}", _toml.shown(lists[name]))
-    ids, roles = lists.get("ids"), lists.get("roles")
-    for pattern in ids or ():
-        if not is_id_pattern(pattern):
-            raise _toml.malformed(place, "ids such as *, leo/* or leo/hello", _toml.shown(pattern))
-    for role in roles or ():
-        if not isinstance(role, str) or role not in set(Role):
-            raise _toml.malformed(place, f"roles out of {', '.join(Role)}", _toml.shown(role))
-    return Scope(
-        None if ids is None else tuple(ids),
-        None if roles is None else frozenset(map(Role, roles)),
-    )
+    ids = _parse_list(lists, "ids", place, is_id_pattern, "patterns such as *, leo/* or leo/hello")
+    roles = _parse_list(lists, "roles", place, _is_role, f"some of {', '.join(Role)}")
+    return Scope(ids, None if roles is None else frozenset(map(Role, roles)))
+
+
+def _parse_list(
+    lists: Mapping[str, Any], name: str, place: Path, is_right: Callable[[object], bool], expected: str
+) -> tuple[str, ...] | None:
+    """The texts of a list; None when it is missing."""
+    if name not in lists:
+        return None
+    found = lists[name]
+    if not isinstance(found, list) or not found:
+        raise _toml.malformed(place, f"a list of texts as {name}", _toml.shown(found))
+    for each in found:
+        if not is_right(each):
+            raise _toml.malformed(place, f"{expected} as {name}", _toml.shown(each))
+    return tuple(found)
+
+
+def _is_role(text: object) -> bool:
+    return isinstance(text, str) and text in set(Role)
 
 
 def _render(key: PublicKey, owner: str, scope: Scope, kind: SignerKind) -> str:

@@ -9,6 +9,7 @@ Rules:
 - A tool's role (tool, runtime, primitive) stands in its metadata, which this module does not know. The caller
   says what it is, or gives a function that tells it from the bytes; the function is called once the
   signature is good, gets exactly the bytes that were verified, and may only read them as data.
+- A `Trust` is for one project and one user: a file of another space is a mistake of the program (ValueError).
 - An answer is kept as long as the same bytes under the same id, in the same role, meet the same trust: each
   file that it rests on is looked at again every time. Refusals are not kept.
 """
@@ -109,9 +110,12 @@ class Trust:
         holds `.ai/`; `state` is where decisions are kept.
         """
         self.approvals = None if project is None else Approvals(project, state or state_directory())
+        own_space = Path(os.path.realpath(user_space))
+        project_space = None if project is None else Path(os.path.realpath(project / ".ai"))
+        self._roots = {SpaceName.USER: own_space, SpaceName.PROJECT: project_space}
         self.store = TrustStore(
-            Path(os.path.realpath(user_space)),
-            project_space=None if project is None else Path(os.path.realpath(project / ".ai")),
+            own_space,
+            project_space=project_space,
             approvals=self.approvals,
             accepted_keys=trusted_keys_of(environment),
         )
@@ -125,6 +129,12 @@ class Trust:
         if self._system_space is None:
             raise RyeError("not_in_manifest", "expected a system space, found none")
         return SystemManifest.load(Path(os.path.realpath(self._system_space)), pin=self._system_pin)
+
+    def require_own(self, file: ItemFile) -> None:
+        """ValueError for a file of a space that this trust does not know."""
+        if file.space.root != self._roots.get(file.space.name):
+            expected = self._roots.get(file.space.name)
+            raise ValueError(f"expected a file of {expected}, which this trust is for, found {file.path}")
 
     @cached_property
     def system_signer(self) -> Signer:
@@ -148,7 +158,7 @@ def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf) -> VerifiedItem:
     if file.space.name is SpaceName.SYSTEM:
         return _verify_system_item(file, trust, role)
     claim = signature.locate(file)
-    key = (file.space.name, file.item_type, file.item_id, file.extension, role, claim)
+    key = (file.space, file.item_type, file.item_id, file.extension, role, claim)
     answer = trust.answers.get(key)
     if answer is None or not _still_holds(answer):
         answer = _verify_signed_item(file, claim, trust, role)
@@ -165,6 +175,7 @@ def _verify_system_item(file: ItemFile, trust: Trust, role: RoleOf) -> VerifiedI
 
 
 def _verify_signed_item(file: ItemFile, claim: Claim, trust: Trust, role: RoleOf) -> _Answer:
+    trust.require_own(file)
     require_text(file)
     line = signature.parse(file, claim)
     if line.content_hash != claim.digest:

@@ -1,0 +1,28 @@
+"""Somebody's files are looked at beside those of another project, which trusts them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rye_mcp.items import Space, SpaceName
+from rye_mcp.trust.approvals import Decision
+from rye_mcp.trust.scope import Role
+from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.verify import verify_item
+from tests.trust_world import World, new_key
+
+
+def test_what_one_project_trusts_is_nothing_for_the_next(world: World) -> None:
+    """Not even when a program mixes them up, and not when the answer is known already."""
+    mia = new_key()
+    document = TrustDocument.create(mia.public, "mia")
+    world.propose(document)
+    trust = world.trust()
+    trust.store.decide(document, Decision.ACCEPTED)
+    file = world.signed(key=mia)
+    verify_item(file, trust, role=Role.TOOL)
+    other = replace(file, space=Space(SpaceName.PROJECT, world.root / "other/.ai"))
+    with pytest.raises(ValueError, match="expected a file of"):
+        verify_item(other, trust, role=Role.TOOL)
