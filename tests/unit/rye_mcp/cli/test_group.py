@@ -1,0 +1,45 @@
+"""The table of commands says what the commands say, and loads none before it is called."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from rye_mcp.cli import COMMANDS
+
+NEVER_FOR_HELP = ("rye_mcp.app", "rye_mcp.trust", "rye_mcp.metadata", "rich", "cryptography", "mcp", "lilux")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_of_a_command_is_the_first_of_its_help(name: str) -> None:
+    place = COMMANDS[name]
+    command = getattr(importlib.import_module(place.module), place.name)
+    if not isinstance(command, typer.Typer):
+        assert (inspect.getdoc(command) or "").partition("\n")[0] == place.help
+
+
+def test_help_loads_nothing_that_takes_long() -> None:
+    script = (
+        "import sys, json; sys.argv = ['rye', '--help']\n"
+        "from rye_mcp.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "verify" in ran.stdout
+    loaded = json.loads(ran.stderr)
+    assert not [module for module in loaded if module.split(".")[0] in NEVER_FOR_HELP]
+    assert not [module for module in loaded if module.startswith(NEVER_FOR_HELP[:3])]
+    assert [module for module in loaded if module.startswith("rye_mcp.cli.") and "._" not in module] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_imports_mcp(name: str) -> None:
+    script = f"import sys; import {COMMANDS[name].module}; sys.exit('mcp' in sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)

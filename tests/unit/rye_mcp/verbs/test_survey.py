@@ -1,0 +1,79 @@
+"""Looking at every item: whether it passes, who signed it, what it hides."""
+
+from __future__ import annotations
+
+import json
+
+from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.verbs.survey import SurveyRequest, survey
+from tests.trust_world import World, refused
+from tests.verb_world import DIRECTIVE, person, put, tool
+
+PROJECT, USER = SpaceName.PROJECT, SpaceName.USER
+
+
+def test_nothing_is_left_out(world: World) -> None:
+    put(world, tool(), "demo/good", signed=True)
+    put(world, tool(), "demo/bare")
+    put(world, tool().replace(b'"1.2.0"', b"1.2"), "demo/nonsense", signed=True)
+    put(world, DIRECTIVE, "greet", ".md", item_type=ItemType.DIRECTIVE, space=USER, signed=True)
+    (world.project / ".ai/tools/demo/link.py").symlink_to("good.py")
+    found = survey(SurveyRequest(), person(world))
+    by_id = {item.item_id: item for item in found.items}
+    assert {item_id: item.integrity.state for item_id, item in by_id.items() if "rye/" not in item_id} == {
+        "demo/good": "verified",
+        "demo/bare": "unsigned",
+        "demo/nonsense": "invalid_item",
+        "demo/link": "unsafe_path",
+        "greet": "verified",
+    }
+    assert by_id["rye/core/primitives/subprocess"].space is SpaceName.SYSTEM
+    answer = found.as_dict()
+    assert json.loads(json.dumps(answer)) == answer
+    assert (answer["status"], answer["refused"]) == ("refused", 3)
+    assert answer["total"] == answer["verified"] + 3 == len(found.items)
+
+
+def test_the_order_is_that_of_precedence_then_ids(world: World) -> None:
+    for space, item_id in ((USER, "a"), (PROJECT, "z"), (PROJECT, "b")):
+        put(world, tool(), item_id, space=space, signed=True)
+    found = [item.item_id for item in survey(SurveyRequest(), person(world)).items]
+    assert found[:3] == ["b", "z", "a"]
+
+
+def test_what_is_hidden_is_marked_and_looked_at_all_the_same(world: World) -> None:
+    put(world, tool(), signed=True)
+    put(world, tool(), space=USER)
+    found = survey(SurveyRequest("demo/*"), person(world)).items
+    assert [(item.space, item.shadowed, item.integrity.state) for item in found] == [
+        (PROJECT, False, "verified"),
+        (USER, True, "unsigned"),
+    ]
+
+
+def test_a_description_of_an_unverified_item_is_not_repeated(world: World) -> None:
+    put(world, tool())
+    (item,) = survey(SurveyRequest("demo/hello"), person(world)).items
+    assert (item.description, item.version) == ("", None)
+    assert "Says hello" not in json.dumps(item.as_dict())
+
+
+def test_one_id_is_found_by_precedence_or_in_one_space(world: World) -> None:
+    put(world, tool(), signed=True)
+    put(world, tool(), space=USER)
+    assert survey(SurveyRequest("demo/hello"), person(world)).as_dict()["status"] == "verified"
+    assert survey(SurveyRequest("demo/hello", space=USER), person(world)).as_dict()["status"] == "refused"
+
+
+def test_what_nothing_matches_is_an_error_but_an_empty_world_is_none(world: World) -> None:
+    context = person(world)
+    refused("item_not_found", lambda: survey(SurveyRequest("nothing"), context))
+    refused("item_not_found", lambda: survey(SurveyRequest("nothing/*"), context))
+    assert survey(SurveyRequest(space=PROJECT), context).as_dict()["total"] == 0
+
+
+def test_a_type_and_a_space_narrow_it_down(world: World) -> None:
+    put(world, tool(), signed=True)
+    put(world, DIRECTIVE, "greet", ".md", item_type=ItemType.DIRECTIVE, signed=True)
+    found = survey(SurveyRequest(item_type=ItemType.DIRECTIVE, space=PROJECT), person(world)).items
+    assert [item.item_id for item in found] == ["greet"]
