@@ -182,8 +182,10 @@ class _Reader:
         plain = getattr(event, "implicit", (False,))[0]
         if plain and key == "<<":
             raise Unreadable("expected no merge key (<<), found one: write out what it stands for", line)
-        if plain and key != "" and not isinstance(_CONSTANTS.get(key, ""), str):
-            self._issues.add(f"expected text as a key, found {key}: put it into quotes", line, key)
+        if plain and key in _CONSTANTS:
+            self._issues.add(
+                f"expected text as a key, found {key or 'nothing'}: put it into quotes", line, key
+            )
         if key in around.value:
             self._issues.add(f"expected each key once, found {key!r} again", line, key)
         if len(self._open) == 1:

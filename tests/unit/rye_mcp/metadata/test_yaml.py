@@ -99,6 +99,7 @@ def test_numbers_that_json_does_not_have_are_refused(text: str) -> None:
         ("x: &a [1]\n*a : 2\n", 2, "expected text as a key"),
         ("true: 1\n", 1, "put it into quotes"),
         ("null: 1\n", 1, "put it into quotes"),
+        ("?\n: 1\n", 1, "found nothing"),
         ("x: *nothing\n", 1, "expected an anchor"),
         ("x: &x [*x]\n", 1, "expected an anchor"),
         ("x: &x {a: *x}\n", 1, "expected an anchor"),

@@ -1,5 +1,7 @@
 """From an id to a file: precedence, shadowing, what an item may see, bare names, and being sure which one."""
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -229,3 +231,41 @@ def test_an_id_is_checked_before_anything_is_looked_at(ground: Ground) -> None:
     with pytest.raises(RyeError) as caught:
         ground.spaces.find("../canary")
     assert caught.value.code == "invalid_id"
+
+
+SEGMENT = st.sampled_from(["a", "A", "b", "x.y", "__pycache__", ".hidden"])
+ENDING = st.sampled_from(["", ".py", ".sh", ".txt", ".PY"])
+KIND = st.sampled_from(["file", "shebang", "link", "fifo", "directory"])
+ENTRY = st.tuples(st.lists(SEGMENT, min_size=1, max_size=3), ENDING, KIND)
+
+
+def put(path: Path, kind: str) -> None:
+    """Put something of a kind at a path, unless something is there, or in its way."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "link":
+            path.symlink_to("/dev/null")
+        elif kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "directory":
+            path.mkdir()
+        else:
+            with path.open("xb") as file:
+                file.write(b"#!/bin/sh\n" if kind == "shebang" else b"text\n")
+
+
+@given(st.lists(ENTRY, max_size=8))
+def test_what_is_listed_is_what_is_found(
+    tmp_path_factory: pytest.TempPathFactory, entries: list[tuple[list[str], str, str]]
+) -> None:
+    """Walking and probing are two ways to one answer, whatever stands in a space."""
+    ground = Ground.in_directory(tmp_path_factory.mktemp("ground"))
+    for segments, ending, kind in entries:
+        put(ground.space("project") / "tools" / ("/".join(segments) + ending), kind)
+    listed = {place.item_id: place.path for place in ground.spaces.list(SpaceName.PROJECT).items}
+    asked = {"/".join(segments) for segments, _, _ in entries}
+    found = {}
+    for item_id in asked | listed.keys():
+        with suppress(RyeError):
+            found[item_id] = ground.spaces.find(item_id).item.path
+    assert found == listed
