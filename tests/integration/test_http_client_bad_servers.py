@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import time
 import tracemalloc
@@ -10,9 +11,10 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
 from lilux.primitives.http_client import HttpClientPrimitive, HttpResult
-from tests.http_server import Connection, Handler, Request, serve
+from tests.http_server import Connection, Handler, Request, greet, serve
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -104,6 +106,44 @@ async def test_a_server_that_hangs_is_a_timeout() -> None:
         name: (False, "timeout", "no complete answer within 1 seconds", status)
         for name, (_, status) in HANGING.items()
     }
+
+
+@pytest.mark.parametrize("ends", ["its time is up", "it is cancelled"])
+async def test_a_handshake_that_hangs_leaves_no_connection_open(ends: str) -> None:
+    """Right away, not when somebody collects garbage."""
+    async with serve(greet) as server, HttpClientPrimitive() as http:
+        config = {"url": server.url.replace("http:", "https:")}
+        await http.execute({"url": "https://127.0.0.1:1/"}, {})  # which loads whom to trust
+        gc.disable()
+        try:
+            with anyio.move_on_after(0.2 if ends == "it is cancelled" else 20):
+                result = await http.execute(
+                    {**config, "timeout": 0.2 if ends == "its time is up" else 20}, {}
+                )
+                assert (result.error_code, result.status_code) == ("timeout", 0)
+            assert server.connections == 1
+            with anyio.fail_after(5):
+                await server.all_closed.wait()
+        finally:
+            gc.enable()
+
+
+async def test_a_server_that_reads_no_body_to_its_end_leaves_nothing_half_done() -> None:
+    """An iterator over the body that nobody closes would be complained about when it is collected."""
+
+    async def slam(stream: SocketStream) -> None:
+        async with stream:
+            await stream.receive(100)
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with listener, anyio.create_task_group() as group, HttpClientPrimitive() as http:
+        group.start_soon(listener.serve, slam)
+        port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - of anyio, not of Django
+        config = {"url": f"http://127.0.0.1:{port}/", "method": "POST", "body": "x" * 5_000_000}
+        result = await http.execute(config, {})
+        gc.collect()
+        group.cancel_scope.cancel()
+    assert result.error_code in {"connection_lost", "protocol_error"}
 
 
 async def test_an_answer_that_never_begins_is_a_timeout() -> None:

@@ -10,6 +10,7 @@ Rules:
   such a request may keep its place for ever.
 - Nothing comes from the environment: no proxy, which would connect to what nobody has checked, and no
   `.netrc`. Only `SSL_CERT_FILE` and `SSL_CERT_DIR` say whom to trust, unless a context is given.
+- A handshake that is cancelled leaves no connection behind (httpcore closes it after errors only).
 - No request learns from another: cookies are not kept. httpx itself follows no redirect, and its log gets to
   see the origin of a URL at most.
 """
@@ -18,9 +19,9 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from collections.abc import Hashable
+from collections.abc import AsyncIterator, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -29,7 +30,7 @@ import httpx
 from lilux import _loops
 from lilux.primitives.errors import ConfigurationError
 
-__all__ = ["Answer", "Clients", "LoopClients", "SentUrl"]
+__all__ = ["Answer", "Clients", "Content", "Handshake", "LoopClients", "SentUrl"]
 
 MAX_CONNECTIONS: Final = 20
 LIMITS: Final = httpx.Limits(max_keepalive_connections=10, max_connections=MAX_CONNECTIONS)
@@ -239,6 +240,42 @@ class SentUrl(httpx.URL):
     def raw_path(self) -> bytes:
         """What is sent."""
         return self._target
+
+
+class Content(httpx.AsyncByteStream):
+    """A body in one piece. Its iterator is no generator: nobody would close that when sending fails."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return _Once(self._content)
+
+
+class _Once(AsyncIterator[bytes]):
+    def __init__(self, piece: bytes) -> None:
+        self._pieces = [piece]
+
+    async def __anext__(self) -> bytes:
+        if not self._pieces:
+            raise StopAsyncIteration
+        return self._pieces.pop()
+
+
+class Handshake:
+    """Follows a request (as its extension `trace`), and closes a connection that comes to no handshake."""
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:
+        """Take note of what httpcore is doing."""
+        match event:
+            case "connection.connect_tcp.complete":
+                self._stream = info["return_value"]
+            case "connection.start_tls.failed" if self._stream is not None:
+                with anyio.move_on_after(CLOSE_LIMIT_S, shield=True):
+                    await self._stream.aclose()
 
 
 async def _hide_location(response: httpx.Response) -> None:

@@ -21,7 +21,7 @@ import httpx
 
 from lilux._http.address import AddressGuard, is_address
 from lilux._http.body import Body, TooLargeError, Unpacker, decode_body, media_type
-from lilux._http.clients import Answer, LoopClients, SentUrl
+from lilux._http.clients import Answer, Content, Handshake, LoopClients, SentUrl
 from lilux._http.events import EventParser
 from lilux._http.failures import Failure
 from lilux._http.redirect import MAX_REDIRECTS, Hop, RedirectRefusedError, first_hop, next_hop
@@ -165,6 +165,8 @@ def _request(hop: Hop, address: str | None = None, connect_limit_s: float | None
     """A request for httpx. With an address it goes there, and still names the host that was asked for."""
     origin, headers = hop.url.origin, hop.headers
     extensions: dict[str, Any] = {"timeout": {"connect": connect_limit_s}}
+    if origin.scheme == "https":
+        extensions["trace"] = Handshake()
     if address is not None:
         origin = origin.copy_with(host=address)
         headers = (("Host", hop.url.netloc), *headers, ("Connection", "close"))
@@ -174,4 +176,6 @@ def _request(hop: Hop, address: str | None = None, connect_limit_s: float | None
     encoded = [(name.encode("ascii"), value.encode()) for name, value in headers]
     request = httpx.Request(hop.method, origin, headers=encoded, content=hop.body, extensions=extensions)
     request.url = SentUrl(origin, hop.url.target)
+    if hop.body is not None:
+        request.stream = Content(hop.body)
     return request
