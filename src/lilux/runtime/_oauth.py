@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import math
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
+
+import anyio
 
 from lilux.primitives.errors import AuthenticationRequired, ConfigurationError, RefreshError
 from lilux.runtime._tokens import RefreshConfig, Token, check_secret, scope_names
@@ -31,7 +32,7 @@ STEP_LIMIT_S: Final = 10.0
 """How long connecting, sending, or waiting for the next piece of an answer may take."""
 
 TIME_LIMIT_S: Final = 30.0
-"""How long all of it may take."""
+"""How long all of it may take; looking up the name has the limits of the system besides."""
 
 ANSWER_LIMIT_BYTES: Final = 1024 * 1024
 
@@ -54,9 +55,7 @@ def refreshed(service: str, token: Token, now: float) -> Token:
 
 
 def _exchange(service: str, config: RefreshConfig, secret: str, where: str) -> tuple[int, dict[str, Any]]:
-    """Status and answer of the endpoint."""
-    import httpx
-
+    """Status and answer of the endpoint. Blocks, with an event loop of its own: that can end it in time."""
     form = {**config.extra, "grant_type": "refresh_token", "refresh_token": secret}
     auth = None
     if config.auth_method == "basic":
@@ -65,29 +64,43 @@ def _exchange(service: str, config: RefreshConfig, secret: str, where: str) -> t
     else:
         named = {"client_id": config.client_id, "client_secret": config.client_secret}
         form |= {name: value for name, value in named.items() if value is not None}
-    headers = {"Accept": "application/json"}
-    proxied = config.token_url.startswith("https:")  # what goes to this machine goes there directly
+
+    async def ask() -> tuple[int, bytes]:
+        with anyio.fail_after(TIME_LIMIT_S):
+            return await _ask(service, config.token_url, form, auth, where)
+
     try:
-        with (
-            httpx.Client(timeout=STEP_LIMIT_S, follow_redirects=False, trust_env=proxied) as client,
-            client.stream("POST", config.token_url, data=form, auth=auth, headers=headers) as response,
+        status, body = anyio.run(ask)
+    except TimeoutError as exc:
+        message = f"expected an answer of {where} within {TIME_LIMIT_S:g} s, found none"
+        raise RefreshError(message, service) from exc
+    return status, _json_of(body)
+
+
+async def _ask(
+    service: str, url: str, form: Mapping[str, str], auth: tuple[str, str] | None, where: str
+) -> tuple[int, bytes]:
+    import httpx
+
+    headers = {"Accept": "application/json"}
+    proxied = url.startswith("https:")  # what goes to this machine goes there directly
+    try:
+        async with (
+            httpx.AsyncClient(timeout=STEP_LIMIT_S, follow_redirects=False, trust_env=proxied) as client,
+            client.stream("POST", url, data=form, auth=auth, headers=headers) as response,
         ):
-            return response.status_code, _json_of(_body(service, response, where))
+            return response.status_code, await _body(service, response, where)
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         raise RefreshError(f"cannot reach {where}: {type(exc).__name__}", service) from exc
 
 
-def _body(service: str, response: httpx.Response, where: str) -> bytes:
-    deadline, body = time.monotonic() + TIME_LIMIT_S, bytearray()
-    for piece in response.iter_bytes():
+async def _body(service: str, response: httpx.Response, where: str) -> bytes:
+    body = bytearray()
+    async for piece in response.aiter_bytes():
         body += piece
         if len(body) > ANSWER_LIMIT_BYTES:
             raise RefreshError(
                 f"expected at most {ANSWER_LIMIT_BYTES} bytes from {where}, found more", service
-            )
-        if time.monotonic() > deadline:
-            raise RefreshError(
-                f"expected an answer of {where} within {TIME_LIMIT_S:g} s, found none", service
             )
     return bytes(body)
 
