@@ -37,7 +37,9 @@ def print_key(row: KnownKey, *, number: int | None = None) -> None:
     """Print a key on a few lines, with a number to choose it by."""
     first, *others = key_lines(row)
     mark = "" if number is None else f"{number:>2}. "
-    state = typer.style(f"{_STATES[row.state]:<{_WIDTH}}", fg=_COLOURS.get(row.state))
+    state = f"{_STATES[row.state]:<{_WIDTH}}"
+    if row.state in _COLOURS:
+        state = typer.style(state, fg=_COLOURS[row.state])
     typer.echo(f"{mark}{state}{first}")
     for line in others:
         typer.echo(f"{' ' * (len(mark) + _WIDTH)}{line}")

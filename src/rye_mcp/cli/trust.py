@@ -263,7 +263,8 @@ def _accept(app: App, undecided: Undecided, chosen: Sequence[int]) -> None:
     if len(undecided.keys) + 1 in chosen:
         _approve(app, approved=True)
     total = len(undecided.keys) + bool(undecided.project)
-    typer.echo(f"Accepted {len(chosen)} of {total}; the others stay undecided.")
+    rest = "" if len(chosen) == total else "; the others stay undecided"
+    typer.echo(f"Accepted {len(chosen)} of {total}{rest}.")
 
 
 def _commands(undecided: Undecided) -> list[str]:
