@@ -8,6 +8,7 @@ wrong use, 130 interrupted.
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Annotated, ClassVar
 
@@ -97,6 +98,8 @@ def main() -> None:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
         report(_unexpected(exc))
+        with suppress(OSError):
+            sys.stdout.close()  # what it could not write now it could not write at the very end either
         sys.exit(EXIT_FAILED)
 
 

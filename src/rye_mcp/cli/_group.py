@@ -22,10 +22,13 @@ import typer.main
 from rye_mcp.cli._errors import JSON_WANTED, report
 from rye_mcp.errors import RyeError
 
-__all__ = ["EXIT_FAILED", "CommandPlace", "LazyGroup", "command_group"]
+__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "CommandPlace", "LazyGroup", "command_group"]
 
 EXIT_FAILED = 1
 """The exit code of what was refused or failed."""
+
+EXIT_INTERRUPTED = 130
+"""The exit code of what a person ended, with Ctrl-C or instead of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class LazyGroup(typer.core.TyperGroup):
         except RyeError as exc:
             report(exc, as_json=bool(ctx.meta.get(JSON_WANTED)))
             raise typer.Exit(EXIT_FAILED) from exc
+        except typer.Abort as exc:
+            raise typer.Exit(EXIT_INTERRUPTED) from exc
 
 
 class _Commands(MutableMapping[str, Any]):

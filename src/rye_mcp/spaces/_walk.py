@@ -154,6 +154,7 @@ class _Walk:
         except FileNotFoundError:
             pass  # it was there a moment ago
         except RyeError as exc:
+            exc.where = exc.where or printable(self._path(*parts, name))
             self.refused.append(exc)
         return True
 

@@ -1,0 +1,275 @@
+"""`rye sign`, `verify`, `show`, `list` and `copy`, as people and scripts use them: as real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.people import SCRIPTS, Person
+from tests.verb_world import DIRECTIVE, RUNTIME, tool
+
+HELLO = ".ai/tools/demo/hello.py"
+ESCAPES = b'"""Says \x1b[2Jhello."""\n'
+
+
+@pytest.fixture
+def leo(tmp_path: Path) -> Person:
+    person = Person("leo", tmp_path / "leo")
+    project = person.place / "project"
+    (project / ".ai/tools/demo").mkdir(parents=True)
+    person.rye("keys", "generate", cwd=project)
+    return person
+
+
+@pytest.fixture
+def project(leo: Person) -> Path:
+    project = leo.place / "project"
+    (project / HELLO).write_bytes(tool())
+    return project
+
+
+def table(text: str) -> dict[str, list[str]]:
+    """The rows of a plain table, by their first column."""
+    rows = [line.split() for line in text.splitlines()]
+    return {row[0]: row[1:] for row in rows if row}
+
+
+def test_sign_then_tamper_then_verify(leo: Person, project: Path) -> None:
+    before = leo.rye("verify", cwd=project, code=1)
+    assert table(before.out)["demo/hello"] == ["tool", "project", "unsigned", "-"]
+    assert "hint:  rye sign demo/hello" in before.err
+
+    assert leo.rye("sign", "demo/hello", cwd=project).out.startswith("signed demo/hello by leo (")
+    after = leo.rye("verify", cwd=project)
+    assert table(after.out)["demo/hello"][:5] == ["tool", "project", "verified", "leo", "(person)"]
+    assert after.err == ""
+
+    path = project / HELLO
+    path.write_bytes(path.read_bytes().replace(b"'hello'", b"'HELLO'"))
+    tampered = leo.rye("verify", "demo/hello", cwd=project, code=1)
+    assert table(tampered.out)["demo/hello"][2] == "content_changed"
+    shown = leo.rye("show", "demo/hello", cwd=project)
+    assert shown.err.startswith("rye: content_changed: ")
+    assert "print('HELLO')" in shown.out
+
+
+def test_every_command_answers_in_json_and_says_nothing_else(leo: Person, project: Path) -> None:
+    def answer(*arguments: str, code: int = 0) -> dict[str, Any]:
+        done = leo.rye(*arguments, "--json", cwd=project, code=code)
+        assert done.err == ""
+        return done.json
+
+    assert answer("verify", code=1)["refused"] == 1
+    assert answer("sign", "demo/hello")["status"] == "signed"
+    assert answer("sign", "demo/*")["total"] == 1
+    assert answer("verify", "demo/*")["status"] == "verified"
+    assert answer("list")["items"][0]["item_id"] == "demo/hello"
+    assert answer("show", "demo/hello")["integrity"]["state"] == "verified"
+    assert answer("copy", "demo/hello", "--to", "user")["copied_to"].startswith(str(leo.user_space))
+    assert answer("copy", "demo/hello", "--to", "user", code=1)["code"] == "item_exists"
+    assert answer("show", "nothing", code=1)["code"] == "item_not_found"
+
+
+def test_every_type_and_both_spaces_are_signed(leo: Person, project: Path) -> None:
+    greet = leo.user_space / "directives/greet.md"
+    greet.parent.mkdir(parents=True)
+    greet.write_bytes(DIRECTIVE)
+    error = leo.rye("verify", "greet", "--type", "directive", cwd=project, code=1).err
+    hint = error.rpartition("hint:  rye ")[2].split()
+    assert hint == ["sign", "greet", "--type", "directive", "--space", "user"]
+    leo.rye(*hint, cwd=project)
+    leo.rye("verify", "greet", "--type", "directive", cwd=project)
+
+
+def test_all_issues_of_an_item_are_shown_with_their_lines(leo: Person, project: Path) -> None:
+    (project / HELLO).write_bytes(b'__version__ = 1.0\n__tool_type__ = "spell"\n')
+    error = leo.rye("sign", "demo/hello", cwd=project, code=1).err
+    assert "\n  line 1: version: " in error
+    assert "\n  line 2: tool_type: " in error
+
+
+def test_a_batch_that_fails_in_part_ends_with_1_and_signs_the_rest(leo: Person, project: Path) -> None:
+    (project / ".ai/tools/demo/broken.py").write_bytes(b"def broken(:\n")
+    done = leo.rye("sign", "demo/*", cwd=project, code=1)
+    assert done.out.splitlines()[-1] == "1 of 2 signed"
+    assert "invalid_item" in done.err
+    leo.rye("verify", "demo/hello", cwd=project)
+
+
+def test_content_comes_out_as_it_is(leo: Person, project: Path) -> None:
+    leo.rye("sign", "demo/hello", cwd=project)
+    shown = leo.rye("show", "demo/hello", "--content", cwd=project)
+    assert shown.out.encode() == (project / HELLO).read_bytes()
+
+
+def test_a_pipe_gets_plain_text_and_a_terminal_a_table(leo: Person, project: Path) -> None:
+    leo.rye("sign", "demo/hello", cwd=project)
+    assert "\x1b" not in leo.rye("verify", cwd=project).shown
+    assert "───" in leo.types([], "verify", cwd=project).out
+
+
+def test_an_item_cannot_talk_to_the_terminal(leo: Person, project: Path) -> None:
+    (project / HELLO).write_bytes(ESCAPES)
+    shown = leo.types([], "show", "demo/hello", cwd=project).out
+    assert "Says \\x1b[2Jhello." in shown
+    assert "\x1b[2J" not in shown
+    assert leo.rye("show", "demo/hello", "--content", cwd=project).out.encode() == ESCAPES
+
+
+def test_a_passphrase_is_asked_for_at_a_terminal(leo: Person, project: Path) -> None:
+    encrypt(leo, project)
+    leo.refused("passphrase_required", "sign", "demo/hello", cwd=project)
+    shown = leo.types([("Passphrase", "secret\n")], "sign", "demo/hello", cwd=project).out
+    assert "secret" not in shown
+    assert "signed demo/hello" in shown
+    leo.rye("verify", "demo/hello", cwd=project)
+
+
+def test_an_interrupted_command_ends_with_130(leo: Person, project: Path) -> None:
+    encrypt(leo, project)
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [SCRIPTS / "rye", "sign", "demo/hello"],
+        cwd=project,
+        env=leo.environment,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+    )
+    os.close(terminal)
+    shown = b""
+    while b"Passphrase" not in shown:
+        shown += os.read(controller, 65536)
+    process.send_signal(signal.SIGINT)
+    with suppress(OSError):  # nobody has the terminal any more
+        while chunk := os.read(controller, 65536):
+            shown += chunk
+    os.close(controller)
+    assert process.wait(30) == 130, shown
+    assert b"Traceback" not in shown
+    assert (project / HELLO).read_bytes() == tool()
+
+
+def encrypt(leo: Person, project: Path) -> None:
+    leo.rye("keys", "rotate", cwd=project, RYE_KEY_PASSPHRASE="secret")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sign"],
+        ["show", "demo/hello", "--type", "spell"],
+        ["copy", "demo/hello"],
+        ["copy", "demo/hello", "--to", "moon"],
+        ["verify", "--sapce", "user"],
+        ["list", "a", "b"],
+    ],
+)
+def test_wrong_use_ends_with_2(leo: Person, project: Path, arguments: list[str]) -> None:
+    answer = leo.rye(*arguments, cwd=project, code=2)
+    assert answer.out == ""
+    assert "Usage: rye " in answer.err
+
+
+def test_a_command_works_below_the_project_and_from_elsewhere(leo: Person, project: Path) -> None:
+    deep = project / "src/deep"
+    deep.mkdir(parents=True)
+    leo.rye("sign", "demo/hello", cwd=deep)
+    elsewhere = leo.place / "elsewhere"
+    elsewhere.mkdir()
+    leo.refused("item_not_found", "verify", "demo/hello", cwd=elsewhere)
+    leo.rye("verify", "demo/hello", "--project", str(project), cwd=elsewhere)
+    leo.rye("verify", "demo/hello", cwd=elsewhere, RYE_PROJECT_PATH=str(project))
+    assert "there is no project here" in leo.rye("verify", cwd=elsewhere).out
+    leo.refused("no_project", "sign", "demo/hello", cwd=elsewhere)
+    leo.refused("no_project", "verify", "--project", "nowhere", cwd=elsewhere)
+
+
+def test_the_whole_project_is_verified_where_no_person_is(leo: Person, project: Path) -> None:
+    leo.rye("sign", "demo/hello", cwd=project)
+    machine = Person("ci", leo.place / "ci")
+    machine.rye("verify", cwd=project, code=1)
+    document = leo.rye("keys", "export", cwd=project).out
+    fingerprint = leo.rye("keys", "show", "--json", cwd=project).json["person"]["fingerprint"]
+    (project / ".ai/trusted_keys").mkdir()
+    (project / f".ai/trusted_keys/{fingerprint}.toml").write_text(document, encoding="utf-8")
+    machine.rye("verify", cwd=project, code=1)
+    machine.rye("verify", cwd=project, RYE_TRUSTED_KEYS=leo.key_id(cwd=project))
+    assert not machine.user_space.exists()
+
+
+def test_a_copy_of_a_runtime_can_be_changed_and_signed(leo: Person, project: Path) -> None:
+    mine = leo.user_space / "tools/runs/mine.yaml"
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(RUNTIME)
+    leo.rye("sign", "runs/mine", "--space", "user", cwd=project)
+    leo.rye("copy", "runs/mine", "--to", "project", cwd=project)
+    assert table(leo.rye("verify", "runs/*", cwd=project).out)["runs/mine"][0] == "tool"
+    error = leo.rye("copy", "rye/core/primitives/subprocess", "--to", "project", cwd=project).err
+    assert "rye sign rye/core/primitives/subprocess" in error
+
+
+def test_many_items_of_the_system_take_one_line(leo: Person, project: Path) -> None:
+    leo.rye("sign", "demo/hello", cwd=project)
+    shown = leo.rye("verify", cwd=project).out
+    assert "rye/core" not in shown
+    assert "of them of the system" in shown.splitlines()[-1]
+    assert "rye/core" in leo.rye("verify", "--space", "system", cwd=project).out
+
+
+def test_ids_are_completed(leo: Person, project: Path) -> None:
+    done = leo.rye(cwd=project, _RYE_COMPLETE="complete_bash", COMP_WORDS="rye show de", COMP_CWORD="2")
+    assert done.out.split() == ["demo/hello"]
+    done = leo.rye(cwd=project, _RYE_COMPLETE="complete_bash", COMP_WORDS="rye ver", COMP_CWORD="1")
+    assert done.out.split() == ["verify"]
+
+
+def test_completion_is_silent_where_everything_is_wrong(leo: Person, project: Path) -> None:
+    done = leo.rye(
+        cwd=project,
+        _RYE_COMPLETE="complete_bash",
+        COMP_WORDS="rye show de",
+        COMP_CWORD="2",
+        USER_SPACE="not/absolute",
+    )
+    assert done.shown.strip() == ""
+
+
+def test_a_reader_that_goes_away_and_a_full_disk_are_no_tracebacks(leo: Person, project: Path) -> None:
+    def run(redirection: str) -> subprocess.CompletedProcess[str]:
+        command = ["sh", "-c", f'"$0" list {redirection}', str(SCRIPTS / "rye")]
+        return subprocess.run(command, cwd=project, env=leo.environment, capture_output=True, text=True)
+
+    assert "Traceback" not in run("| true").stderr
+    full = run("> /dev/full")
+    assert full.returncode == 1
+    assert "Traceback" not in full.stderr
+    assert "rye: write_failed: " in full.stderr
+
+
+def test_a_directory_that_is_gone_is_said_and_not_stumbled_over(leo: Person, project: Path) -> None:
+    gone = leo.place / "gone"
+    gone.mkdir()
+    script = 'rmdir "$PWD" && exec "$0" sign demo/hello --json'
+    done = subprocess.run(
+        ["sh", "-c", script, SCRIPTS / "rye"], cwd=gone, env=leo.environment, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["code"] == "no_project"
+
+
+def test_names_that_are_no_text_are_shown_and_not_stumbled_over(leo: Person, project: Path) -> None:
+    odd = os.fsencode(project) + b"/.ai/tools/demo/odd\xff.py"
+    Path(os.fsdecode(odd)).write_bytes(tool())
+    refused = leo.rye("verify", cwd=project, code=1)
+    assert "odd\\xff" in refused.shown
+    assert leo.rye("verify", "--json", cwd=project, code=1).json["refused"] == 2
