@@ -23,7 +23,7 @@ import json
 import os
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -64,8 +64,25 @@ BODILESS: Final = frozenset(["GET", "HEAD", "TRACE"])
 FRAMING: Final = frozenset(
     ["connection", "content-length", "host", "te", "trailer", "transfer-encoding", "upgrade"]
 )
-CREDENTIALS: Final = frozenset(["authorization", "proxy-authorization"])
-"""Headers that hold a scheme, and after it a secret."""
+
+
+def _after_scheme(value: str) -> list[str]:
+    return [value.partition(" ")[2]]
+
+
+def _values_of_cookies(value: str) -> list[str]:
+    return [pair.partition("=")[2].strip(" \t") for pair in value.split(";")]
+
+
+CREDENTIALS: Final[Mapping[str, Callable[[str], list[str]]]] = {
+    "authorization": _after_scheme,
+    "proxy-authorization": _after_scheme,
+    "cookie": _values_of_cookies,
+}
+"""Headers that are more than a secret, and what in them is one."""
+
+TEMPLATED: Final = ("headers", "auth", "body")
+"""Where variables may stand, beside the URL."""
 
 SHORTEST_SECRET: Final = 4
 """Characters. What is shorter, and only a part of a header or a body, stands in any message by chance."""
@@ -252,28 +269,37 @@ def _content_type(headers: Iterable[tuple[str, str]]) -> str | None:
 # --- what must not be told ------------------------------------------------------
 
 
-def _secrets(headers: Iterable[tuple[str, str]], identity: Iterable[tuple[str, str]]) -> Iterator[str]:
+def _secrets(headers: Iterable[tuple[str, str]], identity: Iterable[tuple[str, str]]) -> list[str]:
     """The values of headers, and what in them is the secret itself."""
-    yield from (value for _, value in (*headers, *identity))
-    credentials = (value for name, value in headers if name.lower() in CREDENTIALS)
-    yield from (value.partition(" ")[2] for value in (*credentials, *(value for _, value in identity)))
-    cookies = (value for name, value in headers if name.lower() == "cookie")
-    yield from (pair.partition("=")[2].strip(" \t") for value in cookies for pair in value.split(";"))
+    found = []
+    for name, value in headers:
+        found.append(value)
+        if name.lower() in CREDENTIALS:
+            found += CREDENTIALS[name.lower()](value)
+    for _, value in identity:
+        found += (value, *_after_scheme(value))
+    return found
 
 
-def _variables(given: Mapping[str, Any], values: Values) -> Iterator[str]:
+def _variables(given: Mapping[str, Any], values: Values) -> list[str]:
     """The values of the variables in headers, auth and body, also as JSON spells them."""
-    pending = [given.get(name) for name in ("headers", "auth", "body")]
+    found: list[str] = []
+    pending = [given[name] for name in TEMPLATED if name in given]
     while pending:
         item = pending.pop()
-        if isinstance(item, Mapping):
+        if isinstance(item, str):
+            found += _variables_in(item, values) if "${" in item else ()
+        elif isinstance(item, Mapping):
             pending += item.values()
         elif isinstance(item, list | tuple):
             pending += item
-        elif isinstance(item, str) and "${" in item:
-            for text, source in parse(item).pieces(*values):
-                if isinstance(source, EnvironmentReference) and len(text) >= SHORTEST_SECRET:
-                    yield from (text, _ENCODER.encode(text)[1:-1])
+    return found
+
+
+def _variables_in(text: str, values: Values) -> Iterator[str]:
+    for value, source in parse(text).pieces(*values):
+        if isinstance(source, EnvironmentReference) and len(value) >= SHORTEST_SECRET:
+            yield from (value, _ENCODER.encode(value)[1:-1])
 
 
 # --- how it is sent -------------------------------------------------------------
