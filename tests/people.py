@@ -9,14 +9,16 @@ import json
 import os
 import pty
 import select
+import shutil
 import subprocess
+import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SCRIPTS", "Answer", "Person"]
+__all__ = ["SCRIPTS", "Answer", "Person", "Publication", "run_if_verified"]
 
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 
@@ -79,12 +81,12 @@ class Person:
         self,
         *arguments: str,
         cwd: Path,
-        code: int = 0,
+        code: int | None = 0,
         given: bytes = b"",
         before: Sequence[str] = (),
         **variables: str,
     ) -> Answer:
-        """Run `rye`, without a terminal; it has to end with `code`."""
+        """Run `rye`, without a terminal; it has to end with `code`, None being 0 or 1."""
         done = subprocess.run(
             [*before, SCRIPTS / "rye", *arguments],
             cwd=cwd,
@@ -96,7 +98,9 @@ class Person:
         )
         answer = Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
         assert "Traceback" not in answer.shown, answer.shown
-        assert answer.code == code, f"rye {' '.join(arguments)} ended with {answer.code}:\n{answer.shown}"
+        assert answer.code in ((0, 1) if code is None else (code,)), (
+            f"rye {' '.join(arguments)} ended with {answer.code}:\n{answer.shown}"
+        )
         return answer
 
     def refused(self, error: str, *arguments: str, cwd: Path, **options: Any) -> dict[str, Any]:
@@ -109,7 +113,7 @@ class Person:
 
     def types(
         self,
-        answers: Sequence[tuple[str, str]],
+        answers: Sequence[tuple[str, str | Callable[[], str]]],
         *arguments: str,
         cwd: Path,
         code: int = 0,
@@ -117,7 +121,7 @@ class Person:
     ) -> Answer:
         """Run `rye` in a terminal of its own; what the terminal shows is `out`.
 
-        Each answer is typed once the text beside it is shown.
+        Each answer is typed once the text beside it is shown; a function is called then, and gives it.
         """
         controller, terminal = pty.openpty()
         try:
@@ -145,13 +149,64 @@ class Person:
         return key_id
 
 
-def _type_after(controller: int, text: str, answer: str) -> str:
+TOOL = """import pathlib, sys
+__version__ = "1.0.0"
+pathlib.Path(sys.argv[1]).write_text("touched")
+"""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A project that somebody has made, signed in and published; `project` is never changed, only cloned."""
+
+    author: Person
+    project: Path
+    key_id: str
+
+    @classmethod
+    def make(cls, place: Path) -> Publication:
+        """Alice publishes one tool, which touches the file that it is given."""
+        alice = Person("alice", place / "alice")
+        project = place / "published"
+        (project / ".ai").parent.mkdir()
+        key_id = alice.rye("init", "--json", cwd=project).json["user"]["key_id"]
+        tool = project / ".ai/tools/demo/hello.py"
+        tool.parent.mkdir(parents=True)
+        tool.write_text(TOOL)
+        alice.rye("sign", "demo/hello", cwd=project)
+        return cls(alice, project, key_id)
+
+    def clone(self, place: Path) -> Path:
+        """Everything that was published, somewhere else."""
+        clone = place / "clone"
+        shutil.copytree(self.project, clone)
+        return clone
+
+    @property
+    def document(self) -> str:
+        """Where the author's proposal is, in the project and in every clone."""
+        [path] = self.project.glob(".ai/trusted_keys/*.toml")
+        return str(path.relative_to(self.project))
+
+
+def run_if_verified(person: Person, project: Path, canary: Path, **variables: str) -> str:
+    """Run the tool of a clone when `rye verify` lets it through; what was said of it."""
+    person = replace(person, more={**person.more, **variables})
+    answer = person.rye("verify", "demo/hello", "--json", cwd=project, code=None)
+    if answer.code == 0:
+        subprocess.run([sys.executable, project / ".ai/tools/demo/hello.py", canary], check=True)
+    found = answer.json
+    state: str = found["items"][0]["integrity"]["state"] if "items" in found else found["code"]
+    return state
+
+
+def _type_after(controller: int, text: str, answer: str | Callable[[], str]) -> str:
     shown = b""
     while text.encode() not in shown:
         chunk = _chunk(controller)
         assert chunk, f"expected to be asked {text!r}, found {shown.decode()!r}"
         shown += chunk
-    os.write(controller, answer.encode())
+    os.write(controller, (answer if isinstance(answer, str) else answer()).encode())
     return shown.decode()
 
 
