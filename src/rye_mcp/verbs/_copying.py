@@ -60,7 +60,7 @@ def copy_item(
     path = space.root / relative_path(source.item_type, source.item_id, source.extension)
     copy = replace(source, space=space, path=path)
     warnings = _require_valid(copy, verified, context)
-    _require_room(copy, context, overwrite=overwrite)
+    _require_no_clash(copy, context)
     _write(copy, mode=_mode_of(source), overwrite=overwrite)
     return Copied(path, warnings)
 
@@ -87,7 +87,10 @@ def _require_valid(copy: ItemFile, verified: VerifiedItem, context: Context) -> 
     return (Notice("unsigned", what),)
 
 
-def _require_room(copy: ItemFile, context: Context, *, overwrite: bool) -> None:
+def _require_no_clash(copy: ItemFile, context: Context) -> None:
+    """Nothing else may have this id, nor anything but a regular file its place; the file itself is for
+    `_write`, which knows at the same instant.
+    """
     spaces, name = context.spaces, copy.space.name
     try:
         existing = spaces.find(copy.item_id, copy.item_type, only=name).item
@@ -101,8 +104,6 @@ def _require_room(copy: ItemFile, context: Context, *, overwrite: bool) -> None:
         return
     if existing.extension != copy.extension:
         raise _in_the_way(copy, existing.path, "an item with the same id and another extension")
-    if not overwrite:
-        raise _exists(copy)
 
 
 def _mode_of(source: ItemFile) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rye_mcp.trust.scope import Role, SignerKind
-from rye_mcp.verbs._context import MetadataRole
+from rye_mcp.verbs._context import Context, MetadataRole
 from tests.trust_world import World
 from tests.verb_world import RUNTIME, agent, put, tool
 
@@ -36,4 +36,6 @@ def test_two_looks_at_one_item_share_their_answer(world: World) -> None:
 
 
 def test_nobody_is_a_person_by_default(world: World) -> None:
-    assert agent(world).caller is SignerKind.AGENT
+    context = agent(world)
+    assert context.caller is SignerKind.AGENT
+    assert not Context(context.spaces, context.trust, context.keys).is_person

@@ -138,8 +138,9 @@ def test_without_a_project_there_is_nothing_to_sign_in(world: World) -> None:
     refused("no_project", lambda: sign(SignRequest("demo/*"), nowhere))
 
 
-def test_the_system_is_sealed(world: World) -> None:
-    request = SignRequest("rye/core/primitives/subprocess", source=SpaceName.SYSTEM)
+@pytest.mark.parametrize("item_id", ["rye/core/primitives/subprocess", "rye/*"])
+def test_the_system_is_sealed(world: World, item_id: str) -> None:
+    request = SignRequest(item_id, source=SpaceName.SYSTEM)
     refused("out_of_scope", lambda: sign(request, person(world)))
 
 
