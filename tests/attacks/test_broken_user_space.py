@@ -1,0 +1,146 @@
+"""Somebody, or an accident, takes the user space away, opens it for others, or puts something else there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.people import SCRIPTS, Person, Publication, run_if_verified
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+NOBODY = 65534
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def bob(tmp_path: Path) -> Person:
+    return Person("bob", tmp_path / "bob")
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "found"),
+    [
+        ("keys/person/private_key.pem", 0o644, "sign keys"),
+        ("keys/person/private_key.pem", 0o640, "sign keys"),
+        ("keys/person", 0o755, "sign keys"),
+        ("keys", 0o770, "sign keys"),
+        ("keys/person/public_key.pem", 0o666, "sign keys"),
+        ("trusted_keys", 0o777, "sign verify"),
+        (".", 0o777, "sign keys verify"),
+    ],
+)
+def test_what_others_may_read_or_write_signs_and_trusts_nobody(
+    bob: Person, project: Path, path: str, mode: int, found: str
+) -> None:
+    bob.rye("init", cwd=project)
+    tool, canary = project / ".ai/tools/demo/hello.py", project / "canary"
+    tool.parent.mkdir()
+    tool.write_text(
+        '"""Says hello."""\nimport sys, pathlib\npathlib.Path(sys.argv[1]).write_text("touched")\n'
+    )
+    bob.rye("sign", "demo/hello", cwd=project)
+    signed = tool.read_bytes()
+    assert run_if_verified(bob, project, canary) == "verified"
+    canary.write_text("alive")
+    place = bob.user_space / path
+    place.chmod(mode)
+    if "verify" in found:
+        assert run_if_verified(bob, project, canary) == "unsafe_permissions"
+        assert canary.read_text() == "alive"
+    if "keys" in found:
+        error = bob.refused("unsafe_permissions", "keys", "show", cwd=project)
+        assert error["hint"].startswith("chmod ")
+    error = bob.refused("unsafe_permissions", "sign", "demo/hello", cwd=project)
+    assert tool.read_bytes() == signed
+    assert error["hint"].split()[0] == "chmod"
+    place.chmod(int(error["hint"].split()[1], 8))  # what the hint says mends it
+    bob.rye("sign", "demo/hello", cwd=project)
+
+
+def remove(space: Path) -> None:
+    shutil.rmtree(space)
+
+
+def put_a_file(space: Path) -> None:
+    shutil.rmtree(space)
+    space.write_text("alive")
+
+
+def break_revocations(space: Path) -> None:
+    (space / "revoked.toml").write_text("version = 1\nrevoked = 'all'\n")
+
+
+@pytest.mark.parametrize(
+    ("damage", "code"),
+    [
+        (remove, "untrusted_key"),
+        (put_a_file, "unsafe_path"),
+        (break_revocations, "malformed_trust"),
+    ],
+)
+def test_without_it_nobody_is_trusted(
+    bob: Person, project: Path, damage: Callable[[Path], None], code: str
+) -> None:
+    bob.rye("init", cwd=project)
+    tool, canary = project / ".ai/tools/demo/hello.py", project / "canary"
+    tool.parent.mkdir()
+    tool.write_text(
+        '"""Says hello."""\nimport sys, pathlib\npathlib.Path(sys.argv[1]).write_text("touched")\n'
+    )
+    bob.rye("sign", "demo/hello", cwd=project)
+    canary.write_text("alive")
+    damage(bob.user_space)
+    assert run_if_verified(bob, project, canary) == code
+    assert canary.read_text() == "alive"
+
+
+def test_a_user_space_that_would_be_another_in_every_directory(bob: Person, project: Path) -> None:
+    bob.refused("unsafe_path", "init", cwd=project, USER_SPACE="space")
+    assert list(project.iterdir()) == []
+
+
+def test_one_that_is_not_there_is_made(bob: Person, project: Path) -> None:
+    bob.rye("init", cwd=project, USER_SPACE=str(project.parent / "not/there/yet"))
+    made = project.parent / "not/there/yet/.ai/keys/person/private_key.pem"
+    assert made.stat().st_mode & 0o777 == 0o600
+
+
+def test_one_that_cannot_be_made_leaves_no_half_made_project(bob: Person, project: Path) -> None:
+    bob.refused("write_failed", "init", cwd=project, USER_SPACE="/proc/self")
+    assert list(project.iterdir()) == []
+
+
+@as_root
+@pytest.mark.parametrize("read_only", ["space", "project"])
+def test_one_that_may_only_be_read(
+    published: Publication, bob: Person, project: Path, read_only: str
+) -> None:
+    """As a user who may not write there: nothing is half made, and who is trusted stays so."""
+    as_nobody = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    if not os.access(SCRIPTS, os.X_OK):
+        pytest.skip("nobody else may run what is tested here")
+    for directory in (bob.place / "space", bob.place / "home", bob.state, project):
+        directory.mkdir(parents=True, exist_ok=True)
+        os.chown(directory, NOBODY, NOBODY)
+    for above in project.parents[:4]:
+        above.chmod(above.stat().st_mode | 0o011)
+    place = bob.place / "space" if read_only == "space" else project
+    place.chmod(0o555)
+    error = bob.refused("write_failed", "init", cwd=project, before=as_nobody)
+    assert str(place) in error["error"]
+    assert list(project.iterdir()) == []
+    if read_only == "space":
+        bob.refused("no_key", "keys", "show", cwd=project, before=as_nobody)
+        error = bob.refused(
+            "write_failed", "trust", "revoke", published.key_id, cwd=project, before=as_nobody
+        )
+        assert list((bob.place / "space").iterdir()) == []

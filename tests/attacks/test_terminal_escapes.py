@@ -1,0 +1,104 @@
+"""Somebody calls a key, a file or a project what a terminal obeys: to hide a line, or to write another."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lilux.primitives.signing import generate_keypair
+from rye_mcp.trust.public_key import PublicKey
+from rye_mcp.trust.trust_document import TrustDocument
+from tests.people import Person
+
+# Move up and clear the line, set the title, go back to the beginning, clear in one C1 byte, write from right to
+# left, nothing at all, and take a character back.
+ESCAPES = ["\x1b[2A\x1b[2K", "\x1b]0;owned\x07", "\r", "\x9b2K", "\u202e", "\u200b", "\x08", "\x7f"]
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e]")
+MARKUP = "[red]alice[/] [link=https://example.org]you[/link] [/nothing]"
+
+
+@pytest.fixture
+def bob(tmp_path: Path) -> Person:
+    return Person("bob", tmp_path / "bob")
+
+
+def proposed(project: Path, owner: str, *, name: str | None = None) -> TrustDocument:
+    """A document of the project as somebody wrote it by hand, whatever its owner is called."""
+    document = TrustDocument.create(PublicKey.from_pem(generate_keypair()[1], "a test"), "alice")
+    place = project / ".ai/trusted_keys"
+    place.mkdir(parents=True, exist_ok=True)
+    written = "".join(c if c.isascii() and c.isprintable() else f"\\U{ord(c):08x}" for c in owner)
+    text = document.data.decode().replace('owner = "alice"', f'owner = "{written}"')
+    (place / (name or document.file_name)).write_text(text)
+    return document
+
+
+def shown(bob: Person, project: Path, *words: str, code: int | None = 0) -> str:
+    """What a person sees, in a pipe; it has to hold nothing that a terminal obeys."""
+    text = bob.rye(*words, cwd=project, code=code).shown
+    assert not OBEYED.search(text), ascii(text)
+    return text
+
+
+@pytest.mark.parametrize("escape", ESCAPES, ids=ascii)
+def test_an_owner_that_a_terminal_obeys_is_no_owner(bob: Person, tmp_path: Path, escape: str) -> None:
+    project = tmp_path / "project"
+    document = proposed(project, f"alice{escape}")
+    text = shown(bob, project, "trust")
+    assert "malformed_trust" in text
+    assert "the project says" not in text
+    bob.refused("unknown_key", "trust", "review", "--accept", document.key.key_id, cwd=project)
+
+
+def test_an_owner_of_several_lines_writes_no_second_row(bob: Person, tmp_path: Path) -> None:
+    proposed(tmp_path / "project", "alice\nkey id       " + "0" * 64)
+    text = shown(bob, tmp_path / "project", "trust", "list")
+    assert not re.search(r"^ *key id", text, re.MULTILINE)
+
+
+def test_an_owner_of_markup_is_shown_as_it_is(bob: Person, tmp_path: Path) -> None:
+    proposed(tmp_path / "project", MARKUP)
+    for words in (("trust",), ("trust", "review"), ("trust", "list")):
+        assert MARKUP in shown(bob, tmp_path / "project", *words)
+    in_terminal = bob.types([], "trust", "list", cwd=tmp_path / "project").out
+    assert MARKUP in in_terminal
+
+
+def test_an_owner_who_claims_to_be_you_is_only_what_the_project_says(bob: Person, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    proposed(project, "bob (you)")
+    bob.rye("keys", "generate", cwd=project)
+    text = shown(bob, project, "trust", "list")
+    assert "undecided  the project says: bob (you)" in text
+    assert text.count("\ntrusted ") + text.startswith("trusted ") == 1
+
+
+def test_the_name_of_a_file_is_shown_and_not_obeyed(bob: Person, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    proposed(project, "alice", name="\x1b[2Jowned\x1b]0;x\x07.toml")
+    for words in (("trust",), ("trust", "list")):
+        assert "\\x1b[2Jowned" in shown(bob, project, *words)
+
+
+def test_the_name_of_a_project_is_shown_and_not_obeyed(bob: Person, tmp_path: Path) -> None:
+    project = tmp_path / "pro\x1b[2Kject\r"
+    proposed(project, "alice")
+    for words in (("init",), ("trust",), ("trust", "project"), ("keys", "show")):
+        shown(bob, project, *words)
+    assert "pro\\x1b[2Kject" in shown(bob, project, "trust", "project")
+
+
+@pytest.mark.parametrize("escape", ["\x1b[2K", "\n", "\u202e"], ids=ascii)
+def test_a_person_is_kept_from_writing_such_a_name_too(bob: Person, tmp_path: Path, escape: str) -> None:
+    tmp_path.joinpath("project").mkdir()
+    project = tmp_path / "project"
+    shown(bob, project, "init", "--owner", f"bob{escape}", code=1)
+    assert not (project / ".ai").exists()
+    bob.rye("init", cwd=project)
+    for words in (
+        ("trust", "propose", "--owner", f"bob{escape}", "--replace"),
+        ("trust", "revoke", "0" * 64, "--reason", f"lost{escape}"),
+    ):
+        assert "malformed_trust" in shown(bob, project, *words, code=1)
