@@ -1,4 +1,4 @@
-"""How much the gate costs over what it cannot do without: hashing a file and verifying one signature.
+"""How much the gate costs over hashing a file and verifying one signature, and how long whole commands take.
 
     python benchmarks/trust.py [--json FILE] [--strict] [--quick] [--rounds N]
 
@@ -6,6 +6,7 @@ Rules:
 
 - A case and its floor take turns within each round. What counts is the median of the rounds' differences, in
   microseconds a call: what slows the machine down for longer slows down both.
+- Commands are started as a person starts them; the median of a few runs counts.
 - Every case and every floor is checked before it is timed. A wrong answer ends the benchmark with exit code
   1. A target that is missed is only printed, unless `--strict` is given.
 - Figures mean little while the machine is busy with something else: that is said first.

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "benchmarks" / "trust.py"
 
 
-def test_it_measures_both_targets_and_says_what_came_out(tmp_path: Path) -> None:
+def test_it_measures_all_targets_and_says_what_came_out(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     ran = subprocess.run(
         [sys.executable, SCRIPT, "--quick", "--json", report], capture_output=True, text=True
@@ -20,6 +20,8 @@ def test_it_measures_both_targets_and_says_what_came_out(tmp_path: Path) -> None
     cases = {case["name"]: case for case in json.loads(report.read_text(encoding="utf-8"))["cases"]}
     assert cases["verify_item, 10 KB"]["max_over_us"] == 150
     assert cases["verify_item again, 10 KB"]["max_over_us"] == 30
+    assert cases["rye verify, 50 items"]["max_seconds"] == 3
+    assert cases["rye --help"]["max_seconds"] == 0.15
     for name, case in cases.items():
         line = next(line for line in ran.stdout.splitlines() if line.startswith(f"{name} "))
         assert line.endswith("ok" if case["is_met"] else "MISSED")

@@ -50,6 +50,7 @@ MAX_LINE_BYTES = 512
 
 _PAYLOAD_TYPE = b"application/vnd.rye.item-signature.v1"
 _TIMESTAMP_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+_NUMBER_IN_TIMESTAMP = re.compile("[0-9]+")
 _FIELDS = (
     rb"rye:signed:([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"
     rb":([0-9a-f]{64}):([A-Za-z0-9_-]{86}==):([0-9a-f]{16})"
@@ -113,7 +114,8 @@ def parse(file: ItemFile, claim: Claim) -> SignatureLine:
         raise _malformed(file, claim.start, "exactly one comment with the five fields", "something else")
     timestamp, content_hash, signature, fingerprint = (field.decode("ascii") for field in found.groups())
     try:
-        datetime.strptime(timestamp, _TIMESTAMP_FORMAT).replace(tzinfo=UTC)
+        year, month, day, hour, minute, second = map(int, _NUMBER_IN_TIMESTAMP.findall(timestamp))
+        datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError as exc:
         raise _malformed(file, claim.start, "a time that exists", timestamp) from exc
     if base64.urlsafe_b64encode(base64.urlsafe_b64decode(signature)).decode("ascii") != signature:

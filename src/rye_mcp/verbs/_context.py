@@ -40,7 +40,9 @@ class MetadataRole:
 
     def __call__(self, content: bytes) -> Role:
         """The role that these bytes claim; RyeError `invalid_item` when they make no sense."""
-        return role_in_metadata(parse_metadata(replace(self.file, content=content)))
+        same = content is self.file.content
+        file = self.file if same else replace(self.file, content=content)
+        return role_in_metadata(parse_metadata(file))
 
 
 def role_in_metadata(metadata: ItemMetadata) -> Role:
