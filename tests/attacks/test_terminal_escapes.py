@@ -12,8 +12,8 @@ from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.trust_document import TrustDocument
 from tests.people import Person
 
-# Move up and clear the line, set the title, go back to the beginning, clear in one C1 byte, write from right to
-# left, nothing at all, and take a character back.
+# Move up and clear the line, set the title, go back to the beginning, clear in one C1 byte, write from right
+# to left, nothing at all, take a character back, and another control character.
 ESCAPES = ["\x1b[2A\x1b[2K", "\x1b]0;owned\x07", "\r", "\x9b2K", "\u202e", "\u200b", "\x08", "\x7f"]
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e]")
 MARKUP = "[red]alice[/] [link=https://example.org]you[/link] [/nothing]"

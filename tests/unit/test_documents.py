@@ -14,6 +14,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
+FUNCTION = re.compile(r"^(?:async )?def (\w+)\(", re.MULTILINE)
 CODE_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -24,7 +25,9 @@ def links(document: Path) -> Iterator[str]:
 
 
 def anchors(document: Path) -> set[str]:
-    """Return the names that a document's headings can be linked by."""
+    """Return the names that a document's headings, or a module's functions, can be linked by."""
+    if document.suffix == ".py":
+        return set(FUNCTION.findall(document.read_text(encoding="utf-8")))
     text = CODE_BLOCK.sub("", document.read_text(encoding="utf-8"))
     return {
         re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-")
