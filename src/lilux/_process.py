@@ -232,7 +232,7 @@ def _spool(spool: Spool) -> Spool:
     limit: Any = spool.max_bytes
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         _refuse("spool.max_bytes", "a whole number of bytes, 0 or more", limit)
-    return Spool(dir=_absolute("spool.dir", os.fsdecode(spool.dir)), max_bytes=limit)
+    return Spool(dir=_absolute("spool.dir", spool.dir), max_bytes=limit)
 
 
 def _size(name: str, value: object) -> int:
