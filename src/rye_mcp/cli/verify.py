@@ -5,6 +5,7 @@ Without an argument it looks at everything in every space. It ends with 1 when a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -56,7 +57,6 @@ def verify(
 
 def _print(result: Survey, *, everything: bool) -> None:
     shown = [item for item in result.items if not (everything and _is_good_system_item(item))]
-    folded = len(result.items) - len(shown)
     if shown:
         rows = [
             (item.item_id, item.item_type, space_of(item), item.integrity.state, signer_of(item))
@@ -64,14 +64,19 @@ def _print(result: Survey, *, everything: bool) -> None:
         ]
         red = (number for number, item in enumerate(shown) if item.integrity.refusal is not None)
         print_table(("ITEM", "TYPE", "SPACE", "STATE", "SIGNER"), rows, red=red)
-    for item in result.refused[:MAX_EXPLAINED]:
+    _explain(result.refused)
+    folded = len(result.items) - len(shown)
+    system = f", {folded} of them of the system" if folded else ""
+    refused = len(result.refused)
+    typer.echo(f"{len(result.items) - refused} verified{system}, {refused} refused")
+
+
+def _explain(refused: Sequence[Surveyed]) -> None:
+    for item in refused[:MAX_EXPLAINED]:
         if item.integrity.refusal is not None:
             report(item.integrity.refusal)
-    if len(result.refused) > MAX_EXPLAINED:
-        typer.echo(f"and {len(result.refused) - MAX_EXPLAINED} more; see --json", err=True)
-    system = f", {folded} of them of the system" if folded else ""
-    verified = len(result.items) - len(result.refused)
-    typer.echo(f"{verified} verified{system}, {len(result.refused)} refused")
+    if len(refused) > MAX_EXPLAINED:
+        typer.echo(f"and {len(refused) - MAX_EXPLAINED} more; see --json", err=True)
 
 
 def _is_good_system_item(item: Surveyed) -> bool:
