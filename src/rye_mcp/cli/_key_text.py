@@ -17,13 +17,19 @@ import typer
 from rye_mcp.cli._common import visible
 from rye_mcp.errors import RyeError
 from rye_mcp.trust.known_keys import KeyState, KnownKey
-from rye_mcp.trust.scope import Origin, Role, Scope, SignerKind
+from rye_mcp.trust.scope import AGENT_ROLES, Origin, Role, Scope, SignerKind
 
 __all__ = ["key_lines", "print_key", "print_problems", "scope_text"]
 
 _STATES = {state: state.value.partition("_")[0] for state in KeyState}
 _WIDTH = max(map(len, _STATES.values())) + 2
 _COLOURS = {KeyState.REVOKED: typer.colors.RED, KeyState.DENIED: typer.colors.RED}
+_RESERVED = "rye/"
+_WHERE = {
+    Origin.USER: "every project and of yours",
+    Origin.PROJECT: "this project",
+    Origin.SYSTEM: "the package",
+}
 _PLURALS = {
     Role.TOOL: "tools",
     Role.RUNTIME: "runtimes",
@@ -64,22 +70,27 @@ def print_problems(problems: Iterable[RyeError]) -> None:
 
 
 def scope_text(scope: Scope, origin: Origin, kind: SignerKind | None) -> str:
-    """What a key is trusted for, or would be, in words."""
-    if kind is SignerKind.AGENT:
-        return f"{_roles(scope, (Role.TOOL, Role.DIRECTIVE, Role.KNOWLEDGE))} of a project, {_ids(scope)}"
-    if origin is Origin.PROJECT:
-        usual = (Role.TOOL, Role.DIRECTIVE, Role.KNOWLEDGE)
-        return f"{_roles(scope, usual)} of this project, {_ids(scope)}"
-    return f"{_roles(scope, tuple(Role))} of every project and of yours, {_ids(scope)}"
+    """What a key is trusted for, or would be, in words: what `rye_mcp.trust.scope` would let pass."""
+    is_agent = kind is SignerKind.AGENT
+    usual = AGENT_ROLES if is_agent or origin is Origin.PROJECT else frozenset(Role)
+    roles = usual if scope.roles is None else scope.roles
+    named = [_PLURALS[role] for role in Role if role in (roles & AGENT_ROLES if is_agent else roles)]
+    if not named:
+        return "nothing: an agent signs no runtimes and no primitives"
+    where = _WHERE[origin] if origin is Origin.PROJECT or not is_agent else "a project"
+    return f"{', '.join(named)} of {where}, {_ids(scope, origin, is_agent=is_agent)}"
 
 
-def _roles(scope: Scope, usual: tuple[Role, ...]) -> str:
-    named = [role for role in Role if role in (usual if scope.roles is None else scope.roles)]
-    return ", ".join(_PLURALS[role] for role in named)
-
-
-def _ids(scope: Scope) -> str:
-    return "any id" if scope.ids is None or "*" in scope.ids else "ids " + " ".join(scope.ids)
+def _ids(scope: Scope, origin: Origin, *, is_agent: bool) -> str:
+    ids = tuple(
+        each for each in scope.ids or ("*",) if not (is_agent and each.casefold().startswith(_RESERVED))
+    )
+    if "*" not in ids:
+        return f"ids {' '.join(ids)}" if ids else "no id"
+    if origin is not Origin.PROJECT and not is_agent:
+        return "any id"
+    more = [each for each in ids if each.casefold().startswith(_RESERVED)]
+    return f"any id not below {_RESERVED}" + (f", and {' '.join(more)}" if more else "")
 
 
 def _whose(row: KnownKey) -> str:
