@@ -11,7 +11,7 @@ Rules:
   clones the project decides for themselves.
 - A private key is never read here, and one that is handed over in place of a public one is refused unread.
 
-Only the `rye` command calls this module: no agent can trust a key.
+Only commands call this module, which `.importlinter` checks: no agent can trust a key.
 """
 
 from __future__ import annotations
