@@ -256,6 +256,14 @@ def test_a_reader_that_goes_away_and_a_full_disk_are_no_tracebacks(leo: Person, 
     assert "rye: write_failed: " in full.stderr
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_are_not_stumbled_over(leo: Person, project: Path, closed: str) -> None:
+    command = ["sh", "-c", f'"$0" sign demo/hello {closed}', str(SCRIPTS / "rye")]
+    done = subprocess.run(command, cwd=project, env=leo.environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    leo.rye("verify", "demo/hello", cwd=project)
+
+
 def test_a_directory_that_is_gone_is_said_and_not_stumbled_over(leo: Person, project: Path) -> None:
     gone = leo.place / "gone"
     gone.mkdir()

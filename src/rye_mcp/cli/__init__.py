@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, ClassVar
 
@@ -92,6 +93,7 @@ def options(
 
 def main() -> None:
     """Run the `rye` command with the arguments of this process."""
+    _open_standard_streams()
     try:
         app()
     except Exception as exc:  # the last one to see it: nobody is shown a traceback unasked
@@ -101,6 +103,13 @@ def main() -> None:
         with suppress(OSError):
             sys.stdout.close()  # what it could not write now it could not write at the very end either
         sys.exit(EXIT_FAILED)
+
+
+def _open_standard_streams() -> None:
+    """Let there be all three: whoever started this may have closed some of them."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - to the end
 
 
 def _unexpected(exc: Exception) -> RyeError:

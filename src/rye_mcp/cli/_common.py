@@ -119,11 +119,13 @@ def open_app(project: Path | None, *, locked: bool = False) -> App:
     return App.open(Settings.find(project=project, locked=locked))
 
 
-def person(app: App) -> Context:
-    """What verbs work with when a person asks; a passphrase is asked for when there is a terminal."""
+def person(app: App, *, as_json: bool = False) -> Context:
+    """What verbs work with when a person asks; a passphrase is asked for when there is somebody to ask."""
+    from rye_mcp.cli._terminal import can_ask
     from rye_mcp.trust.scope import SignerKind
 
-    return app.context(SignerKind.PERSON, ask_passphrase=_ask_passphrase if sys.stdin.isatty() else None)
+    ask = _ask_passphrase if can_ask(as_json=as_json) else None
+    return app.context(SignerKind.PERSON, ask_passphrase=ask)
 
 
 def _ask_passphrase() -> bytes:

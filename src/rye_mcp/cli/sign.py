@@ -36,7 +36,8 @@ def sign_items(
 ) -> None:
     """Sign an item, or all that match a pattern, with your key."""
     request = SignRequest(pattern, item_type, space)
-    result = sign(request, person(open_app(project)), tracked=lambda places: tracked(places, "Signing"))
+    context = person(open_app(project), as_json=as_json)
+    result = sign(request, context, tracked=lambda places: tracked(places, "Signing"))
     failed = isinstance(result, BatchResult) and bool(result.failed)
     if as_json:
         print_json(result.as_dict())

@@ -109,8 +109,10 @@ def _check(pattern: str) -> None:
 
 def _id_in(error: RyeError, space: Space, item_type: ItemType) -> str:
     """The id that a file would have, as far as its name tells one."""
-    where = error.where or ""
-    relative = where.removeprefix(printable(space.root / item_type.directory) + "/")
+    where, root = error.where or "", printable(space.root / item_type.directory) + "/"
+    if not where.startswith(root):
+        return where
+    relative = where.removeprefix(root)
     above, slash, name = relative.rpartition("/")
     stem, dot, _ = name.rpartition(".")
     return above + slash + (stem if dot else name)

@@ -93,7 +93,7 @@ class Survey:
 def survey(request: SurveyRequest, context: Context, *, tracked: Tracked = lambda places: places) -> Survey:
     """Look at everything that is meant; RyeError only when nothing can be meant by the request."""
     if not is_pattern(request.item_id):
-        return Survey((_the_one(request, context),))
+        return Survey(tuple(_by_id(request, context)))
     accessible = [space.name for space in context.spaces.accessible()]
     if request.space is not None:
         accessible = [context.spaces.space(request.space).name]
@@ -108,10 +108,23 @@ def survey(request: SurveyRequest, context: Context, *, tracked: Tracked = lambd
     return Survey(tuple(sorted(items, key=_order)))
 
 
-def _the_one(request: SurveyRequest, context: Context) -> Surveyed:
-    item_type = request.item_type or ItemType.TOOL
-    file = context.spaces.find(request.item_id, item_type, only=request.space).item
-    return _judged(file, context, shadowed=False)
+def _by_id(request: SurveyRequest, context: Context) -> list[Surveyed]:
+    """The item with this id; of each type, when none is named."""
+    types = tuple(ItemType) if request.item_type is None else (request.item_type,)
+    found: list[Surveyed] = []
+    missing: list[RyeError] = []
+    for item_type in types:
+        try:
+            file = context.spaces.find(request.item_id, item_type, only=request.space).item
+        except RyeError as exc:
+            if exc.code != "item_not_found":
+                raise
+            missing.append(exc)
+        else:
+            found.append(_judged(file, context, shadowed=False))
+    if not found:
+        raise missing[0]
+    return found
 
 
 def _look_at(place: ItemPlace, context: Context, seen: set[tuple[ItemType, str]]) -> Surveyed:

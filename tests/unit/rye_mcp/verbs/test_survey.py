@@ -77,3 +77,22 @@ def test_a_type_and_a_space_narrow_it_down(world: World) -> None:
     put(world, DIRECTIVE, "greet", ".md", item_type=ItemType.DIRECTIVE, signed=True)
     found = survey(SurveyRequest(item_type=ItemType.DIRECTIVE, space=PROJECT), person(world)).items
     assert [item.item_id for item in found] == ["greet"]
+
+
+def test_an_id_is_looked_for_in_every_type(world: World) -> None:
+    put(world, DIRECTIVE, "greet", ".md", item_type=ItemType.DIRECTIVE, signed=True)
+    put(world, DIRECTIVE, "greet", ".md", item_type=ItemType.KNOWLEDGE)
+    found = survey(SurveyRequest("greet"), person(world)).items
+    assert [(item.item_type, item.integrity.state) for item in found] == [
+        (ItemType.DIRECTIVE, "verified"),
+        (ItemType.KNOWLEDGE, "unsigned"),
+    ]
+    refused("item_not_found", lambda: survey(SurveyRequest("greet", ItemType.TOOL), person(world)))
+
+
+def test_an_id_that_stands_for_two_files_is_an_error_and_not_missing(world: World) -> None:
+    put(world, tool(), extension=".py")
+    put(world, b"echo hello\n", extension=".sh")
+    refused("ambiguous_item", lambda: survey(SurveyRequest("demo/hello"), person(world)))
+    (item,) = survey(SurveyRequest("demo/*"), person(world)).items
+    assert (item.item_id, item.integrity.state) == ("demo/hello", "ambiguous_item")
