@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from rye_mcp.cli._common import LONG_WORK
 from tests.people import SCRIPTS, Person
 from tests.verb_world import DIRECTIVE, RUNTIME, tool
 
@@ -114,6 +115,13 @@ def test_a_pipe_gets_plain_text_and_a_terminal_a_table(leo: Person, project: Pat
     leo.rye("sign", "demo/hello", cwd=project)
     assert "\x1b" not in leo.rye("verify", cwd=project).shown
     assert "───" in leo.types([], "verify", cwd=project).out
+
+
+def test_long_work_shows_how_far_it_is_in_a_terminal(leo: Person, project: Path) -> None:
+    for number in range(LONG_WORK):
+        (project / f".ai/tools/demo/t{number}.py").write_bytes(tool())
+    assert "Verifying" in leo.types([], "verify", cwd=project, code=1).out
+    assert "Verifying" not in leo.rye("verify", cwd=project, code=1).shown
 
 
 def test_an_item_cannot_talk_to_the_terminal(leo: Person, project: Path) -> None:

@@ -154,8 +154,9 @@ def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], red
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for header in headers:
-        table.add_column(header, overflow="fold")
+    for header in headers[:-1]:
+        table.add_column(header, overflow="fold", no_wrap=True)
+    table.add_column(headers[-1], overflow="fold")
     for number, row in enumerate(rows):
         table.add_row(*(Text(cell) for cell in row), style="red" if number in red else None)
     Console().print(table)
