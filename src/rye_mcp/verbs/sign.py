@@ -7,7 +7,8 @@ Rules:
 - Only items of the project are signed by an agent; those of the user need a person.
 - What is signed was looked at first: all of its metadata, its schemas, and the syntax of its code. All that
   is wrong is reported at once, with lines. Nothing is signed that the gate would refuse afterwards.
-- An executor that cannot be found is a warning: it may come later.
+- An executor that cannot be found is a warning: it may come later. So is a signature of somebody else that is
+  replaced: from now on it is the new signer who vouches for the item.
 - A pattern signs everything that matches, one after the other: what fails is reported, and stops nothing.
 - An item is replaced whole, or stays as it was.
 
@@ -23,6 +24,7 @@ from typing import Any
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable
 from rye_mcp.metadata import ItemMetadata, examine
+from rye_mcp.trust import signature
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_item
@@ -169,8 +171,19 @@ class _Signer:
         """Sign an item that was looked at."""
         role = MetadataRole.of(file)
         verified = sign_item(file, self._key, self._context.trust, role=role)
-        warning = self._missing_executor(file, metadata)
-        return SignResult(verified, () if warning is None else (warning,))
+        warnings = (self._other_signer(file), self._missing_executor(file, metadata))
+        return SignResult(verified, tuple(warning for warning in warnings if warning is not None))
+
+    def _other_signer(self, file: ItemFile) -> Notice | None:
+        try:
+            before = signature.parse(file, signature.locate(file)).fingerprint
+        except RyeError:
+            return None  # it had none
+        if before == self._key.public.fingerprint:
+            return None
+        now = self._key.public.fingerprint
+        what = f"{file.item_id} was signed with the key {before} before; from now on {now} vouches for it"
+        return Notice("signer_changed", what)
 
     def _missing_executor(self, file: ItemFile, metadata: ItemMetadata) -> Notice | None:
         executor_id = metadata.executor_id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import os
 import subprocess
 import sys
 
@@ -43,3 +44,28 @@ def test_help_loads_nothing_that_takes_long() -> None:
 def test_no_command_imports_mcp(name: str) -> None:
     script = f"import sys; import {COMMANDS[name].module}; sys.exit('mcp' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def fails_in(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    script = (
+        "import sys, rye_mcp.cli.listing as listing\n"
+        "def broken(): raise KeyError('a mistake of the program')\n"
+        "listing.list_items = broken\n"
+        "sys.argv = ['rye', 'list']\n"
+        "from rye_mcp.cli import main; main()\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, **environment}, capture_output=True, text=True
+    )
+
+
+def test_a_mistake_of_the_program_is_said_in_a_sentence() -> None:
+    ran = fails_in({})
+    assert ran.returncode == 1
+    assert "Traceback" not in ran.stderr
+    assert "rye: internal: expected none of this, found KeyError" in ran.stderr
+    assert "RYE_TRACEBACK=1" in ran.stderr
+
+
+def test_its_traceback_is_there_for_who_asks() -> None:
+    assert "Traceback" in fails_in({"RYE_TRACEBACK": "1"}).stderr

@@ -126,9 +126,16 @@ def test_a_person_signs_a_runtime_in_the_user_space(world: World) -> None:
 def test_a_person_promotes_what_an_agent_signed(world: World) -> None:
     put(world, tool())
     sign(SignRequest("demo/hello"), agent(world))
+    before = world.keys.show(SignerKind.AGENT).fingerprint
     result = sign(SignRequest("demo/hello"), person(world))
     assert isinstance(result, SignResult)
     assert result.item.signer.owner == "leo"
+    (warning,) = result.warnings
+    assert warning.code == "signer_changed"
+    assert before in warning.message
+    again = sign(SignRequest("demo/hello"), person(world))
+    assert isinstance(again, SignResult)
+    assert again.warnings == ()
 
 
 def test_without_a_project_there_is_nothing_to_sign_in(world: World) -> None:
