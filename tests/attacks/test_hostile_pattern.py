@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from rye_mcp.errors import RyeError
+from rye_mcp.items import SpaceName
+from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.sign import BatchResult, SignRequest, sign
 from rye_mcp.verbs.survey import SurveyRequest, survey
 from tests.trust_world import World, refused
@@ -65,8 +71,6 @@ def test_a_pattern_follows_no_link(world: World, canary: Path, link: str) -> Non
 
 
 def test_everything_in_one_space_is_not_everything_in_another(world: World) -> None:
-    from rye_mcp.items import SpaceName
-
     put(world, tool())
     other = put(world, tool(), space=SpaceName.USER)
     sign(SignRequest("*"), person(world))
@@ -79,3 +83,18 @@ def test_what_takes_for_ever_elsewhere(world: World) -> None:
     started = time.process_time()
     refused("item_not_found", lambda: sign(SignRequest("*a" * 250 + "*b"), person(world)))
     assert time.process_time() - started < 5
+
+
+@given(st.text() | st.text("ab/*?.-_~", max_size=20))
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_typed_is_an_answer_or_a_refusal(world: World, text: str) -> None:
+    (world.root / "outside.py").write_bytes(tool())
+    context = person(world)
+    for ask in (
+        lambda: sign(SignRequest(text), context),
+        lambda: survey(SurveyRequest(text), context),
+        lambda: load(LoadRequest(text), context),
+    ):
+        with suppress(RyeError):
+            ask()
+    assert (world.root / "outside.py").read_bytes() == tool()

@@ -13,7 +13,7 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,10 +21,13 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType, Space, SpaceName, printable
 from rye_mcp.spaces import Spaces
 
-__all__ = ["EVERYTHING", "Refused", "Selection", "is_pattern", "matches", "select"]
+__all__ = ["EVERYTHING", "Refused", "Selection", "Tracked", "is_pattern", "matches", "select"]
 
 EVERYTHING: Final = "*"
 """The pattern that every id matches."""
+
+Tracked = Callable[[Sequence[ItemPlace]], Iterable[ItemPlace]]
+"""Hands on the items that are worked on, one after the other; for who shows how far it is."""
 
 MAX_PATTERN: Final = 519
 """How many characters a pattern may have: as many as the longest id."""

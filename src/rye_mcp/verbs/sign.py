@@ -17,12 +17,11 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable
+from rye_mcp.items import ItemFile, ItemType, SpaceName, printable
 from rye_mcp.metadata import ItemMetadata, examine
 from rye_mcp.trust import signature
 from rye_mcp.trust.keys import SigningKey
@@ -30,13 +29,10 @@ from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_item
 from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._context import Context, MetadataRole, whole_hints
-from rye_mcp.verbs._selection import is_pattern, select
+from rye_mcp.verbs._selection import Tracked, is_pattern, select
 from rye_mcp.verbs._shapes import Notice
 
 __all__ = ["BatchResult", "SignFailure", "SignRequest", "SignResult", "sign"]
-
-Tracked = Callable[[Sequence[ItemPlace]], Iterable[ItemPlace]]
-"""Hands on the items that are worked on, one after the other; for who shows how far it is."""
 
 
 @dataclass(frozen=True, slots=True)

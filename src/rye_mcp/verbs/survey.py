@@ -13,7 +13,6 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,10 @@ from typing import Any
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable
 from rye_mcp.verbs._context import Context
-from rye_mcp.verbs._selection import EVERYTHING, Refused, is_pattern, select
+from rye_mcp.verbs._selection import EVERYTHING, Refused, Tracked, is_pattern, select
 from rye_mcp.verbs._shapes import Integrity
 
 __all__ = ["Survey", "SurveyRequest", "Surveyed", "survey"]
-
-Tracked = Callable[[Sequence[ItemPlace]], Iterable[ItemPlace]]
-"""Hands on the items that are worked on, one after the other; for who shows how far it is."""
 
 
 @dataclass(frozen=True, slots=True)

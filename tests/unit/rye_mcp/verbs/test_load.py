@@ -62,6 +62,20 @@ def test_an_item_of_the_system_is_vouched_for_by_the_package(world: World) -> No
     assert answer["metadata"]["executor_id"] is None
 
 
+def test_all_that_an_item_says_is_there_and_nothing_that_it_does_not(world: World) -> None:
+    content = b"name: mine\nconfig: {}\ntags: [a, b]\nmore: [1, 2]\nannotations: {title: Mine}\n"
+    put(world, content, "demo/mine", ".yaml", signed=True)
+    assert load(LoadRequest("demo/mine"), agent(world)).as_dict()["metadata"] == {
+        "name": "mine",
+        "version": "0.0.0",
+        "description": "",
+        "config": {},
+        "tags": ["a", "b"],
+        "annotations": {"title": "Mine"},
+        "extra": {"more": [1, 2]},
+    }
+
+
 def test_every_type_of_item_is_loaded(world: World) -> None:
     for item_type in (ItemType.DIRECTIVE, ItemType.KNOWLEDGE):
         put(world, DIRECTIVE, "greet", ".md", item_type=item_type, signed=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 
-from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.items import ItemPlace, ItemType, SpaceName
 from rye_mcp.verbs.survey import SurveyRequest, survey
 from tests.trust_world import World, refused
 from tests.verb_world import DIRECTIVE, person, put, tool
@@ -96,3 +97,18 @@ def test_an_id_that_stands_for_two_files_is_an_error_and_not_missing(world: Worl
     refused("ambiguous_item", lambda: survey(SurveyRequest("demo/hello"), person(world)))
     (item,) = survey(SurveyRequest("demo/*"), person(world)).items
     assert (item.item_id, item.integrity.state) == ("demo/hello", "ambiguous_item")
+
+
+def test_what_goes_away_meanwhile_is_said(world: World) -> None:
+    for name in "ab":
+        put(world, tool(), name, signed=True)
+
+    def tracked(places: Sequence[ItemPlace]) -> Iterator[ItemPlace]:
+        places[0].path.unlink()
+        yield from places
+
+    found = survey(SurveyRequest(space=PROJECT), person(world), tracked=tracked).items
+    assert [(item.item_id, item.integrity.state) for item in found] == [
+        ("a", "item_not_found"),
+        ("b", "verified"),
+    ]
