@@ -62,6 +62,14 @@ def test_init_elsewhere_and_without_a_proposal(leo: Person, project: Path) -> No
     assert leo.rye("keys", "show", "--json", cwd=project).json["person"]["owner"] == "Leo"
 
 
+def test_init_below_a_project_makes_another_one(leo: Person, project: Path) -> None:
+    (project / ".ai").mkdir()
+    (project / "below").mkdir()
+    made = leo.rye("init", "--json", cwd=project / "below").json["project"]
+    assert (made["path"], made["made"], made["yours"]) == (str(project / "below"), True, True)
+    assert leo.rye("trust", "--json", cwd=project).json["project"] == str(project)
+
+
 def test_init_in_ones_own_space_makes_no_project(leo: Person) -> None:
     home = leo.user_space.parent
     home.mkdir(parents=True)

@@ -79,6 +79,16 @@ def test_a_revoked_key_is_not_accepted_added_or_proposed(world: World) -> None:
     decide_on(trust, [document], Decision.DENIED)
 
 
+def test_of_several_proposals_all_are_accepted_or_none(world: World) -> None:
+    good, revoked = mia(), mia()
+    world.propose(good)
+    world.propose(revoked)
+    revoke_key(world.user_space, revoked.key.key_id, "stolen")
+    trust = world.trust()
+    refused("revoked_key", lambda: decide_on(trust, [good, revoked], Decision.ACCEPTED))
+    assert not world.state.exists()
+
+
 def test_a_document_is_added_whatever_its_file_is_called(world: World) -> None:
     document = mia(Scope(ids=("mia/*",), roles=frozenset({Role.TOOL})))
     added = KeyToAdd(document.data, SOURCE).as_document()
