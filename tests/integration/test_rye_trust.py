@@ -131,6 +131,24 @@ def test_a_passphrase_is_asked_for_in_a_terminal(leo: Person, project: Path) -> 
     assert leo.rye("keys", "show", "--json", cwd=project).json["person"]["encrypted"] is False
 
 
+def test_a_passphrase_is_taken_from_the_environment_and_not_asked_for_with_json(
+    leo: Person, project: Path
+) -> None:
+    def is_encrypted() -> object:
+        return leo.rye("keys", "show", "--json", cwd=project).json["person"]["encrypted"]
+
+    leo.rye("keys", "generate", cwd=project)
+    leo.rye("keys", "rotate", cwd=project, RYE_NEW_KEY_PASSPHRASE="one")
+    assert is_encrypted() is True
+    for words in (("keys", "passphrase"), ("keys", "rotate"), ("keys", "passphrase", "--remove")):
+        shown = leo.types([], *words, "--json", cwd=project, code=1).out
+        assert json.loads(shown)["code"] == "passphrase_required"
+    leo.rye("keys", "rotate", cwd=project, RYE_KEY_PASSPHRASE="one")
+    assert is_encrypted() is True
+    leo.rye("keys", "passphrase", "--remove", cwd=project, RYE_KEY_PASSPHRASE="one")
+    assert is_encrypted() is False
+
+
 def test_who_is_interrupted_ends_with_130_and_changes_nothing(leo: Person, project: Path) -> None:
     leo.rye("init", cwd=project)
     before = everything(leo.user_space)

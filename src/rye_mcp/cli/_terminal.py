@@ -23,6 +23,7 @@ __all__ = [
     "NEW_PASSPHRASE_VARIABLE",
     "ask_which",
     "can_ask",
+    "given_passphrase",
     "new_passphrase",
     "old_passphrase",
     "parse_choice",
@@ -58,29 +59,31 @@ def parse_choice(answer: str, count: int) -> tuple[int, ...]:
     return tuple(sorted({known[word] for word in words}))
 
 
-def old_passphrase() -> bytes | None:
+def old_passphrase(*, as_json: bool) -> bytes | None:
     """The passphrase that a private key has: from the environment, else from the person."""
-    return _given(PASSPHRASE_VARIABLE) or _ask("Passphrase of the private key", confirm=False)
+    given = given_passphrase(PASSPHRASE_VARIABLE)
+    return given or _ask("Passphrase of the private key", confirm=False, as_json=as_json)
 
 
-def new_passphrase(*variables: str) -> bytes:
+def new_passphrase(*variables: str, as_json: bool) -> bytes:
     """A passphrase to encrypt a private key with: from the first variable that has one, else the person."""
     for variable in variables:
-        if given := _given(variable):
+        if given := given_passphrase(variable):
             return given
-    asked = _ask("New passphrase", confirm=True)
+    asked = _ask("New passphrase", confirm=True, as_json=as_json)
     if asked is None:
         what = "expected a new passphrase, found none, and no terminal to ask for it"
         raise RyeError("passphrase_required", what, hint=f"set {variables[0]}, or use a terminal")
     return asked
 
 
-def _given(variable: str) -> bytes | None:
+def given_passphrase(variable: str) -> bytes | None:
+    """What this variable of the environment holds; None for nothing."""
     return os.fsencode(os.environ.get(variable, "")) or None
 
 
-def _ask(question: str, *, confirm: bool) -> bytes | None:
-    if not can_ask():
+def _ask(question: str, *, confirm: bool, as_json: bool) -> bytes | None:
+    if not can_ask(as_json=as_json):
         return None
     answer: str = typer.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True)
     return answer.encode("utf-8", "surrogateescape")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rye_mcp.cli._common import JsonOption, command_group, open_app, print_json, visible
-from rye_mcp.cli._terminal import NEW_PASSPHRASE_VARIABLE, can_ask, new_passphrase, old_passphrase
+from rye_mcp.cli._terminal import NEW_PASSPHRASE_VARIABLE, given_passphrase, new_passphrase, old_passphrase
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
 from rye_mcp.trust.decisions import owner_of
@@ -54,7 +54,7 @@ def generate(
 ) -> None:
     """Make a key pair, where there is none."""
     app = open_app(None)
-    secret = new_passphrase(PASSPHRASE_VARIABLE) if passphrase else None
+    secret = new_passphrase(PASSPHRASE_VARIABLE, as_json=as_json) if passphrase else None
     app.keys.generate(SignerKind(kind), owner=owner, passphrase=secret)
     facts = _facts(app, SignerKind(kind))
     if as_json:
@@ -88,9 +88,9 @@ def rotate(kind: KindOption = Kind.PERSON, owner: OwnerOption = None, as_json: J
     app = open_app(None)
     signer = SignerKind(kind)
     old = app.keys.show(signer)
-    secret = None
-    if app.keys.is_encrypted(signer) and can_ask(as_json=as_json):
-        secret = new_passphrase(NEW_PASSPHRASE_VARIABLE, PASSPHRASE_VARIABLE)
+    secret = given_passphrase(NEW_PASSPHRASE_VARIABLE)
+    if secret is None and app.keys.is_encrypted(signer):
+        secret = new_passphrase(NEW_PASSPHRASE_VARIABLE, PASSPHRASE_VARIABLE, as_json=as_json)
     rotation = app.keys.rotate(signer, owner=owner or owner_of(app.trust, old), passphrase=secret)
     facts = _facts(app, signer)
     if as_json:
@@ -127,8 +127,8 @@ def passphrase(
     app = open_app(None)
     signer = SignerKind(kind)
     app.keys.show(signer)
-    old = old_passphrase() if app.keys.is_encrypted(signer) else None
-    new = None if remove else new_passphrase(NEW_PASSPHRASE_VARIABLE)
+    old = old_passphrase(as_json=as_json) if app.keys.is_encrypted(signer) else None
+    new = None if remove else new_passphrase(NEW_PASSPHRASE_VARIABLE, as_json=as_json)
     app.keys.change_passphrase(signer, old=old, new=new)
     facts = _facts(app, signer)
     if as_json:

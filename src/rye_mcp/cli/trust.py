@@ -140,7 +140,12 @@ def add(
 ) -> None:
     """Trust somebody's public key, in every project of yours."""
     app = open_app(None)
-    key = KeyToAdd(_read(file), Path(file), owner, make_scope(ids or (), role or ()))
+    key = KeyToAdd(
+        _read(file),
+        Path("standard input" if file == STANDARD_INPUT else file),
+        owner,
+        make_scope(ids or (), role or ()),
+    )
     document = key.as_document()
     change = add_key(app.trust, app.spaces.user.root, document, replace=replace)
     if as_json:
