@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,21 @@ def test_init_below_a_project_makes_another_one(leo: Person, project: Path) -> N
     made = leo.rye("init", "--json", cwd=project / "below").json["project"]
     assert (made["path"], made["made"], made["yours"]) == (str(project / "below"), True, True)
     assert leo.rye("trust", "--json", cwd=project).json["project"] == str(project)
+
+
+def test_init_in_a_directory_whose_name_is_no_text(leo: Person, project: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(project) + b"/\xff\xfe"))
+    odd.mkdir()
+    for words in (("init",), ("trust",), ("trust", "project"), ("trust", "propose"), ("trust", "list")):
+        leo.rye(*words, cwd=odd)
+        leo.rye(*words, "--json", cwd=odd)
+    assert "\\xff\\xfe" in leo.rye("init", cwd=odd).out
+
+
+def test_init_in_a_directory_that_is_gone_makes_keys_and_says_so(leo: Person, project: Path) -> None:
+    gone = ("sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh")
+    assert "found that it was removed" in leo.rye("init", cwd=project, before=gone).out
+    assert leo.key_id(cwd=project.parent)
 
 
 def test_init_in_ones_own_space_makes_no_project(leo: Person) -> None:
@@ -239,6 +255,15 @@ def test_the_unsigned_files_of_a_project_are_approved_and_withdrawn(
     leo.rye("trust", "project", "--withdraw", cwd=clone)
     assert leo.rye("trust", "--json", cwd=clone).json["project"] == str(clone)
     assert leo.rye("init", "--json", cwd=clone).json["project"]["yours"] is False
+
+
+def test_to_accept_a_key_in_a_terminal_accepts_nothing_else(
+    published: Publication, leo: Person, tmp_path: Path
+) -> None:
+    clone = published.clone(tmp_path)
+    leo.types([("for none: ", "1\n")], "trust", cwd=clone)
+    left = leo.rye("trust", "--json", cwd=clone).json
+    assert (left["keys"], left["project"]) == ([], str(clone))
 
 
 def test_everything_undecided_is_asked_about_once(

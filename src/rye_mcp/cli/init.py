@@ -6,6 +6,7 @@ yet, which is then left as it is; 1 refused, and nothing half-made is left behin
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -65,16 +66,24 @@ def _settings(project: Path | None) -> Settings:
     from rye_mcp.app import Settings
 
     try:
-        return Settings.find(project=project or Path.cwd())
+        return Settings.find(project=project or _working_directory())
     except RyeError as exc:
         if exc.code != "no_project":
             raise
         if project is None:
             return replace(Settings.find(), project=None, no_project=exc)
-        if not project.is_dir():
-            hint = f"mkdir -p {shlex.quote(str(project))}"
+        if not os.path.lexists(project):
+            hint = f"mkdir -p {shlex.quote(printable(project))}"
             raise RyeError("no_project", exc.message, where=exc.where, hint=hint) from exc
         raise
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as exc:
+        what = "expected a working directory, found that it was removed"
+        raise RyeError("no_project", what, hint="cd to a directory that is there") from exc
 
 
 def _print_json(app: App, user: InitializedUser, made: InitializedProject | None) -> None:

@@ -129,6 +129,17 @@ def test_what_a_rotated_key_signed_stays_valid(world: World, kind: SignerKind) -
     assert world.verify(before).signer.kind is world.verify(after).signer.kind is kind
 
 
+@pytest.mark.parametrize("kind", [SignerKind.PERSON, SignerKind.AGENT])
+def test_an_encrypted_pair_is_never_replaced_by_one_in_the_clear(world: World, kind: SignerKind) -> None:
+    world.keys.generate(kind, owner="leo", passphrase=b"one")
+    before = world.keys.show(kind)
+    refused("passphrase_required", lambda: world.keys.rotate(kind, owner="leo"))
+    assert world.keys.show(kind) == before
+    assert len(list(world.user_space.glob("trusted_keys/*"))) == (kind is SignerKind.PERSON)
+    world.keys.rotate(kind, owner="leo", passphrase=b"two")
+    assert world.keys.is_encrypted(kind)
+
+
 def test_an_exported_key_is_a_document_that_others_can_trust(world: World) -> None:
     file = world.signed()
     data = world.keys.export(SignerKind.PERSON, owner="leo")
