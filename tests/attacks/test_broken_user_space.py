@@ -13,6 +13,7 @@ from tests.people import SCRIPTS, Person, Publication, run_if_verified
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 NOBODY = 65534
+HELLO = ".ai/tools/demo/hello.py"
 
 
 @pytest.fixture
@@ -39,31 +40,24 @@ def bob(tmp_path: Path) -> Person:
     ],
 )
 def test_what_others_may_read_or_write_signs_and_trusts_nobody(
-    bob: Person, project: Path, path: str, mode: int, found: str
+    published: Publication, tmp_path: Path, path: str, mode: int, found: str
 ) -> None:
-    bob.rye("init", cwd=project)
-    tool, canary = project / ".ai/tools/demo/hello.py", project / "canary"
-    tool.parent.mkdir()
-    tool.write_text(
-        '"""Says hello."""\nimport sys, pathlib\npathlib.Path(sys.argv[1]).write_text("touched")\n'
-    )
-    bob.rye("sign", "demo/hello", cwd=project)
-    signed = tool.read_bytes()
-    assert run_if_verified(bob, project, canary) == "verified"
+    leo, project = published.copy(tmp_path)
+    signed, canary = (project / HELLO).read_bytes(), tmp_path / "canary"
     canary.write_text("alive")
-    place = bob.user_space / path
+    place = leo.user_space / path
     place.chmod(mode)
     if "verify" in found:
-        assert run_if_verified(bob, project, canary) == "unsafe_permissions"
+        assert run_if_verified(leo, project, canary) == "unsafe_permissions"
         assert canary.read_text() == "alive"
     if "keys" in found:
-        error = bob.refused("unsafe_permissions", "keys", "show", cwd=project)
+        error = leo.refused("unsafe_permissions", "keys", "show", cwd=project)
         assert error["hint"].startswith("chmod ")
-    error = bob.refused("unsafe_permissions", "sign", "demo/hello", cwd=project)
-    assert tool.read_bytes() == signed
+    error = leo.refused("unsafe_permissions", "sign", "demo/hello", cwd=project)
+    assert (project / HELLO).read_bytes() == signed
     assert error["hint"].split()[0] == "chmod"
     place.chmod(int(error["hint"].split()[1], 8))  # what the hint says mends it
-    bob.rye("sign", "demo/hello", cwd=project)
+    leo.rye("sign", "demo/hello", cwd=project)
 
 
 def remove(space: Path) -> None:
@@ -88,18 +82,14 @@ def break_revocations(space: Path) -> None:
     ],
 )
 def test_without_it_nobody_is_trusted(
-    bob: Person, project: Path, damage: Callable[[Path], None], code: str
+    published: Publication, tmp_path: Path, damage: Callable[[Path], None], code: str
 ) -> None:
-    bob.rye("init", cwd=project)
-    tool, canary = project / ".ai/tools/demo/hello.py", project / "canary"
-    tool.parent.mkdir()
-    tool.write_text(
-        '"""Says hello."""\nimport sys, pathlib\npathlib.Path(sys.argv[1]).write_text("touched")\n'
-    )
-    bob.rye("sign", "demo/hello", cwd=project)
+    leo, project = published.copy(tmp_path)
+    canary = tmp_path / "canary"
+    assert run_if_verified(leo, project, canary) == "verified"
     canary.write_text("alive")
-    damage(bob.user_space)
-    assert run_if_verified(bob, project, canary) == code
+    damage(leo.user_space)
+    assert run_if_verified(leo, project, canary) == code
     assert canary.read_text() == "alive"
 
 
