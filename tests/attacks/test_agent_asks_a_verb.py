@@ -8,10 +8,12 @@ from __future__ import annotations
 import pytest
 
 from rye_mcp.items import SpaceName
+from rye_mcp.trust.revocation import revoke
 from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.sign import BatchResult, SignRequest, sign
-from tests.trust_world import World, refused
+from tests.trust_world import World, new_key, refused
 from tests.verb_world import RUNTIME, agent, path_of, person, put, tool
 
 PRIMITIVE = b"name: mine\ntool_type: primitive\nexecutor_id: null\n"
@@ -77,3 +79,52 @@ def test_a_key_of_a_person_is_never_used_for_an_agent(world: World) -> None:
     result = sign(SignRequest("demo/*"), agent(world))
     assert isinstance(result, BatchResult)
     assert [each.item.signer.kind for each in result.signed] == [SignerKind.AGENT]
+
+
+@pytest.mark.parametrize("pattern", ["demo/hello", "demo/*", "*"])
+@pytest.mark.parametrize(
+    "who", ["nobody knows them", "their key was revoked", "only the project proposes them"]
+)
+def test_a_file_that_a_stranger_signed(world: World, who: str, pattern: str) -> None:
+    """A repository that was cloned: an agent that signs whatever it finds must not make it the user's own."""
+    stranger = new_key()
+    document = TrustDocument.create(stranger.public, "mallory")
+    if who == "their key was revoked":
+        world.trust_key(document)
+        revoke(world.user_space, stranger.public.key_id, "stolen")
+    if who == "only the project proposes them":
+        world.propose(document)
+    file = world.stored(world.signed(world.file(tool()), stranger))
+    before = file.path.read_bytes()
+
+    def ask() -> None:
+        result = sign(SignRequest(pattern), agent(world))
+        assert isinstance(result, BatchResult)
+        raise result.failed[0].error
+
+    error = refused("person_required", ask)
+    assert "rye sign demo/hello" in error.hint
+    assert file.path.read_bytes() == before
+    refused("revoked_key" if "revoked" in who else "untrusted_key", lambda: world.verify(file))
+    sign(SignRequest("demo/hello"), person(world))
+
+
+def test_what_somebody_else_signed_whom_the_user_trusts_may_be_worked_on(world: World) -> None:
+    friend = new_key()
+    world.trust_key(TrustDocument.create(friend.public, "alice"))
+    world.stored(world.signed(world.file(tool()), friend))
+    result = sign(SignRequest("demo/hello"), agent(world))
+    assert not isinstance(result, BatchResult)
+    assert [warning.code for warning in result.warnings] == ["signer_changed"]
+
+
+def test_a_copy_over_an_item_of_every_project(world: World) -> None:
+    """Another version that a person signed once is still not the one that they have there now."""
+    put(world, tool(), signed=True)
+    canary = put(world, tool("print('newer')"), space=USER, signed=True)
+    before = canary.path.read_bytes()
+    request = LoadRequest("demo/hello", source=SpaceName.PROJECT, destination=USER, overwrite=True)
+    refused("person_required", lambda: load(request, agent(world)))
+    assert canary.path.read_bytes() == before
+    load(request, person(world))
+    assert canary.path.read_bytes() != before

@@ -13,7 +13,7 @@ from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.verbs.load import LoadRequest, load
 from tests.file_helpers import names_in, run_at_once
 from tests.trust_world import World, new_key, refused
-from tests.verb_world import agent, path_of, put, tool
+from tests.verb_world import path_of, person, put, tool
 
 ROOT = Path(__file__).resolve().parents[2]
 CANARY = b"# what was there before\n"
@@ -23,7 +23,7 @@ USER = SpaceName.USER
 def copy(world: World, *, overwrite: bool = False) -> None:
     load(
         LoadRequest("demo/hello", source=SpaceName.PROJECT, destination=USER, overwrite=overwrite),
-        agent(world),
+        person(world),
     )
 
 
@@ -127,14 +127,14 @@ def test_a_key_that_a_project_proposed_gets_nothing_into_the_user_space(world: W
     world.propose(document)
     world.trust().store.decide(document, Decision.ACCEPTED)
     world.stored(world.signed(world.file(tool()), mallory))
-    context = agent(world)
+    context = person(world)
     assert load(LoadRequest("demo/hello"), context).integrity.state == "verified"
     refused("untrusted_key", lambda: copy(world))
     assert not path_of(world, USER).exists()
 
 
 COPY = """
-import sys; sys.path.insert(0, sys.argv[1]); from tests.verb_world import *; from tests.trust_world import *; from rye_mcp.verbs.load import *; from rye_mcp.items import *; from rye_mcp.errors import *; from pathlib import Path; context = agent(World(Path(sys.argv[2])))
+import sys; sys.path.insert(0, sys.argv[1]); from tests.verb_world import *; from tests.trust_world import *; from rye_mcp.verbs.load import *; from rye_mcp.items import *; from rye_mcp.errors import *; from pathlib import Path; context = person(World(Path(sys.argv[2])))
 try:
     load(LoadRequest("demo/hello", source=SpaceName.PROJECT, destination=SpaceName.USER), context)
     print("copied")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from rye_mcp.cli._errors import JSON_WANTED, print_json, report, visible
+from rye_mcp.cli._errors import JSON_WANTED, print_json, report, visible, visible_lines
 from rye_mcp.cli._group import EXIT_FAILED, command_group
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName
@@ -49,6 +49,7 @@ __all__ = [
     "report",
     "tracked",
     "visible",
+    "visible_lines",
 ]
 
 LONG_WORK = 200
@@ -135,7 +136,7 @@ def _ask_passphrase() -> bytes:
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, red: Iterable[int] = ()) -> None:
     """Print rows below headers; those whose numbers are in `red` are what is wrong."""
-    cells = [[visible(cell).replace("\n", " ") for cell in row] for row in rows]
+    cells = [[visible(cell) for cell in row] for row in rows]
     if sys.stdout.isatty() and len(cells) <= MAX_RICH_ROWS:
         _print_rich_table(headers, cells, frozenset(red))
         return

@@ -5,7 +5,7 @@ Rules:
 - For people, on standard error: the code, what was expected and found, then where, every issue with its line,
   and the hint. With `--json`, the same as one object on standard output, in place of the result.
 - What comes out of files is shown with its control characters spelled out: no item, path or owner's name can
-  move the cursor, hide a line or change a title.
+  move the cursor, hide a line, add one or change a title.
 """
 
 from __future__ import annotations
@@ -19,19 +19,24 @@ import typer
 
 from rye_mcp.errors import ERRORS, RyeError
 
-__all__ = ["JSON_WANTED", "print_json", "report", "visible"]
+__all__ = ["JSON_WANTED", "print_json", "report", "visible", "visible_lines"]
 
 JSON_WANTED: Final = "rye.json"
 """The key of a command's context that says whether `--json` was given."""
 
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e01ef]"
 )
 
 
 def visible(text: str) -> str:
-    """The text, with escapes for all that a terminal would obey or not show, newlines and tabs aside."""
+    """The text as one line, with escapes for all that a terminal would obey or not show."""
+    return visible_lines(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def visible_lines(text: str) -> str:
+    """The same for the content of a file: its lines and tabs stay."""
     return text if text.isprintable() else _INVISIBLE.sub(lambda found: _escape(found[0]), text)
 
 

@@ -22,6 +22,7 @@ from rye_mcp.cli._common import (
     print_json,
     report,
     visible,
+    visible_lines,
 )
 from rye_mcp.items import ItemType, printable
 from rye_mcp.verbs.load import LoadRequest, LoadResult, load
@@ -49,7 +50,7 @@ def show(
             typer.echo(visible(f"{label:<12}{text}"))
         typer.echo()
     if sys.stdout.isatty():
-        typer.echo(visible(result.content), nl=not result.content.endswith("\n"))
+        typer.echo(visible_lines(result.content), nl=not result.content.endswith("\n"))
     else:
         typer.echo(result.file.content, nl=False)
 

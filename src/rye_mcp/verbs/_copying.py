@@ -9,8 +9,9 @@ Rules:
 - An item of the system carries no signature. Its copy has to be signed where it went, and until then it is
   refused there, and hides the original: the result says so. In the user space only a person signs, so only a
   person copies such an item there.
-- A file that is there stays, unless told otherwise; one with the same id and another extension, or with an id
-  that differs only in case, stays in any case, since the copy would make both of them ambiguous.
+- A file that is there stays, unless told otherwise, in the user space by a person. One with the same id and
+  another extension, or with an id that differs only in case, stays in any case: the copy would make both of
+  them ambiguous.
 - Written whole or not at all, through no symbolic link. Of two who copy at once, one is told that the item
   exists.
 """
@@ -57,6 +58,10 @@ def copy_item(
     if space.name is source.space.name:
         what = f"expected another space than that of {printable(source.path)}, found the {space.name} space"
         raise RyeError("item_exists", what, where=printable(source.path), hint="name the other space")
+    if overwrite and space.name is SpaceName.USER and not context.is_person:
+        what = f"expected a person to replace an item of the user space by {source.item_id}, found an agent"
+        hint = f"ask a person: rye copy {source.item_id} --to user --overwrite"
+        raise RyeError("person_required", what, item_id=source.item_id, hint=hint)
     path = space.root / relative_path(source.item_type, source.item_id, source.extension)
     copy = replace(source, space=space, path=path)
     warnings = _require_valid(copy, verified, context)

@@ -4,7 +4,8 @@ Rules:
 
 - A person signs with their own key, an agent with the agents'; who asks decides, not the request. An agent's
   pair is made when it is needed first, a person's never here (`rye init`, `rye keys generate`).
-- Only items of the project are signed by an agent; those of the user need a person.
+- Only items of the project are signed by an agent; those of the user need a person. So does what carries the
+  signature of somebody whom the user does not trust: no agent makes a stranger's file the user's own.
 - What is signed was looked at first: all of its metadata, its schemas, and the syntax of its code. All that
   is wrong is reported at once, with lines. Nothing is signed that the gate would refuse afterwards.
 - An executor that cannot be found is a warning: it may come later. So is a signature of somebody else that is
@@ -27,6 +28,7 @@ from rye_mcp.trust import signature
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_item
+from rye_mcp.trust.trust_store import Seen, Standing
 from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._context import Context, MetadataRole, whole_hints
 from rye_mcp.verbs._selection import Tracked, is_pattern, select
@@ -166,18 +168,37 @@ class _Signer:
     def sign(self, file: ItemFile, metadata: ItemMetadata) -> SignResult:
         """Sign an item that was looked at."""
         role = MetadataRole.of(file)
+        self._require_no_stranger(file)
         verified = sign_item(file, self._key, self._context.trust, role=role)
         warnings = (self._other_signer(file), self._missing_executor(file, metadata))
         return SignResult(verified, tuple(warning for warning in warnings if warning is not None))
 
+    def _require_no_stranger(self, file: ItemFile) -> None:
+        """No agent makes the user's own of what somebody signed whom they do not trust."""
+        before = _signed_before(file)
+        if self._context.is_person or before in (None, self._key.public.fingerprint):
+            return
+        store = self._context.trust.store
+        seen: Seen = []
+        signer = store.find_signer(before, file.space.name, seen)
+        trusted = signer is not None and signer.standing is Standing.TRUSTED
+        if signer is None or not trusted or signer.key.key_id in store.revocations(seen):
+            shown = printable(file.path)
+            what = (
+                f"expected a person to replace the signature of {before} in {shown}, whom nobody here trusts"
+            )
+            raise RyeError(
+                "person_required",
+                f"{what}; found an agent",
+                where=shown,
+                item_id=file.item_id,
+                hint=(f"ask a person to read it, and to sign it if it is good: rye sign {file.item_id}"),
+            )
+
     def _other_signer(self, file: ItemFile) -> Notice | None:
-        try:
-            before = signature.parse(file, signature.locate(file)).fingerprint
-        except RyeError:
-            return None  # it had none
-        if before == self._key.public.fingerprint:
+        before, now = _signed_before(file), self._key.public.fingerprint
+        if before in (None, now):
             return None
-        now = self._key.public.fingerprint
         what = f"{file.item_id} was signed with the key {before} before; from now on {now} vouches for it"
         return Notice("signer_changed", what)
 
@@ -196,3 +217,11 @@ class _Signer:
             code = "executor_not_found" if exc.code == "item_not_found" else exc.code
             return Notice(code, f"the executor {executor_id}: {exc.message}")
         return None
+
+
+def _signed_before(file: ItemFile) -> str | None:
+    """The fingerprint in the signature line that is there, good or not."""
+    try:
+        return signature.parse(file, signature.locate(file)).fingerprint
+    except RyeError:
+        return None  # there is none that could be replaced

@@ -20,7 +20,7 @@ def test_a_cell_stays_in_its_line_and_in_its_place(capsys: pytest.CaptureFixture
     print_table(("ITEM", "SIGNER"), [("a", "leo\nverified"), ("b", "\x1b[1Amallory")])
     assert capsys.readouterr().out.splitlines() == [
         "ITEM  SIGNER",
-        "a     leo verified",
+        "a     leo\\nverified",
         "b     \\x1b[1Amallory",
     ]
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rye_mcp.cli._errors import report, visible
+from rye_mcp.cli._errors import report, visible, visible_lines
 from rye_mcp.errors import RyeError
 
 
@@ -43,7 +43,8 @@ def test_programs_get_one_object_on_standard_output(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("plain text, ü and 漢字\tand\nlines", "plain text, ü and 漢字\tand\nlines"),
+        ("plain text, ü and 漢字", "plain text, ü and 漢字"),
+        ("two\nlines\tof it", "two\\nlines\\tof it"),
         ("\x1b[2Jgone", "\\x1b[2Jgone"),
         ("over\rwritten\x08", "over\\x0dwritten\\x08"),
         ("\x9b31m", "\\x9b31m"),
@@ -55,3 +56,7 @@ def test_programs_get_one_object_on_standard_output(capsys: pytest.CaptureFixtur
 )
 def test_nothing_reaches_a_terminal_that_it_would_obey_or_hide(text: str, shown: str) -> None:
     assert visible(text) == shown
+
+
+def test_the_lines_of_a_file_stay_lines() -> None:
+    assert visible_lines("plain\n\tlines\x1b[2J\n") == "plain\n\tlines\\x1b[2J\n"

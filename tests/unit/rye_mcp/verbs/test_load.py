@@ -203,7 +203,7 @@ def test_another_space_is_expected(world: World) -> None:
 def test_it_is_written_over_when_asked_for(world: World) -> None:
     file = put(world, tool("1"), signed=True)
     put(world, tool("2"), space=USER, signed=True)
-    load(LoadRequest("demo/hello", destination=USER, overwrite=True), agent(world))
+    load(LoadRequest("demo/hello", destination=USER, overwrite=True), person(world))
     assert path_of(world, USER).read_bytes() == file.content
 
 
