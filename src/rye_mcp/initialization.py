@@ -184,14 +184,18 @@ def _ignore(project: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
         data = read_below(project, _GITIGNORE, limit=_MAX_GITIGNORE_BYTES)
     except RyeError as exc:
         return (), (f"{_GITIGNORE} stays as it is: {exc.message}",)
-    there = set((data or b"").splitlines())
+    before = b"" if data is None else data
+    there = set(before.splitlines())
     missing = tuple(line for line in GITIGNORE_LINES if line.encode() not in there)
     if not missing:
         return (), ()
-    before = data or b""
-    if before and not before.endswith(b"\n"):
-        before += b"\n"
     mode = _FILE_MODE if data is None else stat.S_IMODE(path.stat(follow_symlinks=False).st_mode)
     with translated("write_failed", path):
-        whole_files.write_whole(path, before + "".join(f"{line}\n" for line in missing).encode(), mode=mode)
+        whole_files.write_whole(path, before + _added(before, missing), mode=mode)
     return missing, ()
+
+
+def _added(before: bytes, lines: tuple[str, ...]) -> bytes:
+    """The lines, to be put behind what may not end with a newline."""
+    gap = b"" if before.endswith(b"\n") or not before else b"\n"
+    return gap + "".join(f"{line}\n" for line in lines).encode()

@@ -82,15 +82,14 @@ def scope_text(scope: Scope, origin: Origin, kind: SignerKind | None) -> str:
 
 
 def _ids(scope: Scope, origin: Origin, *, is_agent: bool) -> str:
-    ids = tuple(
-        each for each in scope.ids or ("*",) if not (is_agent and each.casefold().startswith(_RESERVED))
-    )
+    ids = scope.ids or ("*",)
+    reserved = [] if is_agent else [each for each in ids if each.casefold().startswith(_RESERVED)]
     if "*" not in ids:
-        return f"ids {' '.join(ids)}" if ids else "no id"
+        usual = [each for each in ids if not each.casefold().startswith(_RESERVED)]
+        return f"ids {' '.join(usual + reserved)}" if usual + reserved else "no id"
     if origin is not Origin.PROJECT and not is_agent:
         return "any id"
-    more = [each for each in ids if each.casefold().startswith(_RESERVED)]
-    return f"any id not below {_RESERVED}" + (f", and {' '.join(more)}" if more else "")
+    return ", and ".join([f"any id not below {_RESERVED}", *reserved])
 
 
 def _whose(row: KnownKey) -> str:
