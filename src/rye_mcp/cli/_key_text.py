@@ -82,14 +82,16 @@ def scope_text(scope: Scope, origin: Origin, kind: SignerKind | None) -> str:
 
 
 def _ids(scope: Scope, origin: Origin, *, is_agent: bool) -> str:
-    ids = scope.ids or ("*",)
-    reserved = [] if is_agent else [each for each in ids if each.casefold().startswith(_RESERVED)]
+    ids = [each for each in scope.ids or ("*",) if not (is_agent and _is_reserved(each))]
     if "*" not in ids:
-        usual = [each for each in ids if not each.casefold().startswith(_RESERVED)]
-        return f"ids {' '.join(usual + reserved)}" if usual + reserved else "no id"
+        return f"ids {' '.join(ids)}" if ids else "no id"
     if origin is not Origin.PROJECT and not is_agent:
         return "any id"
-    return ", and ".join([f"any id not below {_RESERVED}", *reserved])
+    return ", and ".join([f"any id not below {_RESERVED}", *filter(_is_reserved, ids)])
+
+
+def _is_reserved(pattern: str) -> bool:
+    return pattern.casefold().startswith(_RESERVED)
 
 
 def _whose(row: KnownKey) -> str:
