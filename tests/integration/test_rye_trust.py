@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,16 @@ def test_init_elsewhere_and_without_a_proposal(leo: Person, project: Path) -> No
     assert not (elsewhere / ".ai/trusted_keys").exists()
     assert not (project / ".ai").exists()
     assert leo.rye("keys", "show", "--json", cwd=project).json["person"]["owner"] == "Leo"
+
+
+def test_init_twice_at_once_makes_one_key_and_one_project(leo: Person, project: Path) -> None:
+    with ThreadPoolExecutor() as both:
+        begun = [both.submit(leo.rye, "init", "--json", cwd=project) for _ in range(2)]
+    answers = [each.result().json for each in begun]
+    assert len({answer["user"]["key_id"] for answer in answers}) == 1
+    assert sorted(answer["project"]["made"] for answer in answers) == [False, True]
+    assert leo.rye("trust", cwd=project).out == "Nothing is undecided.\n"
+    assert (project / ".gitignore").read_text().count("/.ai/keys/") == 1
 
 
 def test_init_below_a_project_makes_another_one(leo: Person, project: Path) -> None:
