@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from rye_mcp.metadata._issues import Issues, Unreadable
+from rye_mcp.metadata._source_limits import require_parsable
 from rye_mcp.metadata._values import MAX_DEPTH, MAX_INT_BITS, MAX_NODES, Raw
 
 __all__ = ["PYTHON_NAMES", "read_python"]
@@ -96,8 +97,7 @@ def _beginning(text: str) -> list[ast.stmt]:
     if definition is None or definition.start() == 0:
         return _parse(text)
     before, behind = text[: definition.start()], text[definition.start() :]
-    # To Python, a name in full-width letters is the same name.
-    plain = behind if behind.isascii() else unicodedata.normalize("NFKC", behind)
+    plain = _in_plain_letters(behind)
     if before.endswith("\\\n") or any(name in plain for name in PYTHON_NAMES):
         return _parse(text)
     try:
@@ -107,8 +107,18 @@ def _beginning(text: str) -> list[ast.stmt]:
         return _parse(text)
 
 
+def _in_plain_letters(text: str) -> str:
+    """The text with what Python takes for plain letters (full-width ones) as such, character by character:
+    who normalizes all of it at once sorts marks for minutes.
+    """
+    if text.isascii():
+        return text
+    return text.translate({ord(each): unicodedata.normalize("NFKC", each) for each in set(text)})
+
+
 def _parse(text: str) -> list[ast.stmt]:
-    """The statements of a module; Unreadable when Python would not read it either."""
+    """The statements of a module; Unreadable when Python would not read it either, or not soon."""
+    require_parsable(text)
     try:
         with _quiet, warnings.catch_warnings():
             warnings.simplefilter("ignore")
