@@ -22,13 +22,30 @@ HIDDEN = {
     "tag": "\U000e0041",
     "next line": "\u0085",
     "control sequence introducer": "\u009b",
+    "escape": "\x1b",
+    "backspace": "\x08",
+    "delete": "\x7f",
+    "vertical tab": "\x0b",
+    "form feed": "\x0c",
+    "unit separator": "\x1f",
+    "line separator": "\u2028",
+    "paragraph separator": "\u2029",
+    "interlinear annotation": "\ufff9",
+    "end of an annotation": "\ufffb",
+    "musical beam": "\U0001d173",
+    "end of a phrase": "\U0001d17a",
+    "first of the variation selectors": "\U000e0100",
+    "last of the variation selectors": "\U000e01ef",
+    "Braille without dots": "\u2800",
 }
 
 
 @pytest.mark.parametrize("character", HIDDEN.values(), ids=HIDDEN)
 def test_characters_that_nobody_sees_are_not_signed(world: World, character: str) -> None:
     content = f"ok = 1\nname = 'a{character}b'\n".encode()
+    canary = world.stored(world.file(content)).path
     error = refused("not_text", lambda: world.signed(world.file(content)))
+    assert canary.read_bytes() == content
     assert f"U+{ord(character):04X} in line 2" in error.message
 
 
@@ -55,9 +72,16 @@ def test_a_python_file_in_another_encoding_is_not_signed(world: World, cookie: b
     refused("not_text", lambda: world.signed(world.file(cookie + b"print(1)\n")))
 
 
-def test_a_program_that_python_runs_is_a_python_file(world: World) -> None:
-    content = b"#!/usr/bin/env python3\n# coding: utf-7\n"
+@pytest.mark.parametrize(
+    "program", [b"/usr/bin/env python3", b"/usr/bin/env -S uv run", b"/opt/pypy", b"/bin/sh"]
+)
+def test_a_program_that_python_may_run_is_a_python_file(world: World, program: bytes) -> None:
+    content = b"#!" + program + b"\n# coding: utf-7\n"
     refused("not_text", lambda: world.signed(world.file(content, extension="")))
+
+
+def test_a_tab_and_the_emoji_form_of_a_character_are_signed(world: World) -> None:
+    world.verify(world.signed(world.file("\tprint('☕\ufe0f')\n".encode())))
 
 
 @pytest.mark.parametrize("cookie", [b"# coding: utf-8\n", b"# -*- coding: UTF8 -*-\n"], ids=repr)
