@@ -1,4 +1,7 @@
-"""From an id to a file: the spaces are searched by precedence, and what was found is read once."""
+"""From an id to a file: the spaces are searched by precedence, and what was found is read once.
+
+The one exception is an executor's bare name: no file of another space takes it from the system space.
+"""
 
 from __future__ import annotations
 
@@ -102,12 +105,18 @@ class Spaces:
         return found
 
     def find_executor(self, name: str, *, seen_from: SpaceName | None = None) -> Found:
-        """The tool that an `executor_id` names: by its whole id, else the one file that is called so."""
+        """The tool that an `executor_id` names: by its whole id, else the one file that is called so.
+
+        A name without `/` that the system space knows means what it means there. Whoever may write into the
+        project could otherwise put a file of theirs, anywhere in it, below every tool that names a primitive;
+        a whole id says which file is meant, and is looked for by precedence as any other.
+        """
         check_item_id(name)
         spaces = self.accessible(seen_from)
-        found = self._exactly(name, ItemType.TOOL, spaces)
-        if found is None and "/" not in name:
-            found = self._by_last_segment(name, ItemType.TOOL, spaces)
+        if "/" in name:
+            found = self._exactly(name, ItemType.TOOL, spaces)
+        else:
+            found = self._called(name, (self.system,)) or self._called(name, spaces)
         if found is None:
             raise _not_found(name, ItemType.TOOL, spaces)
         return found
@@ -119,6 +128,10 @@ class Spaces:
     def read(self, place: ItemPlace) -> ItemFile:
         """Read the item at a place that was listed; RyeError `item_not_found` when it is gone."""
         return _read(place)
+
+    def _called(self, name: str, spaces: tuple[Space, ...]) -> Found | None:
+        by_id = self._exactly(name, ItemType.TOOL, spaces)
+        return by_id or self._by_last_segment(name, ItemType.TOOL, spaces)
 
     def _exactly(self, item_id: str, item_type: ItemType, spaces: tuple[Space, ...]) -> Found | None:
         for index, space in enumerate(spaces):

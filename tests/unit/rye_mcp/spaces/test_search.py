@@ -158,16 +158,18 @@ def test_an_executor_is_found_by_its_whole_id_before_it_is_by_its_name(ground: G
 
 
 def test_a_bare_name_is_looked_for_by_precedence_and_reports_what_it_shadows(ground: Ground) -> None:
-    low = ground.write("system", "tools/rye/core/git.yaml")
-    high = ground.write("user", "tools/mine/git.py")
+    low = ground.write("user", "tools/tools/git.yaml")
+    high = ground.write("project", "tools/mine/git.py")
     found = ground.spaces.find_executor("git")
     assert (found.item.path, found.item.item_id) == (high, "mine/git")
     assert [place.path for place in found.shadowed] == [low]
 
 
-def test_a_bare_name_of_several_files_in_one_space_is_an_error_that_names_them(ground: Ground) -> None:
-    paths = [ground.write("user", f"tools/{place}/git.py") for place in ("one", "two")]
-    ground.write("system", "tools/rye/git.py")
+@pytest.mark.parametrize("space", ["project", "user", "system"])
+def test_a_bare_name_of_several_files_in_one_space_is_an_error_that_names_them(
+    ground: Ground, space: str
+) -> None:
+    paths = [ground.write(space, f"tools/{place}/git.py") for place in ("one", "two")]
     with refused("ambiguous_item") as caught:
         ground.spaces.find_executor("git")
     assert all(str(path) in caught.value.message for path in paths)
