@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,23 @@ def test_what_was_edited_meanwhile_is_neither_signed_nor_lost(world: World) -> N
     file.path.write_bytes(CONTENT + b"import evil\n")
     refused("content_changed", lambda: sign_item(file, world.key(), world.trust(), role=Role.TOOL))
     assert file.path.read_bytes() == CONTENT + b"import evil\n"
+
+
+def test_what_was_saved_while_the_disk_was_busy_is_neither_signed_nor_lost(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = world.stored(world.file())
+    key, trust, edited = world.key(), world.trust(), CONTENT + b"import evil\n"
+    fsync = os.fsync
+
+    def save(descriptor: int) -> None:
+        fsync(descriptor)
+        file.path.write_bytes(edited)
+
+    monkeypatch.setattr(os, "fsync", save)
+    refused("content_changed", lambda: sign_item(file, key, trust, role=Role.TOOL))
+    assert file.path.read_bytes() == edited
+    assert names_in(file.path.parent) == ["hello.py"]
 
 
 def test_what_was_put_in_its_place_meanwhile_is_not_written_through(world: World) -> None:

@@ -8,8 +8,9 @@ Rules:
 - A signature that is there is replaced, whoever made it. Something malformed in its place is refused, since
   there may be more on that line than a signature.
 - The file keeps its permissions, and stays as it was when anything fails. When its content changed since it
-  was read it is not signed: nobody looked at what would be signed, and nothing of it may get lost. Of two
-  signers at once, the last one stands, whole.
+  was read it is not signed: nobody looked at what would be signed, and nothing of it may get lost. It is
+  compared again when the signed file lacks nothing but its name. Of two signers at once, the last one stands,
+  whole.
 - The system space is sealed, not signed.
 """
 
@@ -72,23 +73,30 @@ def sign_content(file: ItemFile, key: SigningKey, *, now: datetime | None = None
 def write_item(file: ItemFile, content: bytes) -> None:
     """Put signed content in the place of an item, when that still says what was read."""
     relative = relative_path(file.item_type, file.item_id, file.extension)
-    root = file.space.root
     directory_name, _, name = relative.rpartition("/")
     with (
         translated("write_failed", file.path),
-        opened_directory(root, directory_name) as directory,
+        opened_directory(file.space.root, directory_name) as directory,
         whole_files.lock(directory),
     ):
-        current = read_below(root, relative, limit=MAX_ITEM_BYTES)
-        if current is None or not _says_the_same(file, current):
-            raise RyeError(
-                "content_changed",
-                f"expected {file.path} as it was read, found that it has changed since then",
-                where=file.path,
-                item_id=file.item_id,
-            )
+        _require_unchanged(file, relative)
         mode = stat.S_IMODE(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode) & 0o777
-        whole_files.write_whole(root / relative, content, mode=mode, directory=directory)
+        with whole_files.staged(file.path, content, mode=mode, directory=directory) as temporary:
+            # Whoever saves the file does not ask for the lock, and the disk may have taken its time.
+            _require_unchanged(file, relative)
+            whole_files.publish(temporary, file.path, directory=directory)
+        whole_files.sync_directory(directory)
+
+
+def _require_unchanged(file: ItemFile, relative: str) -> None:
+    current = read_below(file.space.root, relative, limit=MAX_ITEM_BYTES)
+    if current is None or not _says_the_same(file, current):
+        raise RyeError(
+            "content_changed",
+            f"expected {file.path} as it was read, found that it has changed since then",
+            where=file.path,
+            item_id=file.item_id,
+        )
 
 
 def _with_remedy(error: RyeError, key: SigningKey) -> RyeError:
