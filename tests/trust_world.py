@@ -29,6 +29,7 @@ from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item
 __all__ = ["CONTENT", "NOW", "World", "new_key", "old", "refused", "stopped"]
 
 NOW = datetime(2026, 11, 18, 10, 0, 0, tzinfo=UTC)
+_MARGIN_NS = 20_000_000
 CONTENT = b'"""Says hello."""\n\nprint("hello")\n'
 
 
@@ -147,7 +148,7 @@ def old(*paths: Path) -> None:
     from rye_mcp.trust._files import SETTLED_NS
 
     latest = max(os.lstat(path).st_ctime_ns for path in paths)
-    while time.time_ns() < latest + 2 * SETTLED_NS:
+    while time.time_ns() < latest + SETTLED_NS + _MARGIN_NS:
         time.sleep(0.01)
 
 

@@ -33,8 +33,10 @@ __all__ = ["OTHERS_WRITE", "SETTLED_NS", "KeptFile", "opened_directory", "read_b
 OTHERS_WRITE = 0o022
 """The permissions that let others change who is trusted."""
 
-SETTLED_NS = 100_000_000
-"""How old a change has to be for its time to tell it from a later one: file systems count in 4 ms or more."""
+SETTLED_NS = 2_000_000_000
+"""How old a change has to be for its time to tell it from a later one: file systems count in 4 ms, in whole
+seconds or, at worst, in two of them.
+"""
 
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _FILE_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
@@ -149,7 +151,15 @@ def _stamp_of(path: str) -> tuple[int, ...] | None:
         return None
     except OSError as exc:
         return (exc.errno or 0,)
-    return (found.st_ino, found.st_dev, found.st_mode, found.st_uid, found.st_mtime_ns, found.st_ctime_ns)
+    return (
+        found.st_ino,
+        found.st_dev,
+        found.st_mode,
+        found.st_uid,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+    )
 
 
 def _latest_change(stamp: _Stamp) -> int:

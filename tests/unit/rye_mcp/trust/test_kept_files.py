@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.file_helpers import mode_of, umask
 from tests.trust_world import old, refused
 
 TICK_NS = 10_000_000
+SECOND_NS = 1_000_000_000
 
 
 class Reader:
@@ -52,21 +54,39 @@ def test_it_is_read_once_while_nothing_changes(tmp_path: Path, path: Path) -> No
     assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
 
 
-def test_a_change_that_no_clock_could_tell_is_seen(
-    tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same length, in place, within one tick of a clock as coarse as that of many file systems."""
+def counting_in(tick_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system whose clock is that coarse."""
     stamp_of = _files._stamp_of
 
     def coarse(name: str) -> tuple[int, ...] | None:
         found = stamp_of(name)
-        return None if found is None else (*found[:-2], *(each // TICK_NS * TICK_NS for each in found[-2:]))
+        return None if found is None else (*found[:-2], *(each // tick_ns * tick_ns for each in found[-2:]))
 
     monkeypatch.setattr(_files, "_stamp_of", coarse)
+
+
+@pytest.mark.parametrize("tick_ns", [TICK_NS, SECOND_NS, 2 * SECOND_NS])
+def test_a_change_that_no_clock_could_tell_is_seen(
+    tmp_path: Path, path: Path, tick_ns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same length, in place, within one tick of a clock as coarse as that of many file systems."""
+    counting_in(tick_ns, monkeypatch)
     reader = Reader(tmp_path)
+    while not 0.4 < time.time_ns() % tick_ns / tick_ns < 0.7:
+        time.sleep(tick_ns / SECOND_NS / 10)
     for number in range(500):
         path.write_bytes(b"%05d" % number)
         assert reader.says() == b"%05d" % number
+
+
+def test_another_length_is_seen_without_any_clock(
+    tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting_in(1 << 63, monkeypatch)
+    reader = Reader(tmp_path)
+    assert reader.says() == b"first"
+    path.write_bytes(b"second")
+    assert reader.says() == b"second"
 
 
 def test_a_change_after_a_long_time_is_seen(tmp_path: Path, path: Path) -> None:
@@ -90,7 +110,7 @@ def test_the_same_bytes_are_the_same_value(tmp_path: Path, path: Path) -> None:
 
 def test_what_comes_and_goes_is_seen(tmp_path: Path, path: Path) -> None:
     reader = Reader(tmp_path)
-    for _ in range(3):
+    for _ in range(2):
         assert reader.says() == b"first"
         old(path, path.parent, tmp_path)
         assert reader.says() == b"first"
