@@ -31,10 +31,39 @@ _MAX_LINK_BYTES = 4096
 _GITDIR = b"gitdir: "
 _WORKTREES = ("worktrees", ".git")
 
+_CONTROL_PREFIXES = (
+    *("LD_", "DYLD_", "MALLOC_", "GLIBC_", "GCONV_"),  # the loader and the C library
+    *("PYTHON", "PIP_", "UV_", "VIRTUAL_ENV", "CONDA_"),
+    *("PERL5", "PERLLIB", "PERL_", "RUBY", "GEM_", "BUNDLE_"),
+    *("LUA_INIT", "LUA_PATH", "LUA_CPATH", "LUAROCKS_"),
+    *("NPM_CONFIG_", "NODE_EXTRA_CA_CERTS", "NODE_TLS_", "YARN_", "DENO_", "BUN_", "TS_NODE_", "COREPACK_"),
+    *("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"),
+    *("GOFLAGS", "GOPROXY", "GOENV", "GOPRIVATE", "GOINSECURE", "GOSUMDB", "GOTOOLCHAIN", "CGO_"),
+    *("RUSTC", "RUSTFLAGS", "RUSTDOC", "RUSTUP_", "CARGO_"),
+    *("BASH_FUNC_", "GIT_", "SSH_ASKPASS", "SSH_AUTH_SOCK", "SSL_", "OPENSSL_", "CURL_"),
+    *("REQUESTS_CA_BUNDLE", "RYE_", "XDG_"),
+)
+"""What the names of control variables begin with: those of loaders, interpreters, and whatever gets code."""
+
+_CONTROL_NAMES = (
+    *("PATH", "HOME", "USER_SPACE", "TMPDIR", "TMP", "TEMP", "CDPATH", "SHELL"),  # where things are
+    *("ENV", "BASH_ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "ZDOTDIR"),  # shells
+    *("NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE"),
+    *("LOCPATH", "NLSPATH", "HOSTALIASES", "RESOLV_HOST_CONF", "RES_OPTIONS", "TZDIR", "LOCALDOMAIN"),  # libc
+    *(
+        "EDITOR",
+        "VISUAL",
+        "PAGER",
+        "LESSOPEN",
+        "LESSCLOSE",
+        "MANPAGER",
+        "BROWSER",
+    ),  # programs that are started
+)
+"""The other control variables, by their whole names."""
+
 _CONTROL_VARIABLES = re.compile(
-    r"(?:LD_|DYLD_|PYTHON|PERL5|RUBY|GIT_|SSL_|RYE_).*|.*_PROXY"
-    r"|PATH|NODE_OPTIONS|NODE_PATH|BASH_ENV|ENV|HOME|USER_SPACE",
-    re.IGNORECASE | re.DOTALL,
+    rf"(?:{'|'.join(_CONTROL_PREFIXES)}).*|.*_PROXY|{'|'.join(_CONTROL_NAMES)}", re.IGNORECASE | re.DOTALL
 )
 
 
