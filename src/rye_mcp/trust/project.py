@@ -50,15 +50,8 @@ _CONTROL_NAMES = (
     *("ENV", "BASH_ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "ZDOTDIR"),  # shells
     *("NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE"),
     *("LOCPATH", "NLSPATH", "HOSTALIASES", "RESOLV_HOST_CONF", "RES_OPTIONS", "TZDIR", "LOCALDOMAIN"),  # libc
-    *(
-        "EDITOR",
-        "VISUAL",
-        "PAGER",
-        "LESSOPEN",
-        "LESSCLOSE",
-        "MANPAGER",
-        "BROWSER",
-    ),  # programs that are started
+    # programs that others start
+    *("EDITOR", "VISUAL", "PAGER", "LESSOPEN", "LESSCLOSE", "MANPAGER", "BROWSER"),
 )
 """The other control variables, by their whole names."""
 
