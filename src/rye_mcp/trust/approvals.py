@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +28,7 @@ from typing import Any, Final
 from lilux import _files as whole_files
 from lilux import _json
 from rye_mcp.errors import RyeError
+from rye_mcp.items import printable
 from rye_mcp.trust._files import KeptFile, opened_directory, read_below, translated
 from rye_mcp.trust.project import identify_project
 from rye_mcp.trust.public_key import is_key_id
@@ -44,6 +45,7 @@ __all__ = [
 TRUSTED_KEYS_VARIABLE: Final = "RYE_TRUSTED_KEYS"
 """The environment variable that accepts proposals where no person is."""
 
+_STATE_VARIABLE = "XDG_STATE_HOME"
 _DIRECTORY = "projects"
 _MAX_STATE_BYTES = 1 << 20
 _VERSION = 1
@@ -86,11 +88,10 @@ class Approvals:
         """Let the project's unsigned files be used from now on, or no more."""
         self._change(lambda decisions: replace(decisions, approved=approved))
 
-    def decide(self, document_digest: str, decision: Decision) -> None:
-        """Accept or deny one proposal, as it stands."""
-        self._change(
-            lambda decisions: replace(decisions, proposals={**decisions.proposals, document_digest: decision})
-        )
+    def decide(self, document_digests: Iterable[str], decision: Decision) -> None:
+        """Accept or deny proposals, as they stand; all of them in one change, or none."""
+        decided = dict.fromkeys(document_digests, decision)
+        self._change(lambda decisions: replace(decisions, proposals={**decisions.proposals, **decided}))
 
     def _change(self, change: Callable[[ProjectDecisions], ProjectDecisions]) -> None:
         path = self._state / self._relative
@@ -109,10 +110,19 @@ class Approvals:
 
 
 def state_directory() -> Path:
-    """Where this user's decisions are kept."""
+    """Where this user's decisions are kept; RyeError `malformed_trust` for a place in whatever directory this
+    process happens to be in, which may be a project that decides for itself.
+    """
     import platformdirs
 
-    return platformdirs.user_state_path("rye", appauthor=False)
+    # Whether a relative one counts depends on the version of platformdirs; and it may go by a relative HOME.
+    named = Path(os.environ.get(_STATE_VARIABLE, "").strip() or "/")
+    found = platformdirs.user_state_path("rye", appauthor=False)
+    for path in (named, found):
+        if not path.is_absolute():
+            what = f"expected an absolute path as {_STATE_VARIABLE}, found {printable(path)!r}"
+            raise RyeError("malformed_trust", what, where=_STATE_VARIABLE, hint=f"unset {_STATE_VARIABLE}")
+    return found
 
 
 def trusted_keys_of(environment: Mapping[str, str]) -> frozenset[str]:
