@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from rye_mcp.trust.approvals import Decision
+from rye_mcp.trust.decisions import decide_on
 from rye_mcp.trust.revocation import FILE_NAME, revoke
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_item
 from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_store import Standing
 from tests.file_helpers import names_in, run_python
-from tests.trust_world import World, new_key
+from tests.trust_world import World, new_key, refused
 
 # A limit on the size of files stands for a full disk: writing fails in the middle.
 WITH_A_FULL_DISK = """
@@ -73,6 +77,29 @@ def test_nothing_is_lost_and_nothing_half_written(world: World, action: str) -> 
     assert with_a_full_disk(world, action).startswith("write_failed ")
     assert contents(world) == before
     world.verify(world.signed())
+
+
+@pytest.mark.parametrize(("room", "standing"), [(0, Standing.UNDECIDED), (1, Standing.TRUSTED)])
+def test_of_several_decisions_all_are_kept_or_none(
+    world: World, room: int, standing: Standing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk takes so many files more, and is full then."""
+    world.trust().store.decide(TrustDocument.create(new_key().public, "zoe"), Decision.DENIED)
+    proposals = [TrustDocument.create(new_key().public, name) for name in ("mia", "tom")]
+    before, fsync, left = contents(world), os.fsync, iter(range(room))
+
+    def fill(descriptor: int) -> None:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode) and next(left, None) is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fill)
+    if room:
+        decide_on(world.trust(), proposals, Decision.ACCEPTED)
+    else:
+        refused("write_failed", lambda: decide_on(world.trust(), proposals, Decision.ACCEPTED))
+        assert contents(world) == before
+    assert [world.trust().store.standing_of(each, []) for each in proposals] == [standing] * 2
 
 
 def contents(world: World) -> dict[Path, bytes]:

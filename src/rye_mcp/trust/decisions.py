@@ -135,8 +135,8 @@ def decide_on(trust: Trust, proposals: Iterable[TrustDocument], decision: Decisi
     if decision is Decision.ACCEPTED:
         for proposal in decided:
             _require_not_revoked(trust, proposal)
-    for proposal in decided:
-        trust.store.decide(proposal, decision)
+    if decided:
+        trust.store.decide_all(decided, decision)
 
 
 def add_key(trust: Trust, user_space: Path, document: TrustDocument, *, replace: bool = False) -> Change:

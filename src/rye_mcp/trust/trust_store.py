@@ -15,7 +15,7 @@ Rules:
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -132,9 +132,13 @@ class TrustStore:
 
     def decide(self, proposal: TrustDocument, decision: Decision) -> None:
         """Accept or deny a document of the project, exactly as it stands."""
+        self.decide_all((proposal,), decision)
+
+    def decide_all(self, proposals: Iterable[TrustDocument], decision: Decision) -> None:
+        """Accept or deny documents of the project, exactly as they stand; all of them or none."""
         if self._approvals is None:
             raise RyeError("no_project", "expected a project whose proposal to decide on, found none")
-        self._approvals.decide(proposal.digest, decision)
+        self._approvals.decide([proposal.digest for proposal in proposals], decision)
 
     def documents(self) -> Listing:
         """The documents of the user space."""
