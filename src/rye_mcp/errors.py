@@ -9,7 +9,7 @@ Rules:
   the details put into its braces. A value that is put into a command is quoted for a shell.
 - Details are values that JSON can hold, or paths. They never carry the content of a file, a key or a
   passphrase.
-- `as_dict` is what a program gets, over MCP and with `--json`.
+- `as_dict` is what a program gets, over MCP and with `--json`: text that can be encoded, whatever a path is.
 
     >>> error = RyeError("unsigned", "expected a signature in line 1, found none", item_id="demo/hello")
     >>> error.hint
@@ -26,7 +26,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["ERRORS", "ErrorKind", "RyeError"]
+__all__ = ["ERRORS", "ErrorKind", "RyeError", "printable"]
 
 
 @dataclass(frozen=True)
@@ -171,11 +171,11 @@ class RyeError(Exception):
         answer: dict[str, Any] = {
             "status": "error",
             "code": self.code,
-            "error": self.message,
-            "hint": self.hint,
+            "error": printable(self.message),
+            "hint": printable(self.hint),
         }
         if self.where is not None:
-            answer["where"] = self.where
+            answer["where"] = printable(self.where)
         return answer | {name: _plain(value) for name, value in self.details.items()}
 
     def _usual_hint(self) -> str:
@@ -188,11 +188,23 @@ class RyeError(Exception):
         )
 
 
+def printable(path: Path | str) -> str:
+    """A path, or a text with paths in it, as text that every terminal and encoder takes.
+
+    The bytes of a path may be no UTF-8.
+    """
+    text = str(path)
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half a character, which stands for no byte
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _plain(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value)
+    if isinstance(value, Path | str):
+        return printable(value)
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {printable(str(name)): _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(each) for each in value]
     return value

@@ -25,7 +25,6 @@ other, and what they share is here.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,7 +33,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from rye_mcp.errors import RyeError
+from rye_mcp.errors import RyeError, printable
 
 __all__ = [
     "COMMENT_STYLES",
@@ -270,11 +269,6 @@ def parse_relative_path(path: str) -> tuple[ItemType, str, str]:
 def comment_style(extension: str) -> CommentStyle | None:
     """The comments of a file with this extension; None when it can hold none (JSON, images)."""
     return COMMENT_STYLES.get(extension)
-
-
-def printable(path: Path | str) -> str:
-    """A path as text that every terminal and encoder takes, though its bytes may be no UTF-8."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _described(found: object) -> str:

@@ -99,3 +99,17 @@ def test_as_dict_is_json() -> None:
         "candidates": ["a", "b"],
     }
     assert str(error) == "two"
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"), [("caf\udcff", "caf\\xff"), ("half \ud800", "half \\ud800"), ("ü", "ü")]
+)
+def test_as_dict_can_be_encoded_whatever_a_path_is_called(found: str, shown: str) -> None:
+    error = RyeError(
+        "unsafe_path", f"expected a file: {found}", where=Path(found), each=[Path(found), {found: found}]
+    )
+    answer = error.as_dict()
+    assert json.dumps(answer, ensure_ascii=False).encode()
+    assert (answer["error"], answer["where"]) == (f"expected a file: {shown}", shown)
+    assert shown in answer["hint"]
+    assert answer["each"] == [shown, {shown: shown}]
