@@ -43,6 +43,9 @@ PROCESS_FUNCTIONS = {
 # `system` is a common word, so it counts only as a member of `os`.
 PROCESS_MEMBERS = {("os", "system")}
 
+# What is what it is since a check has passed, and the only module that may say so.
+STAGES = {"VerifiedItem": SOURCE / "rye_mcp/trust/verify.py"}
+
 # Who runs under trio has it, who wants a keyring asks for it; nobody else needs them.
 IMPORTED_WHERE_IN_USE = {"keyring", "trio"}
 
@@ -114,6 +117,72 @@ def test_every_way_to_start_a_process_is_noticed(source: str) -> None:
 )
 def test_harmless_names_are_left_alone(source: str) -> None:
     assert not list(process_starts(source))
+
+
+def constructions(source: str, stage: str) -> Iterator[str]:
+    """Yield each place of a module's source that can make a value of a stage, as `line: what`."""
+    tree = ast.parse(source)
+    typed = {id(each) for node in ast.walk(tree) for each in _annotations(node)}
+    for node in ast.walk(tree):
+        if id(node) in typed:
+            continue
+        match node:
+            case ast.ImportFrom(names=names):
+                yield from (
+                    f"{node.lineno}: as {each.asname}" for each in names if each.name == stage and each.asname
+                )
+            case ast.Name(id=name) | ast.Attribute(attr=name) if name == stage:
+                yield f"{node.lineno}: {name}"
+
+
+def _annotations(node: ast.AST) -> Iterator[ast.AST]:
+    """Everything inside of the types that this node declares: to name a stage there makes none."""
+    for name in ("annotation", "returns"):
+        if isinstance(annotation := getattr(node, name, None), ast.AST):
+            yield from ast.walk(annotation)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_only_the_gate_makes_what_has_passed_it(module: Path, stage: str) -> None:
+    found = list(constructions(module.read_text(encoding="utf-8"), stage))
+    if module == STAGES[stage]:
+        assert found
+    else:
+        assert not found, (
+            f"only {STAGES[stage].relative_to(SOURCE)} makes a {stage}; call it instead of {found}"
+        )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "VerifiedItem(file)",
+        "verify.VerifiedItem(file)",
+        "make = VerifiedItem",
+        "VerifiedItem.__new__(VerifiedItem)",
+        "object.__new__(VerifiedItem)",
+        "cast(VerifiedItem, item)",
+        "from rye_mcp.trust.verify import VerifiedItem as V",
+        "class Mine(VerifiedItem): pass",
+        "getattr(verify, 'x')(VerifiedItem)",
+    ],
+)
+def test_every_way_to_make_a_stage_is_noticed(source: str) -> None:
+    assert list(constructions(source, "VerifiedItem"))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from rye_mcp.trust.verify import VerifiedItem, verify_item",
+        "def f(item: VerifiedItem | None = None, *items: list[VerifiedItem]) -> VerifiedItem: ...",
+        "class A:\n    item: VerifiedItem",
+        "item = verify_item(file, trust)",
+    ],
+)
+def test_to_name_a_stage_as_a_type_is_fine(source: str) -> None:
+    assert not list(constructions(source, "VerifiedItem"))
 
 
 def test_every_imported_package_is_a_declared_dependency() -> None:
