@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from rye_mcp.items import Space, SpaceName
-from rye_mcp.trust.approvals import TRUSTED_KEYS_VARIABLE, Decision
+from rye_mcp.trust.approvals import TRUSTED_KEYS_VARIABLE, Approvals, Decision, state_directory
 from rye_mcp.trust.scope import Role, Scope
 from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.trust.trust_store import Standing
@@ -138,3 +142,25 @@ def test_everything_undecided_is_listed(world: World) -> None:
     assert [document.owner for document in listing.documents] == ["mallory"]
     assert [problem.code for problem in listing.problems] == ["malformed_trust"]
     assert store.standing_of(listing.documents[0], []) is Standing.UNDECIDED
+
+
+@pytest.mark.parametrize("relative", ["state", ".", "./state", "~/state"])
+def test_decisions_are_never_looked_for_in_the_current_directory(
+    world: World, relative: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.project.mkdir()
+    monkeypatch.chdir(world.project)
+    canary = Approvals(world.project, world.project / relative / "rye")
+    canary.approve_project()
+    monkeypatch.setenv("XDG_STATE_HOME", relative)
+    error = refused("malformed_trust", lambda: Trust(user_space=world.user_space, project=world.project))
+    assert error.hint == "unset XDG_STATE_HOME"
+    assert canary.read().approved
+
+
+@pytest.mark.parametrize("empty", ["", "absolute"])
+def test_an_absolute_one_and_none_are_fine(
+    tmp_path: Path, empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", empty and os.fspath(tmp_path))
+    assert state_directory().is_absolute()
