@@ -14,26 +14,29 @@ from tests.metadata_helpers import issues_of, item
 from tests.space_helpers import Ground, refused
 
 MIB = MAX_ITEM_BYTES
+PARSED = 64 << 10
+"""Little enough to get as far as the parser."""
+
 REFUSED = {
-    "brackets": "CONFIG = " + "[" * (MIB // 2 - 10) + "]" * (MIB // 2 - 10),
+    "brackets": "CONFIG = " + "[" * (PARSED // 2 - 10) + "]" * (PARSED // 2 - 10),
     "brackets that Python takes": "CONFIG = " + "[" * 90 + "]" * 90,
     "mappings that Python takes": "CONFIG = " + "{'a':" * 80 + "1" + "}" * 80,
-    "open brackets": "CONFIG = " + "[" * (MIB - 10),
+    "open brackets": "CONFIG = " + "[" * (PARSED - 10),
     "parentheses": "CONFIG = " + "(" * 5000 + "1" + ")" * 5000,
-    "minus signs": "CONFIG = " + "-" * (MIB - 12) + "1",
-    "not": "CONFIG = " + "not " * (MIB // 4 - 5) + "1",
-    "a sum": "CONFIG = " + "1+" * (MIB // 2 - 10) + "1",
-    "attributes": "CONFIG = a" + ".a" * (MIB // 2 - 10),
-    "calls": "CONFIG = a" + "()" * (MIB // 2 - 10),
-    "lambdas": "CONFIG = " + "lambda:" * (MIB // 7 - 5) + "1",
-    "conditions": "CONFIG = " + "1 if 1 else " * (MIB // 12 - 5) + "1",
+    "minus signs": "CONFIG = " + "-" * (PARSED - 12) + "1",
+    "not": "CONFIG = " + "not " * (PARSED // 4 - 5) + "1",
+    "a sum": "CONFIG = " + "1+" * (PARSED // 2 - 10) + "1",
+    "attributes": "CONFIG = a" + ".a" * (PARSED // 2 - 10),
+    "calls": "CONFIG = a" + "()" * (PARSED // 2 - 10),
+    "lambdas": "CONFIG = " + "lambda:" * (PARSED // 7 - 5) + "1",
+    "conditions": "CONFIG = " + "1 if 1 else " * (PARSED // 12 - 5) + "1",
     "f-strings": "CONFIG = " + "f'{" * 1000 + "1" + "}'" * 1000,
-    "a decimal number": "CONFIG = [" + "9" * (MIB - 12) + "]",
-    "a hexadecimal number": "CONFIG = [0x" + "f" * (MIB - 14) + "]",
-    "many values": "CONFIG = [" + "1," * 100_000 + "]",
+    "a decimal number": "CONFIG = [" + "9" * (PARSED - 12) + "]",
+    "a hexadecimal number": "CONFIG = [0x" + "f" * (PARSED - 14) + "]",
+    "many values": "CONFIG = [" + "1," * 30_000 + "]",
     "blocks": "".join(" " * n + "if 1:\n" for n in range(1000)),
     "NUL": "CONFIG = '\x00'",
-    "targets": "CONFIG = " + "a = " * 100_000 + "call()",
+    "targets": "CONFIG = " + "a = " * 30_000 + "call()",
 }
 
 
