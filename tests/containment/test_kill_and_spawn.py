@@ -206,7 +206,9 @@ def test_a_run_is_killed_by_its_id_and_says_so_itself(script: str, method: str, 
     client.wait_for(run, "output")
     grace = 200 if method == "killed" else 20_000
     asked = [client.send("kill", run=run, grace_ms=grace) for _ in range(3)]
-    assert {client.next_for(one).header["method"] for one in asked} == {method}
+    first, *others = (client.next_for(one).header["method"] for one in asked)
+    assert first == method
+    assert set(others) <= {method, "already_dead"}  # the run may be over before they arrive
     result = client.end_of(run).result
     assert (result["kind"], result["signal"]) == ("cancelled", 15 if method == "terminated" else 9)
     assert result["duration_ms"] < 1000 * SLACK_S

@@ -19,7 +19,7 @@ GOODBYE_S = 6.0
 """How long a keeper may take to end a run before it is killed itself."""
 
 TIMEOUT_GRACE_S = 2.0
-LOST_TIMEOUT_MS = 2000
+LOST_TIMEOUT_MS = 500
 SLACK_S = 3.0
 
 

@@ -15,6 +15,8 @@ use crate::sys::pidfd::{ProcessHandle, wait_for_all};
 
 const KILL_DEADLINE: Duration = Duration::from_secs(5);
 const KILL_AGAIN: Duration = Duration::from_millis(100);
+/// How often a group is listed to find members that were forked while it was told something.
+const LISTINGS: usize = 8;
 /// No longer than a day: beyond that `kill` is not what somebody wants.
 const MAX_GRACE: Duration = Duration::from_secs(24 * 3600);
 
@@ -72,6 +74,16 @@ struct Target {
     seen: Option<Process>,
 }
 
+fn send(process: &ProcessHandle, signal: Signal) -> Result<(), RequestError> {
+    match process.signal(signal) {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(errno) => {
+            let message = format!("process {} is not ours to signal: {errno}", process.pid);
+            Err(RequestError::new("not_permitted", "kill", message).with_errno(errno))
+        }
+    }
+}
+
 impl Target {
     fn find(pid: Pid) -> Result<Option<Self>, RequestError> {
         let Some(handle) = living(pid)? else { return Ok(None) };
@@ -96,14 +108,19 @@ impl Target {
         living.filter(|handle| Process::read(handle.pid).as_ref().is_some_and(same)).collect()
     }
 
+    /// Everybody gets it once, whoever is forked between being listed and its parent's end included.
     fn signal(&self, signal: Signal) -> Result<(), RequestError> {
-        for member in self.members().iter().chain([&self.handle]) {
-            match member.signal(signal) {
-                Ok(()) | Err(Errno::SRCH) => {}
-                Err(errno) => {
-                    let message = format!("process {} is not ours to signal: {errno}", member.pid);
-                    return Err(RequestError::new("not_permitted", "kill", message).with_errno(errno));
-                }
+        send(&self.handle, signal)?;
+        let mut told = vec![self.handle.pid];
+        for _ in 0..LISTINGS {
+            let mut members = self.members();
+            members.retain(|member| !told.contains(&member.pid));
+            if members.is_empty() {
+                break;
+            }
+            for member in members {
+                send(&member, signal)?;
+                told.push(member.pid);
             }
         }
         Ok(())
