@@ -104,7 +104,7 @@ def _require_no_clash(copy: ItemFile, context: Context) -> None:
             raise
         folded = copy.item_id.lower()
         for place in spaces.list(name, copy.item_type).items:
-            if place.item_id.lower() == folded:
+            if place.item_id.lower() == folded and place.item_id != copy.item_id:  # else it has just come
                 raise _in_the_way(copy, place.path, "an item whose id differs only in case") from None
         return
     if existing.extension != copy.extension:
