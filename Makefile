@@ -22,7 +22,7 @@ demo: $(INSTALLED) ## Build into .venv, run the main job, say what happened
 	@$(BIN)/rye demo $(ARGS)
 
 test: $(INSTALLED_DEV) ## Run the whole test suite (ARGS="-k word" for a part of it)
-	$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist=loadgroup --cov --cov-report=term $(ARGS)
+	$(BIN)/python scripts/run_tests.py $(ARGS)
 
 soak: $(INSTALLED_DEV) ## Run the long rounds of the orphan and leak tests
 	$(BIN)/python -m pytest -m soak --soak $(ARGS)

@@ -3,8 +3,8 @@
 * An `async def` test runs under asyncio and under trio, each with the real event loop.
 * `rounds` says how often an orphan or leak test repeats itself: a few times in `make test`, many in
   `make soak`.
-* Tests that measure time, memory or what processes do stand in one group: whoever runs tests beside each
-  other (`make test` does) runs these one after the other, and begins with them, since they take longest.
+* Tests of containment are `alone`: they measure when processes are gone, to a fraction of a second, and what
+  memory is left. `make test` runs these one after the other, and then all others beside each other.
 * A property has no deadline of its own: an example that takes long on a busy machine says nothing about the
   code, and one that hangs is ended like every other test.
 """
@@ -21,37 +21,23 @@ ROUNDS = 5
 SOAK_ROUNDS = 200
 SOAK_TIMEOUT_S = 3600
 
-ONE_BY_ONE = "one by one"
-TESTS = Path(__file__).parent
-MEASURING = (
-    "containment/",
-    "integration/test_benchmark",
-    "integration/test_demo",
-    "integration/test_subprocess",
-)
-"""Where tests are that measure, below `tests/`."""
+CONTAINMENT = Path(__file__).parent / "containment"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help=f"repeat orphan and leak tests {SOAK_ROUNDS} times")
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put those that measure first and together; mark those that have rounds, and give them time for them."""
-    items.sort(key=lambda item: not is_measuring(item))
+    """Mark the tests that are alone, and those that have rounds, and give these the time for them."""
     for item in items:
-        if is_measuring(item):
-            item.add_marker(pytest.mark.xdist_group(ONE_BY_ONE))
+        if item.path.is_relative_to(CONTAINMENT):
+            item.add_marker("alone")
         if "rounds" not in getattr(item, "fixturenames", ()):
             continue
         item.add_marker("soak")
         if config.getoption("--soak"):
             item.add_marker(pytest.mark.timeout(SOAK_TIMEOUT_S), append=False)
-
-
-def is_measuring(item: pytest.Item) -> bool:
-    return item.path.relative_to(TESTS).as_posix().startswith(MEASURING)
 
 
 @pytest.fixture(scope="session")
