@@ -1,7 +1,7 @@
 """Run the whole test suite: first the tests that have to be alone, then all others beside each other.
 
-Arguments are passed on to pytest (`-k word`, a path). Each of the two says how it ended; the exit code is that
-of the first that failed. The report of coverage is of both together.
+Arguments are passed on to pytest (`-k word`, a path). Each of the two says how it ended; the exit code is
+that of the first that failed. The report of coverage is of both together.
 """
 
 import subprocess
