@@ -8,11 +8,10 @@ import subprocess
 import sys
 
 NOTHING_SELECTED = 5
-COVERED = ["--cov", "--cov-branch"]
 ELSEWHERE = [f"--ignore=tests/{each}" for each in ("attacks", "integration", "unit")]
 """Not looked into for tests that are alone: collecting takes its time."""
 RUNS = (
-    ["-m", "alone", *ELSEWHERE, *COVERED, "--cov-report="],
+    ["-m", "alone", *ELSEWHERE, "--cov", "--cov-report="],
     [
         "-m",
         "not alone",
@@ -20,7 +19,7 @@ RUNS = (
         "-n",
         "auto",
         "--maxprocesses=4",
-        *COVERED,
+        "--cov",
         "--cov-append",
         "--cov-report=term",
     ],
