@@ -4,6 +4,8 @@ The other import rules are checked by import-linter, see `.importlinter`.
 """
 
 import ast
+import dataclasses
+import importlib
 import subprocess
 import sys
 import tomllib
@@ -120,8 +122,12 @@ def test_harmless_names_are_left_alone(source: str) -> None:
 
 
 def constructions(source: str, stage: str) -> Iterator[str]:
-    """Yield each place of a module's source that can make a value of a stage, as `line: what`."""
+    """Yield each place of a module's source that can make a value of a stage, as `line: what`.
+
+    A changed copy is one too: what that is of, a source does not say, so the fields that change tell it.
+    """
     tree = ast.parse(source)
+    yield from _changed_copies(tree, fields_of(stage))
     typed = {id(each) for node in ast.walk(tree) for each in _annotations(node)}
     for node in ast.walk(tree):
         if id(node) in typed:
@@ -140,6 +146,43 @@ def _annotations(node: ast.AST) -> Iterator[ast.AST]:
     for name in ("annotation", "returns"):
         if isinstance(annotation := getattr(node, name, None), ast.AST):
             yield from ast.walk(annotation)
+
+
+def fields_of(stage: str) -> frozenset[str]:
+    """What a value of a stage consists of."""
+    name = ".".join(STAGES[stage].relative_to(SOURCE).with_suffix("").parts)
+    return frozenset(
+        field.name for field in dataclasses.fields(getattr(importlib.import_module(name), stage))
+    )
+
+
+def _changed_copies(tree: ast.AST, names: frozenset[str]) -> Iterator[str]:
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    is_imported = any(_imports_replace(node) for node in ast.walk(tree))
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(names=imported) if _imports_replace(node):
+                aliases = [each.asname for each in imported if each.name == "replace" and each.asname]
+                yield from (f"{node.lineno}: replace as {alias}" for alias in aliases)
+            case ast.Attribute(attr="__replace__"):
+                yield f"{node.lineno}: __replace__"
+            case ast.Name(id="replace") if is_imported and id(node) not in called:
+                yield f"{node.lineno}: replace, not called here"
+            case ast.Attribute(value=ast.Name(id="dataclasses" | "copy"), attr="replace") if (
+                id(node) not in called
+            ):
+                yield f"{node.lineno}: {ast.unparse(node)}, not called here"
+            case ast.Call(func=ast.Name(id="replace") | ast.Attribute(attr="replace")):
+                changed = {keyword.arg for keyword in node.keywords}
+                if None in changed or changed & names:
+                    yield f"{node.lineno}: {ast.unparse(node)}"
+
+
+def _imports_replace(node: ast.AST) -> bool:
+    match node:
+        case ast.ImportFrom(module="dataclasses" | "copy", names=names):
+            return any(each.name == "replace" for each in names)
+    return False
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -166,6 +209,16 @@ def test_only_the_gate_makes_what_has_passed_it(module: Path, stage: str) -> Non
         "from rye_mcp.trust.verify import VerifiedItem as V",
         "class Mine(VerifiedItem): pass",
         "getattr(verify, 'x')(VerifiedItem)",
+        "from dataclasses import replace\nreplace(verified, file=other)",
+        "import dataclasses\ndataclasses.replace(verified, digest=digest, role=role)",
+        "import dataclasses as d\nd.replace(verified, signer=signer)",
+        "import copy\ncopy.replace(verified, evidence=evidence)",
+        "replace(verified, **changes)",
+        "from dataclasses import replace as changed",
+        "from copy import replace as changed",
+        "from dataclasses import replace\nmake = partial(replace, role=role)",
+        "import copy\nmake = copy.replace",
+        "verified.__replace__(file=other)",
     ],
 )
 def test_every_way_to_make_a_stage_is_noticed(source: str) -> None:
@@ -179,6 +232,10 @@ def test_every_way_to_make_a_stage_is_noticed(source: str) -> None:
         "def f(item: VerifiedItem | None = None, *items: list[VerifiedItem]) -> VerifiedItem: ...",
         "class A:\n    item: VerifiedItem",
         "item = verify_item(file, trust)",
+        "replace(file, content=content)",
+        "'a'.replace('a', 'b')",
+        "path = text.replace",
+        "def f(*, replace: bool = False): g(replace=replace)",
     ],
 )
 def test_to_name_a_stage_as_a_type_is_fine(source: str) -> None:
