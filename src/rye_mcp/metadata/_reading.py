@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from typing import Final
+from typing import Any, Final
 
 from rye_mcp.items import ItemFile, ItemType, comment_style
 from rye_mcp.metadata._blocks import markdown_body, read_comment_block, read_front_matter
@@ -18,6 +18,7 @@ __all__ = ["body_of", "examine", "parse_metadata"]
 
 _KEPT: Final = 8192
 _YAML: Final = frozenset({".yaml", ".yml"})
+_SCHEMAS: Final = ("config_schema", "output_schema", "inputs", "outputs")
 
 _Key = tuple[ItemType, str, str, bytes]
 _kept: OrderedDict[_Key, ItemMetadata] = OrderedDict()
@@ -90,14 +91,19 @@ def _text(content: bytes) -> str:
 
 
 def _check_schemas(metadata: ItemMetadata, raw: Raw, issues: Issues) -> None:
+    schemas = {name: getattr(metadata, name) for name in _SCHEMAS}
+    for name, schema in schemas.items():
+        if isinstance(schema, dict) and (problem := _problem_of(schema)) is not None:
+            issues.add(f"{name}: {problem}", raw.lines.get(name), name)
+
+
+def _problem_of(schema: dict[str, Any]) -> str | None:
+    """What is wrong with a schema. Most items have none, and then nothing of what checks them is loaded."""
     from lilux.primitives.errors import ConfigurationError
     from lilux.schemas import validate_parameters
 
-    for name in ("config_schema", "output_schema", "inputs", "outputs"):
-        schema = getattr(metadata, name)
-        if not isinstance(schema, dict):
-            continue
-        try:
-            validate_parameters({}, schema)
-        except ConfigurationError as exc:
-            issues.add(f"{name}: {exc.message}", raw.lines.get(name), name)
+    try:
+        validate_parameters({}, schema)
+    except ConfigurationError as exc:
+        return exc.message
+    return None

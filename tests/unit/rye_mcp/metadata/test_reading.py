@@ -82,6 +82,23 @@ def test_who_reads_no_yaml_does_not_pay_for_its_parser() -> None:
     assert not {"ruamel.yaml", "jsonschema", "packaging", "cryptography"} & set(imported)
 
 
+@pytest.mark.parametrize("content", ["__version__ = '1.0.0'", "CONFIG_SCHEMA = {}"])
+def test_who_signs_what_has_no_schema_does_not_pay_for_the_check_of_one(content: str) -> None:
+    script = f"""
+import sys
+from pathlib import Path
+from rye_mcp.items import ItemFile, ItemType, Space, SpaceName
+from rye_mcp.metadata import examine
+
+space = Space(SpaceName.PROJECT, Path("/project/.ai"))
+path = space.root / "tools/hello.py"
+metadata = examine(ItemFile(space, ItemType.TOOL, "hello", ".py", path, {content.encode()!r}))
+print(metadata.config_schema is not None, "jsonschema" in sys.modules)
+"""
+    has_schema = "SCHEMA" in content
+    assert run_python(script) == f"{has_schema} {has_schema}\n"
+
+
 @pytest.mark.parametrize("module", [rye_mcp.items, rye_mcp.metadata, rye_mcp.spaces])
 def test_what_is_public_is_listed_and_explained(module: ModuleType) -> None:
     own = {
