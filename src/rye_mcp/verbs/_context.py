@@ -12,44 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.roles import MetadataRole
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import ItemMetadata, parse_metadata
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.keys import KeyRing
-from rye_mcp.trust.scope import Role, SignerKind
+from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust, VerifiedItem, verify_item
 
-__all__ = ["Context", "MetadataRole", "role_in_metadata", "whole_hints"]
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataRole:
-    """Tells the role of one item from its bytes. Two for one item are equal, so that answers are kept."""
-
-    file: ItemFile = field(compare=False, repr=False)
-    item_id: str
-    extension: str
-
-    @classmethod
-    def of(cls, file: ItemFile) -> MetadataRole:
-        """What tells the role of this item."""
-        return cls(file, file.item_id, file.extension)
-
-    def __call__(self, content: bytes) -> Role:
-        """The role that these bytes claim; RyeError `invalid_item` when they make no sense."""
-        same = content is self.file.content
-        file = self.file if same else replace(self.file, content=content)
-        return role_in_metadata(parse_metadata(file))
-
-
-def role_in_metadata(metadata: ItemMetadata) -> Role:
-    """What a tool with this metadata is for a chain."""
-    if metadata.is_primitive:
-        return Role.PRIMITIVE
-    return Role.RUNTIME if metadata.is_runtime else Role.TOOL
+__all__ = ["Context", "whole_hints"]
 
 
 @dataclass(frozen=True, slots=True)

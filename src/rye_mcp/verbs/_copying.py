@@ -25,10 +25,10 @@ from typing import Final
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, SpaceName, printable, relative_path
+from rye_mcp.notices import Notice
 from rye_mcp.trust._files import opened_directory, translated
 from rye_mcp.trust.verify import Evidence, VerifiedItem
 from rye_mcp.verbs._context import Context
-from rye_mcp.verbs._shapes import Notice
 
 __all__ = ["Copied", "copy_item"]
 

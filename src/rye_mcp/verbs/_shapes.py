@@ -1,4 +1,4 @@
-"""The parts that the answers of several verbs are made of: metadata, integrity and notices, as data."""
+"""The parts that the answers of several verbs are made of: metadata and integrity, as data."""
 
 from __future__ import annotations
 
@@ -9,24 +9,12 @@ from rye_mcp.errors import RyeError
 from rye_mcp.metadata import ItemMetadata
 from rye_mcp.trust.verify import Signer, VerifiedItem
 
-__all__ = ["VERIFIED", "Integrity", "Notice", "metadata_as_dict"]
+__all__ = ["VERIFIED", "Integrity", "metadata_as_dict"]
 
 VERIFIED: Final = "verified"
 """The state of an item that passed the gate; that of any other one is the code of its refusal."""
 
 _NOT_SHOWN: Final = frozenset({"declares_executor", "extra", "executor_id"})
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """What the caller should know although it was done."""
-
-    code: str
-    message: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the notice as data."""
-        return {"code": self.code, "message": self.message}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,17 +22,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.roles import MetadataRole
 from rye_mcp.items import ItemFile, ItemType, SpaceName, printable
 from rye_mcp.metadata import ItemMetadata, examine
+from rye_mcp.notices import Notice
 from rye_mcp.trust import signature
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_item
 from rye_mcp.trust.trust_store import Seen, Standing
 from rye_mcp.trust.verify import VerifiedItem
-from rye_mcp.verbs._context import Context, MetadataRole, whole_hints
+from rye_mcp.verbs._context import Context, whole_hints
 from rye_mcp.verbs._selection import Tracked, is_pattern, select
-from rye_mcp.verbs._shapes import Notice
 
 __all__ = ["BatchResult", "SignFailure", "SignRequest", "SignResult", "sign"]
 

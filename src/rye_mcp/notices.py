@@ -1,0 +1,20 @@
+"""What the caller should know although it was done: a code that programs know, and a sentence for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Notice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One thing to know. The codes are words of their own, besides those of `rye_mcp.errors`."""
+
+    code: str
+    message: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the notice as data."""
+        return {"code": self.code, "message": self.message}
