@@ -116,9 +116,25 @@ def test_a_malformed_document_takes_nothing_from_anybody_else(world: World) -> N
     assert [problem.code for problem in listing.problems] == ["malformed_trust"]
 
 
-@pytest.mark.parametrize("owner", ["", "two\nlines", "\x1b[2J", "\u202e", "x" * 300, "\ud800"])
+@pytest.mark.parametrize(
+    "owner",
+    [
+        *("", " ", "two\nlines", "\x1b[2J", "\u202e", "\ud800", "a\u00a0b"),
+        *("m\u2800ia", "mia\u3164", "mia\ufff9", "m\u034fia"),  # which Python takes to be printable, in part
+        *("x" * 65, "mia" + " " * 40 + "fingerprint", " mia", "mia ", "mi  a"),
+        *("mia (you)", "mia \uff08you\uff09", "mia \u2768you\u2769", "mia)"),
+    ],
+    ids=ascii,
+)
 def test_no_such_document_is_written(owner: str) -> None:
     refused("malformed_trust", lambda: TrustDocument.create(new_key().public, owner))
+
+
+@pytest.mark.parametrize(
+    "owner", ["x" * 64, "Mia Example <mia@example.org>", "\u9ed2\u6fa4 \u660e", "o'mia [x]"]
+)
+def test_whoever_is_called_something_may_be_called_so(owner: str) -> None:
+    assert TrustDocument.create(new_key().public, owner).owner == owner
 
 
 STATE = {

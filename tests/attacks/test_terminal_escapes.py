@@ -66,13 +66,15 @@ def test_an_owner_of_markup_is_shown_as_it_is(bob: Person, tmp_path: Path) -> No
     assert MARKUP in in_terminal
 
 
-def test_an_owner_who_claims_to_be_you_is_only_what_the_project_says(bob: Person, tmp_path: Path) -> None:
+@pytest.mark.parametrize("owner", ["bob (you)", "bob\uff08you\uff09", "bob" + " " * 60 + "(you)"])
+def test_an_owner_who_claims_to_be_you_is_none(bob: Person, tmp_path: Path, owner: str) -> None:
     project = tmp_path / "project"
-    proposed(project, "bob (you)")
+    document = proposed(project, owner)
     bob.rye("keys", "generate", cwd=project)
-    text = shown(bob, project, "trust", "list")
-    assert "undecided  the project says: bob (you)" in text
-    assert text.count("\ntrusted ") + text.startswith("trusted ") == 1
+    text = bob.rye("trust", "list", cwd=project).out
+    assert text.count("(you)") == text.count("\ntrusted ") + text.startswith("trusted ") == 1
+    assert "the project says" not in text
+    bob.refused("unknown_key", "trust", "review", "--accept", document.key.key_id, cwd=project)
 
 
 def test_the_name_of_a_file_is_shown_and_not_obeyed(bob: Person, tmp_path: Path) -> None:

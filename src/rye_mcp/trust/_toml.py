@@ -8,25 +8,38 @@ Rules:
 - Written are strings, whole numbers and lists of strings. Text is quoted so that reading gives it back.
 - Text that people see (an owner, a reason) is one line of visible characters, so that it cannot write over
   what a terminal shows beside it.
+- An owner is short, has single blanks and no round brackets: `(you)`, a kind or a fingerprint behind an owner
+  is what this program says, and no owner can say it, or push it out of sight.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rye_mcp.errors import RyeError
+from rye_mcp.trust.text import find_hidden
 
-__all__ = ["is_visible_line", "malformed", "parse", "require_keys", "shown", "write_value"]
+__all__ = ["is_owner", "is_visible_line", "malformed", "parse", "require_keys", "shown", "write_value"]
 
 _NESTING_MARKS = (b"[", b"{", b".")
 _SHOWN_CHARACTERS = 100
 
 MAX_VISIBLE_CHARACTERS = 200
-"""How long an owner or a reason may be."""
+"""How long a reason may be."""
+
+MAX_OWNER_CHARACTERS = 64
+"""How long an owner may be: it is shown to agents too, in every answer that says who signed."""
+
+_ROUND_BRACKETS = re.compile(
+    "[()\u207d\u207e\u208d\u208e\u2768-\u276b\u27ee\u27ef\u2985\u2986\u2e28\u2e29"
+    "\ufd3e\ufd3f\ufe35\ufe36\ufe59\ufe5a\uff08\uff09\uff5f\uff60]"
+)
+"""And all that look like them."""
 
 
 def parse(data: bytes, place: Path, *, max_brackets: int) -> dict[str, Any]:
@@ -61,6 +74,18 @@ def is_visible_line(text: object) -> bool:
         and 0 < len(text) <= MAX_VISIBLE_CHARACTERS
         and text.isprintable()
         and not text.isspace()
+        and not find_hidden(text)
+    )
+
+
+def is_owner(text: object) -> bool:
+    """Whether this can be what a key's owner is called."""
+    return (
+        isinstance(text, str)
+        and is_visible_line(text)
+        and len(text) <= MAX_OWNER_CHARACTERS
+        and not _ROUND_BRACKETS.search(text)
+        and text.split(" ") == text.split()
     )
 
 

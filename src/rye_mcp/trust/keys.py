@@ -27,6 +27,7 @@ from lilux import _files as whole_files
 from lilux.primitives import signing
 from lilux.primitives.errors import ConfigurationError, IntegrityError
 from rye_mcp.errors import RyeError
+from rye_mcp.trust import _toml
 from rye_mcp.trust._files import OTHERS_WRITE, opened_directory, read_below, translated
 from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.scope import SignerKind
@@ -245,4 +246,4 @@ def _user_name() -> str:
         name = getpass.getuser()
     except (KeyError, OSError):
         return "unknown"
-    return name if name.isprintable() else "unknown"
+    return name if _toml.is_owner(name) else "unknown"

@@ -21,7 +21,7 @@ import re
 from rye_mcp.errors import RyeError
 from rye_mcp.items import MAX_ITEM_BYTES, ItemFile
 
-__all__ = ["require_honest_text", "require_text"]
+__all__ = ["find_hidden", "require_honest_text", "require_text"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _REFUSED_BYTES = {b"\r": "a carriage return", b"\0": "a NUL"}
@@ -65,12 +65,17 @@ def require_text(file: ItemFile) -> None:
         raise _not_text(file, "UTF-8", f"the byte {content[exc.start]:#04x}", exc.start) from exc
 
 
+def find_hidden(text: str) -> re.Match[str] | None:
+    """The first character that makes a text look other than it is."""
+    return _HIDDEN.search(text)
+
+
 def require_honest_text(file: ItemFile) -> None:
     """Refuse what should not be signed, because it looks other than it is."""
     require_text(file)
     _require_utf8_cookie(file)
     text = file.content.decode("utf-8")
-    if found := _HIDDEN.search(text):
+    if found := find_hidden(text):
         position = len(text[: found.start()].encode("utf-8"))
         raise _not_text(file, "characters that can be seen", f"U+{ord(found[0]):04X}", position)
 

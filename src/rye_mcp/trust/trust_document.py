@@ -13,6 +13,7 @@
 
 Rules:
 
+- The owner is one short line that cannot pass for what this program says about a key.
 - The document is TOML of at most 16 KiB, in a file that is called after the key: `{fingerprint}.toml`. The
   key id is computed anew and has to match. Unknown keys are refused, as is a list that is empty.
 - `[scope]` and each of its lists may be missing; what that means, `rye_mcp.trust.scope` says.
@@ -43,6 +44,9 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024
 
 _VERSION = 1
 _MAX_BRACKETS = 256
+_OWNER = (
+    f"at most {_toml.MAX_OWNER_CHARACTERS} visible characters, single blanks and no round brackets as owner"
+)
 _KINDS = {"person": SignerKind.PERSON, "agent": SignerKind.AGENT}
 
 
@@ -79,8 +83,8 @@ class TrustDocument:
         _require_version(table["version"], place)
         key = _parse_key(table, place)
         owner = table["owner"]
-        if not _toml.is_visible_line(owner):
-            raise _toml.malformed(place, "one line of visible characters as owner", _toml.shown(owner))
+        if not _toml.is_owner(owner):
+            raise _toml.malformed(place, _OWNER, _toml.shown(owner))
         kind = table.get("kind", "person")
         if not isinstance(kind, str) or kind not in _KINDS:
             raise _toml.malformed(place, 'kind "person" or "agent"', _toml.shown(kind))

@@ -17,9 +17,8 @@ from tests.trust_world import World, new_key
 KEY = new_key().public
 PLACE = Path(f"{KEY.fingerprint}.toml")
 
-visible = st.text(
-    st.characters(exclude_categories=["C", "Z"]) | st.just(" "), min_size=1, max_size=50
-).filter(lambda text: text.isprintable() and not text.isspace())
+word = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=12)
+owners = st.lists(word, min_size=1, max_size=4).map(" ".join).filter(_toml.is_owner)
 segment = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,10}", fullmatch=True).filter(
     lambda text: text != "__pycache__"
 )
@@ -27,7 +26,7 @@ pattern = st.builds("/".join, st.lists(segment, min_size=1, max_size=4)) | st.ju
 
 
 @given(
-    owner=visible,
+    owner=owners,
     ids=st.none()
     | st.lists(pattern | pattern.map(lambda text: f"{text.strip('*') or 'x'}/*"), min_size=1, max_size=5),
     roles=st.none() | st.sets(st.sampled_from(Role), min_size=1),
