@@ -1,0 +1,89 @@
+"""What somebody looks for, as a tree; `rye_mcp.catalog.query` makes it and has its rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = [
+    "FIELDS",
+    "And",
+    "Everything",
+    "Leaf",
+    "Near",
+    "Node",
+    "Not",
+    "Or",
+    "Phrase",
+    "Prefix",
+    "Term",
+]
+
+FIELDS: Final = ("name", "title", "description", "category", "tags", "parameters", "body", "id")
+"""What can stand before a colon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One word, as it was written, without the punctuation around it."""
+
+    text: str
+    field: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Any word that begins like this."""
+
+    text: str
+    field: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Words in this order, with nothing between them."""
+
+    words: tuple[str, ...]
+    field: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Words in any order, with at most `distance` others between the first and the last of them."""
+
+    words: tuple[str, ...]
+    distance: int
+    field: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """What all parts match."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """What one part matches, or several."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """What the part does not match."""
+
+    part: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """What there is."""
+
+
+Leaf = Term | Prefix | Phrase | Near | Everything
+"""What stands in a query by itself."""
+
+Node = Term | Prefix | Phrase | Near | And | Or | Not | Everything
+"""A query, or a part of one."""

@@ -1,0 +1,311 @@
+"""The query language: what is understood, what is refused and where, and what holds for any text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rye_mcp.catalog import _query_tokens, query
+from rye_mcp.catalog.query import (
+    FIELDS,
+    MAX_CHARACTERS,
+    MAX_DEPTH,
+    MAX_NEAR_DISTANCE,
+    MAX_PREFIXES,
+    MAX_WORDS,
+    And,
+    Everything,
+    Near,
+    Node,
+    Not,
+    Or,
+    Phrase,
+    Prefix,
+    Term,
+    parse,
+    written,
+)
+from rye_mcp.errors import RyeError
+
+A, B, C, D = map(Term, "abcd")
+
+
+def any_of(*words: str) -> Or:
+    return Or(tuple(map(Term, words)))
+
+
+UNDERSTOOD: list[tuple[str, Node]] = [
+    # everything
+    ("", Everything()),
+    (" \t\n", Everything()),
+    ("*", Everything()),
+    ("* *", Everything()),
+    ("(*)", Everything()),
+    ("* NOT a", And((Everything(), Not(A)))),
+    ("turn * into", any_of("turn", "into")),
+    # words beside each other
+    ("a", A),
+    ("a b", Or((A, B))),
+    ("a a", A),
+    ("and or not near", any_of("and", "or", "not", "near")),
+    ("And NEAR a", any_of("And", "NEAR", "a")),
+    ("convertToMP3", Term("convertToMP3")),
+    # operators
+    ("a AND b", And((A, B))),
+    ("a OR b", Or((A, B))),
+    ("NOT a", Not(A)),
+    ("a NOT b", And((A, Not(B)))),
+    ("a AND NOT b", And((A, Not(B)))),
+    ("a b AND c", And((Or((A, B)), C))),
+    ("a b NOT c d", And((Or((A, B)), Not(Or((C, D)))))),
+    ("a OR b AND c", Or((A, And((B, C))))),
+    ("a AND b OR c", Or((And((A, B)), C))),
+    ("a AND b AND c", And((A, B, C))),
+    ("a AND a", A),
+    ("NOT (NOT a)", Not(Not(A))),
+    ("'AND' b", any_of("AND", "b")),
+    ("a AND? b", any_of("a", "AND", "b")),
+    ("(a)AND(b)", And((A, B))),
+    # parentheses
+    ("(a OR b) AND c", And((Or((A, B)), C))),
+    ("a (b AND c)", Or((A, And((B, C))))),
+    ("((a)) AND b", And((A, B))),
+    ("a () AND b", And((A, B))),
+    # phrases
+    ('"a b"', Phrase(("a", "b"))),
+    ('"a, b!"', Phrase(("a", "b"))),
+    ('"a AND b"', Phrase(("a", "AND", "b"))),
+    ("\u201ca b\u201d", Phrase(("a", "b"))),
+    ('a""b', Or((A, B))),
+    ('"a""b" AND c', And((Or((Phrase(("a",)), Phrase(("b",)))), C))),
+    # prefixes
+    ("vid*", Prefix("vid")),
+    ("vid*, a", Or((Prefix("vid"), A))),
+    ("**vid**", Term("vid")),
+    ("2*3", Term("2*3")),
+    # fields
+    ("name:a", Term("a", "name")),
+    ("name:a b", Or((Term("a", "name"), B))),
+    ("tags:a*", Prefix("a", "tags")),
+    ('body:"a b"', Phrase(("a", "b"), "body")),
+    ("name:(a OR tags:b)", Or((Term("a", "name"), Term("b", "tags")))),
+    ("name:(a AND NOT *)", And((Term("a", "name"), Not(Everything())))),
+    ("name:NEAR(a b)", Near(("a", "b"), 10, "name")),
+    ("id:rye/core", Term("rye/core", "id")),
+    ("id:rye/core/*", Prefix("rye/core", "id")),
+    ("name:title:a", Term("title:a", "name")),
+    # near
+    ("NEAR(a b, 5)", Near(("a", "b"), 5)),
+    ("NEAR(a b c)", Near(("a", "b", "c"), 10)),
+    (f"NEAR(a b,{MAX_NEAR_DISTANCE})", Near(("a", "b"), MAX_NEAR_DISTANCE)),
+    ("NEAR (a b)", any_of("NEAR", "a", "b")),
+    # sentences
+    ("turn it into an mp3 file, please!", any_of("turn", "it", "into", "an", "mp3", "file", "please")),
+    ("don't re-run it", any_of("don't", "re-run", "it")),
+    ("at 12:30 see https://example.org/a?b=c.", any_of("at", "12:30", "see", "https://example.org/a?b=c")),
+    ("Titel:a Name:b name: a", any_of("Titel:a", "Name:b", "name", "a")),
+    ("1) load 2) save :)", any_of("1", "load", "2", "save")),
+    ("(keep the ratio", any_of("keep", "the", "ratio")),
+    ('a 5" disk', any_of("a", "5", "disk")),
+    ('name:"a b', any_of("a", "b")),
+    ("name:- a", any_of("name", "a")),
+    ("C++ & C#", Term("C")),
+    ("a\x00b\ud800c\u200bd", Or((A, B, C, D))),
+    ("x' OR '1'='1'; DROP TABLE items; --", Or(tuple(map(Term, ("x", "1'='1", "DROP", "TABLE", "items"))))),
+    ("{name title}: a ^b +c -d", any_of("name", "title", "a", "b", "c", "d")),
+    ("ビデオを変換", Term("ビデオを変換")),
+]
+
+
+@pytest.mark.parametrize(("text", "tree"), UNDERSTOOD)
+def test_what_is_understood(text: str, tree: Node) -> None:
+    assert parse(text) == tree
+
+
+REFUSED = [
+    ("AND", 1, ">>>AND<<<", "expected a word, found AND"),
+    ("a OR", 5, "a OR>>><<<", "expected a word, found the end"),
+    ("a AND OR b", 7, "a AND >>>OR<<< b", "expected a word, found OR"),
+    ("NOT NOT a", 5, "NOT >>>NOT<<< a", "expected a word, found NOT"),
+    ("a AND !!!", 10, "a AND !!!>>><<<", "expected a word, found the end"),
+    ("(a AND b", 1, ">>>(<<<a AND b", "expected a ), found none"),
+    ("a AND b)", 8, "a AND b>>>)<<<", "expected a word or an operator, found )"),
+    ("a AND () OR b", 10, "a AND () >>>OR<<< b", "expected a word, found OR"),
+    ('a AND "b', 7, 'a AND >>>"<<<b', "expected a word, found quotes that nothing closes"),
+    ('a AND (b "c)', 10, 'a AND (b >>>"<<<c)', "expected a word, an operator or a )"),
+    ('name:"a AND b', 1, '>>>name:"<<<a AND b', "quotes that nothing closes"),
+    ("name:(a", 1, ">>>name:(<<<a", "expected a ), found none"),
+    ("x NEAR(a b", 3, "x >>>NEAR(<<<a b", "expected a ) that ends the NEAR"),
+    ("NEAR(a, 5)", 1, ">>>NEAR(a, 5)<<<", "expected two words or more in NEAR, found 1"),
+    ("NEAR(a b, x)", 1, ">>>NEAR(a b, x)<<<", "expected a number"),
+    (f"NEAR(a b, {MAX_NEAR_DISTANCE + 1})", 1, ">>>NEAR(", "expected a number"),
+    ("NEAR(a b, ٣)", 1, ">>>NEAR(", "expected a number"),
+    ("?!", 1, ">>>?!<<<", "expected a word, found only punctuation"),
+    ("(" * (MAX_DEPTH + 1) + "a AND b" + ")" * (MAX_DEPTH + 1), MAX_DEPTH + 1, ">>>(<<<a", "at most 32 deep"),
+]
+
+
+@pytest.mark.parametrize(("text", "column", "where", "what"), REFUSED)
+def test_what_is_refused_and_where(text: str, column: int, where: str, what: str) -> None:
+    with pytest.raises(RyeError) as caught:
+        parse(text)
+    error = caught.value
+    assert (error.code, error.details["column"]) == ("invalid_query", column)
+    assert where in error.message
+    assert what in error.message
+    assert f"in column {column}: " in error.message
+    assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("most", "more"),
+    [
+        ("a" * MAX_CHARACTERS, "a" * (MAX_CHARACTERS + 1)),
+        ("a " * MAX_WORDS, "a " * (MAX_WORDS + 1)),
+        (f'"{"a " * MAX_WORDS}"', f'"{"a " * MAX_WORDS}" a'),
+        (f"NEAR({'a ' * MAX_WORDS})", f"NEAR({'a ' * MAX_WORDS}) a"),
+        ("a* " * MAX_PREFIXES, "a* " * (MAX_PREFIXES + 1)),
+        (
+            "(" * MAX_DEPTH + "a AND b" + ")" * MAX_DEPTH,
+            "(" * (MAX_DEPTH + 1) + "a AND b" + ")" * (MAX_DEPTH + 1),
+        ),
+    ],
+    ids=["characters", "words", "words of a phrase", "words of a NEAR", "prefixes", "depth"],
+)
+def test_a_limit_is_the_last_that_is_taken(most: str, more: str) -> None:
+    parse(most)
+    with pytest.raises(RyeError, match="at most") as caught:
+        parse(more)
+    assert caught.value.code == "invalid_query"
+
+
+def test_what_is_wrong_in_a_long_text_is_shown_with_a_part_of_it() -> None:
+    with pytest.raises(RyeError) as caught:
+        parse("word " * 200 + "AND OR " + "word " * 200)
+    assert len(caught.value.message) < 200
+
+
+def test_a_parenthesis_that_was_left_is_not_counted_as_depth() -> None:
+    parse(" AND ".join(["(a OR b)"] * (MAX_DEPTH + 1)))
+
+
+PIECES = st.sampled_from(
+    [
+        "AND",
+        "OR",
+        "NOT",
+        "NEAR(",
+        "(",
+        ")",
+        '"',
+        "*",
+        "a",
+        "b",
+        "'AND",
+        "x*",
+        "name:",
+        "id:",
+        ", 5)",
+        " ",
+        ",",
+        ":",
+    ]
+)
+HOSTILE = st.text() | st.lists(PIECES, max_size=30).map("".join) | st.lists(PIECES, max_size=30).map(" ".join)
+
+
+@given(HOSTILE)
+def test_any_text_is_a_tree_that_reads_the_same_when_it_is_written_or_a_refusal(text: str) -> None:
+    tree = tree_or_code(text)
+    if isinstance(tree, str):
+        assert tree == "invalid_query"
+    else:
+        assert parse(written(tree)) == tree
+        require_normal(tree)
+
+
+def tree_or_code(text: str) -> Node | str:
+    try:
+        return parse(text)
+    except RyeError as error:
+        return error.code
+
+
+def require_normal(node: Node) -> None:
+    """What whoever evaluates a tree relies on."""
+    match node:
+        case And(parts) | Or(parts):
+            assert len(parts) == len(set(parts)) > 1
+            assert not any(isinstance(part, type(node)) for part in parts)
+            for part in parts:
+                require_normal(part)
+        case Not(part):
+            require_normal(part)
+        case Term(text, field) | Prefix(text, field):
+            require_word(text, field)
+        case Phrase(words, field) | Near(words, _, field):
+            assert words
+            for word in words:
+                require_word(word, field)
+
+
+def require_word(word: str, field: str | None) -> None:
+    assert any(map(str.isalnum, word))
+    assert word.isprintable()
+    assert not set(word) & set(' "()')
+    assert field in (None, *FIELDS)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Lu"])), min_size=1).map(" ".join))
+def test_a_sentence_without_capitals_is_never_wrong(text: str) -> None:
+    """No operator can be in it; unless a field stands before a parenthesis, it is a sentence."""
+    if any(f"{field}:(" in text for field in FIELDS) or not any(map(str.isalnum, text)):
+        return
+    assert not isinstance(parse(text), And | Not)
+
+
+def steps_of(work: Callable[[], object]) -> int:
+    """How many lines of the parser are run."""
+    files = {query.__file__, _query_tokens.__file__}
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        count += event == "line" and frame.f_code.co_filename in files
+        return trace if frame.f_code.co_filename in files else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        with suppress(RyeError):
+            work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("w ", "w* ", "(", ")", "(w ", "(w) ", '"', '"w" ', "w AND ", "NOT ", "NEAR(w w) ", "NEAR(", "'"),
+        *("name:", 'name:"', "name:(", "*", "* ", "w OR (w AND ", ":", "a.", "\x00"),
+    ],
+)
+def test_twice_the_text_takes_at_most_twice_the_steps(unit: str) -> None:
+    def query_of(length: int) -> str:
+        return (unit * length)[:length]
+
+    few, many = (steps_of(lambda: parse(query_of(length))) for length in (512, 1024))  # noqa: B023
+    assert many <= 2 * few + 50
+
+
+@pytest.mark.parametrize("length", [100_000, 10_000_000])
+def test_what_is_too_long_is_refused_without_being_read(length: int) -> None:
+    assert steps_of(lambda: parse("(" * length)) < 20
