@@ -5,8 +5,9 @@ Rules:
 - `gzip` and `deflate` are unpacked piece by piece, so that however much a few bytes unpack to, no more than
   the limit and one piece is ever held. Both what comes and what is unpacked counts: TooLargeError. What does
   not unpack, or stops before its end, is a BrokenBodyError. Other encodings stay packed.
-- Parsed when the type says JSON. What JSON does not allow (NaN, a lone surrogate that no text can hold) or
-  nobody can read (too deep, a number without end) stays text, with a notice.
+- Parsed when the type says JSON, by a quick parser first, and by that of Python where it finds
+  a fault. What JSON does not allow (NaN, a lone surrogate that no text can hold) or nobody can read (too deep,
+  a number without end) stays text, with a notice.
 - Text by its charset, else UTF-8 (a byte order mark wins). What does not fit becomes U+FFFD: `lossy`, with a
   notice. An unknown charset is read as UTF-8.
 - A type that is neither is text when it is UTF-8 without NUL, else `base64`.
@@ -24,6 +25,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, NoReturn, Protocol
+
+import msgspec
 
 __all__ = [
     "Body",
@@ -52,6 +55,7 @@ _TEXT: Final = re.compile(
     r"text/.*|message/.*|image/svg\+xml|application/(?:.+\+)?"
     r"(?:xml|yaml|toml|sql|graphql|javascript|x-javascript|x-ndjson|x-yaml|x-www-form-urlencoded)"
 )
+_UTF_8: Final = frozenset(["", "utf-8", "utf8"])
 _BYTE_ORDER_MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -192,7 +196,7 @@ def decode_body(content: bytes | bytearray, content_type: str, coding: str) -> B
         return _binary(content, f"the body is still packed: its content encoding is {coding:.40}")
     kind, charset = media_type(content_type)
     if _JSON.fullmatch(kind):
-        return _json(_text(content, charset))
+        return _plain_json(content, charset) or _json(_text(content, charset))
     if charset or _TEXT.fullmatch(kind):
         return _text(content, charset)
     try:
@@ -216,6 +220,19 @@ def is_json(content_type: str) -> bool:
 
 def _binary(content: bytes | bytearray, *notices: str) -> Body:
     return Body(base64.b64encode(content).decode(), "base64", notices)
+
+
+def _plain_json(content: bytes | bytearray, charset: str) -> Body | None:
+    """The value of JSON that nothing is unusual about, several times faster; None for all other bodies.
+
+    What this parser takes it reads as `json` does. What it does not take is for the slow way to explain.
+    """
+    if charset.lower() not in _UTF_8:
+        return None
+    try:
+        return Body(msgspec.json.decode(content), "json")
+    except (ValueError, RecursionError):
+        return None
 
 
 def _json(body: Body) -> Body:

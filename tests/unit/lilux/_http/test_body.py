@@ -145,6 +145,23 @@ def test_json_comes_out_as_it_went_in(value: Any, ensure_ascii: bool) -> None:
     assert (body.value, body.encoding, body.notices) == (value, "json", ())
 
 
+WORDS = "null true NaN Infinity 1.5 -0 E+9 e400 1e-400 4.9e-324 1.7976931348623157e308 \\ud83d \\ude00 \\u0000 \\x"
+SCRAPS = st.lists(
+    st.sampled_from([*'{}[]:,"\\- \t\n\x01é😀\ufeff09', *WORDS.split(), "9" * 25]), max_size=12
+).map("".join)
+
+
+@given(
+    content=SCRAPS.map(str.encode)
+    | JSON.map(lambda value: json.dumps(value).encode())
+    | st.binary(max_size=9)
+)
+def test_the_quick_way_to_read_json_gives_what_the_thorough_one_gives(content: bytes) -> None:
+    quick = decode_body(content, "application/json", "")
+    thorough = decode_body(content, "application/json; charset=utf_8", "")  # a spelling that is looked up
+    assert repr(quick) == repr(thorough)
+
+
 @pytest.mark.parametrize(
     "text",
     [
