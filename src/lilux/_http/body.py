@@ -6,8 +6,8 @@ Rules:
   the limit and one piece is ever held. Both what comes and what is unpacked counts: TooLargeError. What does
   not unpack, or stops before its end, is a BrokenBodyError. Other encodings stay packed.
 - Parsed when the type says JSON, by a quick parser first, and by that of Python where it finds
-  a fault. What JSON does not allow (NaN, a lone surrogate that no text can hold) or nobody can read (too deep,
-  a number without end) stays text, with a notice.
+  a fault. What JSON does not allow (NaN, a lone surrogate that no text can hold) or nobody can read (too
+  deep, a number without end) stays text, with a notice.
 - Text by its charset, else UTF-8 (a byte order mark wins). What does not fit becomes U+FFFD: `lossy`, with a
   notice. An unknown charset is read as UTF-8.
 - A type that is neither is text when it is UTF-8 without NUL, else `base64`.

@@ -145,7 +145,7 @@ def test_json_comes_out_as_it_went_in(value: Any, ensure_ascii: bool) -> None:
     assert (body.value, body.encoding, body.notices) == (value, "json", ())
 
 
-WORDS = "null true NaN Infinity 1.5 -0 E+9 e400 1e-400 4.9e-324 1.7976931348623157e308 \\ud83d \\ude00 \\u0000 \\x"
+WORDS = "null NaN Infinity 1.5 -0 E+9 e400 1e-400 4.9e-324 1.797693134862316e308 \\ud83d \\ude00 \\u0000 \\x"
 SCRAPS = st.lists(
     st.sampled_from([*'{}[]:,"\\- \t\n\x01é😀\ufeff09', *WORDS.split(), "9" * 25]), max_size=12
 ).map("".join)
