@@ -5,6 +5,7 @@ A `Person` runs real processes with a small environment: nothing of whoever runs
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pty
@@ -192,6 +193,11 @@ class Publication:
         """Where the author's proposal is, in the project and in every clone."""
         [path] = self.project.glob(".ai/trusted_keys/*.toml")
         return str(path.relative_to(self.project))
+
+    @property
+    def digest(self) -> str:
+        """What tells this proposal from every other one of the same key, as `rye` shows it."""
+        return hashlib.sha256((self.project / self.document).read_bytes()).hexdigest()[:32]
 
 
 def run_if_verified(person: Person, project: Path, canary: Path, **variables: str) -> str:

@@ -78,6 +78,9 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "There is a document for this key already, and it says something else.",
             "look at {path}, then do it again with --replace",
         ),
+        "document_changed": ErrorKind(
+            "The document of a key is not the one that was looked at.", "rye trust review"
+        ),
         "not_in_manifest": ErrorKind(
             "The system space has no such file.", "pip install --force-reinstall rye-mcp"
         ),

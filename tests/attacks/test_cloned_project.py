@@ -88,6 +88,23 @@ def test_a_proposal_that_changed_after_it_was_accepted_is_another_one(clone: Clo
     clone.is_accepted()
 
 
+def test_a_proposal_that_changed_after_it_was_shown_is_not_accepted_by_its_digest(clone: Clone) -> None:
+    [row] = clone.bob.rye("trust", "--json", cwd=clone.project).json["keys"]
+    shown = f"{row['key_id']}@{clone.published.digest}"
+    proposed = clone.document.read_text()
+    clone.document.write_text(
+        proposed.replace("[public_key]", '[scope]\nroles = ["tool", "runtime"]\n\n[public_key]')
+    )
+    for words in (("review", "--accept", shown), ("deny", shown)):
+        clone.bob.refused("document_changed", "trust", *words, cwd=clone.project)
+    clone.is_refused("untrusted_key")
+    clone.document.write_text(proposed)
+    assert (
+        clone.published.digest in clone.bob.rye("trust", "review", "--accept", shown, cwd=clone.project).out
+    )
+    clone.is_accepted()
+
+
 def test_what_was_accepted_in_one_clone_is_not_in_another(clone: Clone) -> None:
     clone.bob.rye("trust", "review", "--accept", clone.published.key_id, cwd=clone.project)
     shutil.copytree(clone.project, clone.place / "another")

@@ -256,7 +256,7 @@ def test_the_unsigned_files_of_a_project_are_approved_and_withdrawn(
 ) -> None:
     clone = published.clone(tmp_path)
     asked = leo.rye("trust", cwd=clone).out
-    assert f"rye trust review --accept {published.key_id}\n" in asked
+    assert f"rye trust review --accept {published.key_id}@{published.digest}\n" in asked
     assert "rye trust project\n" in asked
     assert leo.rye("trust", "project", "--json", cwd=clone).json == {
         "status": "approved",
@@ -292,7 +292,7 @@ def test_with_json_nothing_is_asked(published: Publication, leo: Person, tmp_pat
     clone = published.clone(tmp_path)
     shown = json.loads(leo.types([], "trust", "--json", cwd=clone).out)
     assert shown["commands"] == [
-        f"rye trust review --accept {published.key_id}",
+        f"rye trust review --accept {published.key_id}@{published.digest}",
         f"rye trust deny {published.key_id}",
         "rye trust project",
     ]

@@ -4,6 +4,8 @@ Rules:
 
 - A key is shown with its whole id, on a line of its own: that is what commands take, and who copies it must
   not have to put it together.
+- A proposal is shown with the digest of its document: with it, the key id names what was shown and nothing
+  else, however long somebody thinks it over.
 - What a project says about a key is told as a claim. Owners, paths and reasons are somebody else's words, and
   are shown with everything that a terminal would obey spelled out.
 """
@@ -57,6 +59,8 @@ def key_lines(row: KnownKey) -> list[str]:
     if row.key is not None:
         lines.append(f"fingerprint  {row.key.fingerprint}")
         lines.append(f"may sign     {visible(scope_text(row.scope, row.origin, row.kind))}")
+    if row.document is not None and row.origin is Origin.PROJECT:
+        lines.append(f"document     {row.document.short_digest}")
     if row.reason is not None:
         lines.append(f"revoked      {visible(row.reason)}")
     return lines

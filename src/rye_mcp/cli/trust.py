@@ -75,7 +75,11 @@ def everything(ctx: typer.Context, project: ProjectOption = None, as_json: JsonO
 def review(
     accept: Annotated[
         list[str] | None,
-        typer.Option("--accept", metavar="KEY_ID", help="Trust this proposal, as it is. May be repeated."),
+        typer.Option(
+            "--accept",
+            metavar="KEY_ID[@DIGEST]",
+            help="Trust this proposal: as it is, or with @DIGEST as it was shown. May be repeated.",
+        ),
     ] = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
@@ -93,7 +97,8 @@ def review(
 @trust.command()
 def deny(
     key_ids: Annotated[
-        list[str], typer.Argument(metavar="KEY_ID…", help="Whole key ids; rye trust review shows them.")
+        list[str],
+        typer.Argument(metavar="KEY_ID[@DIGEST]…", help="Whole key ids; rye trust review shows them."),
     ],
     project: ProjectOption = None,
     as_json: JsonOption = False,
@@ -273,7 +278,7 @@ def _accept(app: App, undecided: Undecided, chosen: Sequence[int]) -> None:
 
 
 def _commands(undecided: Undecided) -> list[str]:
-    keys = [f"rye trust review --accept {row.key_id}" for row in undecided.keys]
+    keys = [f"rye trust review --accept {row.name}" for row in undecided.keys]
     denied = [f"rye trust deny {row.key_id}" for row in undecided.keys]
     return [*keys, *denied, *(["rye trust project"] if undecided.project is not None else [])]
 

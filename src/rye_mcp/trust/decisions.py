@@ -4,7 +4,8 @@ Rules:
 
 - A proposal is named by its whole key id; a fingerprint is where to look, never whom to trust. What is
   decided on is one document, exactly as it was read for this decision: who shows it and then asks hands the
-  same document over, so that nothing can take its place in between.
+  same document over, so that nothing can take its place in between. Who decides in another process names the
+  digest besides, `KEY_ID@DIGEST`, and any other document is `document_changed`.
 - A revoked key is accepted, added and proposed by nobody, this user included.
 - A document that is there already, and says something else, is replaced only when that was asked for.
 - To propose is to write this user's public key into a project, not through a link. It trusts nobody: whoever
@@ -16,6 +17,7 @@ Only commands call this module, which `.importlinter` checks: no agent can trust
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,7 +31,7 @@ from rye_mcp.trust.approvals import Decision
 from rye_mcp.trust.public_key import PublicKey, is_key_id
 from rye_mcp.trust.revocation import require_not_revoked, revoke
 from rye_mcp.trust.scope import Role, Scope
-from rye_mcp.trust.trust_document import DIRECTORY, MAX_DOCUMENT_BYTES, TrustDocument
+from rye_mcp.trust.trust_document import DIGEST_DIGITS, DIRECTORY, MAX_DOCUMENT_BYTES, TrustDocument
 from rye_mcp.trust.trust_store import write_user_document
 from rye_mcp.trust.verify import Trust
 
@@ -46,6 +48,7 @@ __all__ = [
     "revoke_key",
 ]
 
+_DIGEST = re.compile(rf"[0-9a-f]{{{DIGEST_DIGITS},64}}", re.ASCII)
 _MAX_BRACKETS = 64
 _PEM_BEGINS = b"-----BEGIN"
 _DIRECTORY_MODE = 0o755
@@ -115,13 +118,19 @@ def make_scope(ids: Iterable[str], roles: Iterable[str]) -> Scope | None:
     return Scope(patterns or None, frozenset(map(Role, named)) or None)
 
 
-def find_proposal(trust: Trust, key_id: str) -> TrustDocument:
-    """The document by which the project proposes this key, as it stands now."""
+def find_proposal(trust: Trust, name: str) -> TrustDocument:
+    """The document by which the project proposes a key, as it stands now; `name` is KEY_ID, or KEY_ID@DIGEST
+    for this document and no other.
+    """
+    key_id, is_pinned, digest = name.partition("@")
     check_key_id(key_id)
+    if is_pinned and not _DIGEST.fullmatch(digest):
+        what = f"expected {DIGEST_DIGITS} digits or more of a digest behind @, found {ascii(digest)[:80]}"
+        raise RyeError("unknown_key", what, key_id=key_id, hint="rye trust review")
     listing = trust.store.proposals()
     for document in listing.documents:
         if document.key.key_id == key_id:
-            return document
+            return _require_digest(document, digest)
     found = f"{len(listing.documents)} others"
     if listing.problems:
         found += f", and {len(listing.problems)} that cannot be read: {listing.problems[0].message}"
@@ -178,6 +187,16 @@ def owner_of(trust: Trust, key: PublicKey) -> str | None:
         if document.key.key_id == key.key_id:
             return document.owner
     return None
+
+
+def _require_digest(document: TrustDocument, digest: str) -> TrustDocument:
+    if document.digest.startswith(digest):
+        return document
+    what = (
+        f"expected the document {digest} for the key {document.key.key_id}, as it was looked at, "
+        f"found {document.short_digest}"
+    )
+    raise RyeError("document_changed", what, key_id=document.key.key_id)
 
 
 def _require_not_revoked(trust: Trust, document: TrustDocument) -> None:

@@ -63,6 +63,11 @@ class KnownKey:
     reason: str | None = None
     yours: bool = False
 
+    @property
+    def name(self) -> str:
+        """What commands take for this row, and for no other document of the same key."""
+        return self.key_id if self.document is None else f"{self.key_id}@{self.document.short_digest}"
+
     def as_dict(self) -> dict[str, Any]:
         """Return the row as data, for `--json`."""
         return {

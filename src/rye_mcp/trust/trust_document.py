@@ -34,7 +34,12 @@ from rye_mcp.trust import _toml
 from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.scope import Role, Scope, SignerKind, is_id_pattern
 
-__all__ = ["DIRECTORY", "MAX_DOCUMENT_BYTES", "TrustDocument"]
+__all__ = ["DIGEST_DIGITS", "DIRECTORY", "MAX_DOCUMENT_BYTES", "TrustDocument"]
+
+DIGEST_DIGITS: Final = 32
+"""How many digits of a document's digest tell it from every other one: who writes two documents cannot make
+so many agree, and fewer they could.
+"""
 
 DIRECTORY: Final = "trusted_keys"
 """Where the documents of a space are."""
@@ -64,6 +69,11 @@ class TrustDocument:
     def digest(self) -> str:
         """The SHA256 of the document's bytes, as 64 hexadecimal digits."""
         return hashlib.sha256(self.data).hexdigest()
+
+    @property
+    def short_digest(self) -> str:
+        """As much of the digest as people are shown, and commands take."""
+        return self.digest[:DIGEST_DIGITS]
 
     @property
     def file_name(self) -> str:

@@ -52,6 +52,7 @@ STABLE = [
     "malformed_trust",
     "unknown_key",
     "document_exists",
+    "document_changed",
     "item_exists",
     "read_failed",
     "write_failed",

@@ -42,6 +42,25 @@ def test_a_proposal_is_found_by_its_key_id_alone(world: World) -> None:
     refused("unknown_key", lambda: find_proposal(world.trust(), "0" * 64))
 
 
+def test_a_digest_names_one_document_of_a_key(world: World) -> None:
+    shown = mia()
+    world.propose(shown)
+    for digest in (shown.short_digest, shown.digest[:40], shown.digest):
+        assert find_proposal(world.trust(), f"{shown.key.key_id}@{digest}") == shown
+    wide = TrustDocument.create(shown.key, "mia", scope=Scope(roles=frozenset({Role.RUNTIME})))
+    world.propose(wide)
+    name = f"{shown.key.key_id}@{shown.short_digest}"
+    refused("document_changed", lambda: find_proposal(world.trust(), name))
+
+
+@pytest.mark.parametrize("form", ["", "{:.16}", "{:.31}", "{}0", "{}\n", "@{}", "x{}"])
+def test_what_is_no_digest_of_enough_digits_names_no_document(world: World, form: str) -> None:
+    document = mia()
+    world.propose(document)
+    name = f"{document.key.key_id}@{form.format(document.digest)}"
+    refused("unknown_key", lambda: find_proposal(world.trust(), name))
+
+
 def test_why_a_proposal_is_not_found_names_one_that_cannot_be_read(world: World) -> None:
     document = mia()
     world.propose(document, document.data.replace(b"owner", b"owned"))
