@@ -24,8 +24,8 @@ from typing import Any, Final
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, printable
-from rye_mcp.trust._files import opened_directory, read_below, translated
 from rye_mcp.trust.decisions import Change, owner_of, propose_key
+from rye_mcp.trust.files import opened_directory, read_below, translated
 from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.scope import SignerKind

@@ -48,6 +48,9 @@ PROCESS_MEMBERS = {("os", "system")}
 # What is what it is since a check has passed, and the only module that may say so.
 STAGES = {"VerifiedItem": SOURCE / "rye_mcp/trust/verify.py"}
 
+# What the surfaces and the wiring hand over to verbs, without calling anything of it.
+PRIVATE_BUT_SHARED = {"rye_mcp.verbs._context"}
+
 # Who runs under trio has it, who wants a keyring asks for it; nobody else needs them.
 IMPORTED_WHERE_IN_USE = {"keyring", "trio"}
 
@@ -240,6 +243,43 @@ def test_every_way_to_make_a_stage_is_noticed(source: str) -> None:
 )
 def test_to_name_a_stage_as_a_type_is_fine(source: str) -> None:
     assert not list(constructions(source, "VerifiedItem"))
+
+
+def private_imports(source: str, name: str) -> Iterator[str]:
+    """Yield each private module of another package of the orchestrator that this module imports."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                imported = [alias.name for alias in names]
+            case ast.ImportFrom(module=str(module), names=names):
+                imported = [f"{module}.{alias.name}" for alias in names]
+            case _:
+                continue
+        for each in imported:
+            package, mark, private = each.partition("._")
+            if mark and package.startswith("rye_mcp.") and not f"{name}.".startswith(f"{package}."):
+                yield f"{package}._{private.partition('.')[0]}"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_what_is_private_to_a_package_is_imported_in_it_alone(module: Path) -> None:
+    name = ".".join(module.relative_to(SOURCE).with_suffix("").parts)
+    found = set(private_imports(module.read_text(encoding="utf-8"), name)) - PRIVATE_BUT_SHARED
+    assert not found, f"give what others need a module without an underscore, in place of {found}"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from rye_mcp.trust._toml import parse", ["rye_mcp.trust._toml"]),
+        ("from rye_mcp.trust import _toml, files", ["rye_mcp.trust._toml"]),
+        ("def f():\n    import rye_mcp.trust._toml as t", ["rye_mcp.trust._toml"]),
+        ("from rye_mcp.verbs._context import Context", []),
+        ("from rye_mcp.trust.files import read_below\nfrom lilux import _files", []),
+    ],
+)
+def test_every_private_import_is_noticed(source: str, found: list[str]) -> None:
+    assert list(private_imports(source, "rye_mcp.verbs.load")) == found
 
 
 def test_every_imported_package_is_a_declared_dependency() -> None:

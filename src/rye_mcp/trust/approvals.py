@@ -29,7 +29,7 @@ from lilux import _files as whole_files
 from lilux import _json
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
-from rye_mcp.trust._files import KeptFile, opened_directory, read_below, translated
+from rye_mcp.trust.files import KeptFile, opened_directory, read_below, translated
 from rye_mcp.trust.project import identify_project
 from rye_mcp.trust.public_key import is_key_id
 

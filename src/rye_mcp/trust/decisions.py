@@ -26,8 +26,8 @@ from pathlib import Path
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.trust import _toml
-from rye_mcp.trust._files import OTHERS_WRITE, opened_directory, read_below, translated
 from rye_mcp.trust.approvals import Decision
+from rye_mcp.trust.files import OTHERS_WRITE, opened_directory, read_below, translated
 from rye_mcp.trust.public_key import PublicKey, is_key_id
 from rye_mcp.trust.revocation import require_not_revoked, revoke
 from rye_mcp.trust.scope import Role, Scope

@@ -28,7 +28,7 @@ from lilux.primitives import signing
 from lilux.primitives.errors import ConfigurationError, IntegrityError
 from rye_mcp.errors import RyeError
 from rye_mcp.trust import _toml
-from rye_mcp.trust._files import OTHERS_WRITE, opened_directory, read_below, translated
+from rye_mcp.trust.files import OTHERS_WRITE, opened_directory, read_below, translated
 from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_document import TrustDocument

@@ -21,7 +21,7 @@ from typing import Any, Final
 from lilux import _json
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SYSTEM_MANIFEST_KIND, SYSTEM_MANIFEST_NAME
-from rye_mcp.trust._files import read_below
+from rye_mcp.trust.files import read_below
 from rye_mcp.trust.sealed import MANIFEST_SHA256
 
 __all__ = ["MAX_MANIFEST_BYTES", "SystemManifest", "render_manifest"]

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rye_mcp.errors import RyeError
-from rye_mcp.trust._files import read_below
+from rye_mcp.trust.files import read_below
 
 __all__ = ["DotenvSplit", "ProjectFacts", "ProjectUse", "decide_use", "identify_project", "split_dotenv"]
 

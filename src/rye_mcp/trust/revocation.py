@@ -25,7 +25,7 @@ from typing import Any, Final
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.trust import _toml
-from rye_mcp.trust._files import OTHERS_WRITE, opened_directory, read_below, translated
+from rye_mcp.trust.files import OTHERS_WRITE, opened_directory, read_below, translated
 from rye_mcp.trust.public_key import is_key_id
 
 __all__ = ["FILE_NAME", "MAX_REVOKED_BYTES", "parse_revocations", "require_not_revoked", "revoke"]

@@ -20,7 +20,7 @@ from pathlib import Path
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SYSTEM_MANIFEST_NAME
-from rye_mcp.trust._files import read_below
+from rye_mcp.trust.files import read_below
 from rye_mcp.trust.manifest import render_manifest
 
 __all__ = ["PIN_FILE", "list_files", "main", "render_pin", "stale_files", "system_space_of_package"]

@@ -26,7 +26,7 @@ from lilux.primitives.signing import sign_hash
 from rye_mcp.errors import RyeError
 from rye_mcp.items import MAX_ITEM_BYTES, ItemFile, SpaceName, relative_path
 from rye_mcp.trust import signature
-from rye_mcp.trust._files import opened_directory, read_below, translated
+from rye_mcp.trust.files import opened_directory, read_below, translated
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.signature import SignatureLine
 from rye_mcp.trust.text import require_honest_text

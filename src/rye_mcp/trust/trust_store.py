@@ -24,8 +24,8 @@ from typing import Any, Final, TypeVar
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName
-from rye_mcp.trust._files import OTHERS_WRITE, KeptFile, opened_directory, read_below, translated
 from rye_mcp.trust.approvals import Approvals, Decision, ProjectDecisions
+from rye_mcp.trust.files import OTHERS_WRITE, KeptFile, opened_directory, read_below, translated
 from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.revocation import FILE_NAME, MAX_REVOKED_BYTES, parse_revocations
 from rye_mcp.trust.scope import Origin, Scope, SignerKind

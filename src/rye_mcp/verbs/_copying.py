@@ -26,7 +26,7 @@ from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, SpaceName, printable, relative_path
 from rye_mcp.notices import Notice
-from rye_mcp.trust._files import opened_directory, translated
+from rye_mcp.trust.files import opened_directory, translated
 from rye_mcp.trust.verify import Evidence, VerifiedItem
 from rye_mcp.verbs._context import Context
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.errors import RyeError
-from rye_mcp.trust import _files
-from rye_mcp.trust._files import OTHERS_WRITE, KeptFile, opened_directory, read_below
+from rye_mcp.trust import files
+from rye_mcp.trust.files import OTHERS_WRITE, KeptFile, opened_directory, read_below
 from tests.file_helpers import mode_of, umask
 from tests.trust_world import old, refused
 
@@ -56,13 +56,13 @@ def test_it_is_read_once_while_nothing_changes(tmp_path: Path, path: Path) -> No
 
 def counting_in(tick_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system whose clock is that coarse."""
-    stamp_of = _files._stamp_of
+    stamp_of = files._stamp_of
 
     def coarse(name: str) -> tuple[int, ...] | None:
         found = stamp_of(name)
         return None if found is None else (*found[:-2], *(each // tick_ns * tick_ns for each in found[-2:]))
 
-    monkeypatch.setattr(_files, "_stamp_of", coarse)
+    monkeypatch.setattr(files, "_stamp_of", coarse)
 
 
 @pytest.mark.parametrize("tick_ns", [TICK_NS, SECOND_NS, 2 * SECOND_NS])
