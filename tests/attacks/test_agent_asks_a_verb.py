@@ -5,6 +5,8 @@ The canary is the file that was asked for: it keeps every byte.
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from rye_mcp.items import SpaceName
@@ -62,7 +64,8 @@ def test_a_pattern_is_no_way_around(world: World) -> None:
 @pytest.mark.parametrize("pattern", ["demo/hello", "demo/*", "*"])
 def test_the_user_space(world: World, pattern: str) -> None:
     file = put(world, tool(), space=USER)
-    refused("person_required", lambda: sign(SignRequest(pattern, source=USER), agent(world)))
+    error = refused("person_required", lambda: sign(SignRequest(pattern, source=USER), agent(world)))
+    assert error.hint == f"ask a person: rye sign {shlex.quote(pattern)} --space user"
     assert file.path.read_bytes() == tool()
     refused("no_key", lambda: world.keys.show(SignerKind.AGENT))
 

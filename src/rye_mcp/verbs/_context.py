@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust, VerifiedItem, verify_item
 
-__all__ = ["Context", "whole_hints"]
+__all__ = ["Context", "options_of", "whole_hints"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,13 @@ def whole_hints(file: ItemFile) -> Iterator[None]:
     try:
         yield
     except RyeError as exc:
-        if exc.hint.endswith(f"rye sign {file.item_id}"):
-            exc.hint += "" if file.item_type is ItemType.TOOL else f" --type {file.item_type}"
-            exc.hint += " --space user" if file.space.name is SpaceName.USER else ""
+        options = options_of(file.item_type, file.space.name)
+        command = rf"\brye sign {re.escape(file.item_id)}(?=;|$)"
+        exc.hint = re.sub(command, lambda found: found[0] + options, exc.hint)
         raise
+
+
+def options_of(item_type: ItemType, space: SpaceName | None = None) -> str:
+    """What a command needs besides an id: nothing for a tool of the project."""
+    of_type = "" if item_type is ItemType.TOOL else f" --type {item_type}"
+    return of_type + (" --space user" if space is SpaceName.USER else "")

@@ -28,7 +28,7 @@ from rye_mcp.items import ItemFile, SpaceName, printable, relative_path
 from rye_mcp.notices import Notice
 from rye_mcp.trust.files import opened_directory, translated
 from rye_mcp.trust.verify import Evidence, VerifiedItem
-from rye_mcp.verbs._context import Context
+from rye_mcp.verbs._context import Context, options_of
 
 __all__ = ["Copied", "copy_item"]
 
@@ -52,7 +52,7 @@ def copy_item(
     source = verified.file
     if destination is SpaceName.SYSTEM:
         what = "expected the project or the user space as destination, found the system space"
-        hint = f"rye copy {source.item_id} --to project"
+        hint = f"rye copy {source.item_id} --to project{options_of(source.item_type)}"
         raise RyeError("out_of_scope", what, item_id=source.item_id, hint=hint)
     space = context.spaces.space(destination)
     if space.name is source.space.name:
@@ -60,7 +60,7 @@ def copy_item(
         raise RyeError("item_exists", what, where=printable(source.path), hint="name the other space")
     if overwrite and space.name is SpaceName.USER and not context.is_person:
         what = f"expected a person to replace an item of the user space by {source.item_id}, found an agent"
-        hint = f"ask a person: rye copy {source.item_id} --to user --overwrite"
+        hint = f"ask a person: rye copy {source.item_id} --to user --overwrite{options_of(source.item_type)}"
         raise RyeError("person_required", what, item_id=source.item_id, hint=hint)
     path = space.root / relative_path(source.item_type, source.item_id, source.extension)
     copy = replace(source, space=space, path=path)
@@ -82,12 +82,12 @@ def _require_valid(copy: ItemFile, verified: VerifiedItem, context: Context) -> 
             "signed by one; found an agent",
             where=printable(copy.path),
             item_id=copy.item_id,
-            hint=f"ask a person: rye copy {copy.item_id} --to user",
+            hint=f"ask a person: rye copy {copy.item_id} --to user{options_of(copy.item_type)}",
         )
-    option = " --space user" if copy.space.name is SpaceName.USER else ""
+    options = options_of(copy.item_type, copy.space.name)
     what = (
         f"the copy {printable(copy.path)} carries no signature yet, and hides the system item until a person "
-        f"signs it: rye sign {copy.item_id}{option}"
+        f"signs it: rye sign {copy.item_id}{options}"
     )
     return (Notice("unsigned", what),)
 

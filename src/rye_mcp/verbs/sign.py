@@ -18,6 +18,7 @@ Rules:
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_item
 from rye_mcp.trust.trust_store import Seen, Standing
 from rye_mcp.trust.verify import VerifiedItem
-from rye_mcp.verbs._context import Context, whole_hints
+from rye_mcp.verbs._context import Context, options_of, whole_hints
 from rye_mcp.verbs._selection import Tracked, is_pattern, select
 
 __all__ = ["BatchResult", "SignFailure", "SignRequest", "SignResult", "sign"]
@@ -123,7 +124,8 @@ def _require_allowed(request: SignRequest, context: Context) -> None:
         raise RyeError("out_of_scope", what, item_id=request.item_id, hint=hint)
     if request.source is SpaceName.USER and not context.is_person:
         what = f"expected a person to sign {request.item_id} in the user space, found an agent"
-        hint = f"ask a person: rye sign {request.item_id} --space user"
+        options = options_of(request.item_type, request.source)
+        hint = f"ask a person: rye sign {shlex.quote(request.item_id)}{options}"
         raise RyeError("person_required", what, item_id=request.item_id, hint=hint)
 
 
