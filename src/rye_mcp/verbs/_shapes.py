@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -48,15 +49,24 @@ class Integrity:
 
 
 def metadata_as_dict(metadata: ItemMetadata) -> dict[str, Any]:
-    """What an item says about itself, without what it says nothing about."""
+    """What an item says about itself, without what it says nothing about; a copy, as metadata is kept."""
     shown: dict[str, Any] = {}
     for each in fields(metadata):
         value = getattr(metadata, each.name)
         if each.name in _NOT_SHOWN or value is None or value == ():
             continue
-        shown[each.name] = list(value) if isinstance(value, tuple) else value
+        shown[each.name] = _copied(value)
     if metadata.declares_executor:
         shown["executor_id"] = metadata.executor_id
     if metadata.extra:
-        shown["extra"] = dict(metadata.extra)
+        shown["extra"] = _copied(metadata.extra)
     return shown
+
+
+def _copied(value: Any) -> Any:
+    """The same value, in lists and mappings of its own."""
+    if isinstance(value, Mapping):
+        return {name: _copied(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copied(each) for each in value]
+    return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from rye_mcp.trust.verify import Trust
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.sign import SignRequest, sign
 from tests.file_helpers import mode_of
-from tests.trust_world import World, refused
+from tests.trust_world import World, new_key, refused
 from tests.verb_world import DIRECTIVE, SECRET, agent, path_of, person, put, tool
 
 PROJECT, USER, SYSTEM = SpaceName.PROJECT, SpaceName.USER, SpaceName.SYSTEM
@@ -76,6 +77,21 @@ def test_all_that_an_item_says_is_there_and_nothing_that_it_does_not(world: Worl
     }
 
 
+def test_who_changes_an_answer_changes_nobody_elses(world: World) -> None:
+    content = b"name: mine\nconfig: {a: {b: [1]}}\ntags: [a]\nmore: [{c: 1}]\n"
+    put(world, content, "demo/mine", ".yaml", signed=True)
+
+    def metadata() -> dict[str, Any]:
+        found: dict[str, Any] = load(LoadRequest("demo/mine"), agent(world)).as_dict()["metadata"]
+        return found
+
+    given, before = metadata(), json.dumps(metadata())
+    given["config"]["a"]["b"].append(2)
+    given["config"]["x"] = given["tags"].pop()
+    given["extra"]["more"][0]["c"] = 2
+    assert json.dumps(metadata()) == before
+
+
 def test_every_type_of_item_is_loaded(world: World) -> None:
     for item_type in (ItemType.DIRECTIVE, ItemType.KNOWLEDGE):
         put(world, DIRECTIVE, "greet", ".md", item_type=item_type, signed=True)
@@ -120,6 +136,25 @@ def test_hints_are_whole_commands(world: World) -> None:
     put(world, DIRECTIVE, "greet", ".md", item_type=ItemType.DIRECTIVE, space=USER)
     error = refused("unsigned", lambda: load(LoadRequest("greet", ItemType.DIRECTIVE), agent(world)))
     assert error.hint == "rye sign greet --type directive --space user"
+
+
+@pytest.mark.parametrize(
+    ("item_type", "space", "options"),
+    [
+        (ItemType.TOOL, PROJECT, ""),
+        (ItemType.TOOL, USER, " --space user"),
+        (ItemType.DIRECTIVE, PROJECT, " --type directive"),
+        (ItemType.KNOWLEDGE, USER, " --type knowledge --space user"),
+    ],
+)
+def test_the_hint_for_an_unknown_signer_is_a_whole_command_too(
+    world: World, item_type: ItemType, space: SpaceName, options: str
+) -> None:
+    content, extension = (tool(), ".py") if item_type is ItemType.TOOL else (DIRECTIVE, ".md")
+    file = world.file(content, item_id="greet", extension=extension, item_type=item_type, space=space)
+    world.stored(world.signed_by_another_program(file, new_key()))
+    error = refused("untrusted_key", lambda: load(LoadRequest("greet", item_type), agent(world)))
+    assert f"rye sign greet{options}; if not: rye trust add" in error.hint
 
 
 # --- copies ---
