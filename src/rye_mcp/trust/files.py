@@ -75,14 +75,15 @@ def opened_directory(
     forbidden: int = 0,
     root_forbidden: int | None = None,
     create_mode: int | None = None,
+    create_root: bool = True,
 ) -> Iterator[int]:
     """A directory below `root`, which was reached through no symbolic link; FileNotFoundError for none.
 
-    With `create_mode` it is made, and those on the way to it, with exactly that mode. `root_forbidden` is for
-    a root that is not as private as what is below it.
+    With `create_mode` it is made, and those on the way to it, with exactly that mode; the root too, unless
+    `create_root` is off. `root_forbidden` is for a root that is not as private as what is below it.
     """
     path = root
-    if create_mode is not None:
+    if create_mode is not None and create_root:
         whole_files.make_directory(root, mode=create_mode)
     with translated("read_failed", root):
         descriptor = os.open(root, _DIRECTORY_FLAGS)

@@ -1,0 +1,222 @@
+"""Whether a tool's chain is the locked one, and when a lockfile is written.
+
+Rules:
+
+- The nearest lockfile counts: project, user, system (see `rye_mcp.executor.lockfile_store`). What is written
+  goes to the project, where there is an `.ai` already, and is not written otherwise.
+- There are two looks. `check_root` compares the root before anything else of the chain is built; `pin`
+  compares everything, with the very chain that was verified and is about to run. Both use one comparison.
+- Mismatch: `lock_mismatch` with the diff, nothing runs, nothing is written. A root that differs passes the
+  gate first, so that an edited file is called edited, and nothing of it is told before.
+- Locked mode: no lockfile is `lock_missing`, every difference is a mismatch, nothing is ever written.
+- Else, `create` writes one after a first success, and never changes one that is there, but in one case: when
+  nothing but elements of the system space differ, and the lockfile was written under another version of this
+  package, it is written anew. `pin` calls that `outdated`, and `create` makes it `refreshed`.
+- That a lockfile could not be written after a success is a notice, and so is another version that is locked
+  while this one is not.
+- Locks restrict and never grant: nothing passes the gate because it is locked.
+
+    root_lock = resolver.check_root(builder.find("demo/hello"))
+    …
+    pinned = resolver.pin(valid, root_lock)
+    …
+    pinned = resolver.create(pinned)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from lilux.primitives.lockfile import Lockfile
+from rye_mcp.errors import RyeError
+from rye_mcp.executor import pins
+from rye_mcp.executor.chain import ChainElement
+from rye_mcp.executor.chain_validator import ValidChain
+from rye_mcp.executor.lockfile_store import LockfileStore, StoredLock
+from rye_mcp.executor.pins import PACKAGE, Pins
+from rye_mcp.executor.roles import MetadataRole
+from rye_mcp.items import ItemFile, SpaceName, printable
+from rye_mcp.notices import Notice
+from rye_mcp.spaces import Spaces
+from rye_mcp.trust import signature
+from rye_mcp.trust.verify import Trust, verify_item
+
+__all__ = ["LockState", "LockfileResolver", "PinnedChain", "RootLock"]
+
+State = Literal["none", "created", "match", "outdated", "refreshed", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class LockState:
+    """What a lockfile had to say: none is there, it was created, it matches, it is outdated since the package
+    was upgraded (and then refreshed), or it was not asked for (off).
+    """
+
+    state: State
+    path: Path | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the state as data."""
+        path = {} if self.path is None else {"path": printable(self.path)}
+        return {"state": self.state, **path}
+
+
+@dataclass(frozen=True, slots=True)
+class RootLock:
+    """What is locked for a root that was compared already; nothing, or nothing that was asked for."""
+
+    item_id: str
+    stored: StoredLock | None = None
+    used: bool = True
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedChain:
+    """A valid chain that is what its lockfile says, or for which there is none."""
+
+    valid: ValidChain
+    lock: LockState
+    notices: tuple[Notice, ...] = ()
+
+
+class LockfileResolver:
+    """The lockfiles of one project and one user."""
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        trust: Trust,
+        *,
+        package_version: str,
+        locked: bool = False,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.store = LockfileStore(spaces, trust)
+        self._trust = trust
+        self._package_version = package_version
+        self._locked = locked
+        self._now = now
+
+    # --- the two looks, and what is written after a success ---
+
+    def check_root(self, root: ChainElement, *, use_lockfile: bool = True) -> RootLock:
+        """What is locked for a root, when the root is what it was then."""
+        if not use_lockfile:
+            self._require_not_locked_mode(root.item_id)
+            return RootLock(root.item_id, used=False)
+        stored = self.store.find(root.item_id, root.version)
+        if stored is None:
+            if self._locked:
+                raise _missing(root)
+            return RootLock(root.item_id, notices=tuple(self._other_versions(root)))
+        found = pins.pins_of_root(root.item_id, root.version, _digest_of(root.file))
+        if stored.pins.root != found:
+            item = verify_item(root.file, self._trust, role=MetadataRole.of(root.file))
+            if root.space is not SpaceName.SYSTEM or not self._is_outdated(stored):
+                found = pins.pins_of_root(root.item_id, root.version, item.digest)
+                different = pins.differences_of_root(stored.pins.root, found)
+                raise pins.mismatch(different, root.item_id, stored.path)
+        return RootLock(root.item_id, stored)
+
+    def pin(self, valid: ValidChain, root_lock: RootLock) -> PinnedChain:
+        """The chain, when everything about it is as it is locked."""
+        root = valid.verified.chain.root
+        if root_lock.item_id != root.item_id:
+            raise ValueError(f"expected what is locked for {root.item_id}, found {root_lock.item_id}")
+        stored = root_lock.stored
+        if stored is None:
+            state: State = "none" if root_lock.used else "off"
+            return PinnedChain(valid, LockState(state), root_lock.notices)
+        different = pins.differences(stored.pins, Pins.of_chain(valid))
+        if not different:
+            return PinnedChain(valid, LockState("match", stored.path), root_lock.notices)
+        if self._is_outdated(stored) and pins.only_the_package_differs(stored.pins, valid):
+            notice = self._upgrade_notice(root.item_id, stored)
+            return PinnedChain(valid, LockState("outdated", stored.path), (*root_lock.notices, notice))
+        raise pins.mismatch(different, root.item_id, stored.path)
+
+    def create(self, pinned: PinnedChain) -> PinnedChain:
+        """Write down what has run, where nothing is written yet or what is there is outdated."""
+        state = pinned.lock.state
+        if state not in ("none", "outdated") or self._locked or not self.store.is_writable:
+            return pinned
+        lockfile = self.create_lockfile(pinned.valid)
+        try:
+            path = self.save_lockfile(lockfile, replace=state == "outdated")
+            done = LockState("created" if state == "none" else "refreshed", path)
+            return PinnedChain(pinned.valid, done, pinned.notices)
+        except FileExistsError:
+            return self._created_by_another(pinned)
+        except RyeError as exc:
+            what = f"the lockfile of {lockfile.root.tool_id} could not be written: {exc.message}"
+            return PinnedChain(pinned.valid, pinned.lock, (*pinned.notices, Notice("lock_not_saved", what)))
+
+    def _created_by_another(self, pinned: PinnedChain) -> PinnedChain:
+        """Somebody else was faster, and theirs counts from now on."""
+        root = pinned.valid.verified.chain.root
+        stored = self.store.find(root.item_id, root.version)
+        if stored is not None and not pins.differences(stored.pins, Pins.of_chain(pinned.valid)):
+            return PinnedChain(pinned.valid, LockState("match", stored.path), pinned.notices)
+        what = f"{root.item_id} was locked meanwhile, as something else than what has run: rye lock verify"
+        return PinnedChain(pinned.valid, pinned.lock, (*pinned.notices, Notice("lock_not_saved", what)))
+
+    # --- the lockfiles themselves ---
+
+    def get_lockfile(self, item_id: str, version: str) -> Lockfile | None:
+        """The lockfile that counts for this version of a tool; None when there is none."""
+        stored = self.store.find(item_id, version)
+        return None if stored is None else stored.lockfile
+
+    def create_lockfile(self, valid: ValidChain) -> Lockfile:
+        """A lockfile that pins this very chain; not written yet."""
+        now = self._now().astimezone(UTC).isoformat(timespec="seconds")
+        return pins.render(valid, package_version=self._package_version, now=now)
+
+    def save_lockfile(self, lockfile: Lockfile, *, replace: bool = True) -> Path:
+        """Write a lockfile to the project; FileExistsError for one that is there and may not be replaced."""
+        return self.store.write(lockfile, replace=replace)
+
+    # --- when and why ---
+
+    def _require_not_locked_mode(self, item_id: str) -> None:
+        if self._locked:
+            what = (
+                f"expected the lockfile of {item_id} to be used, as in locked mode, found use_lockfile=False"
+            )
+            raise RyeError("lock_missing", what, item_id=item_id, hint="leave out use_lockfile")
+
+    def _is_outdated(self, stored: StoredLock) -> bool:
+        """Whether an upgrade of this package may be why it differs."""
+        return not self._locked and stored.package_version not in (None, self._package_version)
+
+    def _upgrade_notice(self, item_id: str, stored: StoredLock) -> Notice:
+        before, now = stored.package_version, self._package_version
+        what = (
+            f"{item_id} was locked under {PACKAGE} {before}, this is {now}, and nothing but what comes with "
+            "it has changed: the lockfile is refreshed after a success"
+        )
+        return Notice("lock_outdated", what)
+
+    def _other_versions(self, root: ChainElement) -> Iterator[Notice]:
+        versions = self.store.versions(root.item_id)
+        if versions:
+            what = f"{root.item_id} is locked in version {', '.join(versions)}; this is {root.version}"
+            yield Notice("version_changed", what)
+
+
+def _missing(root: ChainElement) -> RyeError:
+    what = f"expected a lockfile of {root.item_id} {root.version}, as locked mode demands, found none"
+    return RyeError("lock_missing", what, item_id=root.item_id)
+
+
+def _digest_of(file: ItemFile) -> str:
+    """The hash that the gate would give of a file; whether it passes is another question."""
+    if file.space.name is SpaceName.SYSTEM:
+        return hashlib.sha256(file.content).hexdigest()
+    return signature.locate(file).digest

@@ -1,0 +1,185 @@
+"""The lockfiles of three spaces: found, read, kept while their bytes are the same, and written whole.
+
+Rules:
+
+- A lockfile is `lockfiles/{tool_id}@{version}.lock.json` in a space. The nearest one counts: project, user,
+  system. What stands in its place and is none is an error, and never passed over for the next space.
+- No link below a space's root is followed, and only regular files are read, within the limit of a lockfile.
+  One of the system space stands in the package's manifest.
+- Every look-up reads the file; what was parsed is kept as long as the bytes are the same.
+- What is written goes to the project, whole or not at all, where there is an `.ai` already.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lilux import _files as whole_files
+from lilux._json import NotJsonError
+from lilux.primitives.errors import LockfileError
+from lilux.primitives.lockfile import MAX_LOCKFILE_BYTES, Lockfile
+from rye_mcp.errors import RyeError
+from rye_mcp.executor import pins
+from rye_mcp.executor.pins import PACKAGE, Pins
+from rye_mcp.items import Space, SpaceName, check_item_id, printable
+from rye_mcp.spaces import Spaces
+from rye_mcp.trust.files import opened_directory, read_below, translated
+from rye_mcp.trust.verify import Trust
+
+__all__ = ["LOCKFILES_DIRECTORY", "LockfileStore", "StoredLock", "relative_lockfile"]
+
+LOCKFILES_DIRECTORY: Final = "lockfiles"
+"""The directory of a space that holds its lockfiles."""
+
+_SUFFIX: Final = ".lock.json"
+_DIRECTORY_MODE: Final = 0o755
+_FILE_MODE: Final = 0o644
+_MAX_KEPT: Final = 4096
+_SHOWN_ISSUES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLock:
+    """A lockfile as it was read, and where."""
+
+    lockfile: Lockfile
+    pins: Pins
+    space: Space
+    path: Path
+
+    @property
+    def package_version(self) -> str | None:
+        """The version of this package that it was written under."""
+        registry = self.lockfile.registry or {}
+        version = registry.get("version") if registry.get("package") == PACKAGE else None
+        return version if isinstance(version, str) and pins.is_version(version) else None
+
+
+class LockfileStore:
+    """The lockfiles of one project and one user."""
+
+    def __init__(self, spaces: Spaces, trust: Trust) -> None:
+        self._spaces = spaces
+        self._trust = trust
+        self._kept: dict[Path, tuple[bytes, StoredLock]] = {}
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether there is a project whose `.ai` exists."""
+        project = self._spaces.project
+        return project is not None and os.path.isdir(project.root)  # noqa: PTH112 - never raises
+
+    def find(self, item_id: str, version: str) -> StoredLock | None:
+        """The nearest lockfile for this version of a tool; RyeError when there is something else instead."""
+        relative = relative_lockfile(item_id, version)
+        for space in self._spaces.accessible():
+            data = _read(space, relative, item_id)
+            if data is not None:
+                return self._parsed(space, relative, data, item_id)
+        return None
+
+    def versions(self, item_id: str) -> tuple[str, ...]:
+        """The versions of a tool that are locked, in any space."""
+        directory_name, _, last = f"{LOCKFILES_DIRECTORY}/{check_item_id(item_id)}".rpartition("/")
+        names = {name for space in self._spaces.accessible() for name in _names_in(space, directory_name)}
+        versions = (name[len(last) + 1 : -len(_SUFFIX)] for name in names if _is_of(name, last))
+        return tuple(sorted(filter(pins.is_version, versions)))
+
+    def write(self, lockfile: Lockfile, *, replace: bool) -> Path:
+        """Write a lockfile to the project; FileExistsError for one that is there and may not be replaced."""
+        space = self._spaces.require_project()
+        relative = relative_lockfile(lockfile.root.tool_id, lockfile.root.version)
+        path = space.root / relative
+        above = relative.rpartition("/")[0]
+        data = lockfile.to_bytes(path=path)
+        with (
+            _translated_unless_there(path),
+            opened_directory(space.root, above, create_mode=_DIRECTORY_MODE, create_root=False) as directory,
+        ):
+            whole_files.write_whole(path, data, mode=_FILE_MODE, replace=replace, directory=directory)
+        return path
+
+    def _parsed(self, space: Space, relative: str, data: bytes, item_id: str) -> StoredLock:
+        path = space.root / relative
+        kept = self._kept.get(path)
+        if kept is not None and kept[0] == data:
+            return kept[1]
+        if space.name is SpaceName.SYSTEM:
+            self._trust.manifest.require_listed(relative, data, path)
+        lockfile = _parse(data, path, item_id)
+        stored = StoredLock(lockfile, Pins.of_lockfile(lockfile), space, path)
+        if len(self._kept) >= _MAX_KEPT:
+            self._kept.clear()
+        self._kept[path] = (data, stored)
+        return stored
+
+
+def relative_lockfile(item_id: str, version: str) -> str:
+    """Where the lockfile for a version of a tool is in a space."""
+    check_item_id(item_id)
+    if not pins.is_version(version):
+        what = f"expected a version such as 1.2.0 of {item_id}, found one that no lockfile can have"
+        raise RyeError("invalid_item", what, item_id=item_id)
+    return f"{LOCKFILES_DIRECTORY}/{item_id}@{version}{_SUFFIX}"
+
+
+@contextmanager
+def _translated_unless_there(path: Path) -> Iterator[None]:
+    """That a lockfile is there already is no failure of the system."""
+    there: FileExistsError | None = None
+    with translated("write_failed", path):
+        try:
+            yield
+        except FileExistsError as exc:
+            there = exc
+    if there is not None:
+        raise there
+
+
+def _read(space: Space, relative: str, item_id: str) -> bytes | None:
+    try:
+        return read_below(space.root, relative, limit=MAX_LOCKFILE_BYTES)
+    except RyeError as exc:
+        if exc.code != "too_large":
+            raise
+        raise _malformed(space.root / relative, [exc.message], item_id) from exc
+
+
+def _parse(data: bytes, path: Path, item_id: str) -> Lockfile:
+    try:
+        lockfile = Lockfile.from_bytes(data)
+    except LockfileError as exc:
+        # What a reader of JSON complains about may hold words of whoever wrote the file.
+        is_json = not isinstance(exc.__cause__, NotJsonError)
+        issue = str(exc) if is_json else "expected JSON that can be read in one way only, found none"
+        raise _malformed(path, [issue], item_id) from exc
+    if issues := pins.issues_in(lockfile):
+        raise _malformed(path, issues, item_id)
+    return lockfile
+
+
+def _malformed(path: Path, issues: list[str], item_id: str) -> RyeError:
+    shown = "; ".join(issues[:_SHOWN_ISSUES])
+    more = f"; and {len(issues) - _SHOWN_ISSUES} more" if len(issues) > _SHOWN_ISSUES else ""
+    what = f"expected a lockfile in {printable(path)}, found one that is malformed: {shown}{more}"
+    shown_path = printable(path)
+    return RyeError(
+        "malformed_lockfile", what, where=shown_path, item_id=item_id, issues=issues[:_SHOWN_ISSUES]
+    )
+
+
+def _names_in(space: Space, directory_name: str) -> list[str]:
+    try:
+        with opened_directory(space.root, directory_name) as directory:
+            return os.listdir(directory)  # noqa: PTH208 - it is a descriptor
+    except FileNotFoundError:
+        return []
+
+
+def _is_of(name: str, last: str) -> bool:
+    return name.startswith(f"{last}@") and name.endswith(_SUFFIX)

@@ -1,0 +1,283 @@
+"""What a lockfile pins of a chain, and how that differs from the chain that is about to run.
+
+Rules:
+
+- Pinned are the root (id, version, hash), each element in its order (id, space, version, tool type, executor,
+  hash, key of the signer) and each file that the tool brings along (path → SHA256).
+- `differences` is the only comparison: everything that is pinned, with everything that would run. What it
+  gives is the whole diff; nothing at all is a match.
+- An element has to pin an id, a space and a hash; what a lockfile leaves out besides is not pinned. Nothing
+  is blank: who wants to pin nothing leaves it out. What is otherwise is `malformed_lockfile`, with everything
+  that is wrong.
+- A lockfile is signed by nobody. Of what it says, only that stands in an error which has the form of a hash,
+  an id, a version, and so on.
+- Nothing is read or written here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+from lilux.primitives.lockfile import LOCKFILE_VERSION, Lockfile, LockfileRoot
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain_validator import ValidChain
+from rye_mcp.items import SpaceName, is_item_id, printable
+from rye_mcp.metadata import TOOL_TYPES
+from rye_mcp.trust.verify import Evidence
+
+__all__ = [
+    "PACKAGE",
+    "Difference",
+    "Pins",
+    "differences",
+    "differences_of_root",
+    "is_version",
+    "issues_in",
+    "mismatch",
+    "only_the_package_differs",
+    "pins_of_root",
+    "render",
+]
+
+PACKAGE: Final = "rye-mcp"
+"""The package whose version stands in a lockfile."""
+
+_ELEMENT_FIELDS: Final = ("item_id", "space", "version", "tool_type", "executor_id", "integrity", "signer")
+_REQUIRED: Final = frozenset({"item_id", "space", "integrity"})
+_MAY_BE_NULL: Final = frozenset({"tool_type", "executor_id", "signer"})
+_ROOT_FIELDS: Final = ("tool_id", "version", "integrity")
+
+_HASH: Final = re.compile(r"[0-9a-f]{8,128}")
+_VERSION: Final = re.compile(r"[A-Za-z0-9.!+_-]{1,64}", re.ASCII)
+_PATH: Final = re.compile(r"[A-Za-z0-9_./@+-]{1,255}", re.ASCII)
+_UNFIT: Final = "something that is none"
+_SHOWN: Final = 20
+"""How many differences a message names; all of them are in its details."""
+
+Element = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as it was locked. None on one side: it is not there, or has no such thing."""
+
+    element: str
+    field: str
+    locked: str | None
+    found: str | None
+
+    def __str__(self) -> str:
+        return f"{self.element}: {self.field}: locked {self.locked or 'none'}, found {self.found or 'none'}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the difference as data."""
+        return {"element": self.element, "field": self.field, "locked": self.locked, "found": self.found}
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """Everything that is pinned. `dependencies` is None where a lockfile says nothing about them."""
+
+    root: Element
+    elements: tuple[Element, ...]
+    dependencies: Mapping[str, str] | None
+
+    @classmethod
+    def of_chain(cls, valid: ValidChain) -> Pins:
+        """The pins of a chain that is about to run."""
+        verified = valid.verified
+        root = verified.chain.root
+        elements = tuple(
+            {
+                "item_id": element.item_id,
+                "space": element.space.value,
+                "version": element.version,
+                "tool_type": element.metadata.tool_type,
+                "executor_id": element.executor_id,
+                "integrity": item.digest,
+                "signer": item.signer.key_id,
+            }
+            for element, item in verified.pairs
+        )
+        return cls(
+            pins_of_root(root.item_id, root.version, verified.root.digest),
+            elements,
+            verified.carried.digests,
+        )
+
+    @classmethod
+    def of_lockfile(cls, lockfile: Lockfile) -> Pins:
+        """The pins in a lockfile, of which `issues_in` has found nothing wrong."""
+        root = lockfile.root
+        elements = tuple(
+            {name: entry[name] for name in _ELEMENT_FIELDS if name in entry}
+            for entry in lockfile.resolved_chain
+        )
+        return cls(pins_of_root(root.tool_id, root.version, root.integrity), elements, lockfile.verified_deps)
+
+
+def pins_of_root(item_id: str, version: str, integrity: str) -> Element:
+    """What is pinned of the root besides its element of the chain."""
+    return {"tool_id": item_id, "version": version, "integrity": integrity}
+
+
+def differences(locked: Pins, found: Pins) -> tuple[Difference, ...]:
+    """Everything in which a chain is not what was locked; nothing when it is."""
+    if locked == found:
+        return ()
+    return tuple(_all_differences(locked, found))
+
+
+def render(valid: ValidChain, *, package_version: str, now: str) -> Lockfile:
+    """A lockfile that pins this very chain."""
+    pins = Pins.of_chain(valid)
+    root = valid.verified.chain.root
+    return Lockfile(
+        LOCKFILE_VERSION,
+        now,
+        LockfileRoot(root.item_id, root.version, valid.verified.root.digest),
+        resolved_chain=[dict(element) for element in pins.elements],
+        registry={"package": PACKAGE, "version": package_version},
+        verified_deps=dict(sorted((pins.dependencies or {}).items())),
+    )
+
+
+def only_the_package_differs(locked: Pins, valid: ValidChain) -> bool:
+    """Whether all else is as it was locked, once the elements of the system space are left out.
+
+    Those of the chain are authenticated by the manifest of the package that is installed now.
+    """
+    by_manifest = all(
+        item.evidence is Evidence.MANIFEST
+        for element, item in valid.verified.pairs
+        if element.space is SpaceName.SYSTEM
+    )
+    libraries = frozenset(file.relative for file in valid.verified.carried.library)
+    found = Pins.of_chain(valid)
+    return by_manifest and not differences(
+        _without_the_package(locked, libraries), _without_the_package(found, libraries)
+    )
+
+
+def _without_the_package(pins: Pins, libraries: frozenset[str]) -> Pins:
+    own = tuple(element for element in pins.elements if element["space"] != SpaceName.SYSTEM)
+    root_is_own = pins.elements[0]["space"] != SpaceName.SYSTEM
+    root = pins.root if root_is_own else {**pins.root, "integrity": None}
+    dependencies = {
+        path: digest for path, digest in (pins.dependencies or {}).items() if path not in libraries
+    }
+    return Pins(root, own, dependencies)
+
+
+def differences_of_root(locked: Element, found: Element) -> tuple[Difference, ...]:
+    """The same for the root alone, of which nothing else is known yet."""
+    return tuple(_between(found["tool_id"] or "", locked, found, _ROOT_FIELDS))
+
+
+def _all_differences(locked: Pins, found: Pins) -> Iterator[Difference]:
+    name = found.root["tool_id"] or ""
+    yield from _between(name, locked.root, found.root, _ROOT_FIELDS, place="root ")
+    for was, now in zip_longest(locked.elements, found.elements):
+        if was is None or now is None or was["item_id"] != now["item_id"]:
+            before, after = _id_of(was), _id_of(now)
+            yield Difference(after or before or "", "item_id", before, after)
+        else:
+            yield from _between(now["item_id"] or "", was, now, _ELEMENT_FIELDS)
+    if locked.dependencies is not None:
+        known, carried = locked.dependencies, found.dependencies or {}
+        for path in sorted(known.keys() | carried.keys()):
+            if known.get(path) != carried.get(path):
+                shown = path if path in carried else _fit("path", path) or ""
+                yield Difference(shown, "integrity", _fit("integrity", known.get(path)), carried.get(path))
+
+
+def _between(
+    name: str, was: Element, now: Element, fields: Sequence[str], *, place: str = ""
+) -> Iterator[Difference]:
+    for field in fields:
+        if field in was and was[field] != now[field]:
+            yield Difference(name, place + field, _fit(field, was[field]), now[field])
+
+
+def _id_of(element: Element | None) -> str | None:
+    return None if element is None else _fit("item_id", element["item_id"])
+
+
+def mismatch(found: Sequence[Difference], item_id: str, path: Path) -> RyeError:
+    """The refusal of a chain that is not the locked one."""
+    shown_path = printable(path)
+    shown = "; ".join(str(each) for each in found[:_SHOWN])
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return RyeError(
+        "lock_mismatch",
+        f"expected {item_id} as it is locked in {shown_path}, found differences: {shown}{more}",
+        where=shown_path,
+        item_id=item_id,
+        differences=[each.as_dict() for each in found],
+    )
+
+
+# --- what a lockfile says ---
+
+
+def is_version(text: str) -> bool:
+    """Whether this is a version that can stand in the name of a lockfile."""
+    return _VERSION.fullmatch(text) is not None
+
+
+def issues_in(lockfile: Lockfile) -> list[str]:
+    """Everything that keeps a lockfile from pinning a chain."""
+    issues = [
+        f"root.{name}: expected text, found only blanks"
+        for name in _ROOT_FIELDS
+        if not getattr(lockfile.root, name).strip()
+    ]
+    if not lockfile.resolved_chain:
+        issues.append("resolved_chain: expected at least one element, found none")
+    for number, entry in enumerate(lockfile.resolved_chain):
+        issues += _entry_issues(f"resolved_chain[{number}]", entry)
+    wrong = sum(not _is_text(digest) for digest in (lockfile.verified_deps or {}).values())
+    if wrong:
+        issues.append(f"verified_deps: expected a SHA256 for each path, found {wrong} without one")
+    return issues
+
+
+def _entry_issues(place: str, entry: Any) -> Iterator[str]:
+    if not isinstance(entry, dict):
+        yield f"{place}: expected an object, found none"
+        return
+    for name in _ELEMENT_FIELDS:
+        if name not in entry:
+            if name in _REQUIRED:
+                yield f"{place}.{name}: expected text, found nothing"
+        elif not _is_text(entry[name]) and not (entry[name] is None and name in _MAY_BE_NULL):
+            yield f"{place}.{name}: expected text, found none"
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _fit(field: str, value: str | None) -> str | None:
+    """What a lockfile says, when it has the form of what it should be: anybody may have written it."""
+    if value is None or _FORMS[field](value):
+        return value
+    return _UNFIT
+
+
+_FORMS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "item_id": is_item_id,
+    "tool_id": is_item_id,
+    "executor_id": is_item_id,
+    "space": lambda value: value in set(SpaceName),
+    "version": is_version,
+    "tool_type": lambda value: value in TOOL_TYPES,
+    "integrity": lambda value: _HASH.fullmatch(value) is not None,
+    "signer": lambda value: _HASH.fullmatch(value) is not None,
+    "path": lambda value: _PATH.fullmatch(value) is not None,
+}
