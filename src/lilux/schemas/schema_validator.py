@@ -28,10 +28,18 @@ from lilux.schemas._compiled import compile_schema
 from lilux.schemas._defaults import fill
 from lilux.schemas._effort import Exhausted, limited
 from lilux.schemas._hidden import hidden_paths
+from lilux.schemas._names import described_names, hidden_names, undescribed_names
 from lilux.schemas._reports import Reporter, pointer
 from lilux.schemas._values import everything, refusal
 
-__all__ = ["ValidationResult", "apply_defaults", "validate_parameters"]
+__all__ = [
+    "ValidationResult",
+    "apply_defaults",
+    "described_names",
+    "hidden_names",
+    "undescribed_names",
+    "validate_parameters",
+]
 
 ERRORS_LIMIT: Final = 1000
 """How many errors are reported."""

@@ -1,0 +1,239 @@
+"""What a caller gives a tool, checked before anything runs.
+
+Rules:
+
+- Parameters are an object of JSON values. NaN, names that are no text and half a character (a lone surrogate)
+  are refused; numbers stay what they are, whole or not, however large, and no text is changed.
+- They are compared with the tool's `config_schema`, exactly as JSON Schema has it, after its defaults were
+  filled in. Every error is reported, with its place; what the schema marks `writeOnly` stands in none.
+- What the schema does not speak of is passed on with a notice, unless the schema itself refuses it.
+- At most `MAX_BYTES` as JSON, and `MAX_DEPTH` objects and lists inside each other.
+- A primitive that is executed itself takes exactly `{"config": {…}, "params": {…}}`; its `config_schema` is
+  that of `config`.
+- A schema that is wrong is the item's mistake (`invalid_item`), not the caller's.
+
+A NUL is fine here: JSON holds it. Where it cannot go, `rye_mcp.executor.config_builder` refuses it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lilux import _json
+from lilux.primitives.errors import ConfigurationError, ValidationError
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain import ChainElement
+from rye_mcp.items import printable
+from rye_mcp.notices import Notice
+
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "Parameters", "check_parameters"]
+
+MAX_BYTES: Final = 16 << 20
+"""How long parameters may be as JSON in UTF-8: 16 MiB."""
+
+MAX_DEPTH: Final = 64
+"""How many objects and lists may stand inside each other."""
+
+_MAX_ISSUES = 50
+_NAMED = 5
+_SHOWN_CHARACTERS = 64
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_OF_PRIMITIVE = ("config", "params")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Parameters that fit, with defaults.
+
+    `json` is all of them as compact JSON; `declared` are the names that the tool's schema speaks of, given or
+    not; `secret` those whose value is marked `writeOnly`, or has something inside that is.
+    """
+
+    values: Mapping[str, Any] = field(repr=False)
+    json: str = field(repr=False)
+    declared: frozenset[str] = frozenset()
+    secret: frozenset[str] = frozenset()
+    notices: tuple[Notice, ...] = ()
+
+
+def check_parameters(element: ChainElement, parameters: Mapping[str, Any] | None) -> Parameters:
+    """The parameters of a call, when they fit; RyeError `invalid_parameters` with every issue otherwise."""
+    given = {} if parameters is None else parameters
+    if not isinstance(given, dict):
+        if not isinstance(given, Mapping):
+            raise _refused(element, [_Issue("", f"expected an object, found {type(given).__name__}")])
+        given = dict(given)
+    if element.metadata.is_primitive:
+        return _of_primitive(element, given)
+    schema = element.metadata.config_schema
+    if schema is None:
+        return _undeclared(element, given)
+    values = _fitting(element, given, schema)
+    return Parameters(values.filled, values.text, values.declared, values.secret, values.notices)
+
+
+@dataclass(frozen=True, slots=True)
+class _Issue:
+    """A place, as a JSON pointer, and what is wrong there."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """Values that fit a schema, and what it says of their names."""
+
+    filled: dict[str, Any]
+    text: str
+    declared: frozenset[str]
+    secret: frozenset[str]
+    notices: tuple[Notice, ...]
+
+
+def _of_primitive(element: ChainElement, given: dict[str, Any]) -> Parameters:
+    """`config` is compared with the schema; `params` are only put into its templates."""
+    _text_of(element, given)
+    issues = [
+        _Issue(f"/{name}", "expected only config and params for a primitive, found another name")
+        for name in sorted(given.keys() - set(_OF_PRIMITIVE))
+    ]
+    issues += [
+        _Issue(f"/{name}", f"expected an object, found {type(given[name]).__name__}")
+        for name in _OF_PRIMITIVE
+        if name in given and not isinstance(given[name], dict)
+    ]
+    if "config" not in given:
+        issues.append(_Issue("/config", "expected the configuration of the primitive, found nothing"))
+    if issues:
+        raise _refused(element, issues)
+    schema = element.metadata.config_schema
+    config = given["config"]
+    if schema is not None:
+        config = _fitting(element, config, schema, place="/config").filled
+    values = {"config": config, "params": given.get("params", {})}
+    return Parameters(values, _text_of(element, values))
+
+
+def _undeclared(element: ChainElement, given: dict[str, Any]) -> Parameters:
+    """The parameters of a tool that says nothing about them."""
+    text = _text_of(element, given)
+    if not given:
+        return Parameters(given, text)
+    level: list[Any] = [given]
+    for _ in range(MAX_DEPTH):
+        level = [item for value in level for item in _items(value)]
+    if any(isinstance(value, dict | list) for value in level):
+        issue = f"expected at most {MAX_DEPTH} objects and lists inside each other, found more"
+        raise _refused(element, [_Issue("", issue)])
+    notice = Notice(
+        "undeclared_parameters", f"{element.item_id} declares no parameters, and gets {_named(given)}"
+    )
+    return Parameters(given, text, notices=(notice,))
+
+
+def _fitting(
+    element: ChainElement, given: dict[str, Any], schema: Mapping[str, Any], place: str = ""
+) -> _Fitting:
+    """The values with the schema's defaults, when they fit."""
+    # Not before it is needed: what knows JSON Schema takes as long to load as a short tool to run.
+    from lilux.schemas import schema_validator
+
+    try:
+        filled = schema_validator.apply_defaults(given, schema)
+        text = _text_of(element, filled)
+        result = schema_validator.validate_parameters(filled, schema)
+        if not result.valid:
+            raise _refused(element, _issues(result.errors, place))
+        others = schema_validator.undescribed_names(filled, schema)
+        return _Fitting(
+            filled,
+            text,
+            schema_validator.described_names(schema),
+            schema_validator.hidden_names(filled, schema),
+            _notices(element, others),
+        )
+    except ValidationError as exc:
+        raise _refused(element, _issues([exc], place)) from exc
+    except ConfigurationError as exc:
+        raise RyeError(
+            "invalid_item",
+            f"expected a config_schema that is a JSON Schema in {element.item_id}, found: {exc.message}",
+            where=element.path,
+            item_id=element.item_id,
+            field="config_schema",
+        ) from exc
+
+
+def _issues(errors: Sequence[ValidationError], place: str) -> list[_Issue]:
+    return [_Issue(f"{place}{error.field}", error.error) for error in errors]
+
+
+def _notices(element: ChainElement, others: frozenset[str]) -> tuple[Notice, ...]:
+    if not others:
+        return ()
+    message = f"{element.item_id} does not declare {_named(others)}, and gets them all the same"
+    return (Notice("undeclared_parameters", message),)
+
+
+def _text_of(element: ChainElement, values: dict[str, Any]) -> str:
+    """The values as JSON, when JSON can hold them and they are not too long."""
+    try:
+        text = _json.encode(values, _ENCODER)
+        size = len(text) if text.isascii() else len(text.encode())
+    except _json.NotJsonError as exc:
+        raise _refused(
+            element, [_Issue(issue.path.removeprefix("$"), issue.problem) for issue in exc.issues]
+        ) from None
+    except UnicodeEncodeError:
+        issues = [_Issue(path, "expected text, found a lone surrogate") for path in _broken_texts(values, "")]
+        raise _refused(element, issues) from None
+    if size > MAX_BYTES:
+        issue = f"expected at most {MAX_BYTES} bytes as JSON, found {size}"
+        raise _refused(element, [_Issue("", issue)])
+    return text
+
+
+def _broken_texts(value: Any, path: str) -> Iterator[str]:
+    """Where there is text that UTF-8 cannot hold; `value` is known not to be too deep."""
+    if isinstance(value, str):
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            yield path
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _broken_texts(name, path)
+            yield from _broken_texts(item, f"{path}/{printable(name)}")
+    elif isinstance(value, list | tuple):
+        for position, item in enumerate(value):
+            yield from _broken_texts(item, f"{path}/{position}")
+
+
+def _items(value: Any) -> Sequence[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _named(names: Mapping[str, Any] | frozenset[str]) -> str:
+    shown = [name[:_SHOWN_CHARACTERS] for name in sorted(names)]
+    others = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
+    return ", ".join(shown[:_NAMED]) + others
+
+
+def _refused(element: ChainElement, issues: Sequence[_Issue]) -> RyeError:
+    listed = issues[:_MAX_ISSUES]
+    first = "; ".join(map(str, listed[:_NAMED]))
+    others = f"; and {len(issues) - _NAMED} more" if len(issues) > _NAMED else ""
+    return RyeError(
+        "invalid_parameters",
+        f"expected parameters that fit {element.item_id}, found: {first}{others}",
+        where=element.path,
+        item_id=element.item_id,
+        issues=[{"path": issue.path, "message": issue.message} for issue in listed],
+    )
