@@ -19,6 +19,11 @@ class StreamCounts:
     spooled: int
     lost: int
 
+    @property
+    def mark(self) -> str:
+        """What stands in the text of the stream in the place of the bytes that were left out."""
+        return f"\n[… {self.omitted} bytes omitted …]\n"
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

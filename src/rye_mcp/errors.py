@@ -134,6 +134,11 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "timeout": ErrorKind("The time was up.", "give it more time with timeout"),
         "cancelled": ErrorKind("The run was cancelled.", "run it again"),
         "lost": ErrorKind("The supervisor died, and what it ran was ended.", "run it again"),
+        "invalid_run_id": ErrorKind("This is not the id of a run.", "rye log"),
+        "run_not_found": ErrorKind("The log has no such run.", "rye log"),
+        "output_not_found": ErrorKind(
+            "Nothing was kept of this output: it was not cut, or it is too old.", "rye log show {run_id}"
+        ),
         "remote_changed": ErrorKind(
             "The other server offers something else than what was approved.", "rye trust review"
         ),

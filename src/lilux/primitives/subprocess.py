@@ -242,7 +242,7 @@ def _decode(data: bytes, counts: StreamCounts) -> tuple[str, bool]:
         return _decode_piece(data)
     head, bad_head = _decode_piece(data[: counts.head])
     tail, bad_tail = _decode_piece(data[counts.head :])
-    return f"{head}\n[… {counts.omitted} bytes omitted …]\n{tail}", bad_head or bad_tail
+    return f"{head}{counts.mark}{tail}", bad_head or bad_tail
 
 
 def _decode_piece(data: bytes) -> tuple[str, bool]:

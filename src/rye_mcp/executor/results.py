@@ -1,0 +1,158 @@
+"""What came of an execution: what programs and agents get, also when nothing was run.
+
+Rules:
+
+- `read_process`, `read_http` and `read_lost` make one `Outcome` of what any primitive did, and
+  `ExecutionResult.of` makes the result; see `rye_mcp.executor.decoding` for where data comes from, and
+  `rye_mcp.executor.outcomes` for what is a success.
+- Output that was cut is named in the notices, with the handle by which all of it can be read.
+- `as_dict` holds what a JSON document can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lilux.primitives.subprocess import Usage
+from rye_mcp.errors import ERRORS, RyeError, printable
+from rye_mcp.executor.outcomes import Cut, Exit, Outcome, read_http, read_lost, read_process
+from rye_mcp.notices import Notice
+from rye_mcp.runs.ids import handle_of
+
+__all__ = ["ExecutionResult", "Exit", "Outcome", "read_http", "read_lost", "read_process"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionResult:
+    """What came of an execution.
+
+    The first six fields are those of the specification. `code` and `hint` belong to a failure. `chain` has an
+    object for each element, from the tool to the primitive; `lock` says how it compares with what was locked.
+    """
+
+    success: bool
+    data: Any = None
+    error: str | None = None
+    duration_ms: float = 0.0
+    chain: Sequence[Mapping[str, Any]] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    code: str | None = None
+    hint: str | None = None
+    item_id: str | None = None
+    run_id: str | None = None
+    exit: Exit | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+    cuts: tuple[Cut, ...] = ()
+    usage: Usage | None = None
+    sealed: bool | None = None
+    notices: tuple[Notice, ...] = ()
+    lock: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        outcome: Outcome,
+        *,
+        item_id: str,
+        run_id: str,
+        chain: Sequence[Mapping[str, Any]] = (),
+        sealed: bool = False,
+        notices: Sequence[Notice] = (),
+        lock: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        duration_ms: float | None = None,
+    ) -> ExecutionResult:
+        """The result of a run; `notices` are those of the stages before it."""
+        code = outcome.code
+        return cls(
+            success=outcome.success,
+            data=outcome.data,
+            error=outcome.error,
+            duration_ms=outcome.duration_ms if duration_ms is None else duration_ms,
+            chain=chain,
+            metadata={**outcome.metadata, **(metadata or {})},
+            code=code,
+            hint=None if code is None else RyeError(code, "", item_id=item_id).hint,
+            item_id=item_id,
+            run_id=run_id,
+            exit=outcome.exit,
+            stdout=outcome.stdout,
+            stderr=outcome.stderr,
+            cuts=outcome.cuts,
+            usage=outcome.usage,
+            sealed=sealed,
+            notices=(*notices, *outcome.notices, *(cut.notice(run_id) for cut in outcome.cuts)),
+            lock=lock,
+        )
+
+    @classmethod
+    def refused(
+        cls, error: RyeError, *, item_id: str | None = None, chain: Sequence[Mapping[str, Any]] = ()
+    ) -> ExecutionResult:
+        """The result of an execution that was refused before anything ran."""
+        return cls(
+            success=False,
+            error=error.message,
+            chain=chain,
+            metadata=error.as_dict(),
+            code=error.code,
+            hint=error.hint,
+            item_id=item_id,
+        )
+
+    @property
+    def truncated(self) -> bool:
+        """Whether bytes of any stream were left out."""
+        return bool(self.cuts)
+
+    @property
+    def output(self) -> str | None:
+        """The handle of the first stream that was cut and kept; the notices have those of all."""
+        if self.run_id is None:
+            return None
+        return next((handle_of(self.run_id, cut.stream) for cut in self.cuts if cut.kept), None)
+
+    def as_dict(self, *, detail: bool = False) -> dict[str, Any]:
+        """Return it as data; with `detail`, with the chain and all that was printed."""
+        answer: dict[str, Any] = {"status": "success" if self.success else "error"}
+        if not self.success:
+            answer |= {"code": self.code or "internal", "error": printable(self.error or self._sentence())}
+            answer |= {"hint": printable(self.hint or "")}
+        answer |= {"item_id": self.item_id, "run_id": self.run_id, "data": self.data}
+        answer["exit"] = None if self.exit is None else self.exit.as_dict()
+        answer |= {
+            name: value
+            for name, value in (
+                ("stdout", self.stdout if detail else None),
+                ("stderr", self.stderr if detail or not self.success else None),
+                ("truncated", self.truncated or None),
+                ("output", self.output),
+            )
+            if value
+        }
+        answer |= {"duration_ms": round(self.duration_ms, 3), "sealed": self.sealed}
+        answer["usage"] = None if self.usage is None else asdict(self.usage)
+        answer |= self._rest(detail=detail)
+        return answer
+
+    def _sentence(self) -> str:
+        return ERRORS[self.code or "internal"].sentence
+
+    def _rest(self, *, detail: bool) -> dict[str, Any]:
+        rest: dict[str, Any] = {}
+        if self.notices:
+            rest["notices"] = [notice.as_dict() for notice in self.notices]
+        if detail:
+            rest["chain"] = [_plain(element) for element in self.chain]
+            rest["metadata"] = _plain(self.metadata)
+        if self.lock is not None and (detail or not self.success):
+            rest["lock"] = _plain(self.lock)
+        return rest
+
+
+def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: printable(value) if isinstance(value, Path) else value for name, value in facts.items()}
