@@ -10,7 +10,8 @@ Rules:
   `__pycache__` holds no items.
 - Extensions are written as in a file name (`.py`), and `""` is none. Only a file whose last segment has no
   dot can be without one, and its content has to begin with `#!`.
-- `deps.manifest.yaml`, which lists what the tools of its directory rest on, is no item.
+- `deps.manifest.yaml`, which lists what the tools of its directory rest on, is no item. It is signed like one
+  (`signed_path`), by a name that no item can have.
 - Which comments an extension has is a table here, never data from a project.
 - What is verified, parsed and run is an `ItemFile`: the bytes that were read once.
 
@@ -56,6 +57,7 @@ __all__ = [
     "parse_relative_path",
     "printable",
     "relative_path",
+    "signed_path",
 ]
 
 MAX_ITEM_BYTES: Final = 1 << 20
@@ -233,6 +235,15 @@ def check_item_id(item_id: object) -> str:
 
 def relative_path(item_type: ItemType, item_id: str, extension: str) -> str:
     """Where an item is in its space; RyeError `invalid_id` when no item can be called that."""
+    path = signed_path(item_type, item_id, extension)
+    name = path.rpartition("/")[2]
+    if name == DEPENDENCY_MANIFEST_NAME:
+        raise RyeError("invalid_id", f"expected an item, found what lists the files of one: {name}")
+    return path
+
+
+def signed_path(item_type: ItemType, item_id: str, extension: str) -> str:
+    """Where what is signed by this name is in its space: an item, or what lists the files of a directory."""
     check_item_id(item_id)
     if extension not in EXTENSIONS[item_type]:
         known = " ".join(each or "(none)" for each in EXTENSIONS[item_type])
@@ -243,10 +254,6 @@ def relative_path(item_type: ItemType, item_id: str, extension: str) -> str:
     if not extension and "." in last:
         what = "expected an item id whose last segment has no dot, as the file has no extension"
         raise RyeError("invalid_id", f"{what}, found {item_id!r}")
-    if last + extension == DEPENDENCY_MANIFEST_NAME:
-        raise RyeError(
-            "invalid_id", f"expected an item, found what lists the files of one: {last}{extension}"
-        )
     return f"{item_type.directory}/{item_id}{extension}"
 
 

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import SHEBANG, ItemFile, comment_style, relative_path
+from rye_mcp.items import SHEBANG, ItemFile, comment_style, signed_path
 
 __all__ = [
     "MARKER",
@@ -124,8 +124,8 @@ def parse(file: ItemFile, claim: Claim) -> SignatureLine:
 
 
 def statement_digest(file: ItemFile, *, timestamp: str, key_id: str, digest: str, length: int) -> str:
-    """The SHA256 of what is signed, as 64 hexadecimal digits; RyeError `invalid_id` for no item's name."""
-    relative_path(file.item_type, file.item_id, file.extension)
+    """The SHA256 of what is signed, as 64 hexadecimal digits; RyeError `invalid_id` for no such name."""
+    signed_path(file.item_type, file.item_id, file.extension)
     body = (
         f"item-type: {file.item_type.value}\n"
         f"item-id: {file.item_id}\n"

@@ -6,6 +6,8 @@ Rules:
   instruction or offered as a tool without one. What does not pass is a RyeError; nothing is merely reported.
 - "The signature is good" and "the signer is trusted for this" are two checks with codes of their own, in this
   order. A file of the system space passes by the package's manifest instead, at the same gate.
+- What lists the files of a directory is no item, and never passes as one; it has a door of its own in the
+  same gate (`verify_listing`).
 - A tool's role (tool, runtime, primitive) stands in its metadata, which this module does not know. The caller
   says what it is, or gives a function that tells it from the bytes; the function is called once the
   signature is good, gets exactly the bytes that were verified, and may only read them as data.
@@ -26,7 +28,7 @@ from typing import Any
 
 from lilux.primitives.signing import verify_signature
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemFile, ItemType, SpaceName, relative_path
+from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, ItemType, SpaceName, relative_path, signed_path
 from rye_mcp.trust import signature
 from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
 from rye_mcp.trust.manifest import SystemManifest
@@ -37,7 +39,7 @@ from rye_mcp.trust.signature import Claim, SignatureLine
 from rye_mcp.trust.text import require_text
 from rye_mcp.trust.trust_store import Candidate, Seen, Standing, TrustStore
 
-__all__ = ["Evidence", "RoleOf", "Signer", "Trust", "VerifiedItem", "verify_item"]
+__all__ = ["Evidence", "RoleOf", "Signer", "Trust", "VerifiedItem", "verify_item", "verify_listing"]
 
 _MAX_KEPT_ANSWERS = 16_384
 
@@ -155,8 +157,23 @@ def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf) -> VerifiedItem:
     5. the signature is good, for this item, under the key of this fingerprint
     6. the key was not revoked, its owner is trusted, and for this item in its role
     """
+    return _verify(file, relative_path(file.item_type, file.item_id, file.extension), trust, role)
+
+
+def verify_listing(file: ItemFile, trust: Trust, *, role: Role) -> VerifiedItem:
+    """The list of the files of a directory, when it is authentic; RyeError otherwise.
+
+    Its role is that of the item which rests on these files: who may not sign that, may not exchange them.
+    """
+    relative = signed_path(file.item_type, file.item_id, file.extension)
+    if relative.rpartition("/")[2] != DEPENDENCY_MANIFEST_NAME:
+        raise RyeError("invalid_id", f"expected {DEPENDENCY_MANIFEST_NAME} of a directory, found {relative}")
+    return _verify(file, relative, trust, role)
+
+
+def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf) -> VerifiedItem:
     if file.space.name is SpaceName.SYSTEM:
-        return _verify_system_item(file, trust, role)
+        return _verify_system_item(file, relative, trust, role)
     claim = signature.locate(file)
     key = (file.space, file.item_type, file.item_id, file.extension, role, claim)
     answer = trust.answers.get(key)
@@ -168,8 +185,7 @@ def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf) -> VerifiedItem:
     return VerifiedItem(file, claim.digest, answer.signer, answer.timestamp, Evidence.SIGNATURE, answer.role)
 
 
-def _verify_system_item(file: ItemFile, trust: Trust, role: RoleOf) -> VerifiedItem:
-    relative = relative_path(file.item_type, file.item_id, file.extension)
+def _verify_system_item(file: ItemFile, relative: str, trust: Trust, role: RoleOf) -> VerifiedItem:
     digest = trust.manifest.require_listed(relative, file.content, file.path)
     return VerifiedItem(file, digest, trust.system_signer, None, Evidence.MANIFEST, _role_of(file, role))
 
