@@ -83,5 +83,5 @@ def _refused(file: ItemFile, issues: Mapping[str, str]) -> RyeError:
         where=file.path,
         hint=f"rye show {file.item_id} --type directive",
         item_id=file.item_id,
-        issues=[{"field": field, "message": message} for field, message in issues.items()],
+        issues=[{"path": path, "message": message} for path, message in issues.items()],
     )

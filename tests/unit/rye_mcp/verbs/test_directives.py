@@ -42,7 +42,7 @@ def issues(body: str, inputs: dict[str, Any], front_matter: str = SCHEMA) -> lis
     with pytest.raises(RyeError) as caught:
         filled(body, inputs, front_matter)
     assert caught.value.code == "invalid_parameters"
-    return [(issue["field"], issue["message"]) for issue in caught.value.details["issues"]]
+    return [(issue["path"], issue["message"]) for issue in caught.value.details["issues"]]
 
 
 @pytest.mark.parametrize(
