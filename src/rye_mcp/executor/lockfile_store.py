@@ -8,6 +8,7 @@ Rules:
   One of the system space stands in the package's manifest.
 - Every look-up reads the file; what was parsed is kept as long as the bytes are the same.
 - What is written goes to the project, whole or not at all, where there is an `.ai` already.
+- In a list is what has the name of a lockfile; whether it is one, is found out by whoever reads it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from lilux.primitives.lockfile import MAX_LOCKFILE_BYTES, Lockfile
 from rye_mcp.errors import RyeError
 from rye_mcp.executor import pins
 from rye_mcp.executor.pins import PACKAGE, Pins
-from rye_mcp.items import Space, SpaceName, check_item_id, printable
+from rye_mcp.items import MAX_ID_SEGMENTS, Space, SpaceName, check_item_id, is_item_id, printable
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.files import opened_directory, read_below, translated
 from rye_mcp.trust.verify import Trust
 
-__all__ = ["LOCKFILES_DIRECTORY", "LockfileStore", "StoredLock", "relative_lockfile"]
+__all__ = ["LOCKFILES_DIRECTORY", "LockPlace", "LockfileStore", "StoredLock", "relative_lockfile"]
 
 LOCKFILES_DIRECTORY: Final = "lockfiles"
 """The directory of a space that holds its lockfiles."""
@@ -60,6 +61,20 @@ class StoredLock:
         return version if isinstance(version, str) and pins.is_version(version) else None
 
 
+@dataclass(frozen=True, slots=True)
+class LockPlace:
+    """Where a lockfile is, and for what, by its name."""
+
+    space: Space
+    item_id: str
+    version: str
+
+    @property
+    def path(self) -> Path:
+        """The whole path of the file."""
+        return self.space.root / relative_lockfile(self.item_id, self.version)
+
+
 class LockfileStore:
     """The lockfiles of one project and one user."""
 
@@ -83,12 +98,29 @@ class LockfileStore:
                 return self._parsed(space, relative, data, item_id)
         return None
 
+    def read(self, place: LockPlace) -> StoredLock:
+        """The lockfile at a place that was listed; RyeError `lock_missing` when it is gone."""
+        relative = relative_lockfile(place.item_id, place.version)
+        data = _read(place.space, relative, place.item_id)
+        if data is None:
+            what = f"expected the lockfile {printable(place.path)}, found none"
+            raise RyeError("lock_missing", what, where=printable(place.path), item_id=place.item_id)
+        return self._parsed(place.space, relative, data, place.item_id)
+
     def versions(self, item_id: str) -> tuple[str, ...]:
         """The versions of a tool that are locked, in any space."""
-        directory_name, _, last = f"{LOCKFILES_DIRECTORY}/{check_item_id(item_id)}".rpartition("/")
-        names = {name for space in self._spaces.accessible() for name in _names_in(space, directory_name)}
-        versions = (name[len(last) + 1 : -len(_SUFFIX)] for name in names if _is_of(name, last))
-        return tuple(sorted(filter(pins.is_version, versions)))
+        above, _, last = check_item_id(item_id).rpartition("/")
+        parts = tuple(filter(None, above.split("/")))
+        found: set[str] = set()
+        for space in self._spaces.accessible():
+            names, _ = _entries(space, parts)
+            found |= {version for item, version in map(_split, names) if item == last}
+        return tuple(sorted(found))
+
+    def list(self) -> tuple[LockPlace, ...]:
+        """Every lockfile of every space, by space, id and version."""
+        places = [place for space in self._spaces.accessible() for place in _places(space, ())]
+        return tuple(sorted(places, key=lambda each: (-each.space.precedence, each.item_id, each.version)))
 
     def write(self, lockfile: Lockfile, *, replace: bool) -> Path:
         """Write a lockfile to the project; FileExistsError for one that is there and may not be replaced."""
@@ -173,13 +205,30 @@ def _malformed(path: Path, issues: list[str], item_id: str) -> RyeError:
     )
 
 
-def _names_in(space: Space, directory_name: str) -> list[str]:
+def _places(space: Space, parts: tuple[str, ...]) -> Iterator[LockPlace]:
+    names, below = _entries(space, parts)
+    for last, version in map(_split, names):
+        item_id = "/".join((*parts, last))
+        if version and is_item_id(item_id):
+            yield LockPlace(space, item_id, version)
+    for name in below if len(parts) < MAX_ID_SEGMENTS else ():
+        yield from _places(space, (*parts, name))
+
+
+def _entries(space: Space, parts: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """The files and the directories among lockfiles; links count as files, and are not followed."""
     try:
-        with opened_directory(space.root, directory_name) as directory:
-            return os.listdir(directory)  # noqa: PTH208 - it is a descriptor
+        with (
+            opened_directory(space.root, "/".join((LOCKFILES_DIRECTORY, *parts))) as directory,
+            os.scandir(directory) as entries,
+        ):
+            kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
     except FileNotFoundError:
-        return []
+        return [], []
+    return [name for name in kinds if not kinds[name]], [name for name in kinds if kinds[name]]
 
 
-def _is_of(name: str, last: str) -> bool:
-    return name.startswith(f"{last}@") and name.endswith(_SUFFIX)
+def _split(name: str) -> tuple[str, str]:
+    """The last segment of an id and the version in the name of a lockfile; no version for any other name."""
+    last, _, version = name.removesuffix(_SUFFIX).rpartition("@")
+    return (last, version) if name.endswith(_SUFFIX) and pins.is_version(version) else (name, "")

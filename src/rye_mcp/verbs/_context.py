@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.roles import MetadataRole
@@ -29,13 +30,19 @@ __all__ = ["Context", "options_of", "whole_hints"]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a verb works with. `ask_passphrase` is for callers that have somebody to ask."""
+    """What a verb works with. `ask_passphrase` is for callers that have somebody to ask.
+
+    `project` is the directory that holds the project's `.ai`; `locked` says that nothing runs without a
+    lockfile that it matches.
+    """
 
     spaces: Spaces
     trust: Trust
     keys: KeyRing
     caller: SignerKind = SignerKind.AGENT
     ask_passphrase: Callable[[], bytes] | None = None
+    project: Path | None = None
+    locked: bool = False
 
     @property
     def is_person(self) -> bool:
