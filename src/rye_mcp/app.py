@@ -149,7 +149,15 @@ class App:
         ask_passphrase: Callable[[], bytes] | None = None,
     ) -> Context:
         """What verbs work with, for this caller."""
-        return Context(self.spaces, self.trust, self.keys, caller, ask_passphrase)
+        return Context(
+            self.spaces,
+            self.trust,
+            self.keys,
+            caller,
+            ask_passphrase,
+            project=None if self.spaces.project is None else self.settings.project,
+            locked=self.settings.locked,
+        )
 
 
 def _user_directory(environment: Mapping[str, str]) -> Path:
