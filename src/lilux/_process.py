@@ -68,11 +68,20 @@ class ProcessSpec:
 # --- from a configuration -------------------------------------------------------
 
 
-def render(config: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> ProcessSpec:
-    """Fill the templates of a configuration; one without a command has the empty command."""
+def render(
+    config: Mapping[str, Any],
+    params: Mapping[str, Any] | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+) -> ProcessSpec:
+    """Fill the templates of a configuration; one without a command has the empty command.
+
+    With `env`, the environment is exactly that and what the configuration adds, however little it is.
+    """
     given = _configuration(config)
     params = _mapping("params", params)
-    env = _environment(_mapping("env", given.get("env")))
+    own = _mapping("env", given.get("env"))
+    env = _environment(own) if env is None else _exactly(env, own)
     command, args = _text("command", given.get("command", "")), _texts("args", given.get("args", ()))
     shell = _flag("shell", given.get("shell", False))
     filled = render_shell(command, env, params) if shell else fill(command, env, params)
@@ -129,6 +138,12 @@ def _environment(given: Mapping[str, Any]) -> Mapping[str, str]:
         return given
     env = inherited_environment()
     env.update(given)
+    return env
+
+
+def _exactly(given: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, str]:
+    env = {**_mapping("env", given), **own}
+    _variables(env)
     return env
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "Placeholder",
     "Template",
     "parse",
+    "placeholders",
     "render",
     "render_shell",
     "render_tree",
@@ -166,6 +167,22 @@ def render_tree(value: Any, env: Environment, params: Parameters) -> Any:
     if isinstance(value, list | tuple):
         return [render_tree(item, env, params) for item in value]
     return value
+
+
+def placeholders(text: str) -> frozenset[Placeholder]:
+    """Every placeholder of a text, those in defaults too."""
+    if "{" not in text:
+        return frozenset()
+    found: set[Placeholder] = set()
+    pending = [parse(text)]
+    while pending:
+        for segment in pending.pop().segments:
+            if isinstance(segment, str):
+                continue
+            found.add(segment)
+            if isinstance(segment, EnvironmentReference) and segment.default is not None:
+                pending.append(segment.default)
+    return frozenset(found)
 
 
 def parse(text: str) -> Template:

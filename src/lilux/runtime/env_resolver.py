@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,7 +41,7 @@ from lilux.primitives.errors import ConfigurationError
 from lilux.runtime import _dotenv, _env_config
 from lilux.runtime.interpreters import Question, Surroundings
 
-__all__ = ["DotenvFilter", "EnvResolver"]
+__all__ = ["DotenvFilter", "EnvResolver", "Resolution"]
 
 ASK_LIMIT_MS: Final = 5000
 """How long a version manager may take to answer."""
@@ -50,6 +51,25 @@ ANSWER_LIMIT_BYTES: Final = 64 * 1024
 
 DotenvFilter = Callable[[str], bool]
 """Says of the name of a variable whether `.env` may set it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """An environment, the interpreter that was found for it, and how that was found.
+
+    `look` looks for the interpreter again; None when a version manager had to be asked.
+    """
+
+    variables: dict[str, str] = field(repr=False)
+    interpreter: Path | None = None
+    look: Callable[[], Path | Question | None] | None = field(default=None, repr=False, compare=False)
+
+    def is_current(self) -> bool:
+        """Whether looking again, which takes microseconds, finds the same; what was asked is never current.
+
+        Everything else of an environment depends on nothing but what it was resolved from.
+        """
+        return self.look is not None and self.look() == self.interpreter
 
 
 class EnvResolver:
@@ -96,6 +116,27 @@ class EnvResolver:
         dotenv_filter: DotenvFilter | None = None,
     ) -> dict[str, str]:
         """The same as `resolve`, and the event loop goes on while a version manager is asked."""
+        resolution = await self.trace_async(
+            env_config,
+            tool_env,
+            include_dotenv,
+            context,
+            base_env=base_env,
+            dotenv_filter=dotenv_filter,
+        )
+        return resolution.variables
+
+    async def trace_async(
+        self,
+        env_config: Mapping[str, Any] | None = None,
+        tool_env: Mapping[str, Any] | None = None,
+        include_dotenv: bool = True,
+        context: Mapping[str, Any] | None = None,
+        *,
+        base_env: Mapping[str, str] | None = None,
+        dotenv_filter: DotenvFilter | None = None,
+    ) -> Resolution:
+        """The same as `resolve_async`, with what was found: for who keeps environments."""
         draft = _Draft(self.project_path, env_config, tool_env, context, base_env)
         draft.add_dotenv(include_dotenv, dotenv_filter)
         found = draft.find()
@@ -104,7 +145,8 @@ class EnvResolver:
             outcome = await supervisor.run(draft.request(found))
             good = outcome.result.kind == "exited" and outcome.result.return_code == 0
             found = found.read(os.fsdecode(outcome.streams["stdout"])) if good else None
-        return draft.finish(found)
+            return Resolution(draft.finish(found), found)
+        return Resolution(draft.finish(found), found, draft.find)
 
 
 class _Draft:
@@ -153,7 +195,8 @@ class _Draft:
 
     def finish(self, found: Path | None) -> dict[str, str]:
         """Steps 3 and 4: the interpreter, the variables of the configuration and those of the tool."""
-        env, interpreter = self._env, self._config.interpreter
+        # A copy: whoever looks for the interpreter again does so in the environment as it was.
+        env, interpreter = {**self._env}, self._config.interpreter
         if interpreter is not None:
             value = interpreter.fallback if found is None else str(found)
             if value is not None:

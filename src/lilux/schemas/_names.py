@@ -63,8 +63,10 @@ def _of_same_object(schema: Any) -> Iterator[dict[str, Any]]:
             if isinstance(found.get(keyword), str):
                 target = resolver.lookup(found[keyword])
                 pending.append((target.contents, target.resolver))
-        for inner in _applied(found):
-            pending.append((inner, resolver.in_subresource(compiled.specification.create_resource(inner))))
+        pending += (
+            (inner, resolver.in_subresource(compiled.specification.create_resource(inner)))
+            for inner in _applied(found)
+        )
 
 
 def _applied(schema: dict[str, Any]) -> Iterator[Any]:

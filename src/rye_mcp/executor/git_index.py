@@ -1,0 +1,224 @@
+"""Whether git tracks a path: read from the index of the repository, without running git.
+
+Rules:
+
+- Every repository around the path is asked, from the directory of the path up: what one of them tracks came
+  with it. A path is tracked when an entry of an index is the path, lies below it, or is a link on the way to
+  it; names that differ only in case count as the same.
+- No git is run: a repository's configuration can make git run programs. The index (versions 2, 3 and 4) is
+  read as bytes.
+- What cannot be told is None, never False: an index that is split, sparse where it counts, damaged or over
+  `MAX_INDEX_BYTES`, and a directory under another version control (`.hg`, `.svn`, …).
+- Without any repository nothing is tracked.
+
+What was found out is kept as long as the directories and the index have the same stamps, to the nanosecond.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lilux import _files
+
+__all__ = ["MAX_INDEX_BYTES", "GitIndexes", "UnreadableIndexError", "index_tracks"]
+
+MAX_INDEX_BYTES: Final = 128 << 20
+"""How large an index may be: 128 MiB."""
+
+_MAX_KEPT = 256
+_MAX_LINK_BYTES = 4096
+_GITDIR = b"gitdir: "
+_OTHERS: Final = (".hg", ".svn", ".jj", ".bzr", "_darcs", ".fslckout", "_FOSSIL_", ".pijul")
+"""What other version controls leave in the directories that they look after."""
+
+_HEADER: Final = struct.Struct(">4sLL")
+_STAT: Final = 40
+_MODE: Final = struct.Struct(">24xL12x")
+_FLAGS: Final = struct.Struct(">H")
+_EXTENSION: Final = struct.Struct(">4sL")
+_VERSIONS: Final = (2, 3, 4)
+_COMPRESSED: Final = 4
+_EXTENDED: Final = 0x4000
+_KINDS, _LINK, _SPARSE = 0o170000, 0o120000, 0o040000
+_SPLIT: Final = b"link"
+_DIGESTS: Final = (20, 32)
+"""How long the digests of a repository are: SHA1, or SHA256."""
+
+_Stamp = tuple[int, int, int, int] | None
+
+
+class UnreadableIndexError(ValueError):
+    """An index that does not say what is tracked."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """What one directory says: where the index of its repository is, when it has one."""
+
+    stamp: _Stamp
+    index: Path | None
+    is_unknown: bool
+
+
+class GitIndexes:
+    """Answers about paths, kept while nothing changes."""
+
+    def __init__(self) -> None:
+        self._directories: dict[Path, _Directory] = {}
+        self._answers: dict[tuple[Path, Path], tuple[_Stamp, bool | None]] = {}
+
+    def tracks(self, path: Path) -> bool | None:
+        """Whether a repository tracks a path, which is absolute and plain; None when that cannot be told."""
+        answer: bool | None = False
+        for directory in path.parents:
+            found = self._directory(directory)
+            if found.index is not None:
+                said = self._ask(found.index, path, directory)
+                if said:
+                    return True
+                answer = None if said is None else answer
+            answer = None if found.is_unknown else answer
+        return answer
+
+    def _directory(self, directory: Path) -> _Directory:
+        stamp = _stamp(directory)
+        kept = self._directories.get(directory)
+        if kept is None or kept.stamp != stamp:
+            if len(self._directories) >= _MAX_KEPT:
+                self._directories.clear()
+            kept = self._directories[directory] = _looked_at(directory, stamp)
+        return kept
+
+    def _ask(self, index: Path, path: Path, root: Path) -> bool | None:
+        stamp = _stamp(index)
+        kept = self._answers.get((index, path))
+        if kept is None or kept[0] != stamp:
+            if len(self._answers) >= _MAX_KEPT:
+                self._answers.clear()
+            kept = self._answers[index, path] = (stamp, _asked(index, path, root))
+        return kept[1]
+
+
+def index_tracks(data: bytes, path: bytes) -> bool:
+    """Whether the bytes of an index have a path in them; UnreadableIndexError when they do not say."""
+    wanted = path.lower()
+    for kind, raw in _entries(data):
+        name = raw.lower()
+        if name == wanted or name.startswith(wanted + b"/"):
+            return True
+        if kind == _LINK and wanted.startswith(name + b"/"):
+            return True
+        if kind == _SPARSE and wanted.startswith(name):
+            raise UnreadableIndexError("expected every file in the index, found a sparse directory")
+    return False
+
+
+# --- directories ---
+
+
+def _looked_at(directory: Path, stamp: _Stamp) -> _Directory:
+    git = directory / ".git"
+    unknown = any(os.path.lexists(directory / name) for name in _OTHERS)
+    if not os.path.lexists(git):
+        return _Directory(stamp, None, unknown)
+    if git.is_dir():
+        return _Directory(stamp, git / "index", unknown)
+    try:
+        line = _files.read_capped(git, _MAX_LINK_BYTES).removesuffix(b"\n")
+    except (OSError, ValueError):
+        return _Directory(stamp, None, is_unknown=True)
+    if not line.startswith(_GITDIR) or b"\n" in line or b"\0" in line:
+        return _Directory(stamp, None, is_unknown=True)
+    return _Directory(stamp, directory / os.fsdecode(line.removeprefix(_GITDIR)) / "index", unknown)
+
+
+def _asked(index: Path, path: Path, root: Path) -> bool | None:
+    try:
+        data = _files.read_capped(index, MAX_INDEX_BYTES)
+    except FileNotFoundError:  # a repository in which nothing was ever added
+        return False if index.parent.is_dir() else None
+    except (OSError, ValueError):
+        return None
+    try:
+        return index_tracks(data, os.fsencode(path.relative_to(root)))
+    except UnreadableIndexError:
+        return None
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - in every run, and several times
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+# --- bytes ---
+
+
+def _entries(data: bytes) -> list[tuple[int, bytes]]:
+    """The kind and path of each entry, by the digests under which everything ends where the index does."""
+    if len(data) < _HEADER.size:
+        raise UnreadableIndexError("expected an index, found less than its header")
+    signature, version, count = _HEADER.unpack_from(data)
+    if signature != b"DIRC" or version not in _VERSIONS:
+        raise UnreadableIndexError("expected an index of version 2, 3 or 4, found something else")
+    for digest in _DIGESTS:
+        try:
+            entries, end = _read(data, version, count, digest)
+            extensions = _extensions(data, end, len(data) - digest)
+        except (struct.error, IndexError, ValueError):
+            continue
+        if _SPLIT in extensions:
+            raise UnreadableIndexError("expected a whole index, found one that is split")
+        return entries
+    raise UnreadableIndexError("expected an index whose entries fit, found something else")
+
+
+def _read(data: bytes, version: int, count: int, digest: int) -> tuple[list[tuple[int, bytes]], int]:
+    entries: list[tuple[int, bytes]] = []
+    position, name = _HEADER.size, b""
+    for _ in range(count):
+        start = position
+        (mode,) = _MODE.unpack_from(data, position)
+        position += _STAT + digest
+        (flags,) = _FLAGS.unpack_from(data, position)
+        position += 4 if flags & _EXTENDED else 2
+        if version == _COMPRESSED:
+            dropped, position = _number(data, position)
+            if dropped > len(name):
+                raise ValueError("a name that is shorter than nothing")
+            kept = name[: len(name) - dropped]
+        else:
+            kept = b""
+        end = data.index(b"\0", position)
+        name = kept + data[position:end]
+        position = end + 1 if version == _COMPRESSED else start + ((end - start) // 8 + 1) * 8
+        entries.append((mode & _KINDS, name))
+    return entries, position
+
+
+def _number(data: bytes, position: int) -> tuple[int, int]:
+    """A number of variable length, and what follows it."""
+    byte = data[position]
+    value = byte & 0x7F
+    while byte & 0x80:
+        position += 1
+        byte = data[position]
+        value = ((value + 1) << 7) | (byte & 0x7F)
+    return value, position + 1
+
+
+def _extensions(data: bytes, position: int, end: int) -> list[bytes]:
+    names = []
+    while position < end:
+        name, size = _EXTENSION.unpack_from(data, position)
+        names.append(name)
+        position += _EXTENSION.size + size
+    if position != end:
+        raise ValueError("extensions that do not fit")
+    return names

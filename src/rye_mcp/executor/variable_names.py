@@ -1,0 +1,88 @@
+"""Which environment variables of the server, or of a `.env`, a tool does not get unless it was said so.
+
+Rules:
+
+- A name looks like a secret by its words, which are separated by `_` (or whatever else is no letter and no
+  digit), in any case. A word that ends like `APIKEY` or `GITHUBTOKEN` counts, and short words as a whole:
+  `KEYBOARD`, `AUTHOR`, `PASSENGER` and `TOKENIZERS` are none. `PWD` by itself is the working directory, in
+  company (`MYSQL_PWD`) a password.
+- A value looks like one when it is a URL with a password in it, whatever its name.
+- What decides which code an interpreter or a loader loads (`PYTHONPATH`, `LD_PRELOAD`, `NODE_OPTIONS`,
+  `BASH_ENV` …) is for the server alone: in a tool's environment it would change what a verified tool runs.
+- What rye-mcp itself goes by (`RYE_*`) is never passed on, whoever asks.
+
+    >>> [name for name in ("GITHUB_TOKEN", "KEYBOARD", "PYTHONPATH", "HOME") if is_withheld(name)]
+    ['GITHUB_TOKEN', 'PYTHONPATH']
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+__all__ = ["chooses_code", "holds_password", "is_private", "is_withheld", "looks_secret"]
+
+_ENDINGS: Final = (
+    *("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE"),
+    *("CREDENTIAL", "COOKIE"),
+)
+"""What a word of a secret's name ends with; each of them in the plural too."""
+
+_WORDS: Final = (
+    *("AUTH", "AUTHORIZATION", "AUTHENTICATION", "OAUTH", "OAUTH2", "BEARER", "JWT", "OTP", "TOTP"),
+    *("PASS", "PW", "PSK", "PAT", "CRED", "CREDS", "DSN", "SALT", "PEM", "PFX", "P12"),
+    *("KEYSTORE", "WEBHOOK", "SAS", "CONNECTIONSTRING", "CONNSTR"),
+)
+"""Other words that say so, as a whole."""
+
+_WORD = r"(?<![A-Z0-9])"
+_END = r"(?![A-Z0-9])"
+_SECRET: Final = re.compile(
+    rf"{_WORD}(?:[A-Z0-9]*(?:{'|'.join(_ENDINGS)})S?[0-9]*|(?:{'|'.join(_WORDS)})){_END}"
+    rf"|.[^A-Z0-9]PWD{_END}|{_WORD}CONNECTION_STRING{_END}"
+)
+
+_CODE_PREFIXES: Final = (
+    *("LD_", "DYLD_", "GCONV_", "GLIBC_TUNABLES", "MALLOC_"),  # the loader and the C library
+    *("PYTHON", "PERL5", "PERLLIB", "PERL_", "RUBYOPT", "RUBYLIB", "RUBYPATH", "RUBYSHELL"),
+    *("GEM_", "BUNDLE_", "LUA_INIT", "LUA_PATH", "LUA_CPATH", "TS_NODE_", "TSX_", "DENO_", "BUN_"),
+    *("NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE", "NODE_COMPILE_CACHE"),
+    *("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"),
+    *("BASH_FUNC_", "BASH_ENV", "ZDOTDIR"),
+)
+_CODE_NAMES: Final = ("ENV", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "CDPATH", "PROMPT_COMMAND")
+_CODE: Final = re.compile(rf"(?:{'|'.join(_CODE_PREFIXES)}).*|{'|'.join(_CODE_NAMES)}", re.DOTALL)
+
+_OWN: Final = re.compile(r"RYE_.*|LILUX_.*|PWD|OLDPWD|_|SHLVL", re.DOTALL)
+"""What is said to rye-mcp alone, and what says where the server was started."""
+
+_MAX_NAME: Final = 256
+
+_PASSWORD_IN_URL: Final = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+
+
+@lru_cache(maxsize=4096)
+def looks_secret(name: str) -> bool:
+    """Whether a variable of this name is taken for a secret; a name that nobody would read is."""
+    return len(name) > _MAX_NAME or _SECRET.search(name.upper()) is not None
+
+
+def holds_password(value: str) -> bool:
+    """Whether a value is taken for a secret whatever its name: a URL with a password."""
+    return "://" in value and _PASSWORD_IN_URL.search(value) is not None
+
+
+def chooses_code(name: str) -> bool:
+    """Whether a variable decides which code a loader or an interpreter loads."""
+    return _CODE.fullmatch(name.upper()) is not None
+
+
+def is_withheld(name: str) -> bool:
+    """Whether a tool gets a variable of this name only when it was signed to do so."""
+    return looks_secret(name) or chooses_code(name)
+
+
+def is_private(name: str) -> bool:
+    """Whether a variable is never passed on."""
+    return _OWN.fullmatch(name) is not None
