@@ -43,7 +43,12 @@ Value = TypeVar("Value")
 
 
 class ChainError(RyeError, ValueError):
-    """A chain that cannot be built; a ValueError too, as the specification has it."""
+    """A chain that cannot be built; a ValueError too, as the specification has it.
+
+    `elements` is how far it came.
+    """
+
+    elements: tuple[ChainElement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +143,10 @@ class ChainBuilder:
             _require_runnable(root)
             while (following := self._executor_of(elements)) is not None:
                 elements.append(following)
-        except ChainError:
+        except ChainError as exc:
             for element in elements:
                 self._require_verified(element.file)
+            exc.elements = tuple(elements)
             raise
         return self._kept_chain(tuple(elements))
 

@@ -23,7 +23,7 @@ from rye_mcp.items import ItemFile
 from rye_mcp.trust.scope import Role
 from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item
 
-__all__ = ["IntegrityVerifier", "VerifiedChain"]
+__all__ = ["IntegrityVerifier", "VerifiedChain", "roles_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,13 @@ class IntegrityVerifier:
         """The chain, when everything in it is authentic and its signers may sign it; RyeError otherwise."""
         items = tuple(
             verify_item(element.file, self._trust, role=role)
-            for element, role in zip(chain.elements, _roles(chain), strict=True)
+            for element, role in zip(chain.elements, roles_in(chain), strict=True)
         )
         return VerifiedChain(chain, items, carry(chain, items, self._trust, self._project))
 
 
-def _roles(chain: Chain) -> Iterator[RoleOf]:
-    """What each signer has to be trusted for."""
+def roles_in(chain: Chain) -> Iterator[RoleOf]:
+    """What the signer of each element has to be trusted for."""
     yield MetadataRole.of(chain.root.file)
-    if len(chain.elements) > 1:
-        yield from (Role.RUNTIME for _ in chain.elements[1:-1])
-        yield Role.PRIMITIVE
+    for element in chain.elements[1:]:
+        yield Role.PRIMITIVE if element.executor_id is None else Role.RUNTIME
