@@ -27,6 +27,7 @@ __all__ = [
     "StreamName",
     "check_run_id",
     "check_stream",
+    "first_id_at",
     "handle_of",
     "is_run_id",
     "new_run_id",
@@ -41,13 +42,23 @@ STREAMS: Final[tuple[StreamName, ...]] = ("stdout", "stderr", "result")
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _LENGTH: Final = 26
 _CHANCE_BITS: Final = 80
+_LAST_MILLISECOND: Final = (1 << 48) - 1
 _RUN_ID: Final = re.compile(rf"[0-7][{_DIGITS}]{{{_LENGTH - 1}}}", re.ASCII)
 _SHOWN_CHARACTERS: Final = 60
 
 
 def new_run_id() -> str:
     """An id for a run that begins now."""
-    number = (time.time_ns() // 1_000_000 << _CHANCE_BITS) | secrets.randbits(_CHANCE_BITS)
+    return _digits_of((time.time_ns() // 1_000_000 << _CHANCE_BITS) | secrets.randbits(_CHANCE_BITS))
+
+
+def first_id_at(moment: datetime) -> str:
+    """What sorts before every id that was made at this time or later, and after all others."""
+    milliseconds = min(max(0, round(moment.timestamp() * 1000)), _LAST_MILLISECOND)
+    return _digits_of(milliseconds << _CHANCE_BITS)
+
+
+def _digits_of(number: int) -> str:
     return "".join(_DIGITS[number >> shift & 31] for shift in range(5 * (_LENGTH - 1), -1, -5))
 
 

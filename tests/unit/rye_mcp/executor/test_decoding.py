@@ -69,12 +69,12 @@ values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
-PIECES = r"""
+WORDS = r"""
 \u \ud83d \ude00 \u00e9 \n \x true false null NaN Infinity -Infinity 1e400 1e-400 18446744073709551616
 "a" "a": {} [] 1.5 -0 0e1 'a' //
-""".split()
+"""
 pieces = st.sampled_from(
-    [*PIECES, *'[]{}",:\\/-+.eE0123456789 \t\r\n\x00\x0b\x1f\x7f\ufeff\u2028é😀', "\ud800"]
+    [*WORDS.split(), *'[]{}",:\\/-+.eE0123456789 \t\r\n\x00\x0b\x1f\x7f\ufeff\u2028é😀', "\ud800"]
 )
 
 

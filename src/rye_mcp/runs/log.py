@@ -1,0 +1,157 @@
+"""The log of runs: a row for each, in a SQLite file of the user's state directory.
+
+Rules:
+
+- A row is written when its run is over, and is there when `append` returns: a process that is killed loses
+  the row that it was about to write, and no other.
+- `append` never fails a run that is over: when a row cannot be written, a notice says so.
+- Rows have the names of parameters, and no values, environments or output; see `rye_mcp.runs.records`.
+- Reading changes nothing, and makes no file where there is none.
+- `follow` looks at the times of two files a few times a second, and reads only when one has changed.
+
+    log = RunLog(state)
+    log.append(RunRecord(run_id=new_run_id(), item_id="demo/hello", kind="exited", caller="person"))
+    [record.item_id for record in log.list(RunFilter(status="error"))]
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from rye_mcp.errors import RyeError
+from rye_mcp.notices import Notice
+from rye_mcp.runs._database import RunDatabase
+from rye_mcp.runs.ids import check_run_id
+from rye_mcp.runs.records import COLUMNS, MAX_ROWS, RunFilter, RunRecord, record_of, row_of
+
+__all__ = ["FOLLOW_INTERVAL_S", "RunFilter", "RunLog", "RunRecord"]
+
+FOLLOW_INTERVAL_S: Final = 0.25
+"""How often `follow` looks whether anything was written."""
+
+_SETTLED_NS: Final = 2_000_000_000  # how coarse the clock of a file system may be
+
+_NAMES: Final = ", ".join(COLUMNS)
+_INSERT: Final = f"INSERT INTO runs ({_NAMES}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
+_EVERYTHING: Final = RunFilter()
+_NO_LIMIT: Final = -1
+
+_Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+class RunLog:
+    """The log of one user. `notices` tells what happened to it that somebody should know."""
+
+    def __init__(self, state: Path, **options: Any) -> None:
+        self._database = RunDatabase(state, **options)
+
+    @property
+    def path(self) -> Path:
+        """The file, which need not be there."""
+        return self._database.path
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What was found wrong with the log and mended, up to now."""
+        return tuple(self._database.notices)
+
+    def append(self, record: RunRecord) -> tuple[Notice, ...]:
+        """Write a row; what should be known about that, and usually nothing."""
+        row, known = row_of(record), len(self._database.notices)
+        try:
+            self._database.write(lambda connection: connection.execute(_INSERT, row))
+        except RyeError as exc:
+            return (*self.notices[known:], Notice("run_not_logged", f"{exc.message}; hint: {exc.hint}"))
+        return self.notices[known:]
+
+    def list(self, wanted: RunFilter = _EVERYTHING) -> tuple[RunRecord, ...]:
+        """The newest runs that are wanted, the newest one first."""
+        return self._page(replace(wanted, limit=min(max(0, wanted.limit), MAX_ROWS)))[1]
+
+    def get(self, run_id: str) -> RunRecord:
+        """One run; RyeError `run_not_found` when there is none."""
+        check_run_id(run_id)
+        query = f"SELECT {_NAMES} FROM runs WHERE run_id = ?"  # noqa: S608
+
+        def work(connection: sqlite3.Connection) -> tuple[Any, ...]:
+            return tuple(connection.execute(query, (run_id,)))
+
+        found: tuple[Any, ...] = ()
+        for row in self._database.read(work, found):
+            return record_of(row)
+        raise RyeError("run_not_found", f"expected the run {run_id} in the log, found none", run_id=run_id)
+
+    def follow(
+        self,
+        wanted: RunFilter = _EVERYTHING,
+        *,
+        pause: Callable[[], object] = lambda: time.sleep(FOLLOW_INTERVAL_S),
+    ) -> Iterator[RunRecord]:
+        """The wanted runs that are there, the oldest first, then each new one, for as long as it is asked."""
+        seen, stamp, asked = 0, None, wanted
+        while True:
+            looked, now = self._look(), time.time_ns()
+            if stamp is None or looked != stamp:
+                last, rows = self._page(asked, after=seen)
+                yield from reversed(rows)
+                seen, asked = last, replace(wanted, limit=_NO_LIMIT)
+                # A file that changed just now may change again without another time.
+                stamp = looked if _latest(looked) < now - _SETTLED_NS else None
+            pause()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _page(self, wanted: RunFilter, after: int = 0) -> tuple[int, tuple[RunRecord, ...]]:
+        """The number of the last row, and the newest of those behind `after`, the newest first.
+
+        In a log that has begun anew since, everything is behind `after`.
+        """
+        values: dict[str, Any] = {"limit": wanted.limit}
+        conditions = ["seq > :after", "seq <= :last"]
+        for condition, needed in wanted.conditions():
+            conditions.append(condition)
+            values |= needed
+        where = " AND ".join(conditions)
+        query = f"SELECT {_NAMES} FROM runs WHERE {where} ORDER BY seq DESC LIMIT :limit"  # noqa: S608
+
+        def work(connection: sqlite3.Connection) -> tuple[int, tuple[RunRecord, ...]]:
+            matches = wanted.item or bool
+            connection.create_function("matches_item", 1, lambda item_id: int(matches(item_id)))
+            last: int = connection.execute("SELECT coalesce(max(seq), 0) FROM runs").fetchone()[0]
+            bounds = {"last": last, "after": after if after <= last else 0}
+            return last, tuple(map(record_of, connection.execute(query, values | bounds)))
+
+        nothing: tuple[int, tuple[RunRecord, ...]] = (0, ())
+        return self._database.read(work, nothing)
+
+    def _look(self) -> _Stamp:
+        return tuple(_stamp_of(f"{self.path}{suffix}") for suffix in ("", "-wal"))
+
+
+def _stamp_of(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a few times a second, for as long as somebody looks
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _latest(stamp: _Stamp) -> int:
+    return max((each[2] for each in stamp if each is not None), default=0)
