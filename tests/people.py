@@ -19,6 +19,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tests import forked_rye
+
 __all__ = ["SCRIPTS", "Answer", "Person", "Publication", "run_if_verified"]
 
 SCRIPTS = Path(sysconfig.get_path("scripts"))
@@ -87,17 +89,27 @@ class Person:
         before: Sequence[str] = (),
         **variables: str,
     ) -> Answer:
-        """Run `rye`, without a terminal; it has to end with `code`, None being 0 or 1."""
-        done = subprocess.run(
-            [*before, SCRIPTS / "rye", *arguments],
-            cwd=cwd,
-            env=self.environment | variables,
-            input=given,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-        answer = Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+        """Run `rye`, without a terminal; it has to end with `code`, None being 0 or 1.
+
+        With a command `before` it is started, else forked: see `tests.forked_rye`.
+        """
+        environment = self.environment | variables
+        if before:
+            done = subprocess.run(
+                [*before, SCRIPTS / "rye", *arguments],
+                cwd=cwd,
+                env=environment,
+                input=given,
+                capture_output=True,
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+            ended = (done.returncode, done.stdout, done.stderr)
+        else:
+            ended = forked_rye.run(
+                SCRIPTS / "rye", arguments, cwd=cwd, env=environment, given=given, timeout_s=_TIMEOUT_S
+            )
+        answer = Answer(ended[0], ended[1].decode(), ended[2].decode())
         assert "Traceback" not in answer.shown, answer.shown
         assert answer.code in ((0, 1) if code is None else (code,)), (
             f"rye {' '.join(arguments)} ended with {answer.code}:\n{answer.shown}"
