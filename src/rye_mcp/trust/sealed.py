@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "0a62c242ca8eaac65c4a64dbe656cf86d6ece854fe8d9db8d56439cc17f85e11"
+MANIFEST_SHA256: Final = "a89d815ca9cf2ed85b2810aac54fbaf5c05258515c5bfb5ef3d1205037304d52"

@@ -1,0 +1,80 @@
+// Runs a tool: `run_node.cjs TOOL PROJECT`, with the parameters on standard input.
+//
+// When the tool exports `execute`, that is called with the parameters and `{projectPath}`. What it returns, or
+// promises, is written as JSON to the descriptor that RYE_RESULT_FD names, else to standard output, and then the
+// process ends, whatever still waits in it. Without that export the tool is a script: it has been run by then,
+// and standard input was left to it. What is thrown is shown on standard error, and the exit code is 1.
+//
+// By hand: echo '{"name": "Ada"}' | node run_node.cjs "$PWD/greet.js" /the/project
+"use strict";
+
+const fs = require("node:fs");
+const path = require("node:path");
+const { pathToFileURL } = require("node:url");
+
+async function run(tool, projectPath) {
+  const { execute } = await load(tool);
+  if (typeof execute !== "function") return;
+  const params = JSON.parse(fs.readFileSync(0, "utf8") || "{}");
+  const result = await execute(params, { projectPath });
+  const document = JSON.stringify(result === undefined ? null : result);
+  if (document === undefined) {
+    throw new TypeError(`expected a result that JSON can hold from execute in ${tool}, found a ${typeof result}`);
+  }
+  write(document);
+  process.exit();
+}
+
+async function load(tool) {
+  process.argv.splice(1, Infinity, tool);
+  if (path.extname(tool) === ".ts" && !process.features.typescript) return loadWithTsx(tool);
+  const loaded = path.extname(tool) === ".cjs" ? require(tool) : await import(pathToFileURL(tool).href);
+  return loaded.execute ? loaded : (loaded.default ?? loaded);
+}
+
+async function loadWithTsx(tool) {
+  const tsx = findTsx();
+  if (tsx === undefined) {
+    const found = `found Node.js ${process.version} without tsx`;
+    fail(`expected tsx, or a Node.js that reads TypeScript (22.18), for ${tool}, ${found}: npm install --global tsx`);
+  }
+  // Neither code that was kept elsewhere, nor a tsconfig.json that sends imports elsewhere.
+  process.env.TSX_DISABLE_CACHE = "1";
+  const { tsImport } = await import(pathToFileURL(tsx).href);
+  return tsImport(pathToFileURL(tool).href, { parentURL: pathToFileURL(__filename).href, tsconfig: false });
+}
+
+// What loads TypeScript: a package where NODE_PATH leads, else the one that the command on the PATH belongs to.
+function findTsx() {
+  try {
+    return entry(path.join(path.dirname(require.resolve("tsx/package.json")), "dist"));
+  } catch {
+    const directories = (process.env.PATH ?? "").split(path.delimiter).filter((each) => path.isAbsolute(each));
+    const command = directories.map((each) => path.join(each, "tsx")).find((each) => fs.existsSync(each));
+    return command && entry(path.dirname(fs.realpathSync(command)));
+  }
+}
+
+function entry(distribution) {
+  return path.join(distribution, "esm", "api", "index.mjs");
+}
+
+function write(document) {
+  if (process.env.RYE_RESULT_FD) fs.writeFileSync(Number(process.env.RYE_RESULT_FD), document);
+  else process.stdout.write(`${document}\n`);
+}
+
+function fail(text) {
+  process.stderr.write(`${text}\n`);
+  process.exit(1);
+}
+
+// Node.js tells the file of a syntax error only when nobody catches it.
+function shown(error, tool) {
+  const lines = require("node:util").inspect(error).split("\n");
+  const text = lines.filter((line) => !line.includes(__filename)).join("\n");
+  return error instanceof SyntaxError && !text.includes(tool) ? `${tool}\n${text}` : text;
+}
+
+const [tool, projectPath = ""] = process.argv.slice(2);
+run(tool, projectPath).catch((error) => fail(shown(error, tool)));
