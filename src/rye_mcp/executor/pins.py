@@ -25,7 +25,9 @@ from typing import Any, Final
 
 from lilux.primitives.lockfile import LOCKFILE_VERSION, Lockfile, LockfileRoot
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.anchor import library_of
 from rye_mcp.executor.chain_validator import ValidChain
+from rye_mcp.executor.dependencies import LIBRARY_DIRECTORY
 from rye_mcp.items import SpaceName, is_item_id, printable
 from rye_mcp.metadata import TOOL_TYPES
 from rye_mcp.trust.verify import Evidence
@@ -148,30 +150,36 @@ def render(valid: ValidChain, *, package_version: str, now: str) -> Lockfile:
 
 
 def only_the_package_differs(locked: Pins, valid: ValidChain) -> bool:
-    """Whether all else is as it was locked, once the elements of the system space are left out.
+    """Whether all else is as it was locked, once everything of the system space is left out.
 
-    Those of the chain are authenticated by the manifest of the package that is installed now.
+    That is authenticated by the manifest of the package that is installed now.
     """
+    chain = valid.verified.chain
     by_manifest = all(
         item.evidence is Evidence.MANIFEST
         for element, item in valid.verified.pairs
         if element.space is SpaceName.SYSTEM
     )
-    libraries = frozenset(file.relative for file in valid.verified.carried.library)
-    found = Pins.of_chain(valid)
-    return by_manifest and not differences(
-        _without_the_package(locked, libraries), _without_the_package(found, libraries)
-    )
+    library = library_of(chain)
+    if library is None or library.runtime.space is SpaceName.SYSTEM:
+        packaged: tuple[str, ...] = (f"{LIBRARY_DIRECTORY}/",)
+    else:
+        packaged = ()
+    if chain.root.space is SpaceName.SYSTEM:
+        packaged = ("",)
+    was, now = (_without_the_package(pins, packaged) for pins in (locked, Pins.of_chain(valid)))
+    return by_manifest and not differences(was, now)
 
 
-def _without_the_package(pins: Pins, libraries: frozenset[str]) -> Pins:
+def _without_the_package(pins: Pins, packaged: tuple[str, ...]) -> Pins:
+    """The pins of what does not come with the package; `packaged` is how the paths of its files begin."""
     own = tuple(element for element in pins.elements if element["space"] != SpaceName.SYSTEM)
     root_is_own = pins.elements[0]["space"] != SpaceName.SYSTEM
     root = pins.root if root_is_own else {**pins.root, "integrity": None}
     dependencies = {
-        path: digest for path, digest in (pins.dependencies or {}).items() if path not in libraries
+        path: digest for path, digest in (pins.dependencies or {}).items() if not path.startswith(packaged)
     }
-    return Pins(root, own, dependencies)
+    return Pins(root, own, None if pins.dependencies is None else dependencies)
 
 
 def differences_of_root(locked: Element, found: Element) -> tuple[Difference, ...]:

@@ -1,0 +1,186 @@
+"""What a tool's code seems to need from beside it, and whether that will be there when it runs.
+
+Rules:
+
+- These are guesses from text, for warnings and hints. Nothing is decided by them, and nothing is run.
+- A file counts when it stands in the tool's directory, or below, and the code names it: a Python string or
+  an import, in other languages a word that is the path of a file. What is not there is nobody's companion.
+- What a failed run says is looked at in the same way: a name in its error output that stands beside the tool,
+  and was not carried, is likely the reason.
+- A placeholder for what a caller gives, inside of a shell's command string, is text that the shell reads as
+  code. `config.shell: true` is the way to have it quoted.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.dependencies import Carried
+from rye_mcp.items import parse_relative_path, printable
+from rye_mcp.spaces.source_tree import SourceTree
+
+__all__ = ["mentioned_companions", "missing_companion", "placeholders_in_shell"]
+
+MAX_CANDIDATES: Final = 500
+"""How many names of a text are looked for."""
+
+MAX_ERROR_CHARACTERS: Final = 64 << 10
+"""How much of an error output is looked at: its end."""
+
+MAX_PATH_CHARACTERS: Final = 255
+"""Longer words are nobody's file."""
+
+MAX_PATH_SEGMENTS: Final = 4
+"""How many directories deep something beside a tool is looked for by the end of a longer path."""
+
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "ksh", "zsh", "ash", "fish"})
+_COMMAND_OPTION: Final = re.compile(r"-[A-Za-z]*c")
+_PLACEHOLDER: Final = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+_ALL_PARAMETERS: Final = "params_json"
+_ONE_PARAMETER: Final = "params."
+
+_WORD: Final = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
+_MODULE_IN_ERROR: Final = re.compile(
+    r"(?:No module named|Cannot find module|cannot load such file --) ['\"]?([A-Za-z0-9_./-]{1,255})",
+    re.ASCII,
+)
+_MODULE_IN_CODE: Final = re.compile(
+    r"""\b(?:require|require_relative|from|import)\b\s{0,4}\(?\s{0,4}["']([A-Za-z0-9_./-]{1,255})["']""",
+    re.ASCII,
+)
+_MODULE_ENDINGS: Final = (".py", "/__init__.py", ".js", ".mjs", ".cjs", ".ts", ".json", ".rb", ".pm", ".pl")
+
+
+def mentioned_companions(content: bytes, extension: str, directory: str, tree: SourceTree) -> list[str]:
+    """The files below a directory of a space that a tool's code seems to name; by path below the root."""
+    text = content.decode("utf-8", "replace")
+    names = _names_in_python(text) if extension == ".py" else _names_in_text(text)
+    found = {
+        f"{directory}/{name}"
+        for name in _first(map(_normal, names))
+        if name and tree.holds(f"{directory}/{name}")
+    }
+    return sorted(found)
+
+
+def missing_companion(stderr: str, carried: Carried, tool_dir: Path) -> str | None:
+    """What to do about a run that failed for want of a file that stands beside the tool, but does not run."""
+    there = {file.relative for file in carried.files}
+    directory = carried.tool.relative.rpartition("/")[0]
+    text = stderr[-MAX_ERROR_CHARACTERS:]
+    names = [*_modules(_MODULE_IN_ERROR.findall(text)), *_files_in(text)]
+    with SourceTree(tool_dir) as tree:
+        for name in _first(ending for each in names for ending in _endings_of(each)):
+            try:
+                is_beside = f"{directory}/{name}" not in there and tree.holds(name)
+            except RyeError:
+                continue
+            if is_beside:
+                return _hint(carried.tool.relative, name)
+    return None
+
+
+def placeholders_in_shell(config: Mapping[str, Any], parameters: Iterable[str]) -> list[str]:
+    """The placeholders for what a caller gives that stand inside of a shell's command string."""
+    command, arguments = config.get("command"), config.get("args")
+    if config.get("shell") is True or not isinstance(command, str) or not isinstance(arguments, list):
+        return []
+    if PurePosixPath(command).name not in _SHELLS:
+        return []
+    words = [each if isinstance(each, str) else "" for each in arguments]
+    option = next((number for number, word in enumerate(words) if _COMMAND_OPTION.fullmatch(word)), None)
+    if option is None or option + 1 >= len(words):
+        return []
+    given = frozenset(parameters)
+    found = _PLACEHOLDER.findall(words[option + 1])
+    return sorted({name for name in found if name in given or _stands_for_parameters(name)})
+
+
+def _stands_for_parameters(name: str) -> bool:
+    return name == _ALL_PARAMETERS or name.startswith(_ONE_PARAMETER)
+
+
+def _hint(tool: str, name: str) -> str:
+    try:
+        _, item_id, _ = parse_relative_path(tool)
+    except RyeError:
+        item_id = tool
+    shown = printable(name)
+    return (
+        f"{item_id} needs {shown}, which stands beside it but was not signed with it: "
+        f"rye sign {item_id} --with {shlex.quote(shown)}"
+    )
+
+
+# --- which names stand in a text ---
+
+
+def _names_in_python(text: str) -> Iterator[str]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(value)):
+                yield from _files_in(value)
+            case ast.Import(names=names):
+                yield from _modules(alias.name.replace(".", "/") for alias in names)
+            case ast.ImportFrom(module=module, names=names):
+                above = (module or "").replace(".", "/")
+                yield from _modules([above] if above else [])
+                yield from _modules(f"{above}/{alias.name}".lstrip("/") for alias in names)
+
+
+def _names_in_text(text: str) -> Iterator[str]:
+    yield from _modules(_MODULE_IN_CODE.findall(text))
+    yield from _files_in(text)
+
+
+def _files_in(text: str) -> Iterator[str]:
+    """The words that look like the path of a file: their last segment has an extension."""
+    for found in _WORD.finditer(text):
+        word = found[0].rstrip(".")
+        if len(word) <= MAX_PATH_CHARACTERS and "." in word.rpartition("/")[2].lstrip("."):
+            yield word
+
+
+def _modules(names: Iterable[str]) -> Iterator[str]:
+    """The files that a module of this name may be."""
+    for name in names:
+        yield name
+        yield from (name + ending for ending in _MODULE_ENDINGS)
+
+
+def _endings_of(path: str) -> Iterator[str]:
+    """What a path may be below the tool's directory: its last segment, the last two, and so on."""
+    segments = [segment for segment in path.split("/") if segment not in ("", ".")]
+    for count in range(1, min(len(segments), MAX_PATH_SEGMENTS) + 1):
+        ending = segments[-count:]
+        if ".." not in ending:
+            yield "/".join(ending)
+
+
+def _normal(name: str) -> str:
+    """The path without `./`; nothing for one that leads elsewhere."""
+    segments = [segment for segment in name.split("/") if segment != "."]
+    return "" if not segments or not all(segments) or ".." in segments else "/".join(segments)
+
+
+def _first(names: Iterable[str]) -> list[str]:
+    """The names, each once, and not too many of them."""
+    kept: dict[str, None] = {}
+    for name in names:
+        kept.setdefault(name)
+        if len(kept) >= MAX_CANDIDATES:
+            break
+    return list(kept)
