@@ -26,7 +26,7 @@ from typing import Final
 from rye_mcp.errors import RyeError
 from rye_mcp.items import MAX_ITEM_BYTES, printable
 
-__all__ = ["kind_of", "opened", "read_file", "refusal", "unsafe_path"]
+__all__ = ["kind_of", "open_directory", "opened", "read_file", "refusal", "unsafe_path"]
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -45,14 +45,15 @@ _KINDS: Final = {
 @contextmanager
 def opened(root: Path, parts: Sequence[str] = ()) -> Iterator[int]:
     """A descriptor of the directory at `parts` below `root`, for as long as the block lasts."""
-    descriptor = _open_directory(root, parts)
+    descriptor = open_directory(root, parts)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _open_directory(root: Path, parts: Sequence[str]) -> int:
+def open_directory(root: Path, parts: Sequence[str]) -> int:
+    """A descriptor of the directory at `parts` below `root`, which the caller closes."""
     current = _open_component(str(root), None, root, ())
     for depth, part in enumerate(parts, start=1):
         above = current

@@ -130,6 +130,8 @@ def render_listing(files: Mapping[str, str]) -> bytes:
 
 def folded(path: str) -> str:
     """What a file system that tells neither cases nor forms of letters apart makes of a path."""
+    if path.isascii():
+        return path.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 

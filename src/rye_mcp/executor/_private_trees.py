@@ -1,0 +1,170 @@
+"""Directories that are nobody else's: made, filled and removed without being led astray.
+
+Rules:
+
+- Everything is reached by its name in an open directory, without following a link. What a program did to a
+  tree meanwhile (links, modes, depth, names) leads nowhere else, neither when it is filled nor when it is
+  removed.
+- A file is created, never opened for writing when it is there; it gets exactly its mode, whatever the umask
+  is. Nothing is synced to a disk: a tree does not outlive the machine.
+- Removing takes the same few descriptors for a tree of any depth, and gives up without an error: what it
+  could not remove is left for the next sweep.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+__all__ = ["DIRECTORY_MODE", "TreeWriter", "made_directory", "opened_private", "remove_tree"]
+
+DIRECTORY_MODE: Final = 0o700
+"""The permissions of every directory in a private tree."""
+
+_OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOOK: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ROUNDS = 8
+
+
+@contextmanager
+def opened_private(name: str, above: int | None = None) -> Iterator[int]:
+    """A descriptor of a directory, for as long as the block lasts."""
+    descriptor = os.open(name, _OPEN_DIRECTORY, dir_fd=above)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+class TreeWriter:
+    """Fills a directory that was just made; its descriptor is closed with the writer."""
+
+    def __init__(self, root: int) -> None:
+        self._directories: dict[str, int] = {"": root}
+
+    def write(self, relative: str, content: bytes, mode: int) -> None:
+        """Create a file, and the directories above it."""
+        above, _, name = relative.rpartition("/")
+        descriptor = os.open(name, _CREATE, mode, dir_fd=self.directory(above))
+        try:
+            os.fchmod(descriptor, mode)
+            _write_all(descriptor, content)
+        finally:
+            os.close(descriptor)
+
+    def directory(self, relative: str) -> int:
+        """The descriptor of a directory, which is made when this writer has not made it yet."""
+        known = self._directories.get(relative)
+        if known is not None:
+            return known
+        above, _, name = relative.rpartition("/")
+        parent = self.directory(above)
+        descriptor = made_directory(name, parent)
+        self._directories[relative] = descriptor
+        return descriptor
+
+    def close(self) -> None:
+        """Close every directory, the root too."""
+        for descriptor in self._directories.values():
+            os.close(descriptor)
+        self._directories.clear()
+
+
+def made_directory(name: str, above: int) -> int:
+    """Make a private directory, whatever the umask is; its descriptor, which the caller closes."""
+    os.mkdir(name, DIRECTORY_MODE, dir_fd=above)
+    _give_access(name, above)
+    return os.open(name, _OPEN_DIRECTORY, dir_fd=above)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    written = os.write(descriptor, content)
+    while written < len(content):
+        written += os.write(descriptor, memoryview(content)[written:])
+
+
+def remove_tree(name: str, above: int) -> None:
+    """Remove a directory with everything in it.
+
+    Directories further down are moved up, one level at a time, so that none is ever deeper than two.
+    """
+    with suppress(OSError), _opened_for_removal(name, above) as top:
+        names = count()
+        for _ in range(_ROUNDS):
+            if not _empty(top, names):
+                break
+    with suppress(OSError):
+        os.rmdir(name, dir_fd=above)
+
+
+def _empty(top: int, names: Iterator[int]) -> bool:
+    """Remove what is in a directory; whether there was anything."""
+    waiting = list(_entries(top))
+    found = bool(waiting)
+    while waiting:
+        name, is_directory = waiting.pop()
+        if not is_directory:
+            _unlink(name, top)
+            continue
+        with suppress(OSError), _opened_for_removal(name, top) as directory:
+            for below, below_is_directory in list(_entries(directory)):
+                if not below_is_directory:
+                    _unlink(below, directory)
+                elif moved := _moved_up(below, directory, top, names):
+                    waiting.append((moved, True))
+        with suppress(OSError):
+            os.rmdir(name, dir_fd=top)
+    return found
+
+
+def _entries(directory: int) -> Sequence[tuple[str, bool]]:
+    with suppress(OSError), os.scandir(directory) as entries:
+        return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    return ()
+
+
+def _unlink(name: str, directory: int) -> None:
+    with suppress(OSError):
+        os.unlink(name, dir_fd=directory)
+
+
+def _moved_up(name: str, directory: int, top: int, names: Iterator[int]) -> str | None:
+    with suppress(OSError):
+        _give_access(name, directory)  # without it, a directory cannot be told that it has another parent
+        for number in names:
+            moved = f".{number:x}"
+            if not _is_there(moved, top):
+                os.rename(name, moved, src_dir_fd=directory, dst_dir_fd=top)
+                return moved
+    return None
+
+
+def _is_there(name: str, directory: int) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+@contextmanager
+def _opened_for_removal(name: str, above: int) -> Iterator[int]:
+    _give_access(name, above)
+    with opened_private(name, above) as descriptor:
+        yield descriptor
+
+
+def _give_access(name: str, above: int) -> None:
+    """Make a directory one that its owner may list and change. No link is followed: this is the very one."""
+    descriptor = os.open(name, _LOOK, dir_fd=above)
+    try:
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) & DIRECTORY_MODE != DIRECTORY_MODE:
+            Path(f"/proc/self/fd/{descriptor}").chmod(DIRECTORY_MODE)
+    finally:
+        os.close(descriptor)

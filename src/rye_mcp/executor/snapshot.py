@@ -1,0 +1,191 @@
+"""The private copy that runs: exactly the bytes that were verified, and nothing beside them.
+
+Rules:
+
+- Each call gets a fresh directory that nobody else may enter (0700). In it are the carried files at the same
+  relative places as in their space (0400, or 0500 where the file is executed), the library of the runtime in
+  `lib/`, and bytecode that this program had compiled. No link, no `__pycache__` of anybody else's.
+- Its files are written from bytes in memory: what happens to the sources meanwhile does not matter.
+- When it cannot be made, there is a RyeError `write_failed`, and nothing of it is left.
+- It is removed when its `with` block ends, whatever ran in it did to it. What a crash leaves behind is
+  removed by the next process that starts, never while its owner lives.
+- In text that is shown, its paths are those of the sources (`show`).
+
+    with store.create(verified.carried) as snapshot:
+        run(snapshot.tool_path)
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor._private_trees import TreeWriter, made_directory, remove_tree
+from rye_mcp.executor._stations import Place, Station, places, sweep
+from rye_mcp.executor.bytecode import Bytecode
+from rye_mcp.executor.dependencies import LIBRARY_DIRECTORY, Carried, CarriedFile
+from rye_mcp.items import printable
+
+__all__ = ["Snapshot", "SnapshotStore"]
+
+_FILE: Final = 0o400
+_EXECUTABLE: Final = 0o500
+
+
+class Snapshot:
+    """A directory that stands for the root of a space, with what a call runs in it.
+
+    `anchor_path` is None when there is no anchor, `runtime_lib` when the runtime has no library.
+    """
+
+    def __init__(self, station: Station, name: str, carried: Carried) -> None:
+        self._station = station
+        self._name = name
+        self._carried = carried
+        self.root = Path(station.path, name)
+        self.tool_path = self.root / carried.tool.relative
+
+    @property
+    def tool_dir(self) -> Path:
+        """The directory of the tool."""
+        return self.tool_path.parent
+
+    @property
+    def tool_parent(self) -> Path:
+        """The directory above that of the tool."""
+        return self.tool_path.parent.parent
+
+    @property
+    def anchor_path(self) -> Path | None:
+        """What modules are resolved from: in here, but for an anchor that is the whole project."""
+        anchor = self._carried.anchor
+        if anchor is None:
+            return None
+        return anchor.source if anchor.relative is None else self.root / anchor.relative
+
+    @property
+    def runtime_lib(self) -> Path | None:
+        """The library of the runtime."""
+        return self.root / LIBRARY_DIRECTORY if self._carried.library else None
+
+    def show(self, text: str) -> str:
+        """A text with the paths of the sources in place of those in here."""
+        own = str(self.root)
+        if own not in text:
+            return text
+        if self._carried.library_source is not None:
+            text = text.replace(f"{own}/{LIBRARY_DIRECTORY}", printable(self._carried.library_source))
+        return text.replace(own, printable(self._carried.root))
+
+    def remove(self) -> None:
+        """Remove it, with everything that was done to it. To do so twice does no harm."""
+        remove_tree(self._name, self._station.descriptor)
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+class SnapshotStore:
+    """Makes the snapshots of one process. It may be used by several threads.
+
+    `directory` is where they are, for who has a place of their own; it is made when it is not there.
+    """
+
+    def __init__(self, directory: Path | None = None, *, environment: Mapping[str, str] = os.environ) -> None:
+        if directory is None:
+            self._places = places(environment)
+        else:
+            self._places = (Place(f"{os.path.realpath(directory.parent)}/{directory.name}", made=True),)
+        self._stations: dict[bool, Station] = {}
+        self._lock = threading.Lock()
+
+    def create(
+        self, carried: Carried, *, executable_tool: bool = False, bytecode: Bytecode | None = None
+    ) -> Snapshot:
+        """The private copy of everything that is carried; RyeError `write_failed` when there is no room."""
+        station = self._station(executable=executable_tool)
+        name = secrets.token_hex(8)
+        snapshot = Snapshot(station, name, carried)
+        with _all_or_nothing(snapshot, carried):
+            root = made_directory(name, station.descriptor)
+            _fill(TreeWriter(root), carried, executable_tool, bytecode)
+        return snapshot
+
+    def sweep(self) -> int:
+        """Remove what processes that crashed have left behind; how many of them there were."""
+        return sum(sweep(place) for place in self._places)
+
+    def close(self) -> None:
+        """Remove everything of this store; it can be used again afterwards."""
+        with self._lock:
+            stations, self._stations = set(self._stations.values()), {}
+        for station in stations:
+            station.close()
+
+    def _station(self, *, executable: bool) -> Station:
+        with self._lock:
+            station = self._stations.get(executable)
+            if station is None or not station.stands:
+                station = self._stations[executable] = self._new_station(executable=executable)
+            return station
+
+    def _new_station(self, *, executable: bool) -> Station:
+        """A station that will do: one that is there, or one in the first place that is good for it."""
+        for station in self._stations.values():
+            if (station.executable or not executable) and station.stands:
+                return station
+        refusals: list[str] = []
+        for place in self._places:
+            try:
+                station = Station.open(place)
+            except RyeError as exc:
+                refusals.append(exc.message)
+                continue
+            if station.executable or not executable:
+                return station
+            station.close()
+            refusals.append(f"expected that programs may be started in {place.path}, found noexec")
+        raise RyeError("write_failed", "; ".join(refusals), hint="export TMPDIR=DIRECTORY, one of your own")
+
+
+@contextmanager
+def _all_or_nothing(snapshot: Snapshot, carried: Carried) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        snapshot.remove()
+        shown = printable(snapshot.root.parent)
+        what = f"expected room for {printable(carried.tool.relative)} in {shown}, found: {exc.strerror}"
+        raise RyeError("write_failed", what, where=shown) from exc
+    except BaseException:
+        snapshot.remove()
+        raise
+
+
+def _fill(writer: TreeWriter, carried: Carried, executable_tool: bool, bytecode: Bytecode | None) -> None:
+    try:
+        writer.write(carried.tool.relative, carried.tool.content, _EXECUTABLE if executable_tool else _FILE)
+        for file in (*carried.files[1:], *carried.library):
+            writer.write(file.relative, file.content, _mode(file))
+        for relative, content in (bytecode.files if bytecode is not None else {}).items():
+            writer.write(relative, content, _FILE)
+        if carried.anchor is not None and carried.anchor.relative is not None:
+            writer.directory(carried.anchor.relative)
+    finally:
+        writer.close()
+
+
+def _mode(file: CarriedFile) -> int:
+    return _EXECUTABLE if file.executable else _FILE
