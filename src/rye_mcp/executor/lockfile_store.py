@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lilux import _files as whole_files
 from lilux._json import NotJsonError
 from lilux.primitives.errors import LockfileError
 from lilux.primitives.lockfile import MAX_LOCKFILE_BYTES, Lockfile
@@ -29,7 +27,7 @@ from rye_mcp.executor import pins
 from rye_mcp.executor.pins import PACKAGE, Pins
 from rye_mcp.items import MAX_ID_SEGMENTS, Space, SpaceName, check_item_id, is_item_id, printable
 from rye_mcp.spaces import Spaces
-from rye_mcp.trust.files import opened_directory, read_below, translated
+from rye_mcp.trust.files import opened_directory, read_below, write_below
 from rye_mcp.trust.verify import Trust
 
 __all__ = ["LOCKFILES_DIRECTORY", "LockPlace", "LockfileStore", "StoredLock", "relative_lockfile"]
@@ -127,13 +125,8 @@ class LockfileStore:
         space = self._spaces.require_project()
         relative = relative_lockfile(lockfile.root.tool_id, lockfile.root.version)
         path = space.root / relative
-        above = relative.rpartition("/")[0]
         data = lockfile.to_bytes(path=path)
-        with (
-            _translated_unless_there(path),
-            opened_directory(space.root, above, create_mode=_DIRECTORY_MODE, create_root=False) as directory,
-        ):
-            whole_files.write_whole(path, data, mode=_FILE_MODE, replace=replace, directory=directory)
+        write_below(space.root, relative, data, mode=_FILE_MODE, replace=replace, create_mode=_DIRECTORY_MODE)
         return path
 
     def _parsed(self, space: Space, relative: str, data: bytes, item_id: str) -> StoredLock:
@@ -158,19 +151,6 @@ def relative_lockfile(item_id: str, version: str) -> str:
         what = f"expected a version such as 1.2.0 of {item_id}, found one that no lockfile can have"
         raise RyeError("invalid_item", what, item_id=item_id)
     return f"{LOCKFILES_DIRECTORY}/{item_id}@{version}{_SUFFIX}"
-
-
-@contextmanager
-def _translated_unless_there(path: Path) -> Iterator[None]:
-    """That a lockfile is there already is no failure of the system."""
-    there: FileExistsError | None = None
-    with translated("write_failed", path):
-        try:
-            yield
-        except FileExistsError as exc:
-            there = exc
-    if there is not None:
-        raise there
 
 
 def _read(space: Space, relative: str, item_id: str) -> bytes | None:

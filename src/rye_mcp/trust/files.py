@@ -28,7 +28,15 @@ from typing import Generic, TypeVar
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 
-__all__ = ["OTHERS_WRITE", "SETTLED_NS", "KeptFile", "opened_directory", "read_below", "translated"]
+__all__ = [
+    "OTHERS_WRITE",
+    "SETTLED_NS",
+    "KeptFile",
+    "opened_directory",
+    "read_below",
+    "translated",
+    "write_below",
+]
 
 OTHERS_WRITE = 0o022
 """The permissions that let others change who is trusted."""
@@ -101,6 +109,35 @@ def opened_directory(
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def write_below(
+    root: Path,
+    relative: str,
+    data: bytes,
+    *,
+    mode: int,
+    replace: bool = True,
+    create_mode: int | None = None,
+) -> None:
+    """Write a file whole, below a root that is there; FileExistsError for one that may not be replaced.
+
+    With `create_mode`, the directories between the root and the file are made.
+    """
+    path = root / relative
+    taken: FileExistsError | None = None
+    with (
+        translated("write_failed", path),
+        opened_directory(
+            root, relative.rpartition("/")[0], create_mode=create_mode, create_root=False
+        ) as directory,
+    ):
+        try:
+            whole_files.write_whole(path, data, mode=mode, replace=replace, directory=directory)
+        except FileExistsError as exc:
+            taken = exc
+    if taken is not None:
+        raise taken
 
 
 class KeptFile(Generic[Value]):

@@ -12,6 +12,8 @@ Rules:
   compared again when the signed file lacks nothing but its name. Of two signers at once, the last one stands,
   whole.
 - The system space is sealed, not signed.
+- What lists the files of a directory is signed in the same way, by `sign_listing`. It may be new; then
+  nothing may have taken its place meanwhile.
 """
 
 from __future__ import annotations
@@ -24,15 +26,18 @@ from datetime import UTC, datetime
 from lilux import _files as whole_files
 from lilux.primitives.signing import sign_hash
 from rye_mcp.errors import RyeError
-from rye_mcp.items import MAX_ITEM_BYTES, ItemFile, SpaceName, relative_path
+from rye_mcp.items import MAX_ITEM_BYTES, ItemFile, SpaceName, relative_path, signed_path
 from rye_mcp.trust import signature
-from rye_mcp.trust.files import opened_directory, read_below, translated
+from rye_mcp.trust.files import opened_directory, read_below, translated, write_below
 from rye_mcp.trust.keys import SigningKey
+from rye_mcp.trust.scope import Role
 from rye_mcp.trust.signature import SignatureLine
 from rye_mcp.trust.text import require_honest_text
-from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item
+from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item, verify_listing
 
-__all__ = ["sign_content", "sign_item", "write_item"]
+__all__ = ["sign_content", "sign_item", "sign_listing", "write_item"]
+
+_NEW_FILE_MODE = 0o644
 
 
 def sign_item(
@@ -45,6 +50,31 @@ def sign_item(
     except RyeError as exc:
         raise _with_remedy(exc, key) from exc
     write_item(file, signed.content)
+    return verified
+
+
+def sign_listing(
+    file: ItemFile,
+    key: SigningKey,
+    trust: Trust,
+    *,
+    role: Role,
+    before: bytes | None,
+    now: datetime | None = None,
+) -> VerifiedItem:
+    """Sign what lists the files of a directory, and write it; what is returned has passed the gate.
+
+    `file` has the new listing, `before` is all of what was there when somebody looked; None for nothing.
+    """
+    signed = replace(file, content=sign_content(file, key, now=now))
+    try:
+        verified = verify_listing(signed, trust, role=role)
+    except RyeError as exc:
+        raise _with_remedy(exc, key) from exc
+    if before is not None:
+        _write(replace(file, content=before), signed.content)
+    else:
+        _write_new(signed)
     return verified
 
 
@@ -72,7 +102,12 @@ def sign_content(file: ItemFile, key: SigningKey, *, now: datetime | None = None
 
 def write_item(file: ItemFile, content: bytes) -> None:
     """Put signed content in the place of an item, when that still says what was read."""
-    relative = relative_path(file.item_type, file.item_id, file.extension)
+    relative_path(file.item_type, file.item_id, file.extension)
+    _write(file, content)
+
+
+def _write(file: ItemFile, content: bytes) -> None:
+    relative = signed_path(file.item_type, file.item_id, file.extension)
     directory_name, _, name = relative.rpartition("/")
     with (
         translated("write_failed", file.path),
@@ -88,15 +123,28 @@ def write_item(file: ItemFile, content: bytes) -> None:
         whole_files.sync_directory(directory)
 
 
+def _write_new(file: ItemFile) -> None:
+    """Write a file that was not there; RyeError `content_changed` when one is by now."""
+    relative = signed_path(file.item_type, file.item_id, file.extension)
+    try:
+        write_below(file.space.root, relative, file.content, mode=_NEW_FILE_MODE, replace=False)
+    except FileExistsError as exc:
+        raise _changed(file) from exc
+
+
 def _require_unchanged(file: ItemFile, relative: str) -> None:
     current = read_below(file.space.root, relative, limit=MAX_ITEM_BYTES)
     if current is None or not _says_the_same(file, current):
-        raise RyeError(
-            "content_changed",
-            f"expected {file.path} as it was read, found that it has changed since then",
-            where=file.path,
-            item_id=file.item_id,
-        )
+        raise _changed(file)
+
+
+def _changed(file: ItemFile) -> RyeError:
+    return RyeError(
+        "content_changed",
+        f"expected {file.path} as it was read, found that it has changed since then",
+        where=file.path,
+        item_id=file.item_id,
+    )
 
 
 def _with_remedy(error: RyeError, key: SigningKey) -> RyeError:
