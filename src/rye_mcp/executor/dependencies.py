@@ -49,7 +49,7 @@ from rye_mcp.items import (
     printable,
 )
 from rye_mcp.notices import Notice
-from rye_mcp.spaces.source_tree import SourceFile, SourceTree
+from rye_mcp.spaces.source_tree import SourceFile, SourceName, SourceTree
 from rye_mcp.trust.dependency_manifest import (
     MAX_CARRIED_BYTES,
     MAX_LISTED_BYTES,
@@ -60,7 +60,16 @@ from rye_mcp.trust.dependency_manifest import (
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.verify import Signer, Trust, VerifiedItem, verify_item
 
-__all__ = ["LIBRARY_DIRECTORY", "Carried", "CarriedFile", "DependencyRules", "carry", "rules_of"]
+__all__ = [
+    "LIBRARY_DIRECTORY",
+    "Carried",
+    "CarriedFile",
+    "DependencyRules",
+    "carry",
+    "directory_asked_for",
+    "names_asked_for",
+    "rules_of",
+]
 
 LIBRARY_DIRECTORY: Final = "lib"
 """Where the library of a runtime is in a snapshot, beside `tools`."""
@@ -161,7 +170,7 @@ def carry(chain: Chain, items: Sequence[VerifiedItem], trust: Trust, project: Pa
         needs.list_by(directory_of(tool))
         if anchor is not None and anchor.relative is not None:
             needs.list_by(anchor.relative)
-        needs.look_for(rules, _directory_asked_for(tool, anchor, rules))
+        needs.look_for(rules, directory_asked_for(tool, anchor, rules))
         files = needs.files(without=itself)
     library = library_of(chain)
     brought = () if library is None else _library_files(library, trust)
@@ -213,13 +222,7 @@ class _Dependencies:
 
     def look_for(self, rules: DependencyRules, directory: str | None) -> None:
         """Take note of every file in a directory that has to be authentic."""
-        if directory is None:
-            return
-        recursive = rules.recursive and rules.scope != "tool_siblings"
-        for name in self._tree.list(directory, recursive=recursive, without=rules.exclude_dirs):
-            last = name.relative.rpartition("/")[2]
-            if last == DEPENDENCY_MANIFEST_NAME or not rules.matches(last):
-                continue
+        for name in names_asked_for(self._tree, rules, directory):
             if name.is_regular:
                 self._asked_for.add(name.relative)
             else:
@@ -321,6 +324,17 @@ class _Dependencies:
         raise first
 
 
+def names_asked_for(tree: SourceTree, rules: DependencyRules, directory: str | None) -> Iterator[SourceName]:
+    """Everything in a directory that has to be authentic, files or not; nothing in none."""
+    if directory is None:
+        return
+    recursive = rules.recursive and rules.scope != "tool_siblings"
+    for name in tree.list(directory, recursive=recursive, without=rules.exclude_dirs):
+        last = name.relative.rpartition("/")[2]
+        if last != DEPENDENCY_MANIFEST_NAME and rules.matches(last):
+            yield name
+
+
 def _library_files(library: Library, trust: Trust) -> tuple[CarriedFile, ...]:
     """What is in the directory that a runtime brings along, as files of a snapshot."""
     runtime, below = library.runtime, f"{library.relative}/"
@@ -349,7 +363,7 @@ def _relative(element: ChainElement) -> str:
     return element.path.relative_to(element.file.space.root).as_posix()
 
 
-def _directory_asked_for(tool: ChainElement, anchor: Anchor | None, rules: DependencyRules) -> str | None:
+def directory_asked_for(tool: ChainElement, anchor: Anchor | None, rules: DependencyRules) -> str | None:
     """The directory in which files have to be authentic; None when there is none."""
     if not rules.enabled or rules.scope == "tool_file":
         return None
