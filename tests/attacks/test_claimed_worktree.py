@@ -73,6 +73,19 @@ def test_a_repository_that_a_project_brings_along_is_not_approved(repository: Pa
     assert not is_approved(project, world.state)
 
 
+@pytest.mark.parametrize("name", ["worktrees", "x"])
+def test_a_clone_below_an_approved_project_is_not_that_one(repository: Path, world: World, name: str) -> None:
+    """Both links hold, and three directories up is what was approved; but git has not put them there."""
+    Approvals(repository, world.state).approve_project()
+    project = repository / "vendor"
+    administration = project / name / "x"
+    administration.mkdir(parents=True)
+    (administration / "gitdir").write_text(f"{project}/.git\n")
+    (project / ".git").write_text(f"gitdir: {administration}\n")
+    assert identify_project(project) == project
+    assert not is_approved(project, world.state)
+
+
 def test_a_link_to_the_directory_of_git_is_followed_nowhere(repository: Path, world: World) -> None:
     Approvals(repository, world.state).approve_project()
     project = world.root / "hostile"

@@ -62,6 +62,25 @@ def test_a_key_without_a_scope_may_sign_all_where_the_user_trusts_it(world: Worl
         world.verify(world.signed(world.file(item_id="rye/x", space=SpaceName.USER), mia), role)
 
 
+@pytest.mark.parametrize("ids", [None, ("*",), ("rye/*",)])
+def test_what_a_project_has_to_name_for_its_key(world: World, ids: tuple[str, ...] | None) -> None:
+    """Who accepts a proposal that names no runtimes, and no ids below `rye/`, has accepted none."""
+    mia = new_key()
+    document = TrustDocument.create(mia.public, "mia", scope=Scope(ids=ids))
+    world.propose(document)
+    world.trust().store.decide(document, Decision.ACCEPTED)
+    named = world.signed(world.file(item_id="rye/x"), mia)
+    for role in (Role.RUNTIME, Role.PRIMITIVE):
+        stopped(world, "out_of_scope", named, role)
+    if ids == ("rye/*",):
+        world.verify(named)
+        return
+    stopped(world, "out_of_scope", named)
+    mine = world.signed(world.file(item_id="mia/x"), mia)
+    world.verify(mine)
+    stopped(world, "out_of_scope", mine, Role.RUNTIME)
+
+
 def test_a_key_of_a_project_is_for_that_project(world: World) -> None:
     """The store does not even find it for other spaces; this holds if it did."""
     file = world.file(space=SpaceName.USER)

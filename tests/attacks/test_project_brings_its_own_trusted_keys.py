@@ -38,18 +38,23 @@ def test_approving_the_project_accepts_none_of_its_keys(world: World) -> None:
     assert world.trust().approvals.read().approved  # type: ignore[union-attr]
 
 
-def test_decisions_that_the_project_brings_along_count_for_nothing(world: World) -> None:
+@pytest.mark.parametrize(
+    "place", ["state", ".ai", ".ai/state", ".ai/state/rye", ".ai/rye", ".rye", ".local/state/rye"]
+)
+def test_decisions_that_the_project_brings_along_count_for_nothing(world: World, place: str) -> None:
+    """They are about this very project, as somebody can make them who knows where it is going to be."""
     mallory = new_key()
     document = TrustDocument.create(mallory.public, "mallory")
     world.propose(document)
-    elsewhere = World(world.root / "elsewhere")
-    elsewhere.propose(document)
-    elsewhere.trust().store.decide(document, Decision.ACCEPTED)
-    for place in ("state", "projects", ".ai/projects", ".ai/state"):
-        (world.project / place).parent.mkdir(parents=True, exist_ok=True)
-        elsewhere.state.joinpath("projects").rename(world.project / place)
-        stopped(world, "untrusted_key", world.signed(key=mallory))
-        (world.project / place).rename(elsewhere.state / "projects")
+    file = world.signed(key=mallory)
+    made = world.root / "made"
+    theirs = Trust(user_space=world.user_space, project=world.project, state=made, environment={})
+    theirs.store.decide(document, Decision.ACCEPTED)
+    world.verify(file, trust=theirs)
+    brought = world.project / place
+    brought.mkdir(0o700, parents=True, exist_ok=True)
+    (made / "projects").rename(brought / "projects")
+    stopped(world, "untrusted_key", file)
 
 
 def test_a_key_that_was_accepted_for_one_project_is_not_for_its_copy(world: World) -> None:

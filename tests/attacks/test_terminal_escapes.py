@@ -104,6 +104,7 @@ def test_a_person_is_kept_from_writing_such_a_name_too(bob: Person, tmp_path: Pa
         ("trust", "revoke", "0" * 64, "--reason", f"lost{escape}"),
     ):
         assert "malformed_trust" in shown(bob, project, *words, code=1)
+    assert not (bob.user_space / "revoked.toml").exists()
 
 
 def test_a_file_name_of_several_lines_writes_no_second_one(bob: Person, tmp_path: Path) -> None:
