@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypeGuard
 
 from rye_mcp.errors import RyeError
@@ -42,7 +42,7 @@ STREAMS: Final[tuple[StreamName, ...]] = ("stdout", "stderr", "result")
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _LENGTH: Final = 26
 _CHANCE_BITS: Final = 80
-_LAST_MILLISECOND: Final = (1 << 48) - 1
+_LAST_MILLISECOND: Final = 253_402_300_799_999  # of the year 9999, the last one that Python knows
 _RUN_ID: Final = re.compile(rf"[0-7][{_DIGITS}]{{{_LENGTH - 1}}}", re.ASCII)
 _SHOWN_CHARACTERS: Final = 60
 
@@ -93,7 +93,8 @@ def time_of(run_id: str) -> datetime:
     number = 0
     for digit in check_run_id(run_id):
         number = number << 5 | _DIGITS.index(digit)
-    return datetime.fromtimestamp((number >> _CHANCE_BITS) / 1000, UTC)
+    milliseconds = min(number >> _CHANCE_BITS, _LAST_MILLISECOND)
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=milliseconds)
 
 
 def handle_of(run_id: str, stream: StreamName) -> str:

@@ -1,0 +1,268 @@
+"""Output that was too long to be answered whole: kept for some days, and read a piece at a time.
+
+Rules:
+
+- A run has a directory of its own in `outputs/` of the state directory, 0700, made before the run. The
+  supervisor writes to it what outgrows the answer: `stdout`, `stderr`, `result`. Where nothing did, it is
+  removed after the run.
+- At most `MAX_RUN_BYTES` of a run are kept, at most `MAX_TOTAL_BYTES` of all runs together (beside what is
+  being written), and for `MAX_AGE`. The oldest go first. Who finishes a run that kept something looks after
+  that, and everybody once at the beginning.
+- Only a checked run id and the name of a stream make a path. No link is followed, nothing but a regular file
+  is read, and nothing beside these three.
+- A piece is bounded, and so is the time of a search: what is left is said by `next_offset`. Offsets are
+  bytes; see `rye_mcp.runs._pieces`.
+
+    outputs = RunOutputs(state)
+    outputs.read(run_id, "stdout", pattern="^ERROR").text
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from lilux import _files as whole_files
+from lilux.primitives.errors import IntegrityError
+from lilux.primitives.subprocess import Spool
+from rye_mcp.errors import RyeError, printable
+from rye_mcp.runs._pieces import Piece, find_lines, read_piece
+from rye_mcp.runs.ids import STREAMS, StreamName, check_run_id, check_stream, is_run_id, time_of
+
+__all__ = [
+    "DEFAULT_LENGTH",
+    "MAX_AGE",
+    "MAX_LENGTH",
+    "MAX_RUN_BYTES",
+    "MAX_TOTAL_BYTES",
+    "OutputPiece",
+    "RunOutputs",
+]
+
+MAX_RUN_BYTES: Final = 64 << 20
+"""How much is kept of one run, of all its streams."""
+
+MAX_TOTAL_BYTES: Final = 512 << 20
+"""How much is kept of all runs."""
+
+MAX_AGE: Final = timedelta(days=7)
+"""How long it is kept."""
+
+DEFAULT_LENGTH: Final = 64 << 10
+"""How many bytes are read when nobody says how many."""
+
+MAX_LENGTH: Final = 1 << 20
+"""How many bytes may be read at once."""
+
+_DIRECTORY_NAME: Final = "outputs"
+_MODE: Final = 0o700
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPiece:
+    """A piece of a stream of `total` bytes; with a pattern, its lines that match, and the place of each."""
+
+    run_id: str
+    stream: StreamName
+    piece: Piece
+    total: int
+
+    @property
+    def text(self) -> str:
+        """What was read."""
+        return self.piece.text
+
+    @property
+    def next_offset(self) -> int | None:
+        """Where to go on; None at the end."""
+        return self.piece.next_offset
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        answer: dict[str, Any] = {
+            "status": "success",
+            "run_id": self.run_id,
+            "stream": self.stream,
+            "content": self.text,
+            "offset": self.piece.offset,
+            "next_offset": self.next_offset,
+            "total": self.total,
+            "encoding": self.piece.encoding,
+        }
+        if self.piece.matches is not None:
+            answer["matches"] = list(self.piece.matches)
+        return answer
+
+
+class RunOutputs:
+    """The kept output of one user's runs."""
+
+    def __init__(
+        self, state: Path, *, total_bytes: int = MAX_TOTAL_BYTES, max_age: timedelta = MAX_AGE
+    ) -> None:
+        self._root = state / _DIRECTORY_NAME
+        self._total_bytes = total_bytes
+        self._max_age = max_age
+        self._is_ready = False
+        self._sweeping: threading.Thread | None = None
+
+    def directory(self, run_id: str) -> Path:
+        """A new, empty directory for a run that is about to begin."""
+        path = self._root / check_run_id(run_id)
+        try:
+            if not self._is_ready:
+                self._prepare()
+            path.mkdir(_MODE)
+        except IntegrityError as exc:
+            raise _unsafe(exc) from exc
+        except OSError as exc:
+            self._is_ready = False
+            what = f"expected to make {printable(path)}, found: {exc.strerror}"
+            raise RyeError("write_failed", what, where=printable(path)) from exc
+        return path
+
+    def spool(self, run_id: str) -> Spool:
+        """A new directory for a run, as the supervisor is told of it."""
+        return Spool(dir=str(self.directory(run_id)), max_bytes=MAX_RUN_BYTES // len(STREAMS))
+
+    def finish(self, run_id: str) -> None:
+        """Remove the directory of a run that kept nothing; else see to it that all of them do not grow."""
+        try:
+            os.rmdir(self._root / check_run_id(run_id))  # noqa: PTH106 - in every run
+        except FileNotFoundError:
+            pass
+        except OSError as exc:
+            if exc.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                return
+            self._sweep_beside()
+
+    def read(
+        self,
+        run_id: str,
+        stream: str = "stdout",
+        *,
+        offset: int = 0,
+        length: int = DEFAULT_LENGTH,
+        pattern: str | None = None,
+    ) -> OutputPiece:
+        """A piece of what a run has written, or of its lines that match a pattern.
+
+        An offset below 0 counts from the end. The pattern is a regular expression as JavaScript has them,
+        looked for in each line. RyeError `output_not_found` when nothing was kept.
+        """
+        check_run_id(run_id)
+        name = check_stream(stream)
+        length = min(max(1, length), MAX_LENGTH)
+        with self._opened(run_id, name) as descriptor:
+            total = os.fstat(descriptor).st_size
+            start = max(0, total + offset) if offset < 0 else min(offset, total)
+            if pattern is None:
+                piece = read_piece(descriptor, start, length)
+            else:
+                piece = find_lines(descriptor, pattern, start, length)
+        return OutputPiece(run_id, name, piece, total)
+
+    def sweep(self) -> None:
+        """Remove what is too old, then the oldest until the rest is small enough."""
+        with (
+            suppress(OSError, IntegrityError),
+            whole_files.open_directory(self._root, safe_mode=_MODE) as root,
+        ):
+            oldest, room = datetime.now(UTC) - self._max_age, self._total_bytes
+            for run_id, size in sorted(_kept_in(root), reverse=True):
+                room -= size
+                if room < 0 or time_of(run_id) < oldest:
+                    _remove(root, run_id)
+
+    def close(self) -> None:
+        """Wait for what is under way."""
+        if self._sweeping is not None:
+            self._sweeping.join()
+
+    def _sweep_beside(self) -> None:
+        """Sweep in a thread of its own: nobody has to wait for that."""
+        if self._sweeping is None or not self._sweeping.is_alive():
+            self._sweeping = threading.Thread(target=self.sweep, name="rye-outputs", daemon=True)
+            self._sweeping.start()
+
+    def _prepare(self) -> None:
+        whole_files.make_directory(self._root.parent, mode=_MODE)
+        whole_files.make_directory(self._root, mode=_MODE)
+        for path in (self._root.parent, self._root):
+            with whole_files.open_directory(path, safe_mode=_MODE):
+                pass
+        self._is_ready = True
+        self._sweep_beside()
+
+    @contextmanager
+    def _opened(self, run_id: str, stream: StreamName) -> Iterator[int]:
+        """The file of a stream, reached through no link."""
+        path = self._root / run_id / stream
+        descriptors: list[int] = []
+        try:
+            try:
+                descriptors.append(os.open(self._root, _DIRECTORY))
+                descriptors.append(os.open(run_id, _DIRECTORY, dir_fd=descriptors[-1]))
+                descriptors.append(os.open(stream, _FILE, dir_fd=descriptors[-1]))
+            except FileNotFoundError as exc:
+                raise _not_kept(run_id, stream) from exc
+            except OSError as exc:
+                what = f"expected a regular file, found: {exc.strerror}: {printable(path)}"
+                raise RyeError("unsafe_path", what, where=printable(path)) from exc
+            if not stat.S_ISREG(os.fstat(descriptors[-1]).st_mode):
+                what = f"expected a regular file, found something else: {printable(path)}"
+                raise RyeError("unsafe_path", what, where=printable(path))
+            yield descriptors[-1]
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+def _kept_in(root: int) -> Iterator[tuple[str, int]]:
+    """The runs that have a directory, each with the bytes in it."""
+    with os.scandir(root) as entries:
+        names = [each.name for each in entries if is_run_id(each.name) and each.is_dir(follow_symlinks=False)]
+    for name in names:
+        with suppress(OSError), _directory_in(root, name) as directory, os.scandir(directory) as files:
+            yield name, sum(each.stat(follow_symlinks=False).st_size for each in files)
+
+
+def _remove(root: int, run_id: str) -> None:
+    """Remove the directory of a run; what is in it is unlinked, and never followed."""
+    with suppress(OSError):
+        with _directory_in(root, run_id) as directory, os.scandir(directory) as files:
+            for name in [each.name for each in files]:
+                os.unlink(name, dir_fd=directory)
+        os.rmdir(run_id, dir_fd=root)
+
+
+@contextmanager
+def _directory_in(root: int, name: str) -> Iterator[int]:
+    descriptor = os.open(name, _DIRECTORY, dir_fd=root)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _not_kept(run_id: str, stream: str) -> RyeError:
+    what = (
+        f"expected {stream} of the run {run_id}, found none: only what was cut is kept, and only for "
+        f"{MAX_AGE.days} days"
+    )
+    return RyeError("output_not_found", what, run_id=run_id, stream=stream)
+
+
+def _unsafe(exc: IntegrityError) -> RyeError:
+    code = "unsafe_permissions" if exc.attributes.get("reason") == "unsafe_permissions" else "unsafe_path"
+    return RyeError(code, exc.message, where=exc.attributes.get("path"), hint=exc.attributes.get("remedy"))

@@ -1,0 +1,407 @@
+"""The log of runs: what is written is there, for every process, whatever becomes of the one that wrote it."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from rye_mcp.errors import RyeError
+from rye_mcp.runs._database import VERSION
+from rye_mcp.runs.ids import first_id_at, new_run_id
+from rye_mcp.runs.log import RunFilter, RunLog, RunRecord
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def log(state: Path) -> Iterator[RunLog]:
+    with RunLog(state) as log:
+        yield log
+
+
+def run(**more: Any) -> RunRecord:
+    return RunRecord(
+        **{"run_id": new_run_id(), "item_id": "demo/hello", "kind": "exited", "caller": "agent"} | more
+    )
+
+
+WHOLE = run(
+    item_type="tool",
+    project="/home/leo/caf\udce9",
+    chain=(("demo/hello", "a" * 64), ("rye/core/primitives/subprocess", "b" * 64)),
+    signer="leo (person) 0123456789abcdef",
+    kind="signaled",
+    return_code=-9,
+    signal=9,
+    code="tool_failed",
+    duration_ms=12.3456,
+    user_ms=1.5,
+    system_ms=0.5,
+    max_rss_kb=10240,
+    parameters=("name", "größe"),
+    client="inspector",
+    sealed=True,
+)
+
+
+# --- rows -----------------------------------------------------------------------
+
+
+def test_a_row_comes_back_as_it_was_written(log: RunLog) -> None:
+    assert log.append(WHOLE) == ()
+    found = log.get(WHOLE.run_id)
+    different = {
+        each.name for each in fields(found) if getattr(found, each.name) != getattr(WHOLE, each.name)
+    }
+    assert different == {"project", "duration_ms"}
+    assert (found.project, found.duration_ms) == ("/home/leo/caf\\xe9", 12.346)
+    assert abs(found.begun - datetime.now(UTC)) < timedelta(minutes=5)
+
+
+def test_there_is_no_room_for_values_environments_and_output(log: RunLog) -> None:
+    """Whoever adds a column decides about this list too."""
+    assert {each.name for each in fields(RunRecord)} == {
+        *("run_id", "item_id", "item_type", "project", "chain", "signer", "kind", "return_code", "signal"),
+        *("code", "duration_ms", "user_ms", "system_ms", "max_rss_kb", "parameters", "caller", "client"),
+        "sealed",
+    }
+
+
+def test_long_names_make_no_large_row(log: RunLog) -> None:
+    log.append(run(parameters=("x" * 100_000,) * 1000, client="c" * 100_000))
+    [found] = log.list()
+    assert len(found.parameters) == 100
+    assert {len(name) for name in (*found.parameters, found.client or "")} == {200}
+
+
+def test_the_same_run_is_not_written_twice(log: RunLog) -> None:
+    record = run()
+    assert log.append(record) == ()
+    [notice] = log.append(record)
+    assert notice.code == "run_not_logged"
+    assert log.list() == (record,)
+
+
+def test_a_run_that_nobody_has_seen_is_not_found(log: RunLog) -> None:
+    for record in (run(), run()):
+        with pytest.raises(RyeError) as refused:
+            log.get(record.run_id)
+        assert refused.value.code == "run_not_found"
+        log.append(run())
+
+
+def test_reading_makes_no_file(log: RunLog, state: Path) -> None:
+    assert log.list() == ()
+    assert not state.exists()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (RunFilter(), "cba"),
+        (RunFilter(limit=2), "cb"),
+        (RunFilter(limit=0), ""),
+        (RunFilter(limit=-1), ""),
+        (RunFilter(status="success"), "a"),
+        (RunFilter(status="error"), "cb"),
+        (RunFilter(status="timeout"), "c"),
+        (RunFilter(status="' OR 1=1 --"), ""),
+        (RunFilter(project="/p"), "ba"),
+        (RunFilter(project="/p", status="error"), "b"),
+        (RunFilter(item=lambda item_id: item_id.startswith("x/")), "c"),
+        (RunFilter(since=datetime(2026, 1, 2, tzinfo=UTC)), "cb"),
+        (RunFilter(until=datetime(2026, 1, 2, tzinfo=UTC)), "a"),
+        (RunFilter(since=datetime(1, 1, 1, tzinfo=UTC), until=datetime(9999, 1, 1, tzinfo=UTC)), "cba"),
+    ],
+)
+def test_rows_are_found_by_what_is_known_of_them(log: RunLog, wanted: RunFilter, found: str) -> None:
+    for name, day, more in [
+        ("a", 1, {"project": "/p"}),
+        ("b", 2, {"project": "/p", "code": "tool_failed"}),
+        ("c", 3, {"item_id": "x/y", "code": "timeout"}),
+    ]:
+        run_id = first_id_at(datetime(2026, 1, day, tzinfo=UTC))
+        log.append(run(run_id=run_id, client=name, **more))
+    assert "".join(record.client or "" for record in log.list(wanted)) == found
+
+
+# --- processes ------------------------------------------------------------------
+
+WRITER = """
+import sys
+from pathlib import Path
+from rye_mcp.runs.ids import new_run_id
+from rye_mcp.runs.log import RunLog, RunRecord
+
+log, out = RunLog(Path(sys.argv[1])), sys.stdout
+while True:
+    run_id = new_run_id()
+    notices = log.append(RunRecord(run_id=run_id, item_id="demo/hello", kind="exited", caller="agent"))
+    out.write(f"{run_id} {[notice.code for notice in notices]}\\n")
+    out.flush()
+"""
+
+
+@contextmanager
+def writer(state: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", WRITER, str(state)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+
+
+def written_by(process: subprocess.Popen[str], rows: int) -> list[str]:
+    """What a writer says to have written: so many rows, then all until it is killed in the middle of one."""
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(rows)]
+    process.kill()
+    lines += process.stdout.read().splitlines(keepends=True)
+    assert process.wait() == -signal.SIGKILL
+    whole = [line.split() for line in lines if line.endswith("\n")]
+    assert {notices for _, notices in whole} == {"[]"}
+    return [run_id for run_id, _ in whole]
+
+
+def test_who_is_killed_loses_the_row_that_it_was_writing_and_no_other(state: Path, rounds: int) -> None:
+    chance = Random(1)  # noqa: S311 - the same moments each time
+    for _ in range(rounds):
+        with writer(state) as process:
+            written = written_by(process, chance.randrange(1, 300))
+        with RunLog(state) as log:
+            # One row may have been written whole without a word of it.
+            newest = [record.run_id for record in log.list(RunFilter(limit=len(written) + 1))]
+            assert set(written) <= set(newest)
+            assert log.notices == ()
+
+
+def test_several_processes_write_at_once(state: Path) -> None:
+    with writer(state) as one, writer(state) as two, writer(state) as three:
+        written = [run_id for process in (one, two, three) for run_id in written_by(process, 100)]
+    with RunLog(state) as log:
+        for run_id in written:
+            log.get(run_id)
+
+
+def test_several_threads_write_at_once(log: RunLog) -> None:
+    threads = [threading.Thread(target=lambda: [log.append(run()) for _ in range(100)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(log.list(RunFilter(limit=1000))) == 400
+
+
+def test_new_rows_of_other_processes_are_followed(log: RunLog, state: Path) -> None:
+    """The reader waits between two looks; this test writes, in another process, while it does."""
+    log.append(run(client="first"))
+    other = RunLog(state)
+    pauses = 0
+
+    def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+        other.append(run(client=str(pauses)))
+
+    followed = log.follow(pause=pause)
+    assert [next(followed).client for _ in range(4)] == ["first", "1", "2", "3"]
+    other.close()
+
+
+def test_who_follows_sees_what_is_wanted_alone_and_the_last_ones_first(log: RunLog) -> None:
+    for name in "abc":
+        log.append(run(client=name))
+    more = iter([run(client="no", code="timeout"), run(client="d")])
+    followed = log.follow(RunFilter(status="success", limit=2), pause=lambda: log.append(next(more)))
+    assert [next(followed).client for _ in range(3)] == ["b", "c", "d"]
+
+
+def test_a_log_that_nobody_writes_to_is_not_read_again(log: RunLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the times of its files are looked at, once they are old enough to tell."""
+    log.append(run())
+    monkeypatch.setattr("rye_mcp.runs.log._SETTLED_NS", -(10**18))
+    reads = 0
+    page = RunLog._page
+
+    def counted(self: RunLog, *arguments: Any, **options: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return page(self, *arguments, **options)
+
+    monkeypatch.setattr(RunLog, "_page", counted)
+    pauses = iter(range(20))
+    with pytest.raises(RuntimeError):  # which is what a generator makes of StopIteration
+        list(log.follow(pause=lambda: next(pauses)))
+    assert reads <= 2
+
+
+def test_who_follows_sees_a_log_that_was_begun_anew(log: RunLog, state: Path) -> None:
+    for _ in range(5):
+        log.append(run())
+
+    def begin_anew() -> None:
+        for path in state.iterdir():
+            path.unlink()
+        with RunLog(state) as other:
+            other.append(run(client="new"))
+
+    followed = log.follow(pause=begin_anew)
+    assert [next(followed).client for _ in range(6)][-1] == "new"
+
+
+# --- what can be wrong with the file --------------------------------------------
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"this is no database" * 1000)
+
+
+def torn(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[4096:] = Random(1).randbytes(len(content) - 4096)  # noqa: S311 - any bytes
+    path.write_bytes(content)
+
+
+def of_somebody_else(path: Path) -> None:
+    path.unlink()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+    connection.close()
+    path.chmod(0o600)
+
+
+def with_other_columns(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE runs ADD COLUMN more TEXT")
+    connection.close()
+
+
+DAMAGES = [garbage, torn, of_somebody_else, with_other_columns]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("asked", ["append", "list"])
+def test_a_damaged_file_is_set_aside_and_a_new_one_begins(state: Path, damage: Any, asked: str) -> None:
+    with RunLog(state) as log:
+        for _ in range(100):
+            log.append(run())
+    damage(log.path)
+    damaged = log.path.read_bytes()
+    with RunLog(state) as log:
+        record = run()
+        if asked == "append":
+            [notice] = log.append(record)
+        else:
+            assert log.list() == ()
+            [notice] = log.notices
+            log.append(record)
+        assert notice.code == "run_log_damaged"
+        assert log.list() == (record,)
+        assert (state / "runs.damaged.sqlite3").read_bytes() == damaged
+
+
+def test_a_file_that_is_damaged_while_it_is_open_is_set_aside(log: RunLog) -> None:
+    for _ in range(100):
+        log.append(run())
+    with sqlite3.connect(log.path) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    other.close()
+    garbage(log.path)
+    record = run()
+    codes = [notice.code for notice in (*log.append(run()), *log.append(run()), *log.append(record))]
+    assert "run_log_damaged" in codes
+    assert record in log.list()
+
+
+def test_two_who_find_the_same_damage_lose_no_row(state: Path) -> None:
+    state.mkdir(0o700)
+    (state / "runs.sqlite3").write_bytes(b"this is no database" * 1000)
+    (state / "runs.sqlite3").chmod(0o600)
+    barrier = threading.Barrier(8)
+    notices: list[str] = []
+
+    def write() -> None:
+        with RunLog(state) as log:
+            barrier.wait()
+            notices.extend(notice.code for notice in log.append(run()))
+
+    threads = [threading.Thread(target=write) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with RunLog(state) as log:
+        assert len(log.list()) == 8
+    assert notices.count("run_log_damaged") == 1
+
+
+def test_a_file_of_a_newer_version_is_left_alone(log: RunLog) -> None:
+    log.append(run())
+    log.close()
+    with sqlite3.connect(log.path) as connection:
+        connection.execute(f"PRAGMA user_version={VERSION + 1}")
+    connection.close()
+    before = log.path.read_bytes()
+    [notice] = log.append(run())
+    assert notice.code == "run_not_logged"
+    assert "pip install --upgrade" in notice.message
+    with pytest.raises(RyeError) as refused:
+        log.list()
+    assert refused.value.code == "read_failed"
+    assert log.path.read_bytes() == before
+
+
+def test_whoever_has_the_file_open_goes_on_in_the_one_that_took_its_place(log: RunLog, state: Path) -> None:
+    log.append(run())
+    for path in state.iterdir():
+        path.unlink()
+    record = run()
+    assert log.append(record) == ()
+    with RunLog(state) as other:
+        assert other.list() == (record,)
+
+
+def test_a_full_disk_is_a_notice_and_what_was_there_still_stands(log: RunLog, state: Path) -> None:
+    records = [run() for _ in range(3)]
+    for record in records:
+        log.append(record)
+    log.close()
+    script = (
+        "import resource, signal, sys\nfrom pathlib import Path\n"
+        "from rye_mcp.runs.ids import new_run_id\nfrom rye_mcp.runs.log import RunLog, RunRecord\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
+        "log = RunLog(Path(sys.argv[1]))\n"
+        "for _ in range(5):\n"
+        "    row = RunRecord(run_id=new_run_id(), item_id='demo/hello', kind='exited', caller='agent')\n"
+        "    print([notice.code for notice in log.append(row)])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(state)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "['run_not_logged']" in done.stdout
+    with RunLog(state) as again:
+        assert set(records) <= set(again.list())
+        assert again.notices == ()
+
+
+def test_the_oldest_rows_are_forgotten(state: Path) -> None:
+    with RunLog(state, kept_rows=10) as log:
+        for number in range(600):
+            log.append(run(client=str(number)))
+    with RunLog(state, kept_rows=10) as log:
+        kept: Sequence[RunRecord] = log.list(RunFilter(limit=1000))
+        assert 10 <= len(kept) <= 110
+        assert kept[0].client == "599"
