@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from lilux import _files
+from rye_mcp.executor.stamps import Stamp, settled, stamp_of
 
 __all__ = ["MAX_INDEX_BYTES", "GitIndexes", "UnreadableIndexError", "index_tracks"]
 
@@ -48,8 +49,6 @@ _SPLIT: Final = b"link"
 _DIGESTS: Final = (20, 32)
 """How long the digests of a repository are: SHA1, or SHA256."""
 
-_Stamp = tuple[int, int, int, int] | None
-
 
 class UnreadableIndexError(ValueError):
     """An index that does not say what is tracked."""
@@ -59,7 +58,7 @@ class UnreadableIndexError(ValueError):
 class _Directory:
     """What one directory says: where the index of its repository is, when it has one."""
 
-    stamp: _Stamp
+    stamp: Stamp
     index: Path | None
     is_unknown: bool
 
@@ -69,7 +68,7 @@ class GitIndexes:
 
     def __init__(self) -> None:
         self._directories: dict[Path, _Directory] = {}
-        self._answers: dict[tuple[Path, Path], tuple[_Stamp, bool | None]] = {}
+        self._answers: dict[tuple[Path, Path], tuple[Stamp, bool | None]] = {}
 
     def tracks(self, path: Path) -> bool | None:
         """Whether a repository tracks a path, which is absolute and plain; None when that cannot be told."""
@@ -85,21 +84,21 @@ class GitIndexes:
         return answer
 
     def _directory(self, directory: Path) -> _Directory:
-        stamp = _stamp(directory)
+        stamp = stamp_of(directory)
         kept = self._directories.get(directory)
-        if kept is None or kept.stamp != stamp:
+        if kept is None or kept.stamp is None or kept.stamp != stamp:
             if len(self._directories) >= _MAX_KEPT:
                 self._directories.clear()
-            kept = self._directories[directory] = _looked_at(directory, stamp)
+            kept = self._directories[directory] = _looked_at(directory, settled(stamp))
         return kept
 
     def _ask(self, index: Path, path: Path, root: Path) -> bool | None:
-        stamp = _stamp(index)
+        stamp = stamp_of(index)
         kept = self._answers.get((index, path))
-        if kept is None or kept[0] != stamp:
+        if kept is None or kept[0] is None or kept[0] != stamp:
             if len(self._answers) >= _MAX_KEPT:
                 self._answers.clear()
-            kept = self._answers[index, path] = (stamp, _asked(index, path, root))
+            kept = self._answers[index, path] = (settled(stamp), _asked(index, path, root))
         return kept[1]
 
 
@@ -120,7 +119,7 @@ def index_tracks(data: bytes, path: bytes) -> bool:
 # --- directories ---
 
 
-def _looked_at(directory: Path, stamp: _Stamp) -> _Directory:
+def _looked_at(directory: Path, stamp: Stamp) -> _Directory:
     git = directory / ".git"
     unknown = any(os.path.lexists(directory / name) for name in _OTHERS)
     if not os.path.lexists(git):
@@ -147,14 +146,6 @@ def _asked(index: Path, path: Path, root: Path) -> bool | None:
         return index_tracks(data, os.fsencode(path.relative_to(root)))
     except UnreadableIndexError:
         return None
-
-
-def _stamp(path: Path) -> _Stamp:
-    try:
-        found = os.stat(path)  # noqa: PTH116 - in every run, and several times
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 # --- bytes ---

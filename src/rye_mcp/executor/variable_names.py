@@ -52,7 +52,15 @@ _CODE_PREFIXES: Final = (
     *("BASH_FUNC_", "BASH_ENV", "ZDOTDIR"),
 )
 _CODE_NAMES: Final = ("ENV", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "CDPATH", "PROMPT_COMMAND")
-_CODE: Final = re.compile(rf"(?:{'|'.join(_CODE_PREFIXES)}).*|{'|'.join(_CODE_NAMES)}", re.DOTALL)
+_HARMLESS: Final = (
+    *("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONHASHSEED"),
+    *("PYTHONFAULTHANDLER", "PYTHONNOUSERSITE", "PYTHONCOERCECLOCALE"),
+)
+"""What begins like a variable that chooses code, and does not."""
+
+_CODE: Final = re.compile(
+    rf"(?!(?:{'|'.join(_HARMLESS)})$)(?:{'|'.join(_CODE_PREFIXES)}).*|{'|'.join(_CODE_NAMES)}", re.DOTALL
+)
 
 _OWN: Final = re.compile(r"RYE_.*|LILUX_.*|PWD|OLDPWD|_|SHLVL", re.DOTALL)
 """What is said to rye-mcp alone, and what says where the server was started."""

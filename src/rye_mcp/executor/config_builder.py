@@ -1,0 +1,347 @@
+"""What runs: the configuration of a chain, filled once, as the spec of its primitive.
+
+`merged_config` makes one configuration of what the elements say. Here one pass puts in the environment, the
+context and the parameters, whose values are never looked at again.
+
+Rules:
+
+- A `{name}` is, in this order: a name of the context, a value of the configuration, a parameter that the tool
+  declares. `{params.name}` is always the parameter. A parameter that the tool does not declare fills nothing;
+  one that it declares and nobody gave is empty. What is none of these stays as it is, and is a notice.
+- No parameter becomes configuration by its name: one called `url`, `cwd` or `timeout` is one more parameter.
+  A primitive that is executed itself is the exception, since it is given its configuration.
+- Only `shell: true` quotes. What is marked `writeOnly`, and a variable that looks like a secret, never stands
+  in an argv; nor does what holds a NUL or is too long. Standard input takes all of it.
+- `params_env: PREFIX_` passes every declared parameter that is no object, list or secret as `PREFIX_name`.
+- A caller can shorten the time, never extend it.
+- Sinks of a stream are objects of this program: no file and no caller names any.
+- What is malformed is a RyeError that names the element, or the parameters; no value that is `writeOnly`, and
+  none of a variable, stands in it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from lilux import _templates
+from lilux.primitives.errors import ConfigurationError
+from lilux.primitives.subprocess import ProcessSpec
+from lilux.primitives.subprocess import render as render_process
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain import ChainElement
+from rye_mcp.executor.environment import Environment, Paths
+from rye_mcp.executor.filling import Filling
+from rye_mcp.executor.merged_config import PARAMS_ENV, merge_config, merged
+from rye_mcp.executor.parameters import Parameters
+from rye_mcp.executor.variable_names import chooses_code, looks_secret
+from rye_mcp.notices import Notice
+
+if TYPE_CHECKING:
+    from lilux.primitives.http_client import HttpSpec
+    from rye_mcp.executor.anchor import Anchor
+    from rye_mcp.executor.chain_validator import ValidChain
+
+__all__ = [
+    "MAX_ARGUMENT_BYTES",
+    "Built",
+    "build_other",
+    "build_process",
+    "build_request",
+    "merge_config",
+]
+
+MAX_ARGUMENT_BYTES: Final = 100 << 10
+"""How long one argument may be: 100 KiB. The system takes hardly more."""
+
+MAX_VARIABLE_BYTES: Final = 64 << 10
+MAX_VARIABLES_BYTES: Final = 512 << 10
+"""How long one variable of `params_env` may be, and all of them together."""
+
+_PROCESS_TIMEOUT_S: Final = 300
+_REQUEST_TIMEOUT_S: Final = 30
+_PASSED: Final = ("command", "args", "input_data", "shell", "max_output")
+_TOLD: Final = frozenset({"RYE_PROJECT_PATH", "RYE_TOOL_SOURCE", "RYE_RESULT_FD"})
+_PREFIX: Final = re.compile(r"[A-Z][A-Z0-9_]{0,62}_", re.ASCII)
+_VARIABLE: Final = re.compile(r"[A-Za-z0-9_]{1,128}", re.ASCII)
+_SINKS: Final = "__sinks"
+_SHOWN: Final = 5
+_STDIN: Final = "a runtime that passes parameters on standard input takes them: python_function_runtime"
+
+Spec = TypeVar("Spec")
+
+
+@dataclass(frozen=True, slots=True)
+class Built(Generic[Spec]):
+    """What a primitive is given, and what was noticed on the way."""
+
+    spec: Spec
+    notices: tuple[Notice, ...] = ()
+
+
+def build_process(
+    valid: ValidChain,
+    parameters: Parameters,
+    environment: Environment,
+    paths: Paths,
+    anchor: Anchor | None,
+    *,
+    timeout: float | None = None,
+) -> Built[ProcessSpec]:
+    """The process that a chain runs; `timeout` is the caller's, in seconds."""
+    root = valid.verified.chain.root
+    if root.metadata.is_primitive:
+        return Built(_direct_process(root, parameters, environment, paths, timeout))
+    filling = Filling.of(merged(valid.verified.chain), parameters, environment, paths)
+    config = filling.config.values
+    _check_argv(filling)
+    variables, notices = _variables(filling)
+    given = {name: config[name] for name in _PASSED if name in config}
+    given["cwd"] = None
+    given["timeout"] = _timeout(filling, _PROCESS_TIMEOUT_S, timeout)
+    with filling.blaming(None):
+        spec = render_process(given, filling.data, env=environment.variables)
+    _check_arguments(filling, spec)
+    cwd = _working_directory(filling, paths, anchor)
+    templates = (*given.values(), config.get("cwd"), config.get("env"))
+    notices = [*notices, *filling.unknown(*templates)]
+    return Built(replace(spec, env=variables, cwd=cwd, result_fd=True), tuple(notices))
+
+
+def build_request(
+    valid: ValidChain,
+    parameters: Parameters,
+    environment: Environment,
+    paths: Paths,
+    *,
+    timeout: float | None = None,
+) -> Built[HttpSpec]:
+    """The request that a chain makes; `timeout` is the caller's, in seconds, for each attempt."""
+    from lilux.primitives.http_client import render
+
+    root = valid.verified.chain.root
+    if root.metadata.is_primitive:
+        return Built(_direct_request(root, parameters, environment, timeout))
+    filling = Filling.of(merged(valid.verified.chain), parameters, environment, paths)
+    config = {"mode": "sync", **filling.config.values}
+    if config.pop("sinks", None):
+        raise filling.config.refusal(
+            "sinks", "expected none in a file: sinks are objects of a program, found some"
+        )
+    config.pop(PARAMS_ENV, None)
+    config["timeout"] = _timeout(filling, _REQUEST_TIMEOUT_S, timeout)
+    data = {name: value for name, value in filling.data.items() if name != _SINKS}
+    with filling.blaming(None):
+        spec = render(config, data, env=environment.variables)
+    secrets = [text for text in map(_secret_text, _secrets(filling)) if text]
+    return Built(replace(spec, secrets=(*spec.secrets, *secrets)), tuple(filling.unknown(config)))
+
+
+def build_other(
+    valid: ValidChain, parameters: Parameters, environment: Environment, paths: Paths
+) -> Built[Mapping[str, Any]]:
+    """The configuration for a primitive of another package, filled."""
+    root = valid.verified.chain.root
+    if root.metadata.is_primitive:
+        return Built(_templates.render_tree(*_direct(parameters), environment.variables))
+    filling = Filling.of(merged(valid.verified.chain), parameters, environment, paths)
+    return Built(filling.tree(filling.config.values), tuple(filling.unknown(filling.config.values)))
+
+
+# --- the parts of a process ---
+
+
+def _check_argv(filling: Filling) -> None:
+    """Nothing secret goes where everybody on the machine can read it."""
+    config = filling.config.values
+    templates = (config.get("command"), config.get("args"))
+    if secret := filling.parameters_in(*templates) & filling.parameters.secret:
+        problem = "it is writeOnly, and would stand in the command line, which others can read"
+        raise filling.wrong_parameters(secret, problem, _STDIN)
+    for name in sorted(filling.variables_in(*templates)):
+        if looks_secret(name):
+            key = "args" if name in filling.variables_in(config.get("args")) else "command"
+            problem = f"expected no secret in the command line, which others can read, found ${{{name}}}"
+            raise filling.config.refusal(key, problem)
+
+
+def _check_arguments(filling: Filling, spec: ProcessSpec) -> None:
+    """No argument is longer than the system takes, or holds what ends it."""
+    config = filling.config.values
+    for field, text in (("command", spec.command), *(("args", text) for text in spec.args)):
+        template = (config.get("command"), config.get("args")) if config.get("shell") else config.get(field)
+        if "\0" in text:
+            raise filling.refusal(field, template, "expected no NUL in a command line, found one")
+        if len(text) * 4 > MAX_ARGUMENT_BYTES and len(os.fsencode(text)) > MAX_ARGUMENT_BYTES:
+            problem = (
+                f"expected at most {MAX_ARGUMENT_BYTES} bytes in one argument, found {len(text)} characters"
+            )
+            names = filling.parameters_in(template)
+            if names:
+                raise filling.wrong_parameters(names, problem, _STDIN)
+            raise filling.config.refusal(field, problem)
+
+
+def _working_directory(filling: Filling, paths: Paths, anchor: Anchor | None) -> str:
+    """That of an active anchor, else that of the configuration, else the project, else the user's home."""
+    here = paths.project or filling.environment.get("HOME") or paths.user_space.parent
+    template = filling.config.values.get("cwd") if anchor is None or anchor.cwd is None else anchor.cwd
+    if template is None:
+        return str(here)
+    if not isinstance(template, str):
+        raise filling.config.refusal("cwd", f"expected text, found {type(template).__name__}")
+    return os.path.join(here, filling.fill("cwd", template))  # noqa: PTH118 - it may be absolute
+
+
+def _timeout(filling: Filling, usual: float, asked: float | None) -> float:
+    """The time of the configuration, or what the caller asked for when that is less."""
+    own = filling.config.values.get("timeout", usual)
+    if not _is_time(own):
+        raise filling.config.refusal("timeout", "expected seconds, more than 0, found something else")
+    return _shorter(own, asked)
+
+
+def _shorter(own: float, asked: float | None) -> float:
+    if asked is None:
+        return own
+    if not _is_time(asked):
+        raise RyeError(
+            "invalid_parameters",
+            "expected seconds, more than 0, as timeout, found something else",
+            hint="leave timeout out, or give a number of seconds",
+        )
+    return min(own, asked)
+
+
+def _is_time(value: object) -> bool:
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and math.isfinite(value)
+    )
+
+
+def _variables(filling: Filling) -> tuple[dict[str, str], list[Notice]]:
+    """The environment, with `env` of the configuration and the parameters that `params_env` asks for."""
+    variables = {**filling.environment}
+    given = filling.config.values.get("env", {})
+    if not isinstance(given, Mapping):
+        raise filling.config.refusal("env", f"expected a mapping, found {type(given).__name__}")
+    for name, value in given.items():
+        if name in _TOLD or not name or "=" in name or "\0" in name:
+            raise filling.config.refusal(
+                "env",
+                f"expected names of variables other than {', '.join(sorted(_TOLD))}, found {name!r:.80}",
+            )
+        if isinstance(value, Mapping | list):
+            raise filling.config.refusal(f"env.{name}", f"expected text, found {type(value).__name__}")
+        text = value if isinstance(value, str) else _plain_text(value)
+        variables[name] = filling.fill(f"env.{name}", text)
+    prefix = filling.config.values.get(PARAMS_ENV)
+    notices = [] if prefix is None else list(_add_parameters(filling, prefix, variables))
+    return variables, notices
+
+
+def _add_parameters(filling: Filling, prefix: object, variables: dict[str, str]) -> Iterator[Notice]:
+    """Plain parameters as variables; those that cannot be one are named."""
+    if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix) or chooses_code(prefix):
+        raise filling.config.refusal(
+            PARAMS_ENV,
+            f"expected a prefix such as PARAM_ (A-Z, 0-9, _, and _ at its end), found {prefix!r:.80}",
+        )
+    left_out, size = [], 0
+    for name in sorted(filling.parameters.declared & filling.parameters.values.keys()):
+        value, variable = filling.parameters.values[name], prefix + name
+        if isinstance(value, dict | list) or name in filling.parameters.secret:
+            continue
+        text = value if isinstance(value, str) else _plain_text(value)
+        length = len(text.encode())
+        fits = length <= MAX_VARIABLE_BYTES and size + length <= MAX_VARIABLES_BYTES and "\0" not in text
+        if not fits or not _VARIABLE.fullmatch(name) or variable in variables or chooses_code(variable):
+            left_out.append(name)
+            continue
+        variables[variable] = text
+        size += length
+    if left_out:
+        named = ", ".join(left_out[:_SHOWN])
+        yield Notice("parameters_not_in_env", f"{named}: not passed as {prefix}…; params_json has them")
+
+
+def _plain_text(value: Any) -> str:
+    return _templates.render("{value}", {}, {"value": value})
+
+
+# --- what a request must not tell ---
+
+
+def _secrets(filling: Filling) -> Iterator[Any]:
+    pending = [filling.parameters.values.get(name) for name in filling.parameters.secret]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+        else:
+            yield value
+
+
+def _secret_text(value: Any) -> str:
+    return "" if value is None or isinstance(value, bool) else str(value)
+
+
+# --- a primitive by itself: its caller gives it its configuration ---
+
+
+def _direct_process(
+    root: ChainElement, parameters: Parameters, environment: Environment, paths: Paths, timeout: float | None
+) -> ProcessSpec:
+    config, params = _direct(parameters)
+    here = str(paths.project or environment.variables.get("HOME") or paths.user_space.parent)
+    given = {**config, "timeout": _shorter(config.get("timeout", _PROCESS_TIMEOUT_S), timeout)}
+    own = {name: text for name, text in (given.get("env") or {}).items() if name not in _TOLD}
+    try:
+        spec = render_process({**given, "env": own}, params, env=environment.variables)
+    except ConfigurationError as exc:
+        raise _wrong_config(root, exc) from exc
+    return replace(spec, cwd=os.path.join(here, spec.cwd or ""), result_fd=True)  # noqa: PTH118
+
+
+def _direct_request(
+    root: ChainElement, parameters: Parameters, environment: Environment, timeout: float | None
+) -> HttpSpec:
+    from lilux.primitives.http_client import render
+
+    config, params = _direct(parameters)
+    given = {
+        "mode": "sync",
+        **config,
+        "timeout": _shorter(config.get("timeout", _REQUEST_TIMEOUT_S), timeout),
+    }
+    given.pop("sinks", None)
+    try:
+        return render(
+            given,
+            {name: value for name, value in params.items() if name != _SINKS},
+            env=environment.variables,
+        )
+    except ConfigurationError as exc:
+        raise _wrong_config(root, exc) from exc
+
+
+def _direct(parameters: Parameters) -> tuple[dict[str, Any], dict[str, Any]]:
+    config = {name: value for name, value in parameters.values["config"].items() if value is not None}
+    return config, parameters.values["params"]
+
+
+def _wrong_config(root: ChainElement, exc: ConfigurationError) -> RyeError:
+    place = f"/config/{exc.field}" if exc.field else "/config"
+    return RyeError(
+        "invalid_parameters",
+        f"expected a configuration that {root.item_id} can carry out, found: {exc.message}",
+        where=root.path,
+        item_id=root.item_id,
+        issues=[{"path": place, "message": exc.message}],
+    )

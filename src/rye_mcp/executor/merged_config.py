@@ -1,0 +1,181 @@
+"""The configuration of a chain, out of the `config` of its elements: verified text, and no data of a caller.
+
+Rules:
+
+- From the primitive up: mappings are merged, everything else is replaced by what is nearer to the tool, and
+  `null` takes away what was there.
+- A text may hold `{key}` for another value of the configuration; that value is template text too. After
+  `MAX_ROUNDS` rounds nothing may refer to a value any more: values that refer to themselves are refused.
+- A key has to mean something: the primitive's `config_schema` knows it, or some text refers to it. Any other
+  is refused, with the element that has it: it would be a mistake that nobody notices.
+- Names of the context (`CONTEXT`) and `params.…` are never values of a configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain import Chain, ChainElement
+
+__all__ = ["CONTEXT", "MAX_ROUNDS", "PARAMS_ENV", "MergedConfig", "merge_config", "merged"]
+
+MAX_ROUNDS: Final = 3
+"""How often values of a configuration are put into each other."""
+
+MAX_CHARACTERS: Final = 1 << 20
+"""How long a text may become by that."""
+
+CONTEXT: Final = frozenset(
+    [
+        *("tool_path", "tool_dir", "tool_source_path", "project_path", "user_space", "system_space"),
+        *("anchor_path", "runtime_lib", "params_json", "item_id"),
+    ]
+)
+"""What templates can name besides configuration and parameters."""
+
+PARAMS_ENV: Final = "params_env"
+"""The key of a process that no primitive knows: the prefix of variables for parameters."""
+
+PARAMETER_PREFIX: Final = "params."
+
+_REFERENCE: Final = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_MAX_KEPT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class MergedConfig:
+    """A configuration in which nothing refers to itself any more, and who says what in it."""
+
+    chain: Chain
+    values: Mapping[str, Any]
+    owners: Mapping[str, ChainElement] = field(repr=False)
+
+    def owner(self, field_name: str | None) -> ChainElement:
+        """The element that says a field, such as `args[1]` or `headers.Accept`; else the tool."""
+        key = re.split(r"[.\[]", field_name or "", maxsplit=1)[0]
+        return self.owners.get(key, self.chain.root)
+
+    def refusal(self, field_name: str | None, problem: str) -> RyeError:
+        """The error for a field that its element says wrongly."""
+        return _refusal(self.owner(field_name), field_name, problem)
+
+
+def merge_config(chain: Chain) -> Mapping[str, Any]:
+    """What the elements say, merged; templates are as they stand."""
+    whole: dict[str, Any] = {}
+    for element in chain.upward:
+        whole = _over(whole, element.metadata.config or {})
+    return {name: value for name, value in whole.items() if value is not None}
+
+
+_kept: dict[tuple[int, ...], MergedConfig] = {}
+
+
+def merged(chain: Chain) -> MergedConfig:
+    """The configuration of a chain, checked; RyeError `invalid_item` with the element that is wrong."""
+    # Metadata is shared by everybody with the same bytes, and what is kept holds on to it.
+    key = tuple(id(element.metadata) for element in chain.elements)
+    kept = _kept.get(key)
+    if kept is None:
+        if len(_kept) >= _MAX_KEPT:
+            _kept.clear()
+        kept = _kept[key] = _checked(chain)
+    return kept
+
+
+def _checked(chain: Chain) -> MergedConfig:
+    whole = merge_config(chain)
+    owners = {
+        name: element for element in chain.upward for name in element.metadata.config or {} if name in whole
+    }
+    unlinked = MergedConfig(chain, whole, owners)
+    references = set(_references(whole)) - CONTEXT
+    _check_keys(unlinked, references)
+    names = {name for name in references & whole.keys() if not name.startswith(PARAMETER_PREFIX)}
+    return MergedConfig(chain, _linked(unlinked, names), owners) if names else unlinked
+
+
+def _check_keys(config: MergedConfig, references: set[str]) -> None:
+    schema = config.chain.primitive.metadata.config_schema
+    if schema is None or "properties" not in schema:
+        return
+    known = {*schema["properties"], PARAMS_ENV}
+    for name in config.values:
+        if name not in known and name not in references:
+            raise config.refusal(
+                name, f"expected only {', '.join(sorted(known))}, or what a text refers to, found {name!r}"
+            )
+
+
+def _linked(config: MergedConfig, names: set[str]) -> dict[str, Any]:
+    """The values with each other put in."""
+    values = dict(config.values)
+    for _ in range(MAX_ROUNDS):
+        texts = {name: _text(values[name]) for name in names}
+        for name, value in values.items():
+            values[name] = _filled(config, name, value, texts)
+        if names.isdisjoint(_references(values)):
+            return values
+    wrong = next(name for name, value in values.items() if not names.isdisjoint(_references(value)))
+    raise config.refusal(
+        wrong, f"expected values that refer to each other at most {MAX_ROUNDS} times, found more"
+    )
+
+
+def _filled(config: MergedConfig, name: str, value: Any, texts: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        text = _REFERENCE.sub(lambda found: texts.get(found[1], found[0]), value)
+        if len(text) > MAX_CHARACTERS:
+            raise config.refusal(name, f"expected a text of at most {MAX_CHARACTERS} characters, found more")
+        return text
+    if isinstance(value, Mapping):
+        return {key: _filled(config, name, item, texts) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_filled(config, name, item, texts) for item in value]
+    return value
+
+
+def _references(value: Any) -> Iterator[str]:
+    """Every `{name}` in a structure."""
+    if isinstance(value, str):
+        yield from (found[1] for found in _REFERENCE.finditer(value))
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _references(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _references(item)
+
+
+def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    whole = dict(below)
+    for name, value in above.items():
+        own = whole.get(name)
+        if isinstance(own, Mapping) and isinstance(value, Mapping):
+            whole[name] = _over(own, value)
+        elif value is None and name in whole:
+            del whole[name]
+        else:
+            whole[name] = value
+    return whole
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _ENCODER.encode(value)
+
+
+def _refusal(element: ChainElement, field_name: str | None, problem: str) -> RyeError:
+    where = "config" if field_name is None else f"config.{field_name}"
+    return RyeError(
+        "invalid_item",
+        f"{element.item_id}: {where}: {problem}",
+        where=element.path,
+        item_id=element.item_id,
+        field=where,
+    )

@@ -1,0 +1,113 @@
+"""The unsigned parts of a project that a run may use: its `.env`, its virtual environments, its Node.js.
+
+Rules:
+
+- What may be used is decided by `rye_mcp.trust.project`; here are only the facts, gathered anew for each
+  call by looking at a few stamps.
+- In a project that nobody approved nothing is read and nothing of it is used; that there is something to use
+  is all that is said.
+- A virtual environment is looked at where the runtime says that it is: `.venv` is only the usual name. What
+  git tracks, and an interpreter whose real file lies in the project, is not used.
+- Of `.env` only what passes `split_dotenv`, and is no secret that the tool was not signed for, is kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from lilux.primitives.errors import ConfigurationError
+from lilux.runtime.env_resolver import EnvResolver
+from lilux.runtime.interpreters import VENV_CANDIDATES
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.git_index import GitIndexes
+from rye_mcp.executor.stamps import Stamp, settled, stamp_of
+from rye_mcp.items import printable
+from rye_mcp.trust.approvals import Approvals
+from rye_mcp.trust.project import DotenvSplit, ProjectFacts, ProjectUse, decide_use, split_dotenv
+
+__all__ = ["DOTENV", "USUAL_VENV", "ProjectParts"]
+
+DOTENV: Final = ".env"
+USUAL_VENV: Final = ".venv"
+
+_CONFIGURATION = "pyvenv.cfg"
+_NOTHING: Final = DotenvSplit({}, ())
+
+
+class ProjectParts:
+    """What there is in one project, and what of it may be used."""
+
+    def __init__(self, root: Path, approvals: Approvals) -> None:
+        self.root = Path(os.path.realpath(root))
+        self._approvals = approvals
+        self._indexes = GitIndexes()
+        self._dotenv: tuple[Stamp, DotenvSplit] = (None, _NOTHING)
+
+    def is_approved(self) -> bool:
+        """Whether the person has approved the project, as of now."""
+        return self._approvals.read().approved
+
+    def holds(self, path: str | Path) -> bool:
+        """Whether a path lies in the project, by its name or in truth."""
+        text = os.fspath(path)
+        return _is_below(os.path.normpath(text), self.root) or _is_below(os.path.realpath(text), self.root)
+
+    def why_no_venv(self, venv: Path) -> str | None:
+        """Why a virtual environment of this approved project may not be used; None when it may."""
+        facts = ProjectFacts(
+            self.root,
+            approved=True,
+            has_pyvenv_cfg=os.path.isfile(venv / _CONFIGURATION),  # noqa: PTH113 - never raises
+            venv_is_tracked=self._indexes.tracks(venv),
+            interpreter=_interpreter_of(venv),
+        )
+        # A worktree counts as its main repository, whose files came with it just the same.
+        for root in {self.root, self._approvals.project}:
+            use: ProjectUse = decide_use(replace(facts, root=root))
+            if USUAL_VENV not in use.allowed:
+                return use.refused[USUAL_VENV].replace(USUAL_VENV, printable(venv.name))
+        return None
+
+    def dotenv(self) -> DotenvSplit:
+        """The variables of the `.env` of this approved project, split into what it may set and what not."""
+        stamp = stamp_of(self.root / DOTENV)
+        kept, split = self._dotenv
+        if stamp is None:
+            return _NOTHING
+        if kept != stamp:
+            split = split_dotenv(self._read())
+            self._dotenv = (settled(stamp), split)
+        return split
+
+    def has_dotenv(self) -> bool:
+        """Whether there is a file that would be read if the project were approved."""
+        return os.path.isfile(self.root / DOTENV)  # noqa: PTH113 - never raises
+
+    def _read(self) -> Mapping[str, str]:
+        try:
+            return EnvResolver(self.root).resolve(base_env={})
+        except ConfigurationError as exc:
+            path = printable(self.root / DOTENV)
+            raise RyeError(
+                "invalid_item",
+                f"expected a .env that can be read, found: {printable(exc.message)}",
+                where=path,
+                hint="mend it, or move it away",
+            ) from exc
+
+
+def _interpreter_of(venv: Path) -> Path | None:
+    """The real file of the interpreter that would be found in a virtual environment."""
+    for name in VENV_CANDIDATES:
+        candidate = venv / name
+        if os.path.isfile(candidate):  # noqa: PTH113 - never raises
+            return Path(os.path.realpath(candidate))
+    return None
+
+
+def _is_below(path: str, root: Path) -> bool:
+    return path == str(root) or path.startswith(f"{root}{os.sep}".replace("//", "/"))
