@@ -9,7 +9,10 @@ Rules:
   and the source of rye-mcp are none, and are passed over. There may be no project at all.
 - `RYE_LOCKED` is on with anything but nothing, `0`, `false` and `no`: it restricts, and a typing mistake must
   not lift a restriction.
-- `App` is the only place that makes `Spaces`, `Trust` and a `KeyRing` out of settings.
+- `App` is the only place that makes `Spaces`, `Trust`, a `KeyRing` and a `Catalog` out of settings. The
+  catalog is opened when somebody searches: whoever does not need it does not wait for it.
+- What is in the cache can be thrown away. A cache directory that depends on where the process happens to be
+  is as good as none: the index is made in memory then.
 
     app = App.open(Settings.find())
     load(LoadRequest("demo/hello"), app.context(SignerKind.PERSON))
@@ -21,7 +24,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
@@ -31,6 +34,10 @@ from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
 from rye_mcp.verbs._context import Context
+
+if TYPE_CHECKING:
+    from rye_mcp.catalog import Catalog
+    from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
 __all__ = ["LOCKED_VARIABLE", "PROJECT_VARIABLE", "USER_SPACE_VARIABLE", "App", "Settings"]
 
@@ -43,6 +50,8 @@ LOCKED_VARIABLE: Final = "RYE_LOCKED"
 USER_SPACE_VARIABLE: Final = "USER_SPACE"
 """The environment variable that names the directory of the user's `.ai`."""
 
+_CACHE_VARIABLE: Final = "XDG_CACHE_HOME"
+_INDEX_DIRECTORY: Final = "search"
 _NOT_LOCKED = frozenset({"", "0", "false", "no"})
 
 
@@ -52,7 +61,7 @@ class Settings:
 
     `project` is the directory that holds the project's `.ai` (which need not be there yet), `user_directory`
     the one that holds the user's. `system_space` is the system space itself, None for that of this package.
-    `no_project` says why there is no project.
+    `cache` is None where the surroundings name no place for one. `no_project` says why there is no project.
     """
 
     project: Path | None
@@ -60,6 +69,7 @@ class Settings:
     system_space: Path | None
     state: Path
     environment: Mapping[str, str] = field(repr=False)
+    cache: Path | None = None
     locked: bool = False
     no_project: RyeError | None = None
 
@@ -71,6 +81,7 @@ class Settings:
         user_directory: Path | None = None,
         system_space: Path | None = None,
         state: Path | None = None,
+        cache: Path | None = None,
         locked: bool = False,
         environment: Mapping[str, str] = os.environ,
         working_directory: Path | None = None,
@@ -82,6 +93,7 @@ class Settings:
             system_space=system_space,
             state=state or state_directory(),
             environment=environment,
+            cache=cache or _cache_directory(),
             locked=locked or environment.get(LOCKED_VARIABLE, "").strip().lower() not in _NOT_LOCKED,
         )
         named = project or _path(environment.get(PROJECT_VARIABLE))
@@ -127,6 +139,7 @@ class App:
     spaces: Spaces
     trust: Trust
     keys: KeyRing
+    _executors: list[PrimitiveExecutor] = field(default_factory=list, compare=False, repr=False)
 
     @classmethod
     def open(cls, settings: Settings) -> App:
@@ -157,11 +170,49 @@ class App:
             ask_passphrase,
             project=None if self.spaces.project is None else self.settings.project,
             locked=self.settings.locked,
+            open_executor=self.executor,
         )
+
+    def executor(self) -> PrimitiveExecutor:
+        """What runs tools: made when the first one runs, and kept."""
+        if not self._executors:
+            from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+
+            made = PrimitiveExecutor.of(
+                self.spaces,
+                self.trust,
+                project=self.settings.project,
+                state=self.settings.state,
+                locked=self.settings.locked,
+                environment=self.settings.environment,
+            )
+            self._executors.append(made)
+        return self._executors[0]
+
+    async def close(self) -> None:
+        """Close what was opened in this event loop."""
+        for executor in self._executors:
+            await executor.close()
+
+    def catalog(self) -> Catalog:
+        """What finds items by words, for who closes it again; it has not looked yet at what has changed."""
+        from rye_mcp.catalog import Catalog
+
+        cache = self.settings.cache
+        return Catalog.open(self.spaces, None if cache is None else cache / _INDEX_DIRECTORY)
 
 
 def _user_directory(environment: Mapping[str, str]) -> Path:
     return _path(environment.get(USER_SPACE_VARIABLE)) or Path(os.path.expanduser("~"))  # noqa: PTH111
+
+
+def _cache_directory() -> Path | None:
+    import platformdirs
+
+    # As for the state: whether a relative one counts depends on the version of platformdirs.
+    named = Path(os.environ.get(_CACHE_VARIABLE, "").strip() or "/")
+    found = platformdirs.user_cache_path("rye", appauthor=False)
+    return found if named.is_absolute() and found.is_absolute() else None
 
 
 def _path(text: str | None) -> Path | None:

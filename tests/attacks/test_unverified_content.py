@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from rye_mcp.catalog import Catalog
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
 from rye_mcp.trust.revocation import revoke
 from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.verbs.load import LoadRequest, load
+from rye_mcp.verbs.search import SearchRequest, search
 from tests.trust_world import World, new_key
 from tests.verb_world import agent, person, put, tool
 
@@ -84,6 +86,35 @@ def test_an_agent_gets_the_reason_alone(world: World, attack: Callable[[World], 
     assert caught.value.code == code
     assert CANARY not in json.dumps(caught.value.as_dict())
     assert CANARY in load(LoadRequest("demo/hello"), person(world)).content
+
+
+@pytest.mark.parametrize(("attack", "code"), WAYS, ids=lambda value: getattr(value, "__name__", value))
+def test_a_search_finds_it_and_shows_the_reason_alone(
+    world: World, attack: Callable[[World], None], code: str
+) -> None:
+    """Whatever the index knows of it, for persons too: who reads a list of results decides nothing."""
+    attack(world)
+    for context in (agent(world), person(world)):
+        with Catalog.open(context.spaces, world.root / "cache") as catalog:
+            catalog.refresh()
+            found = []
+            for query in ("hello", CANARY, f'"{CANARY}"', "*"):
+                asked = SearchRequest(query, scope="tool.demo", detail=True)
+                found.append(search(asked, context, catalog).as_dict()["results"])
+        assert CANARY not in json.dumps(found)
+        assert [each["id"] for each in found[-1]] == ["demo/hello"]
+        assert {each["reason"] for results in found for each in results} == {code}
+        assert {each["signer"] for results in found for each in results} == {None}
+
+
+def test_a_search_suggests_no_words_that_nobody_vouches_for(world: World) -> None:
+    put(world, tool().replace(b"Says hello.", b"Says obeyme."), "demo/bad")
+    put(world, tool().replace(b"Says hello.", b"Says believe."), "demo/good", signed=True)
+    context = agent(world)
+    with Catalog.open(context.spaces, world.root / "cache") as catalog:
+        catalog.refresh()
+        assert "obeyme" not in json.dumps(search(SearchRequest("obeyma"), context, catalog).as_dict())
+        assert search(SearchRequest("beleive"), context, catalog).did_you_mean == ("believe",)
 
 
 @pytest.mark.parametrize("item_type", [ItemType.DIRECTIVE, ItemType.KNOWLEDGE])

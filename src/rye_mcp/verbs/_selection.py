@@ -21,7 +21,16 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType, Space, SpaceName, printable
 from rye_mcp.spaces import Spaces
 
-__all__ = ["EVERYTHING", "Refused", "Selection", "Tracked", "is_pattern", "matches", "select"]
+__all__ = [
+    "EVERYTHING",
+    "Refused",
+    "Selection",
+    "Tracked",
+    "is_pattern",
+    "matches",
+    "require_pattern",
+    "select",
+]
 
 EVERYTHING: Final = "*"
 """The pattern that every id matches."""
@@ -63,7 +72,7 @@ def select(
     spaces: Spaces, pattern: str, *, names: Iterable[SpaceName], types: Iterable[ItemType]
 ) -> Selection:
     """Everything in these spaces that matches; RyeError `invalid_id` for what is no pattern."""
-    _check(pattern)
+    require_pattern(pattern)
     places: list[ItemPlace] = []
     refused: list[Refused] = []
     kinds = tuple(types)
@@ -76,6 +85,19 @@ def select(
                 if matches(pattern, item_id):
                     refused.append(Refused(item_id, item_type, spaces.space(name), error))
     return Selection(tuple(places), tuple(refused))
+
+
+def require_pattern(pattern: str) -> None:
+    """RyeError `invalid_id` for what no id and no pattern can be."""
+    if len(pattern) > MAX_PATTERN:
+        what = f"expected a pattern of at most {MAX_PATTERN} characters, found {len(pattern)}"
+        raise RyeError("invalid_id", what)
+    if not _PATTERN.fullmatch(pattern):
+        raise RyeError(
+            "invalid_id",
+            f"expected a pattern of ids such as demo/*, found {pattern!a}",
+            hint="segments of A-Z a-z 0-9 _ . - * ? joined by /, such as 'demo/*'",
+        )
 
 
 def matches(pattern: str, item_id: str) -> bool:
@@ -96,18 +118,6 @@ def matches(pattern: str, item_id: str) -> bool:
         else:
             return False
     return all(character == "*" for character in pattern[at:])
-
-
-def _check(pattern: str) -> None:
-    if len(pattern) > MAX_PATTERN:
-        what = f"expected a pattern of at most {MAX_PATTERN} characters, found {len(pattern)}"
-        raise RyeError("invalid_id", what)
-    if not _PATTERN.fullmatch(pattern):
-        raise RyeError(
-            "invalid_id",
-            f"expected a pattern of ids such as demo/*, found {pattern!a}",
-            hint="segments of A-Z a-z 0-9 _ . - * ? joined by /, such as 'demo/*'",
-        )
 
 
 def _id_in(error: RyeError, space: Space, item_type: ItemType) -> str:

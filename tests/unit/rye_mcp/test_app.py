@@ -112,3 +112,30 @@ def test_an_agent_asks_unless_somebody_says_otherwise(place: Path) -> None:
     assert not app.context().is_person
     assert app.context(SignerKind.PERSON).is_person
     assert app.spaces.require_project().root == place / "work/demo/.ai"
+
+
+@pytest.mark.parametrize(("variable", "expected"), [("", "home/.cache/rye"), ("elsewhere", "elsewhere/rye")])
+def test_the_index_is_kept_where_users_keep_what_can_be_made_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch, variable: str, expected: str
+) -> None:
+    monkeypatch.setenv("HOME", str(place / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / variable) if variable else "")
+    assert found(place, "work/demo").cache == place / expected
+
+
+def test_a_cache_in_whatever_directory_this_is_is_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    monkeypatch.chdir(place / "bare")
+    settings = found(place, "work/demo")
+    assert settings.cache is None
+    with App.open(settings).catalog() as catalog:
+        catalog.refresh()
+    assert list((place / "bare").iterdir()) == []
+
+
+def test_a_catalog_is_kept_in_the_cache_and_not_opened_before_it_is_asked_for(place: Path) -> None:
+    app = App.open(Settings.find(project=place / "work/demo", cache=place / "cache", state=place / "state"))
+    assert not (place / "cache").exists()
+    with app.catalog() as catalog:
+        catalog.refresh()
+    assert list((place / "cache/search").iterdir())

@@ -1,0 +1,162 @@
+"""`rye search`: finds items by what they are for, as agents do, and shows what an agent would be shown.
+
+The words need no quotes: `rye search turn this video into an mp3 file`. What else can be searched for is told
+in `docs/search.md`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from rye_mcp.cli._common import (
+    JsonOption,
+    ProjectOption,
+    SpaceOption,
+    TypeOption,
+    open_app,
+    person,
+    print_json,
+    print_table,
+    visible,
+)
+from rye_mcp.cli.show import show
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemType
+from rye_mcp.verbs.search import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, SearchResult, Shown, search
+
+__all__ = ["Order", "search_items"]
+
+_DESCRIPTION_WIDTH = 60
+
+
+class Order(StrEnum):
+    """What the results are sorted by."""
+
+    SCORE = "score"
+    NAME = "name"
+    DATE = "date"
+
+
+def search_items(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="QUERY", help="What to search for; by default everything.", show_default=False
+        ),
+    ] = None,
+    scope: Annotated[
+        str | None,
+        typer.Option(metavar="SCOPE", help="A type and a pattern of ids, such as 'tool.demo.*'."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, max=MAX_LIMIT, help="How many results to show.")
+    ] = DEFAULT_LIMIT,
+    offset: Annotated[int, typer.Option(metavar="N", min=0, help="How many results to pass over.")] = 0,
+    sort_by: Annotated[
+        Order, typer.Option("--sort", metavar="ORDER", help="By score, name or date.")
+    ] = Order.SCORE,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option("--field", metavar="FIELD", help="Search this field; can be given several times."),
+    ] = None,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option("--filter", metavar="NAME=VALUE", help="Only items of which this is so."),
+    ] = None,
+    fuzzy: Annotated[
+        int, typer.Option(metavar="N", min=0, max=2, help="How many letters of a word may differ.")
+    ] = 0,
+    detail: Annotated[bool, typer.Option("--detail", help="With --json: schemas and previews too.")] = False,
+    open_first: Annotated[
+        bool, typer.Option("--open", help="Show the first result, as rye show does.")
+    ] = False,
+    space: SpaceOption = None,
+    item_type: TypeOption = ItemType.TOOL,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find items by what they are for, the best first."""
+    request = SearchRequest(
+        " ".join(words or ()),
+        scope=item_type.value if scope is None else scope,
+        space=space,
+        limit=limit,
+        offset=offset,
+        sort_by=sort_by.value,
+        fields=fields or None,
+        filters=_filters(filters or []),
+        fuzzy={"max_distance": fuzzy} if fuzzy else False,
+        detail=detail,
+    )
+    app = open_app(project)
+    with app.catalog() as catalog:
+        catalog.refresh()
+        result = search(request, person(app, as_json=as_json), catalog)
+    if open_first:
+        first = _first(result)
+        show(first.item_id, space=first.space, item_type=first.item_type, project=project, as_json=as_json)
+    elif as_json:
+        print_json(result.as_dict())
+    else:
+        _print(result)
+
+
+def _filters(given: list[str]) -> dict[str, Any]:
+    """The values of each filter; one that is given twice may have either value."""
+    found: dict[str, list[str]] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"expected NAME=VALUE, found {each!r}", param_hint="--filter")
+        found.setdefault(name, []).append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+
+
+def _first(result: SearchResult) -> Shown:
+    if result.results:
+        return result.results[0]
+    what = f"expected something that matches {result.request.query!r}, found nothing"
+    raise RyeError("item_not_found", what, hint=_hint(result))
+
+
+def _print(result: SearchResult) -> None:
+    shown = result.results
+    if not shown:
+        typer.echo("nothing was found")
+        typer.echo(visible(_hint(result)))
+        return
+    rows = [
+        (each.item_id, f"{each.score:.2f}", each.space, _signer(each), _runs(each), _about(each))
+        for each in shown
+    ]
+    red = (number for number, each in enumerate(shown) if each.signer is None)
+    print_table(("ITEM", "SCORE", "SPACE", "SIGNER", "RUNS", "ABOUT"), rows, red=red)
+    last = result.request.offset + result.request.limit
+    if last < result.total:
+        typer.echo(f"there are {result.total}; for the next: --offset {last}")
+
+
+def _hint(result: SearchResult) -> str:
+    if result.did_you_mean:
+        return f"did you mean: {', '.join(result.did_you_mean)}"
+    return "search for other words, or with --fuzzy 1; rye list shows everything"
+
+
+def _signer(shown: Shown) -> str:
+    return "-" if shown.signer is None else f"{shown.signer.owner} ({shown.signer.kind})"
+
+
+def _runs(shown: Shown) -> str:
+    return "yes" if shown.reason is None else f"no: {shown.reason}"
+
+
+def _about(shown: Shown) -> str:
+    """What it says about itself, and what it hides; nothing of what did not pass."""
+    about = shown.description
+    if len(about) > _DESCRIPTION_WIDTH:
+        about = about[: _DESCRIPTION_WIDTH - 1] + "…"
+    hidden = f" (hides that of the {' and '.join(shown.shadows)} space)" if shown.shadows else ""
+    return about + hidden

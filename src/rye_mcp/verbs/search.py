@@ -1,0 +1,315 @@
+"""`search`: which items there are for what somebody wants, the best first.
+
+Rules:
+
+- A catalog finds, and is believed in nothing but that: the index may be old, damaged or somebody else's.
+  Every hit is looked for by its id, read, and passes the gate; everything that is shown of it is made of the
+  bytes that passed.
+- What does not pass comes back as its id and the code of the reason. Nothing that its author wrote is shown:
+  no description, no schema, no name of a signer.
+- A hit is dropped when there is no such item any more, when it is not what was asked for, and when it turned
+  out to be a library: those are loaded, and are no tools.
+- `runnable` is whether `execute` would take it now: the chain of a tool is followed, and its elements pass
+  the gate too. Otherwise `reason` says why not: a code, or `shadowed` when another item is what its id means.
+- A description is one line, and what is hidden in it can be seen.
+- A word that was perhaps meant is suggested only when it finds something that passes.
+
+    search(SearchRequest("turn this video into an mp3 file"), context, catalog).as_dict()
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
+
+from rye_mcp.catalog import Hit, Page, SearchQuery
+from rye_mcp.catalog.query import parse
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain import ChainBuilder, ChainElement
+from rye_mcp.items import ItemFile, ItemType, SpaceName
+from rye_mcp.metadata import ItemMetadata, body_of
+from rye_mcp.spaces import Found
+from rye_mcp.trust.signature import detach
+from rye_mcp.trust.verify import Signer, VerifiedItem
+from rye_mcp.verbs._context import Context
+from rye_mcp.verbs._search_request import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, query_of
+from rye_mcp.verbs._selection import matches
+from rye_mcp.visible import visible, visible_lines
+
+__all__ = [
+    "DEFAULT_LIMIT",
+    "MAX_LIMIT",
+    "SHADOWED",
+    "Detail",
+    "Finder",
+    "SearchRequest",
+    "SearchResult",
+    "Shown",
+    "search",
+]
+
+SHADOWED: Final = "shadowed"
+"""The reason why an item cannot run whose id means another one, in a space that comes first."""
+
+MAX_DESCRIPTION: Final = 200
+"""How many characters of a description are shown."""
+
+MAX_PREVIEW: Final = 600
+"""How many characters of the content are shown with `detail`."""
+
+MAX_SCHEMA: Final = 16_384
+"""How long a schema may be to be shown with `detail`, as JSON."""
+
+MAX_SUGGESTIONS: Final = 5
+"""How many words that were perhaps meant are tried out."""
+
+_TRIED = 10
+_NOT_RUNNABLE = "not_runnable"
+
+
+class Finder(Protocol):
+    """What finds: the catalog, or what stands in for it."""
+
+    def search(self, query: SearchQuery, /) -> Page:
+        """The hits of one page, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What else there is to know of an item that passed. A schema that is too long is left out."""
+
+    version: str
+    executor_id: str | None
+    category: str | None
+    tags: tuple[str, ...]
+    schema: Mapping[str, Any] | None
+    preview: str
+    schema_left_out: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data, without what there is nothing of."""
+        answer: dict[str, Any] = {"version": self.version}
+        if self.executor_id is not None:
+            answer["executor_id"] = self.executor_id
+        if self.category is not None:
+            answer["category"] = visible(self.category)
+        if self.tags:
+            answer["tags"] = [visible(tag) for tag in self.tags]
+        if self.schema is not None:
+            answer["schema"] = self.schema
+        if self.schema_left_out:
+            answer["left_out"] = ["schema"]
+        return answer | {"preview": self.preview}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown of one hit. Without a `signer` it did not pass, and `reason` says why."""
+
+    item_id: str
+    item_type: ItemType
+    space: SpaceName
+    score: float
+    reason: str | None = None
+    signer: Signer | None = None
+    description: str = ""
+    shadows: tuple[SpaceName, ...] = ()
+    detail: Detail | None = None
+
+    @property
+    def runnable(self) -> bool:
+        """Whether it can be executed now."""
+        return self.reason is None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        answer: dict[str, Any] = {
+            "id": self.item_id,
+            "type": self.item_type.value,
+            "space": self.space.value,
+            "description": self.description,
+            "score": round(self.score, 4),
+            "signer": None if self.signer is None else self.signer.as_dict(),
+            "runnable": self.runnable,
+        }
+        if self.reason is not None:
+            answer["reason"] = self.reason
+        if self.shadows:
+            answer["shadows"] = [space.value for space in self.shadows]
+        return answer | ({} if self.detail is None else {"detail": self.detail.as_dict()})
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """One page of what was found."""
+
+    results: tuple[Shown, ...]
+    total: int
+    request: SearchRequest
+    did_you_mean: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        answer = {
+            "results": [shown.as_dict() for shown in self.results],
+            "total": self.total,
+            "offset": self.request.offset,
+            "limit": self.request.limit,
+            "query": self.request.query,
+        }
+        return answer | ({"did_you_mean": list(self.did_you_mean)} if self.did_you_mean else {})
+
+
+def search(request: SearchRequest, context: Context, finder: Finder) -> SearchResult:
+    """Search, and show what may be shown.
+
+    1. the request becomes a query, which holds nothing but words, patterns and numbers
+    2. the catalog finds
+    3. every hit is read by its id, and passes the gate or is withheld
+    4. what is suggested instead of nothing is tried out
+    """
+    query = query_of(request, context.spaces)
+    page = finder.search(query)
+    view = _View(context, detail=request.detail)
+    results = tuple(view.those_that_are_there(page.hits, query))
+    total = max(page.total - (len(page.hits) - len(results)), len(results))
+    suggested = () if total else tuple(_vouched(page.did_you_mean, query, finder, view))
+    return SearchResult(results, total, request, suggested)
+
+
+def _vouched(words: Iterable[str], query: SearchQuery, finder: Finder, view: _View) -> Iterable[str]:
+    """The suggestions with which something is found that passes: others may be anybody's words."""
+    for word in tuple(words)[:MAX_SUGGESTIONS]:
+        try:
+            tried = replace(query, tree=parse(word), limit=_TRIED, offset=0)
+        except RyeError:
+            continue
+        found = view.those_that_are_there(finder.search(tried).hits, tried)
+        if any(shown.signer is not None for shown in found):
+            yield visible(word)
+
+
+@dataclass(slots=True)
+class _View:
+    """Looks at hits for one search; what runs them is looked at once for all."""
+
+    context: Context
+    detail: bool
+    runners: dict[tuple[str | None, SpaceName], str | None] = field(default_factory=dict)
+
+    def those_that_are_there(self, hits: Iterable[Hit], query: SearchQuery) -> Iterable[Shown]:
+        """What is shown of each hit; nothing of those that are to be dropped."""
+        seen: set[tuple[SpaceName, ItemType, str]] = set()
+        for hit in hits:
+            which = (hit.space, hit.item_type, hit.item_id)
+            if which not in seen and _is_asked_for(hit, query) and (shown := self._look_at(hit)):
+                seen.add(which)
+                yield shown
+
+    def _look_at(self, hit: Hit) -> Shown | None:
+        try:
+            found, meant = self._find(hit)
+        except RyeError as exc:
+            return None if exc.code in ("item_not_found", "invalid_id") else _withheld(hit, exc.code)
+        file = found.item
+        try:
+            verified = self.context.verify(file)
+            metadata = self.context.metadata(verified)
+        except RyeError as exc:
+            return _withheld(hit, exc.code)
+        if file.item_type is ItemType.TOOL and metadata.is_library:
+            return None
+        return Shown(
+            file.item_id,
+            file.item_type,
+            file.space.name,
+            _score(hit),
+            reason=meant or self._why_not(file, metadata),
+            signer=verified.signer,
+            description=_one_line(metadata.description),
+            shadows=tuple(place.space.name for place in found.shadowed),
+            detail=_detail(verified, metadata) if self.detail else None,
+        )
+
+    def _find(self, hit: Hit) -> tuple[Found, str | None]:
+        """The item of a hit, and why its id means something else; None when it does not."""
+        spaces = self.context.spaces
+        try:
+            found = spaces.find(hit.item_id, hit.item_type)
+        except RyeError as exc:
+            return spaces.find(hit.item_id, hit.item_type, only=hit.space), exc.code
+        if found.item.space.name is hit.space:
+            return found, None
+        return spaces.find(hit.item_id, hit.item_type, only=hit.space), SHADOWED
+
+    def _why_not(self, file: ItemFile, metadata: ItemMetadata) -> str | None:
+        """Why the item cannot be executed; None when it can."""
+        if file.item_type is not ItemType.TOOL:
+            return None
+        if metadata.is_runtime:
+            return _NOT_RUNNABLE
+        key = (metadata.executor_id, file.space.name)
+        if key not in self.runners:
+            self.runners[key] = self._why_no_chain(ChainElement(file, metadata))
+        return self.runners[key]
+
+    def _why_no_chain(self, root: ChainElement) -> str | None:
+        verify = self.context.verify
+        try:
+            for element in ChainBuilder(self.context.spaces, verify).follow(root).elements[1:]:
+                verify(element.file)
+        except RyeError as exc:
+            return exc.code
+        return None
+
+
+def _is_asked_for(hit: Hit, query: SearchQuery) -> bool:
+    """Whether a hit is what the query asks for, as far as its id tells: an index may hold anything."""
+    return (
+        hit.item_type in query.item_types
+        and hit.space in query.spaces
+        and (not query.id_patterns or any(matches(pattern, hit.item_id) for pattern in query.id_patterns))
+    )
+
+
+def _withheld(hit: Hit, code: str) -> Shown:
+    return Shown(hit.item_id, hit.item_type, hit.space, _score(hit), reason=code)
+
+
+def _score(hit: Hit) -> float:
+    return hit.score if 0.0 <= hit.score <= 1.0 else 0.0
+
+
+def _one_line(description: str) -> str:
+    """The first paragraph, as a line that hides nothing."""
+    paragraph = description.strip().partition("\n\n")[0]
+    return _cut(visible(" ".join(paragraph.split())), MAX_DESCRIPTION)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _detail(verified: VerifiedItem, metadata: ItemMetadata) -> Detail:
+    file = verified.file
+    schema = metadata.config_schema if file.item_type is ItemType.TOOL else metadata.inputs
+    known = schema if isinstance(schema, Mapping) else None
+    too_long = known is not None and len(json.dumps(known, default=str)) > MAX_SCHEMA
+    return Detail(
+        metadata.version,
+        metadata.executor_id,
+        metadata.category,
+        metadata.tags,
+        None if too_long else known,
+        _cut(visible_lines(_content(file)).strip(), MAX_PREVIEW),
+        too_long,
+    )
+
+
+def _content(file: ItemFile) -> str:
+    """What the file holds beside its signature; of directives and knowledge, what they say."""
+    if file.item_type is not ItemType.TOOL:
+        return body_of(file)
+    return detach(file).decode("utf-8", "replace")
