@@ -43,7 +43,7 @@ def opened_private(name: str, above: int | None = None) -> Iterator[int]:
 
 
 class TreeWriter:
-    """Fills a directory that was just made; its descriptor is closed with the writer."""
+    """Fills a private directory, which the caller has opened."""
 
     def __init__(self, root: int) -> None:
         self._directories: dict[str, int] = {"": root}
@@ -59,20 +59,24 @@ class TreeWriter:
             os.close(descriptor)
 
     def directory(self, relative: str) -> int:
-        """The descriptor of a directory, which is made when this writer has not made it yet."""
+        """The descriptor of a directory, which is made when it is not there."""
         known = self._directories.get(relative)
         if known is not None:
             return known
         above, _, name = relative.rpartition("/")
         parent = self.directory(above)
-        descriptor = made_directory(name, parent)
+        try:
+            descriptor = made_directory(name, parent)
+        except FileExistsError:
+            descriptor = os.open(name, _OPEN_DIRECTORY, dir_fd=parent)
         self._directories[relative] = descriptor
         return descriptor
 
     def close(self) -> None:
-        """Close every directory, the root too."""
-        for descriptor in self._directories.values():
-            os.close(descriptor)
+        """Close every directory but the root."""
+        for relative, descriptor in self._directories.items():
+            if relative:
+                os.close(descriptor)
         self._directories.clear()
 
 

@@ -144,7 +144,8 @@ class Station:
         with suppress(OSError, RyeError):
             above = self.place.open()
             try:
-                remove_tree(name, above)
+                if self.stands:
+                    remove_tree(name, above)
             finally:
                 os.close(above)
         os.close(self.descriptor)

@@ -20,17 +20,22 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor._private_trees import TreeWriter, made_directory, remove_tree
+from rye_mcp.executor._private_trees import (
+    TreeWriter,
+    made_directory,
+    opened_private,
+    remove_tree,
+)
 from rye_mcp.executor._stations import Place, Station, places, sweep
 from rye_mcp.executor.bytecode import Bytecode
-from rye_mcp.executor.dependencies import LIBRARY_DIRECTORY, Carried, CarriedFile
+from rye_mcp.executor.dependencies import LIBRARY_DIRECTORY, Carried
 from rye_mcp.items import printable
 
 __all__ = ["Snapshot", "SnapshotStore"]
@@ -84,6 +89,11 @@ class Snapshot:
             text = text.replace(f"{own}/{LIBRARY_DIRECTORY}", printable(self._carried.library_source))
         return text.replace(own, printable(self._carried.root))
 
+    def add(self, bytecode: Bytecode) -> None:
+        """Put bytecode beside its sources, before anything runs in here; RyeError `write_failed`."""
+        with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
+            _write(root, ((relative, content, _FILE) for relative, content in bytecode.files.items()))
+
     def remove(self) -> None:
         """Remove it, with everything that was done to it. To do so twice does no harm."""
         remove_tree(self._name, self._station.descriptor)
@@ -108,20 +118,28 @@ class SnapshotStore:
             self._places = places(environment)
         else:
             self._places = (Place(f"{os.path.realpath(directory.parent)}/{directory.name}", made=True),)
-        self._stations: dict[bool, Station] = {}
+        self._stations: dict[Place, Station] = {}
         self._lock = threading.Lock()
 
     def create(
         self, carried: Carried, *, executable_tool: bool = False, bytecode: Bytecode | None = None
     ) -> Snapshot:
-        """The private copy of everything that is carried; RyeError `write_failed` when there is no room."""
-        station = self._station(executable=executable_tool)
-        name = secrets.token_hex(8)
-        snapshot = Snapshot(station, name, carried)
-        with _all_or_nothing(snapshot, carried):
-            root = made_directory(name, station.descriptor)
-            _fill(TreeWriter(root), carried, executable_tool, bytecode)
-        return snapshot
+        """The private copy of everything that is carried, in the first place that has room for it.
+
+        RyeError `write_failed` when none has. `executable_tool` is for a tool that is started itself.
+        """
+        refusals: list[RyeError] = []
+        for place in self._places:
+            try:
+                snapshot = _made(self._station(place, executable_tool), carried, executable_tool)
+            except RyeError as exc:
+                refusals.append(exc)
+                continue
+            if bytecode is not None:
+                snapshot.add(bytecode)
+            return snapshot
+        what = "; ".join(each.message for each in refusals)
+        raise RyeError("write_failed", what, where=refusals[-1].where, hint=refusals[-1].hint)
 
     def sweep(self) -> int:
         """Remove what processes that crashed have left behind; how many of them there were."""
@@ -130,62 +148,59 @@ class SnapshotStore:
     def close(self) -> None:
         """Remove everything of this store; it can be used again afterwards."""
         with self._lock:
-            stations, self._stations = set(self._stations.values()), {}
+            stations, self._stations = list(self._stations.values()), {}
         for station in stations:
             station.close()
 
-    def _station(self, *, executable: bool) -> Station:
+    def _station(self, place: Place, executable: bool) -> Station:
+        """The station of this process in a place; RyeError when there can be none, or none that will do."""
         with self._lock:
-            station = self._stations.get(executable)
+            station = self._stations.get(place)
             if station is None or not station.stands:
-                station = self._stations[executable] = self._new_station(executable=executable)
-            return station
+                station = self._stations[place] = Station.open(place)
+        if executable and not station.executable:
+            shown = printable(place.path)
+            what = f"expected a place where programs may be started, found one with noexec: {shown}"
+            raise RyeError("write_failed", what, where=shown, hint="export TMPDIR=/a/place/without/noexec")
+        return station
 
-    def _new_station(self, *, executable: bool) -> Station:
-        """A station that will do: one that is there, or one in the first place that is good for it."""
-        for station in self._stations.values():
-            if (station.executable or not executable) and station.stands:
-                return station
-        refusals: list[str] = []
-        for place in self._places:
-            try:
-                station = Station.open(place)
-            except RyeError as exc:
-                refusals.append(exc.message)
-                continue
-            if station.executable or not executable:
-                return station
-            station.close()
-            refusals.append(f"expected that programs may be started in {place.path}, found noexec")
-        raise RyeError("write_failed", "; ".join(refusals), hint="export TMPDIR=DIRECTORY, one of your own")
+
+def _made(station: Station, carried: Carried, executable_tool: bool) -> Snapshot:
+    name = secrets.token_hex(8)
+    snapshot = Snapshot(station, name, carried)
+    with _all_or_nothing(snapshot):
+        root = made_directory(name, station.descriptor)
+        try:
+            _write(root, _files(carried, executable_tool))
+        finally:
+            os.close(root)
+    return snapshot
+
+
+def _files(carried: Carried, executable_tool: bool) -> Iterator[tuple[str, bytes, int]]:
+    yield carried.tool.relative, carried.tool.content, _EXECUTABLE if executable_tool else _FILE
+    for file in (*carried.files[1:], *carried.library):
+        yield file.relative, file.content, _EXECUTABLE if file.executable else _FILE
+
+
+def _write(root: int, files: Iterable[tuple[str, bytes, int]]) -> None:
+    writer = TreeWriter(root)
+    try:
+        for relative, content, mode in files:
+            writer.write(relative, content, mode)
+    finally:
+        writer.close()
 
 
 @contextmanager
-def _all_or_nothing(snapshot: Snapshot, carried: Carried) -> Iterator[None]:
+def _all_or_nothing(snapshot: Snapshot) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
         snapshot.remove()
         shown = printable(snapshot.root.parent)
-        what = f"expected room for {printable(carried.tool.relative)} in {shown}, found: {exc.strerror}"
+        what = f"expected room for what is about to run in {shown}, found: {exc.strerror}"
         raise RyeError("write_failed", what, where=shown) from exc
     except BaseException:
         snapshot.remove()
         raise
-
-
-def _fill(writer: TreeWriter, carried: Carried, executable_tool: bool, bytecode: Bytecode | None) -> None:
-    try:
-        writer.write(carried.tool.relative, carried.tool.content, _EXECUTABLE if executable_tool else _FILE)
-        for file in (*carried.files[1:], *carried.library):
-            writer.write(file.relative, file.content, _mode(file))
-        for relative, content in (bytecode.files if bytecode is not None else {}).items():
-            writer.write(relative, content, _FILE)
-        if carried.anchor is not None and carried.anchor.relative is not None:
-            writer.directory(carried.anchor.relative)
-    finally:
-        writer.close()
-
-
-def _mode(file: CarriedFile) -> int:
-    return _EXECUTABLE if file.executable else _FILE
