@@ -42,6 +42,9 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "verify",
             "Say of items whether they would be accepted, and who signed them.",
         ),
+        "search": CommandPlace(
+            "rye_mcp.cli.search", "search_items", "Find items by what they are for, the best first."
+        ),
         "show": CommandPlace("rye_mcp.cli.show", "show", "Show an item, who signed it, and what it says."),
         "list": CommandPlace(
             "rye_mcp.cli.listing", "list_items", "List the items of every space, with who signed them."
