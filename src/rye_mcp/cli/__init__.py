@@ -52,6 +52,7 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "copy": CommandPlace(
             "rye_mcp.cli.copy", "copy", "Copy an item to another space; its signature goes with it."
         ),
+        "log": CommandPlace("rye_mcp.cli.log", "log", "What has run, and what it wrote."),
         "demo": CommandPlace(
             "rye_mcp.cli.demo", "demo", "Run programs under the supervisor and check what it promises."
         ),

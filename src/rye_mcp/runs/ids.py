@@ -31,6 +31,7 @@ __all__ = [
     "handle_of",
     "is_run_id",
     "new_run_id",
+    "parse_handle",
     "time_of",
 ]
 
@@ -39,6 +40,7 @@ StreamName = Literal["stdout", "stderr", "result"]
 STREAMS: Final[tuple[StreamName, ...]] = ("stdout", "stderr", "result")
 """What a run writes to; `result` is its descriptor for results."""
 
+_SCHEME: Final = "rye://runs/"
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _LENGTH: Final = 26
 _CHANCE_BITS: Final = 80
@@ -99,4 +101,12 @@ def time_of(run_id: str) -> datetime:
 
 def handle_of(run_id: str, stream: StreamName) -> str:
     """What a stream of a run is asked for by."""
-    return f"rye://runs/{check_run_id(run_id)}/{stream}"
+    return f"{_SCHEME}{check_run_id(run_id)}/{stream}"
+
+
+def parse_handle(text: object) -> tuple[str, StreamName | None]:
+    """The run id and the stream of a handle; a run id alone names no stream. RyeError when it is neither."""
+    if not isinstance(text, str) or not text.startswith(_SCHEME):
+        return check_run_id(text), None
+    run_id, _, stream = text.removeprefix(_SCHEME).partition("/")
+    return check_run_id(run_id), check_stream(stream)

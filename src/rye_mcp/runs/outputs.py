@@ -172,6 +172,14 @@ class RunOutputs:
                 piece = find_lines(descriptor, pattern, start, length)
         return OutputPiece(run_id, name, piece, total)
 
+    def kept(self, run_id: str) -> dict[StreamName, int]:
+        """How many bytes of which streams of a run are kept."""
+        sizes: dict[StreamName, int] = {}
+        for stream in STREAMS:
+            with suppress(RyeError), self._opened(check_run_id(run_id), stream) as descriptor:
+                sizes[stream] = os.fstat(descriptor).st_size
+        return sizes
+
     def sweep(self) -> None:
         """Remove what is too old, then the oldest until the rest is small enough."""
         with (

@@ -1,0 +1,250 @@
+"""`rye log`: what has run, and what it wrote.
+
+The log is that of the user, for all projects. It has no values of parameters, no environments and no output;
+only output that was cut is kept, for some days, and `rye log show RUN --output` prints it. Times are local.
+What comes out of files and out of tools is shown with its control characters spelled out; in a pipe, output
+comes as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from rye_mcp.cli._common import JsonOption, command_group, print_json, print_table, visible, visible_lines
+from rye_mcp.cli._group import EXIT_INTERRUPTED
+from rye_mcp.notices import Notice
+from rye_mcp.runs.log import RunLog, RunRecord
+from rye_mcp.runs.outputs import DEFAULT_LENGTH, MAX_LENGTH, RunOutputs
+from rye_mcp.verbs.runs import (
+    DEFAULT_LIMIT,
+    OutputRequest,
+    RunsRequest,
+    ShownRun,
+    follow_runs,
+    list_runs,
+    read_output,
+    show_run,
+)
+
+__all__ = ["log"]
+
+HEADERS: Final = ("BEGUN", "RUN", "ITEM", "STATUS", "TOOK", "WHO", "PROJECT")
+FOLLOWED: Final = "{:<19}  {:<26}  {:<30}  {:<14}  {:>9}  {:<8}  {}"
+
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SPAN: Final = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
+
+log = command_group("What has run, and what it wrote.")
+
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="The id of a run, or a handle such as rye://runs/…/stdout.")
+]
+
+
+@log.callback(invoke_without_command=True, no_args_is_help=False)
+def runs(
+    ctx: typer.Context,
+    item: Annotated[
+        str, typer.Option("--item", metavar="ID|GLOB", help="Only these items, such as 'demo/*'.")
+    ] = "*",
+    project: Annotated[
+        Path | None, typer.Option("--project", metavar="DIR", help="Only runs in this project.")
+    ] = None,
+    status: Annotated[
+        str | None,
+        typer.Option("--status", metavar="STATUS", help="success, error, or a code such as timeout."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Begun then or later: 2h, 3d, or 2026-11-18T14:00."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Begun before; in the same forms.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="At most so many, the newest ones.")
+    ] = DEFAULT_LIMIT,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with every run that ends, until Ctrl-C.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List what has run, the newest first; or follow it."""
+    if ctx.invoked_subcommand is not None:
+        if any(_was_given(ctx, name) for name in ctx.params):
+            raise typer.BadParameter(f"expected options after {ctx.invoked_subcommand}, found some before it")
+        return
+    request = RunsRequest(
+        item_id=item,
+        project=None if project is None else Path(os.path.realpath(project)),
+        status=status,
+        since=_moment("--since", since),
+        until=_moment("--until", until),
+        limit=limit,
+    )
+    with RunLog(_state()) as kept:
+        if follow:
+            _follow(request, kept, as_json=as_json)
+            return
+        found = list_runs(request, kept)
+    if as_json:
+        print_json(found.as_dict())
+        return
+    _print_notices(found.notices)
+    if found.runs:
+        red = (number for number, record in enumerate(found.runs) if not record.success)
+        print_table(HEADERS, [_cells(record) for record in found.runs], red=red)
+    else:
+        typer.echo("no such run yet")
+
+
+@log.command()
+def show(
+    run: RunArgument,
+    output: Annotated[
+        bool, typer.Option("--output", help="Print what it wrote, as far as that was kept, and nothing else.")
+    ] = False,
+    stream: Annotated[
+        str | None, typer.Option("--stream", metavar="NAME", help="stdout (the default), stderr or result.")
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option("--pattern", metavar="REGEX", help="Only lines in which this is found."),
+    ] = None,
+    offset: Annotated[
+        int, typer.Option("--offset", metavar="BYTE", help="Begin there; below 0, from the end.")
+    ] = 0,
+    length: Annotated[
+        int | None, typer.Option("--length", metavar="BYTES", min=1, help="Print at most so many.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one run; or, with --output, what it wrote."""
+    state = _state()
+    outputs = RunOutputs(state)
+    if output:
+        request = OutputRequest(run, stream, offset, DEFAULT_LENGTH if length is None else length, pattern)
+        if as_json:
+            print_json(read_output(request, outputs).as_dict())
+        else:
+            _print_output(request, outputs, everything=length is None)
+        return
+    with RunLog(state) as kept:
+        shown = show_run(run, kept, outputs)
+    if as_json:
+        print_json(shown.as_dict())
+        return
+    for label, text in _facts(shown):
+        typer.echo(visible(f"{label:<12}{text}"))
+
+
+def _was_given(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _state() -> Path:
+    from rye_mcp.app import Settings
+
+    return Settings.find().state
+
+
+def _moment(option: str, text: str | None) -> datetime | None:
+    """A time that a person has written: so long ago, or a date with or without a time of day."""
+    if text is None:
+        return None
+    span = _SPAN.fullmatch(text)
+    try:
+        if span is not None:
+            return datetime.now(UTC) - timedelta(**{_UNITS[span[2]]: int(span[1])})
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError) as exc:
+        what = f"expected a time such as 2h, 3d or 2026-11-18T14:00 for {option}, found {text!r}"
+        raise typer.BadParameter(what) from exc
+
+
+def _follow(request: RunsRequest, kept: RunLog, *, as_json: bool) -> None:
+    if not as_json:
+        typer.echo(FOLLOWED.format(*HEADERS))
+    try:
+        for record in follow_runs(request, kept):
+            line = json.dumps(record.as_dict()) if as_json else _line(record)
+            typer.echo(line)
+            sys.stdout.flush()
+    except KeyboardInterrupt as exc:
+        raise typer.Exit(EXIT_INTERRUPTED) from exc
+
+
+def _line(record: RunRecord) -> str:
+    return FOLLOWED.format(*(visible(cell) for cell in _cells(record)))
+
+
+def _cells(record: RunRecord) -> tuple[str, ...]:
+    return (
+        f"{record.begun.astimezone():%Y-%m-%d %H:%M:%S}",
+        record.run_id,
+        record.item_id,
+        "success" if record.success else record.code or "error",
+        _took(record.duration_ms),
+        record.client or record.caller,
+        record.project or "-",
+    )
+
+
+def _took(milliseconds: float) -> str:
+    return f"{milliseconds:.0f} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:.0f} s"
+
+
+def _facts(shown: ShownRun) -> Iterator[tuple[str, str]]:
+    record = shown.record
+    yield "run", record.run_id
+    yield "item", f"{record.item_id} ({record.item_type})"
+    yield "status", _cells(record)[3]
+    yield "exit", " ".join(f"{name} {value}" for name, value in _exit(record))
+    yield "begun", record.begun.astimezone().isoformat(sep=" ", timespec="milliseconds")
+    yield "took", _took(record.duration_ms)
+    if record.user_ms is not None and record.system_ms is not None and record.max_rss_kb is not None:
+        used = f"{record.user_ms:.0f} ms of user and {record.system_ms:.0f} ms of system time"
+        yield "used", f"{used}, {record.max_rss_kb} KiB"
+    yield "project", record.project or "-"
+    yield "who", record.caller + (f" ({record.client})" if record.client else "")
+    yield "signer", record.signer or "-"
+    yield "sealed", "yes" if record.sealed else "no"
+    yield "parameters", ", ".join(record.parameters) or "-"
+    for item_id, digest in record.chain:
+        yield "chain", f"{item_id} {digest}"
+    for stream, size in shown.kept.items():
+        hint = "" if stream == "stdout" else f" --stream {stream}"
+        yield stream, f"{size} bytes: rye log show {record.run_id} --output{hint}"
+
+
+def _exit(record: RunRecord) -> Iterable[tuple[str, object]]:
+    facts = (("kind", record.kind), ("code", record.return_code), ("signal", record.signal))
+    return ((name, value) for name, value in facts if value is not None)
+
+
+def _print_output(request: OutputRequest, outputs: RunOutputs, *, everything: bool) -> None:
+    """Print one piece, or all of them from its offset on."""
+    in_terminal = sys.stdout.isatty()
+    request = replace(request, length=MAX_LENGTH) if everything else request
+    while True:
+        piece = read_output(request, outputs)
+        typer.echo(visible_lines(piece.text) if in_terminal else piece.text, nl=False)
+        if not everything or piece.next_offset is None:
+            return
+        request = replace(request, offset=piece.next_offset)
+
+
+def _print_notices(notices: Iterable[Notice]) -> None:
+    for notice in notices:
+        typer.echo(visible(f"rye: warning: {notice.code}: {notice.message}"), err=True)

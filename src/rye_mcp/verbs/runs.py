@@ -1,0 +1,169 @@
+"""What has run, and what it wrote: the rows of the log, and output that was kept because it was cut.
+
+Rules:
+
+- Who knows the id of a run may read its output: ids cannot be guessed, and only who asked for a run is told
+  its id. The log, which has all ids, is for persons; no agent is offered it.
+- Whatever a request holds is checked here, before anything of it makes a path or a query.
+- An item is named by its id or by a pattern of ids, as everywhere.
+
+    read_output(OutputRequest(run_id, pattern="^ERROR"), outputs).as_dict()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rye_mcp.errors import ERRORS, RyeError
+from rye_mcp.items import check_item_id
+from rye_mcp.notices import Notice
+from rye_mcp.runs.ids import StreamName, check_stream, handle_of, parse_handle
+from rye_mcp.runs.log import RunFilter, RunLog, RunRecord
+from rye_mcp.runs.outputs import DEFAULT_LENGTH, OutputPiece, RunOutputs
+from rye_mcp.verbs._selection import EVERYTHING, is_pattern, matches, require_pattern
+
+__all__ = [
+    "OutputRequest",
+    "RunList",
+    "RunsRequest",
+    "ShownRun",
+    "follow_runs",
+    "list_runs",
+    "read_output",
+    "show_run",
+]
+
+SUCCESS = "success"
+ERROR = "error"
+
+DEFAULT_LIMIT = 50
+"""How many runs are listed when nobody says how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRequest:
+    """Which piece of a run's output; `run_id` may be a handle, which names the stream too.
+
+    An `offset` below 0 counts from the end. With a `pattern`, only lines that match.
+    """
+
+    run_id: str
+    stream: str | None = None
+    offset: int = 0
+    length: int = DEFAULT_LENGTH
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunsRequest:
+    """Which runs: of items by an id or a pattern, of a project, by status or code, and by time."""
+
+    item_id: str = EVERYTHING
+    project: Path | None = None
+    status: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int = DEFAULT_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """Runs, the newest first, and what happened to the log."""
+
+    runs: tuple[RunRecord, ...]
+    notices: tuple[Notice, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        answer: dict[str, Any] = {"status": "success", "runs": [record.as_dict() for record in self.runs]}
+        if self.notices:
+            answer["notices"] = [notice.as_dict() for notice in self.notices]
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRun:
+    """One run, and how many bytes of which streams were kept."""
+
+    record: RunRecord
+    kept: Mapping[StreamName, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data. Its status is that of the run."""
+        output = {
+            stream: {"handle": handle_of(self.record.run_id, stream), "bytes": size}
+            for stream, size in self.kept.items()
+        }
+        return self.record.as_dict() | {"output": output}
+
+
+def read_output(request: OutputRequest, outputs: RunOutputs) -> OutputPiece:
+    """Read a piece of what a run has written. It may take as long as a search may; not for an event loop."""
+    run_id, named = parse_handle(request.run_id)
+    stream = named or "stdout"
+    if request.stream is not None:
+        stream = check_stream(request.stream)
+        if named not in (None, stream):
+            raise _malformed("the same stream as in the handle", request.stream, "stream")
+    _require_number("offset", request.offset)
+    _require_number("length", request.length)
+    if request.pattern is not None and not isinstance(request.pattern, str):
+        raise _malformed("a regular expression", request.pattern, "pattern")
+    return outputs.read(run_id, stream, offset=request.offset, length=request.length, pattern=request.pattern)
+
+
+def list_runs(request: RunsRequest, log: RunLog) -> RunList:
+    """The runs that are meant, the newest first."""
+    return RunList(log.list(_filter(request)), log.notices)
+
+
+def follow_runs(
+    request: RunsRequest, log: RunLog, *, pause: Callable[[], object] | None = None
+) -> Iterator[RunRecord]:
+    """The last runs that are meant, the oldest first, then each new one when it is over."""
+    wanted = _filter(request)
+    return log.follow(wanted) if pause is None else log.follow(wanted, pause=pause)
+
+
+def show_run(run_id: str, log: RunLog, outputs: RunOutputs) -> ShownRun:
+    """One run, by its id or by a handle of its output."""
+    run_id, _ = parse_handle(run_id)
+    return ShownRun(log.get(run_id), outputs.kept(run_id))
+
+
+def _filter(request: RunsRequest) -> RunFilter:
+    if request.status is not None and request.status not in (SUCCESS, ERROR, *ERRORS):
+        raise _malformed(f"{SUCCESS}, {ERROR} or a code", request.status, "status")
+    _require_number("limit", request.limit)
+    return RunFilter(
+        item=_matcher(request.item_id),
+        project=None if request.project is None else str(request.project),
+        status=request.status,
+        since=request.since,
+        until=request.until,
+        limit=request.limit,
+    )
+
+
+def _matcher(item_id: str) -> Callable[[str], bool] | None:
+    if item_id == EVERYTHING:
+        return None
+    if is_pattern(item_id):
+        require_pattern(item_id)
+        return partial(matches, item_id)
+    return check_item_id(item_id).__eq__
+
+
+def _require_number(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _malformed("a whole number", value, name)
+
+
+def _malformed(expected: str, found: object, name: str) -> RyeError:
+    what = f"expected {expected} as {name}, found {found!r:.60}"
+    return RyeError("invalid_parameters", what, hint=f"give {expected} as {name}, or leave it out")
