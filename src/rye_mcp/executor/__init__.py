@@ -1,5 +1,49 @@
 """From a tool's id to a finished run: every stage takes what the one before it made, and nothing else.
 
 `Chain` → `VerifiedChain` → `ValidChain` → `PinnedChain` → `PreparedCall`: each is a frozen value that only
-its own module makes, so no stage can be left out.
+its own module makes, so no stage can be left out. The recipe is `PrimitiveExecutor`.
+
+What other programs use has its name here, and is imported when it is asked for: who only wants to know the
+role of an item does not load what runs it.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rye_mcp.executor.chain import MAX_CHAIN_DEPTH, CacheEntry, Chain, ChainElement, ChainError
+    from rye_mcp.executor.chain_validator import ChainValidator
+    from rye_mcp.executor.integrity_verifier import IntegrityVerifier
+    from rye_mcp.executor.lockfile_resolver import LockfileResolver
+    from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+    from rye_mcp.executor.results import ExecutionResult
+
+__all__ = [
+    "MAX_CHAIN_DEPTH",
+    "CacheEntry",
+    "Chain",
+    "ChainElement",
+    "ChainError",
+    "ChainValidator",
+    "ExecutionResult",
+    "IntegrityVerifier",
+    "LockfileResolver",
+    "PrimitiveExecutor",
+]
+
+_PLACES = {
+    **dict.fromkeys(("MAX_CHAIN_DEPTH", "CacheEntry", "Chain", "ChainElement", "ChainError"), "chain"),
+    "ChainValidator": "chain_validator",
+    "ExecutionResult": "results",
+    "IntegrityVerifier": "integrity_verifier",
+    "LockfileResolver": "lockfile_resolver",
+    "PrimitiveExecutor": "primitive_executor",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

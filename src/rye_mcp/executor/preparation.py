@@ -1,0 +1,284 @@
+"""The stages between a pinned chain and its run: parameters, private copy, environment, configuration.
+
+Rules:
+
+- Each takes what the one before it made. What comes out, a `PreparedCall`, holds everything that the run
+  needs; it exists while its private copy does, and the copy is gone when its block ends.
+- Nothing of a call is kept for another one.
+- `DryRun` is what a prepared call tells about itself: names of variables, never their values.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from lilux.primitives.subprocess import SubprocessPrimitive
+from rye_mcp.errors import printable
+from rye_mcp.executor.config_builder import build_other, build_process, build_request
+from rye_mcp.executor.environment import Environment, EnvironmentResolver, Paths
+from rye_mcp.executor.jobs import HttpJob, Job, OtherJob, ProcessJob
+from rye_mcp.executor.lockfile_resolver import LockState, PinnedChain
+from rye_mcp.executor.merged_config import merge_config
+from rye_mcp.executor.parameters import Parameters
+from rye_mcp.executor.primitives import Primitives
+from rye_mcp.executor.snapshot import Snapshot, SnapshotStore
+from rye_mcp.items import ItemPlace
+from rye_mcp.notices import Notice
+from rye_mcp.spaces import Spaces
+from rye_mcp.trust.verify import Trust
+
+__all__ = ["Draft", "DryRun", "Preparation", "PreparedCall", "chain_as_data"]
+
+_PROJECT_USED: Final = "it uses unsigned parts of the project that you approved"
+
+
+_TOOL_ITSELF: Final = "{tool_path}"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """A call that lacks nothing but to be run. `why_not_sealed` is None where only what was verified runs."""
+
+    pinned: PinnedChain
+    parameters: Parameters
+    environment: Environment
+    snapshot: Snapshot | None
+    job: Job
+    notices: tuple[Notice, ...] = ()
+    why_not_sealed: str | None = None
+
+    @property
+    def sealed(self) -> bool:
+        """Whether nothing but what was verified can run."""
+        return self.why_not_sealed is None
+
+    def show(self, text: str) -> str:
+        """A text that the tool wrote, with the paths that people know."""
+        return text if self.snapshot is None else self.snapshot.show(text)
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What would run, and all that was found out on the way."""
+
+    item_id: str
+    chain: tuple[Mapping[str, Any], ...]
+    validated_pairs: tuple[tuple[str, str], ...]
+    shadowed: tuple[ItemPlace, ...]
+    lock: LockState
+    job: Mapping[str, Any]
+    why_not_sealed: str | None
+    notices: tuple[Notice, ...] = ()
+
+    @classmethod
+    def of(cls, call: PreparedCall) -> DryRun:
+        """What a prepared call tells about itself; its private copy is gone afterwards, its paths too."""
+        valid = call.pinned.valid
+        shown = call.job.shown()
+        shown["command"] = [call.show(text) for text in shown["command"]]
+        if shown["cwd"] is not None:
+            shown["cwd"] = call.show(shown["cwd"])
+        elements = valid.verified.chain.elements
+        return cls(
+            elements[0].item_id,
+            chain_as_data(call.pinned),
+            valid.validated_pairs,
+            tuple(place for element in elements for place in element.shadowed),
+            call.pinned.lock,
+            shown,
+            call.why_not_sealed,
+            call.notices,
+        )
+
+    @property
+    def sealed(self) -> bool:
+        """Whether nothing but what was verified would run."""
+        return self.why_not_sealed is None
+
+    def facts(self) -> dict[str, str]:
+        """What a person is told, a line each."""
+        job = self.job
+        seconds = job["timeout"]
+        return {
+            "command": shlex.join(job["command"]),
+            "directory": job["cwd"] or "-",
+            "time": "no limit" if seconds is None else f"{seconds:g} s",
+            "variables": f"{len(job['environment'])}, by name with --json",
+            "lock": self.lock.state,
+            "sealed": "yes" if self.sealed else f"no: {self.why_not_sealed}",
+        }
+
+    def as_dict(self, *, detail: bool = False) -> dict[str, Any]:
+        """Return it as data. It is all detail: who asks for a dry run wants to know."""
+        return {
+            "status": "validation_passed",
+            "item_id": self.item_id,
+            "chain": [dict(element) for element in self.chain],
+            "validated_pairs": [list(pair) for pair in self.validated_pairs],
+            "shadowed": [
+                {"space": place.space.name.value, "path": printable(place.path)} for place in self.shadowed
+            ],
+            "lock": self.lock.as_dict(),
+            **self.job,
+            "sealed": self.sealed,
+            **({} if self.sealed else {"why_not_sealed": self.why_not_sealed}),
+            "notices": [notice.as_dict() for notice in self.notices],
+        }
+
+
+def chain_as_data(pinned: PinnedChain) -> tuple[Mapping[str, Any], ...]:
+    """Each element with where it is, its hash, and who vouches for it."""
+    return tuple(
+        {
+            "item_id": element.item_id,
+            "space": element.space.value,
+            "path": printable(element.path),
+            "version": element.version,
+            "integrity": item.digest,
+            "signer": item.signer.as_dict(),
+            "executor_id": element.executor_id,
+        }
+        for element, item in pinned.valid.verified.pairs
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """The places of a tool that nothing is written of: a request needs no copy of a file."""
+
+    tool_path: Path
+
+    @property
+    def tool_dir(self) -> Path:
+        return self.tool_path.parent
+
+    @property
+    def anchor_path(self) -> None:
+        return None
+
+    @property
+    def runtime_lib(self) -> None:
+        return None
+
+
+class Preparation:
+    """Prepares the calls of one project, or of none."""
+
+    def __init__(
+        self,
+        spaces: Spaces,
+        trust: Trust,
+        primitives: Primitives,
+        *,
+        project: Path | None,
+        environment: Mapping[str, str],
+    ) -> None:
+        self.primitives = primitives
+        self.environments = EnvironmentResolver(trust, environment)
+        self._spaces = spaces
+        self._project = project
+        self._snapshots = SnapshotStore(environment=environment)
+        self._is_swept = False
+
+    def begin(self, pinned: PinnedChain, parameters: Parameters) -> Draft:
+        """The call up to its private copy, which is there when this returns."""
+        verified = pinned.valid.verified
+        primitive = self.primitives.at_end_of(verified.chain)
+        snapshot = None
+        if isinstance(primitive, SubprocessPrimitive) and not verified.chain.root.metadata.is_primitive:
+            snapshot = self._snapshot(pinned)
+        paths = Paths(
+            project=self._project,
+            user_space=self._spaces.user.root,
+            system_space=self._spaces.system.root,
+            tool_source=verified.chain.root.path,
+            snapshot=snapshot or _Sources(verified.chain.root.path),
+        )
+        return Draft(self, pinned, parameters, primitive, snapshot, paths)
+
+    def close(self) -> None:
+        """Remove every private copy that is left."""
+        self._snapshots.close()
+
+    def _snapshot(self, pinned: PinnedChain) -> Snapshot:
+        if not self._is_swept:
+            self._is_swept = True
+            self._snapshots.sweep()
+        verified = pinned.valid.verified
+        command = merge_config(verified.chain).get("command")
+        runs_itself = isinstance(command, str) and command.strip() == _TOOL_ITSELF
+        return self._snapshots.create(verified.carried, executable_tool=runs_itself)
+
+
+class Draft:
+    """A call that has its private copy, and lacks its environment and its configuration."""
+
+    def __init__(
+        self,
+        preparation: Preparation,
+        pinned: PinnedChain,
+        parameters: Parameters,
+        primitive: Any,
+        snapshot: Snapshot | None,
+        paths: Paths,
+    ) -> None:
+        self._preparation = preparation
+        self._pinned = pinned
+        self._parameters = parameters
+        self._primitive = primitive
+        self._snapshot = snapshot
+        self._paths = paths
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._snapshot is not None:
+            self._snapshot.remove()
+
+    async def finish(self, timeout: float | None) -> PreparedCall:
+        """The whole call; `timeout` is the caller's."""
+        valid = self._pinned.valid
+        carried = valid.verified.carried
+        environment = await self._preparation.environments.resolve(valid, self._paths, carried.anchor)
+        job, noticed = self._job(environment, timeout)
+        notices = (
+            *(Notice("chain_warning", warning) for warning in valid.warnings),
+            *self._pinned.notices,
+            *self._parameters.notices,
+            *carried.notices,
+            *environment.notices,
+            *noticed,
+        )
+        unsealed = carried.why_not_sealed or (_PROJECT_USED if environment.project_used else None)
+        return PreparedCall(
+            self._pinned, self._parameters, environment, self._snapshot, job, notices, unsealed
+        )
+
+    def _job(self, environment: Environment, timeout: float | None) -> tuple[Job, tuple[Notice, ...]]:
+        """What the primitive is to do, by the kind of primitive that it is."""
+        valid, values, paths, primitive = self._pinned.valid, self._parameters, self._paths, self._primitive
+        if isinstance(primitive, SubprocessPrimitive):
+            anchor = valid.verified.carried.anchor
+            process = build_process(valid, values, environment, paths, anchor, timeout=timeout)
+            direct = valid.verified.chain.root.metadata.is_primitive
+            return ProcessJob(primitive, process.spec, direct=direct), process.notices
+        if _is_http(primitive):
+            request = build_request(valid, values, environment, paths, timeout=timeout)
+            return HttpJob(primitive, request.spec), request.notices
+        other = build_other(valid, values, environment, paths)
+        return OtherJob(primitive, other.spec), other.notices
+
+
+def _is_http(primitive: Any) -> bool:
+    """Whether it is the HTTP client, which is imported only by who has one."""
+    module = sys.modules.get("lilux.primitives.http_client")
+    return module is not None and isinstance(primitive, module.HttpClientPrimitive)

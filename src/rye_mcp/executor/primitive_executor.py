@@ -1,0 +1,321 @@
+"""Execution, as a recipe: from the id of a tool to what came of it.
+
+1. the tool is found and read
+2. what is locked of it is compared
+3. its chain is built
+4. every element, and all that is carried, passes the gate
+5. neighbours in the chain fit
+6. the whole chain is what was locked
+7. the parameters fit
+8. a private copy of the verified bytes is made
+9. the environment is resolved
+10. the configuration is merged and filled
+11. the primitive does it
+12. the lockfile and the log are written
+
+Rules:
+
+- The order is a matter of types: every stage takes what the one before it made.
+- `run` and `dry_run` raise a RyeError for what is refused before anything runs; how a run ended, also badly,
+  is a result. `execute` is the same with refusals as results.
+- Stages 1 to 10 of several calls at once happen one call after the other, with room for the event loop
+  between them. Runs do not wait for each other.
+- Nothing of a call outlives it: not its processes, not its private copy.
+
+    executor = PrimitiveExecutor(project_path="/work/project")
+    result = await executor.execute("demo/hello", {"name": "Ada"})
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import anyio
+from anyio.lowlevel import RunVar
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain import Chain, ChainBuilder
+from rye_mcp.executor.chain_validator import require_valid
+from rye_mcp.executor.companions import missing_companion
+from rye_mcp.executor.integrity_verifier import IntegrityVerifier
+from rye_mcp.executor.jobs import Watch
+from rye_mcp.executor.lockfile_resolver import LockfileResolver, PinnedChain
+from rye_mcp.executor.parameters import check_parameters
+from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chain_as_data
+from rye_mcp.executor.primitives import PRIMITIVE_MAP, Primitives
+from rye_mcp.executor.results import ExecutionResult, Outcome
+from rye_mcp.runs.ids import new_run_id
+from rye_mcp.runs.log import RunLog
+from rye_mcp.runs.outputs import RunOutputs
+from rye_mcp.runs.records import Caller, RunRecord
+from rye_mcp.spaces import Spaces
+from rye_mcp.trust.approvals import state_directory
+from rye_mcp.trust.verify import Trust
+
+__all__ = ["PrimitiveExecutor", "Watch"]
+
+_admission: RunVar[anyio.Lock] = RunVar("rye_mcp.executor.admission")
+
+
+class PrimitiveExecutor:
+    """Executes the tools of one project, or of none, for one user. It may be used from any event loop."""
+
+    PRIMITIVE_MAP: ClassVar[Mapping[str, type[Any]]] = PRIMITIVE_MAP
+
+    def __init__(
+        self,
+        project_path: str | os.PathLike[str] | None = None,
+        user_space: str | os.PathLike[str] | None = None,
+        system_space: str | os.PathLike[str] | None = None,
+        *,
+        state: Path | None = None,
+        locked: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`project_path` and `user_space` are the directories that hold an `.ai`; `system_space` is one."""
+        variables = os.environ if environment is None else environment
+        project = None if project_path is None else Path(os.path.realpath(project_path))
+        user = user_space or variables.get("USER_SPACE")
+        spaces = Spaces.locate(
+            project,
+            user=None if user is None else Path(user),
+            system=None if system_space is None else Path(system_space),
+        )
+        if project is not None:
+            spaces.require_project()
+        trust = Trust(
+            user_space=spaces.user.root,
+            project=project,
+            system_space=spaces.system.root,
+            state=state,
+            environment=variables,
+        )
+        self._wire(spaces, trust, project, state, locked=locked, environment=variables)
+
+    @classmethod
+    def of(
+        cls,
+        spaces: Spaces,
+        trust: Trust,
+        *,
+        project: Path | None,
+        state: Path,
+        locked: bool,
+        environment: Mapping[str, str],
+    ) -> Self:
+        """One that is made of parts that are there already."""
+        executor = cls.__new__(cls)
+        executor._wire(spaces, trust, project, state, locked=locked, environment=environment)
+        return executor
+
+    def _wire(
+        self,
+        spaces: Spaces,
+        trust: Trust,
+        project: Path | None,
+        state: Path | None,
+        *,
+        locked: bool,
+        environment: Mapping[str, str],
+    ) -> None:
+        where = state or state_directory()
+        project = None if spaces.project is None else project
+        self._project = project
+        self._verifier = IntegrityVerifier(trust, project)
+        self._builder = ChainBuilder(spaces, self._verifier.require_verified)
+        self._locks = LockfileResolver(spaces, trust, package_version=version("rye-mcp"), locked=locked)
+        self._primitives = Primitives(self.PRIMITIVE_MAP)
+        self._preparation = Preparation(
+            spaces, trust, self._primitives, project=project, environment=environment
+        )
+        self._log = RunLog(where)
+        self._outputs = RunOutputs(where)
+
+    # --- what callers ask for ---
+
+    async def execute(
+        self,
+        item_id: str,
+        parameters: Mapping[str, Any] | None = None,
+        validate_chain: bool = True,
+        use_lockfile: bool = True,
+        *,
+        timeout: float | None = None,
+        watch: Watch | None = None,
+    ) -> ExecutionResult:
+        """Run a tool; what is refused is a result too.
+
+        Without `validate_chain` inputs, outputs and versions are passed over, never spaces or signatures.
+        Without `use_lockfile` no lockfile is looked at or written, which locked mode refuses.
+        """
+        try:
+            return await self.run(
+                item_id,
+                parameters,
+                validate_chain=validate_chain,
+                use_lockfile=use_lockfile,
+                timeout=timeout,
+                watch=watch,
+            )
+        except RyeError as exc:
+            return ExecutionResult.refused(exc, item_id=item_id)
+
+    async def run(
+        self,
+        item_id: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        validate_chain: bool = True,
+        use_lockfile: bool = True,
+        timeout: float | None = None,
+        asked_by: Caller = "person",
+        client: str | None = None,
+        watch: Watch | None = None,
+    ) -> ExecutionResult:
+        """Run a tool; RyeError for what is refused before it runs."""
+        run_id = new_run_id()
+        async with self._prepared(
+            item_id, parameters, timeout, validate_chain=validate_chain, use_lockfile=use_lockfile
+        ) as call:
+            record = _Record(run_id, call, self._project, asked_by, client)
+            spool = self._outputs.spool(run_id)
+            try:
+                outcome = await call.job.run(watch or Watch(), call.show, spool)
+            except BaseException:
+                self._log.append(record.cancelled())
+                raise
+            finally:
+                self._outputs.finish(run_id)
+        pinned = self._locks.create(call.pinned) if outcome.success else call.pinned
+        later = pinned.notices[len(call.pinned.notices) :]
+        logged = self._log.append(record.of(outcome))
+        result = ExecutionResult.of(
+            outcome,
+            item_id=pinned.valid.verified.chain.root.item_id,
+            run_id=run_id,
+            chain=chain_as_data(pinned),
+            sealed=call.sealed,
+            notices=(*call.notices, *later, *logged),
+            lock=pinned.lock.as_dict(),
+            metadata={} if call.sealed else {"why_not_sealed": call.why_not_sealed},
+        )
+        return _with_companion(result, call)
+
+    async def dry_run(
+        self,
+        item_id: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        use_lockfile: bool = True,
+    ) -> DryRun:
+        """Everything but the run; RyeError for what would be refused."""
+        async with self._prepared(item_id, parameters, timeout, use_lockfile=use_lockfile) as call:
+            return DryRun.of(call)
+
+    async def close(self) -> None:
+        """Close what is open in this event loop, and the log."""
+        await self._primitives.close()
+        self._preparation.close()
+        self._outputs.close()
+        self._log.close()
+
+    # --- the stages ---
+
+    @asynccontextmanager
+    async def _prepared(
+        self,
+        item_id: str,
+        parameters: Mapping[str, Any] | None,
+        timeout: float | None,
+        *,
+        validate_chain: bool = True,
+        use_lockfile: bool = True,
+    ) -> AsyncIterator[PreparedCall]:
+        """A call, ready to run; its private copy is gone when the block ends."""
+        async with _admitted():
+            pinned = self._pinned(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
+            values = check_parameters(pinned.valid.verified.chain.root, parameters)
+            draft = self._preparation.begin(pinned, values)
+        with draft:
+            yield await draft.finish(timeout)
+
+    def _pinned(self, item_id: str, *, validate_chain: bool, use_lockfile: bool) -> PinnedChain:
+        """Stages 1 to 6."""
+        root = self._builder.find(item_id)
+        root_lock = self._locks.check_root(root, use_lockfile=use_lockfile)
+        chain = self._builder.follow(root)
+        verified = self._verifier.verify_chain(chain)
+        valid = require_valid(verified, everything=validate_chain)
+        return self._locks.pin(valid, root_lock)
+
+    def _build_chain(self, item_id: str) -> Chain:
+        """The chain of a tool; nothing of it is verified yet."""
+        return self._builder.build(item_id)
+
+
+@asynccontextmanager
+async def _admitted() -> AsyncIterator[None]:
+    """One call of an event loop at a time, so that others are heard between two of them."""
+    try:
+        lock = _admission.get()
+    except LookupError:
+        lock = anyio.Lock(fast_acquire=True)
+        _admission.set(lock)
+    async with lock:
+        yield
+
+
+def _with_companion(result: ExecutionResult, call: PreparedCall) -> ExecutionResult:
+    """The same result; with a better hint when the run failed for want of a file that was not carried."""
+    if result.success or not result.stderr or call.snapshot is None:
+        return result
+    verified = call.pinned.valid.verified
+    hint = missing_companion(result.stderr, verified.carried, verified.chain.root.path.parent)
+    return result if hint is None else replace(result, hint=hint)
+
+
+class _Record:
+    """What the log is told of a run, but for how it ended."""
+
+    def __init__(
+        self, run_id: str, call: PreparedCall, project: Path | None, caller: Caller, client: str | None
+    ) -> None:
+        verified = call.pinned.valid.verified
+        signer = verified.root.signer
+        self._known: dict[str, Any] = {
+            "run_id": run_id,
+            "item_id": verified.chain.root.item_id,
+            "project": None if project is None else str(project),
+            "chain": tuple((item.file.item_id, item.digest) for item in verified.items),
+            "signer": " ".join(filter(None, (signer.owner, f"({signer.kind})", signer.fingerprint))),
+            "parameters": tuple(call.parameters.values),
+            "caller": caller,
+            "client": client,
+            "sealed": call.sealed,
+        }
+
+    def of(self, outcome: Outcome) -> RunRecord:
+        """The record of a run that came to its end."""
+        ended, usage = outcome.exit, outcome.usage
+        return RunRecord(
+            **self._known,
+            kind=ended.kind,
+            return_code=ended.return_code,
+            signal=ended.signal,
+            code=outcome.code,
+            duration_ms=outcome.duration_ms,
+            user_ms=None if usage is None else usage.user_ms,
+            system_ms=None if usage is None else usage.system_ms,
+            max_rss_kb=None if usage is None else usage.max_rss_kb,
+        )
+
+    def cancelled(self) -> RunRecord:
+        """The record of a run that its caller gave up."""
+        return RunRecord(**self._known, kind="cancelled", code="cancelled")
