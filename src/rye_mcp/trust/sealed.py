@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "a89d815ca9cf2ed85b2810aac54fbaf5c05258515c5bfb5ef3d1205037304d52"
+MANIFEST_SHA256: Final = "3963b43b233c4a59cf6102e7f5cb4f1ce594333a14f294a6e32bbea9080ce061"

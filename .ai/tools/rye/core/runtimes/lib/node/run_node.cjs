@@ -44,19 +44,11 @@ async function loadWithTsx(tool) {
   return tsImport(pathToFileURL(tool).href, { parentURL: pathToFileURL(__filename).href, tsconfig: false });
 }
 
-// What loads TypeScript: a package where NODE_PATH leads, else the one that the command on the PATH belongs to.
+// What loads TypeScript in the package that the command on the PATH belongs to.
 function findTsx() {
-  try {
-    return entry(path.join(path.dirname(require.resolve("tsx/package.json")), "dist"));
-  } catch {
-    const directories = (process.env.PATH ?? "").split(path.delimiter).filter((each) => path.isAbsolute(each));
-    const command = directories.map((each) => path.join(each, "tsx")).find((each) => fs.existsSync(each));
-    return command && entry(path.dirname(fs.realpathSync(command)));
-  }
-}
-
-function entry(distribution) {
-  return path.join(distribution, "esm", "api", "index.mjs");
+  const directories = (process.env.PATH ?? "").split(path.delimiter).filter((each) => path.isAbsolute(each));
+  const command = directories.map((each) => path.join(each, "tsx")).find((each) => fs.existsSync(each));
+  return command && path.join(path.dirname(fs.realpathSync(command)), "esm", "api", "index.mjs");
 }
 
 function write(document) {
