@@ -42,6 +42,9 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "verify",
             "Say of items whether they would be accepted, and who signed them.",
         ),
+        "lock": CommandPlace(
+            "rye_mcp.cli.lock", "lock", "What tools were when they were locked, and whether they still are."
+        ),
         "search": CommandPlace(
             "rye_mcp.cli.search", "search_items", "Find items by what they are for, the best first."
         ),
@@ -53,6 +56,12 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "rye_mcp.cli.copy", "copy", "Copy an item to another space; its signature goes with it."
         ),
         "log": CommandPlace("rye_mcp.cli.log", "log", "What has run, and what it wrote."),
+        "run": CommandPlace(
+            "rye_mcp.cli.run", "run", "Run a tool, with its parameters as --name value."
+        ),
+        "explain": CommandPlace(
+            "rye_mcp.cli.explain", "explain", "Show what would run a tool, and what speaks against it."
+        ),
         "demo": CommandPlace(
             "rye_mcp.cli.demo", "demo", "Run programs under the supervisor and check what it promises."
         ),

@@ -24,6 +24,7 @@ from lilux.primitives.subprocess import (
     SubprocessResult,
 )
 from rye_mcp.executor.outcomes import Exit, Outcome, read_http, read_lost, read_process
+from rye_mcp.runs.ids import StreamName
 
 if TYPE_CHECKING:
     from lilux.primitives.http_client import HttpClientPrimitive, HttpSpec
@@ -77,7 +78,7 @@ class ProcessJob:
             self.spec,
             result_fd=True,
             spool=spool,
-            on_output=watch.on_output,
+            on_output=_shown_live(watch.on_output, show),
             on_started=watch.on_started,
         )
         begun = time.perf_counter()
@@ -150,6 +151,18 @@ class OtherJob:
             error=error,
             metadata={"data_from": "body"},
         )
+
+
+def _shown_live(on_output: OnOutput | None, show: Show) -> OnOutput | None:
+    """Who looks on sees the same paths as in the result; but for one that comes in two pieces."""
+    if on_output is None:
+        return None
+
+    def shown(stream: StreamName, data: bytes, offset: int) -> None:
+        text = data.decode("utf-8", "surrogateescape")
+        on_output(stream, show(text).encode("utf-8", "surrogateescape"), offset)
+
+    return shown
 
 
 def _plain_data(result: SubprocessResult) -> dict[str, Any]:

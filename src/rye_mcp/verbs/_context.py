@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.roles import MetadataRole
@@ -24,6 +25,9 @@ from rye_mcp.spaces import Spaces
 from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust, VerifiedItem, verify_item
+
+if TYPE_CHECKING:
+    from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
 __all__ = ["Context", "options_of", "whole_hints"]
 
@@ -43,11 +47,18 @@ class Context:
     ask_passphrase: Callable[[], bytes] | None = None
     project: Path | None = None
     locked: bool = False
+    open_executor: Callable[[], PrimitiveExecutor] | None = None
 
     @property
     def is_person(self) -> bool:
         """Whether a person asks, at a terminal or in a script of theirs."""
         return self.caller is SignerKind.PERSON
+
+    def executor(self) -> PrimitiveExecutor:
+        """What runs tools; it is made when it is asked for first."""
+        if self.open_executor is None:
+            raise ValueError("expected a context that can run tools, found one without an executor")
+        return self.open_executor()
 
     def verify(self, file: ItemFile) -> VerifiedItem:
         """The item, when it passes the gate; RyeError otherwise."""

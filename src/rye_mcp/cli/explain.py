@@ -1,0 +1,97 @@
+"""`rye explain`: what would run a tool: its chain with spaces, signers and lock, as text, JSON or a picture.
+
+Nothing is run. It ends with 1 when a call would be refused, after it has said everything else.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rye_mcp.cli._common import (
+    EXIT_FAILED,
+    ItemArgument,
+    JsonOption,
+    ProjectOption,
+    open_app,
+    person,
+    print_json,
+    print_table,
+    report,
+    visible,
+)
+from rye_mcp.cli._parameters import parse_json_object
+
+if TYPE_CHECKING:
+    from rye_mcp.executor.preparation import DryRun
+    from rye_mcp.verbs.explain import Explained, Explanation
+
+__all__ = ["explain"]
+
+
+def explain(
+    item: ItemArgument,
+    params: Annotated[
+        str | None, typer.Option("--params", metavar="JSON", help="Parameters to explain a call with.")
+    ] = None,
+    svg: Annotated[bool, typer.Option("--svg", help="Print the chain as an SVG picture.")] = False,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Print the chain as a Mermaid chart.")] = False,
+    locked: Annotated[bool, typer.Option("--locked", help="As if only what is locked may run.")] = False,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what would run a tool, and what speaks against it."""
+    import anyio
+
+    from rye_mcp.verbs.explain import ExplainRequest
+    from rye_mcp.verbs.explain import explain as explain_item
+
+    if svg + mermaid + as_json > 1:
+        raise typer.BadParameter("expected one of --json, --svg and --mermaid, found several")
+    context = person(open_app(project, locked=locked), as_json=as_json)
+    given = None if params is None else parse_json_object(params, "--params")
+    explanation = anyio.run(explain_item, ExplainRequest(item, given), context)
+    if as_json:
+        print_json(explanation.as_dict())
+    elif svg or mermaid:
+        from rye_mcp.cli._chain_picture import as_mermaid, as_svg
+
+        typer.echo(as_svg(explanation) if svg else as_mermaid(explanation), nl=False)
+    else:
+        _print(explanation)
+    if explanation.refusal is not None:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _print(explanation: Explanation) -> None:
+    rows = [_row(number, explained) for number, explained in enumerate(explanation.chain)]
+    red = (number for number, each in enumerate(explanation.chain) if each.integrity.refusal is not None)
+    print_table(("ELEMENT", "SPACE", "VERSION", "STATE", "SIGNER"), rows, red=red)
+    for each in explanation.chain:
+        for place in each.element.shadowed:
+            typer.echo(
+                visible(f"{each.element.item_id} hides one of the {place.space.name} space: {place.path}")
+            )
+    if explanation.call is not None:
+        _print_call(explanation.call)
+    sys.stdout.flush()
+    if explanation.refusal is not None:
+        report(explanation.refusal)
+
+
+def _row(number: int, explained: Explained) -> tuple[str, ...]:
+    from rye_mcp.cli._chain_picture import signed_by
+
+    element, integrity = explained.element, explained.integrity
+    indent = "" if number == 0 else "  " * (number - 1) + "└ "
+    signer = "-" if integrity.signer is None else signed_by(integrity.signer)
+    return indent + element.item_id, element.space.value, element.version, integrity.state, signer
+
+
+def _print_call(call: DryRun) -> None:
+    for label, text in call.facts().items():
+        typer.echo(visible(f"{label:<13}{text}"))
+    for notice in call.notices:
+        typer.echo(visible(f"{'notice':<13}{notice.code}: {notice.message}"))

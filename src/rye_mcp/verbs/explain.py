@@ -1,0 +1,124 @@
+"""`explain`: what would run a tool, element by element, and what speaks against it; for people.
+
+Rules:
+
+- Nothing runs. Every element is looked at by itself, so that one that is refused hides none of the others:
+  its place in the chain, its space, who signed it, what it shadows.
+- What a call would be refused for is found by the very stages of a call (`dry_run`), not by a second opinion.
+- It tells what unverified files say about themselves, as a person has to know it: no agent is offered it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain import Chain, ChainBuilder, ChainElement, ChainError
+from rye_mcp.executor.integrity_verifier import roles_in
+from rye_mcp.executor.preparation import DryRun
+from rye_mcp.items import ItemFile, printable
+from rye_mcp.trust.verify import RoleOf, verify_item
+from rye_mcp.verbs._context import Context, whole_hints
+from rye_mcp.verbs._shapes import Integrity
+
+__all__ = ["ExplainRequest", "Explained", "Explanation", "explain"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainRequest:
+    """Which tool, and for which parameters; without any, those that are required are the first obstacle."""
+
+    item_id: str
+    parameters: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One element of a chain, and whether it passes the gate in its place."""
+
+    element: ChainElement
+    integrity: Integrity
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        element = self.element
+        answer: dict[str, Any] = {
+            "item_id": element.item_id,
+            "space": element.space.value,
+            "path": printable(element.path),
+            "version": element.version,
+            "tool_type": element.metadata.tool_type,
+            "executor_id": element.executor_id,
+            "integrity": self.integrity.as_dict(),
+        }
+        if element.shadowed:
+            answer["shadows"] = [
+                {"space": place.space.name.value, "path": printable(place.path)} for place in element.shadowed
+            ]
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A chain as far as it goes; then what would run, or why nothing would."""
+
+    item_id: str
+    chain: tuple[Explained, ...]
+    call: DryRun | None = None
+    refusal: RyeError | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        answer: dict[str, Any] = {
+            "status": "success",
+            "item_id": self.item_id,
+            "runs": self.refusal is None,
+            "chain": [each.as_dict() for each in self.chain],
+        }
+        if self.refusal is not None:
+            answer["refusal"] = {k: v for k, v in self.refusal.as_dict().items() if k != "status"}
+        if self.call is not None:
+            call = self.call.as_dict()
+            answer["call"] = {name: call[name] for name in call if name not in ("status", "chain", "item_id")}
+        return answer
+
+
+async def explain(request: ExplainRequest, context: Context) -> Explanation:
+    """Explain what would run a tool.
+
+    1. the chain, as far as it goes, whoever made it
+    2. each element at the gate
+    3. all the stages of a call, up to the last one
+    """
+    elements = _elements(request.item_id, context)
+    chain = tuple(
+        Explained(element, _integrity(element.file, role, context))
+        for element, role in zip(elements, roles_in(Chain(elements)), strict=True)
+    )
+    item_id = elements[0].item_id
+    try:
+        call = await context.executor().dry_run(request.item_id, request.parameters)
+    except RyeError as exc:
+        return Explanation(item_id, chain, refusal=exc)
+    return Explanation(item_id, chain, call)
+
+
+def _elements(item_id: str, context: Context) -> tuple[ChainElement, ...]:
+    builder = ChainBuilder(context.spaces, lambda file: file)
+    root = builder.find(item_id)
+    try:
+        return builder.follow(root).elements
+    except ChainError as exc:
+        return exc.elements
+    except RyeError:
+        return (root,)  # two files for one executor, say; the stages of a call tell it
+
+
+def _integrity(file: ItemFile, role: RoleOf, context: Context) -> Integrity:
+    try:
+        with whole_hints(file):
+            return Integrity.of(verify_item(file, context.trust, role=role))
+    except RyeError as exc:
+        return Integrity(refusal=exc)
