@@ -31,11 +31,15 @@ def sign_items(
         SpaceName, typer.Option("--space", metavar="SPACE", help="Where the items are: project or user.")
     ] = SpaceName.PROJECT,
     item_type: TypeOption = ItemType.TOOL,
+    companions: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="FILE", help="A file beside the tool that it needs; more than once."),
+    ] = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Sign an item, or all that match a pattern, with your key."""
-    request = SignRequest(pattern, item_type, space)
+    request = SignRequest(pattern, item_type, space, tuple(companions or ()))
     context = person(open_app(project), as_json=as_json)
     result = sign(request, context, tracked=lambda places: tracked(places, "Signing"))
     failed = isinstance(result, BatchResult) and bool(result.failed)

@@ -14,6 +14,7 @@ Rules:
   package, it is written anew. `pin` calls that `outdated`, and `create` makes it `refreshed`.
 - That a lockfile could not be written after a success is a notice, and so is another version that is locked
   while this one is not.
+- `refresh` is for who has just signed a tool: its pinned signer moves the pin of the root, and nobody else.
 - Locks restrict and never grant: nothing passes the gate because it is locked.
 
     root_lock = resolver.check_root(builder.find("demo/hello"))
@@ -157,6 +158,50 @@ class LockfileResolver:
             what = f"the lockfile of {lockfile.root.tool_id} could not be written: {exc.message}"
             return PinnedChain(pinned.valid, pinned.lock, (*pinned.notices, Notice("lock_not_saved", what)))
 
+    def refresh(self, valid: ValidChain, key_id: str) -> Notice | None:
+        """Lock a tool as it was signed just now with this key, where that key may move the pin.
+
+        It may when the project's lockfile has this very key as the signer of the root, and nothing but the
+        root's own hash and version has changed. A version that is not locked yet goes on where the newest
+        locked one ends, whose lockfile stays. The notice says what became of it.
+        """
+        root = valid.verified.chain.root
+        stored = None if self._locked else self._to_be_refreshed(root)
+        found = Pins.of_chain(valid)
+        if stored is None or not pins.differences(stored.pins, found):
+            return None
+        item_id, version = root.item_id, root.version
+        if stored.pins.elements[0].get("signer") != key_id or not pins.only_the_root_differs(
+            stored.pins, found
+        ):
+            if stored.pins.root["version"] != version:
+                return None  # that another version is locked is said when it runs
+            what = (
+                f"{item_id} {version} is locked as something else; if it may run: rye lock update {item_id}"
+            )
+            return Notice("lock_mismatch", what)
+        try:
+            self.save_lockfile(self.create_lockfile(valid))
+        except RyeError as exc:
+            return Notice(
+                "lock_not_saved", f"the lockfile of {item_id} could not be refreshed: {exc.message}"
+            )
+        return Notice(
+            "lock_refreshed", f"{item_id} {version} is locked as it is now, since its pinned signer signed it"
+        )
+
+    def _to_be_refreshed(self, root: ChainElement) -> StoredLock | None:
+        """The project's lockfile of this version, or of the newest one that is locked."""
+        try:
+            others = sorted(self.store.versions(root.item_id), key=_comparable, reverse=True)
+            for version in (root.version, *others):
+                stored = self.store.find(root.item_id, version)
+                if stored is not None:
+                    return stored if stored.space.name is SpaceName.PROJECT else None
+        except RyeError:
+            return None  # what is wrong with it is said when it runs
+        return None
+
     def _created_by_another(self, pinned: PinnedChain) -> PinnedChain:
         """Somebody else was faster, and theirs counts from now on."""
         root = pinned.valid.verified.chain.root
@@ -208,6 +253,16 @@ class LockfileResolver:
         if versions:
             what = f"{root.item_id} is locked in version {', '.join(versions)}; this is {root.version}"
             yield Notice("version_changed", what)
+
+
+def _comparable(version: str) -> tuple[Any, ...]:
+    """A key to sort versions by; what is none comes first."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return (1, Version(version))
+    except InvalidVersion:
+        return (0, version)
 
 
 def _missing(root: ChainElement) -> RyeError:

@@ -42,6 +42,7 @@ __all__ = [
     "issues_in",
     "mismatch",
     "only_the_package_differs",
+    "only_the_root_differs",
     "pins_of_root",
     "render",
 ]
@@ -180,6 +181,15 @@ def _without_the_package(pins: Pins, packaged: tuple[str, ...]) -> Pins:
         path: digest for path, digest in (pins.dependencies or {}).items() if not path.startswith(packaged)
     }
     return Pins(root, own, None if pins.dependencies is None else dependencies)
+
+
+def only_the_root_differs(locked: Pins, found: Pins) -> bool:
+    """Whether everything is as it was locked, but for what the root itself says: its hash and its version."""
+    first = locked.elements[0]
+    changed = {name: found.elements[0][name] for name in ("integrity", "version") if name in first}
+    root = {**found.root, "tool_id": locked.root["tool_id"]}
+    as_now = Pins(root, ({**first, **changed}, *locked.elements[1:]), locked.dependencies)
+    return not differences(as_now, found)
 
 
 def differences_of_root(locked: Element, found: Element) -> tuple[Difference, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from rye_mcp.executor.chain import ChainBuilder, ChainElement
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain import Chain, ChainBuilder, ChainElement
 from rye_mcp.executor.chain_validator import ValidChain, require_valid
 from rye_mcp.executor.integrity_verifier import IntegrityVerifier
 from rye_mcp.executor.lockfile_resolver import LockfileResolver
@@ -36,6 +37,16 @@ class Chains:
     def find(self, item_id: str) -> ChainElement:
         """The root of a chain, as it is now."""
         return self._builder.find(item_id)
+
+    def behind(self, root: ChainElement) -> Chain | None:
+        """The chain of a root that is not verified, when everything behind it is; None for all others."""
+        try:
+            chain = self._builder.follow(root)
+            for element in chain.elements[1:]:
+                self._verifier.require_verified(element.file)
+        except RyeError:
+            return None
+        return chain
 
     def follow(self, root: ChainElement) -> ValidChain:
         """The whole chain of a root; RyeError when it is not one that may run."""

@@ -11,6 +11,9 @@ Rules:
 - An executor that cannot be found is a warning: it may come later. So is a signature of somebody else that is
   replaced: from now on it is the new signer who vouches for the item.
 - A pattern signs everything that matches, one after the other: what fails is reported, and stops nothing.
+- What a tool rests on is signed or listed before it: see `rye_mcp.verbs._companions`. What its code names and
+  will not be there when it runs is a warning, and so is text of a caller inside of a shell's command.
+- The lockfile of a tool follows when the pinned signer has signed it and nothing else has changed.
 - An item is replaced whole, or stays as it was.
 
     sign(SignRequest("demo/*"), context).as_dict()
@@ -19,33 +22,44 @@ Rules:
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain import ChainElement
 from rye_mcp.executor.roles import MetadataRole
 from rye_mcp.items import ItemFile, ItemType, SpaceName, printable
 from rye_mcp.metadata import ItemMetadata, examine
 from rye_mcp.notices import Notice
-from rye_mcp.trust import signature
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_item
-from rye_mcp.trust.trust_store import Seen, Standing
 from rye_mcp.trust.verify import VerifiedItem
+from rye_mcp.verbs._chains import Chains
+from rye_mcp.verbs._companions import CompanionSigner
 from rye_mcp.verbs._context import Context, options_of, whole_hints
+from rye_mcp.verbs._outlook import in_shell, not_carried
+from rye_mcp.verbs._replacing import other_signer, require_no_stranger
 from rye_mcp.verbs._selection import Tracked, is_pattern, select
 
 __all__ = ["BatchResult", "SignFailure", "SignRequest", "SignResult", "sign"]
 
 
+_TOLD_ALREADY: Final = frozenset({"executor_not_found", "item_not_found"})
+
+
 @dataclass(frozen=True, slots=True)
 class SignRequest:
-    """What to sign: an item id, or a pattern such as `demo/*`, in the project or in the user space."""
+    """What to sign: an item id, or a pattern such as `demo/*`, in the project or in the user space.
+
+    `companions` are files beside one tool, or below, that are listed with it: by their paths from there.
+    """
 
     item_id: str
     item_type: ItemType = ItemType.TOOL
     source: SpaceName = SpaceName.PROJECT
+    companions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +120,17 @@ def sign(
     1. whoever asks may sign there
     2. what is meant is there
     3. there is a key to sign with
-    4. each item is looked at, signed, and passes the gate before it is written
+    4. each item is looked at, signed, and passes the gate before it is written; what it rests on comes first
+    5. its lockfile follows, where the one who signs may move it
     """
     _require_allowed(request, context)
+    _require_one_tool(request)
     if is_pattern(request.item_id):
         return _sign_all(request, context, tracked)
     found = context.spaces.find(request.item_id, request.item_type, only=request.source)
     with whole_hints(found.item):
         metadata = examine(found.item)
-        return _Signer(context, _key(context)).sign(found.item, metadata)
+        return _Signer(context, _key(context)).sign(found.item, metadata, request.companions)
 
 
 def _require_allowed(request: SignRequest, context: Context) -> None:
@@ -127,6 +143,15 @@ def _require_allowed(request: SignRequest, context: Context) -> None:
         options = options_of(request.item_type, request.source)
         hint = f"ask a person: rye sign {shlex.quote(request.item_id)}{options}"
         raise RyeError("person_required", what, item_id=request.item_id, hint=hint)
+
+
+def _require_one_tool(request: SignRequest) -> None:
+    """Files are named for one tool: everything else rests on nothing, or it is not clear what does."""
+    if request.companions and (is_pattern(request.item_id) or request.item_type is not ItemType.TOOL):
+        what = (
+            f"expected one tool, which the named files are for, found {request.item_type} {request.item_id}"
+        )
+        raise RyeError("unknown_argument", what, item_id=request.item_id)
 
 
 def _sign_all(request: SignRequest, context: Context, tracked: Tracked) -> BatchResult:
@@ -166,44 +191,34 @@ class _Signer:
     def __init__(self, context: Context, key: SigningKey) -> None:
         self._context = context
         self._key = key
+        self._chains = Chains(context)
+        self._companions = CompanionSigner(context, key, self._chains)
         self._executors: dict[str, Notice | None] = {}
 
-    def sign(self, file: ItemFile, metadata: ItemMetadata) -> SignResult:
-        """Sign an item that was looked at."""
-        role = MetadataRole.of(file)
-        self._require_no_stranger(file)
-        verified = sign_item(file, self._key, self._context.trust, role=role)
-        warnings = (self._other_signer(file), self._missing_executor(file, metadata))
+    def sign(self, file: ItemFile, metadata: ItemMetadata, named: Sequence[str] = ()) -> SignResult:
+        """Sign an item that was looked at, and what it rests on first."""
+        require_no_stranger(file, self._context, self._key)
+        element = ChainElement(file, metadata)
+        is_tool = file.item_type is ItemType.TOOL
+        along = self._companions.sign(element, named) if is_tool else []
+        verified = sign_item(file, self._key, self._context.trust, role=MetadataRole.of(file))
+        warnings = [other_signer(file, self._key), self._missing_executor(file, metadata), *along]
+        if is_tool:
+            self._companions.list_again(element, verified)
+            warnings += self._outlook(ChainElement(verified.file, metadata))
         return SignResult(verified, tuple(warning for warning in warnings if warning is not None))
 
-    def _require_no_stranger(self, file: ItemFile) -> None:
-        """No agent makes the user's own of what somebody signed whom they do not trust."""
-        before = _signed_before(file)
-        if self._context.is_person or before in (None, self._key.public.fingerprint):
-            return
-        store = self._context.trust.store
-        seen: Seen = []
-        signer = store.find_signer(before, file.space.name, seen)
-        trusted = signer is not None and signer.standing is Standing.TRUSTED
-        if signer is None or not trusted or signer.key.key_id in store.revocations(seen):
-            shown = printable(file.path)
-            what = (
-                f"expected a person to replace the signature of {before} in {shown}, whom nobody here trusts"
-            )
-            raise RyeError(
-                "person_required",
-                f"{what}; found an agent",
-                where=shown,
-                item_id=file.item_id,
-                hint=(f"ask a person to read it, and to sign it if it is good: rye sign {file.item_id}"),
-            )
-
-    def _other_signer(self, file: ItemFile) -> Notice | None:
-        before, now = _signed_before(file), self._key.public.fingerprint
-        if before in (None, now):
-            return None
-        what = f"{file.item_id} was signed with the key {before} before; from now on {now} vouches for it"
-        return Notice("signer_changed", what)
+    def _outlook(self, root: ChainElement) -> list[Notice | None]:
+        """What will become of the tool when it runs: its lockfile, its files, its command."""
+        if root.metadata.is_library or root.metadata.is_runtime or root.metadata.is_primitive:
+            return []
+        try:
+            valid = self._chains.follow(root)
+        except RyeError as exc:
+            known = exc.code in _TOLD_ALREADY
+            return [None if known else Notice(exc.code, f"{root.item_id} would be refused: {exc.message}")]
+        refreshed = self._chains.lockfiles.refresh(valid, self._key.public.key_id)
+        return [refreshed, *not_carried(root, valid.verified.carried), *in_shell(valid.verified.chain)]
 
     def _missing_executor(self, file: ItemFile, metadata: ItemMetadata) -> Notice | None:
         executor_id = metadata.executor_id
@@ -220,11 +235,3 @@ class _Signer:
             code = "executor_not_found" if exc.code == "item_not_found" else exc.code
             return Notice(code, f"the executor {executor_id}: {exc.message}")
         return None
-
-
-def _signed_before(file: ItemFile) -> str | None:
-    """The fingerprint in the signature line that is there, good or not."""
-    try:
-        return signature.parse(file, signature.locate(file)).fingerprint
-    except RyeError:
-        return None  # there is none that could be replaced

@@ -1,0 +1,341 @@
+"""Signing what an item rests on, before the item itself.
+
+Rules:
+
+- What has to be authentic is said in one place, for who runs and for who signs: `verify_deps` of the chain,
+  and the library of a runtime. Only what passes the gate behind the item is asked.
+- A file that can carry a signature line, and is an item by its path and its content, gets one. Every other,
+  and each that is named by whoever signs, is listed with its hash in the signed `deps.manifest.yaml` of the
+  tool's directory, or of the anchor. What is authentic already stays as it is.
+- A listing that is good goes on: what it lists is listed as it is now, and what is gone is left out; a change
+  is a warning that names the files. One that is not good is begun anew. In that of a person, an agent changes
+  nothing but what its own tool rests on.
+- The rules for items hold for all of it: what a stranger signed, no agent signs or lists.
+- First the files, then the listing, then the item: who is interrupted leaves nothing accepted that was not
+  signed. Each file is whole, or as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.anchor import anchor_of, directory_of
+from rye_mcp.executor.chain import ChainElement
+from rye_mcp.executor.dependencies import DependencyRules, directory_asked_for, names_asked_for, rules_of
+from rye_mcp.executor.roles import MetadataRole
+from rye_mcp.items import (
+    DEPENDENCY_MANIFEST_NAME,
+    MAX_ITEM_BYTES,
+    SHEBANG,
+    ItemFile,
+    comment_style,
+    parse_relative_path,
+    printable,
+)
+from rye_mcp.metadata import examine
+from rye_mcp.notices import Notice
+from rye_mcp.spaces.source_tree import SourceName, SourceTree
+from rye_mcp.trust.dependency_manifest import (
+    MAX_LISTED_BYTES,
+    manifest_file,
+    render_listing,
+    verify_manifest,
+)
+from rye_mcp.trust.keys import SigningKey
+from rye_mcp.trust.scope import Role, SignerKind
+from rye_mcp.trust.sign import sign_item, sign_listing
+from rye_mcp.trust.verify import Signer, VerifiedItem, verify_item
+from rye_mcp.verbs._chains import Chains
+from rye_mcp.verbs._context import Context
+from rye_mcp.verbs._replacing import other_signer, require_no_stranger
+
+__all__ = ["CompanionSigner"]
+
+_SHOWN: Final = 20
+"""How many files a warning names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What has to be authentic, in which role; the directories whose listings count, the nearest first."""
+
+    role: Role
+    directories: tuple[str, ...]
+    asked_for: tuple[SourceName, ...] = ()
+
+
+@dataclass(slots=True)
+class _Listing:
+    """The listing of a directory: what was there, and what it is going to be."""
+
+    directory: str
+    before: bytes | None
+    good: Mapping[str, str] | None
+    of_a_person: bool = False
+    files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def known(self) -> Mapping[str, str]:
+        """What it listed, when it was good."""
+        return self.good or {}
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it has to be written."""
+        return bool(self.files) if self.good is None else dict(self.good) != self.files
+
+
+class CompanionSigner:
+    """Signs, with one key, what items rest on."""
+
+    def __init__(self, context: Context, key: SigningKey, chains: Chains) -> None:
+        self._context = context
+        self._key = key
+        self._chains = chains
+
+    def sign(self, element: ChainElement, named: Sequence[str]) -> list[Notice]:
+        """Sign and list what an item rests on, which is not signed itself yet; warnings."""
+        with SourceTree(element.file.space.root) as tree:
+            task = _Task(self._context, self._key, element, tree, self._scope(element, tree))
+            task.sign_files()
+            for name in named:
+                task.list_named(name)
+            task.write_listings()
+            return task.warnings()
+
+    def list_again(self, element: ChainElement, verified: VerifiedItem) -> None:
+        """List a file as it is now that it was signed, where its directory lists it."""
+        directory = directory_of(element)
+        relative = element.path.relative_to(element.file.space.root).as_posix()
+        with SourceTree(element.file.space.root) as tree:
+            task = _Task(self._context, self._key, element, tree, _Scope(verified.role, (directory,)))
+            task.list_as(relative, hashlib.sha256(verified.file.content).hexdigest())
+
+    def _scope(self, element: ChainElement, tree: SourceTree) -> _Scope:
+        own = directory_of(element)
+        role = MetadataRole.of(element.file)(element.file.content)
+        if element.metadata.is_runtime:
+            library = (element.metadata.anchor or {}).get("lib")
+            below = f"{own}/{library.rstrip('/')}" if isinstance(library, str) else None
+            return _Scope(role, (own,), tuple(names_asked_for(tree, DependencyRules(), below)))
+        chain = self._chains.behind(element)
+        if chain is None:
+            return _Scope(role, (own,))
+        anchor, rules = anchor_of(chain, self._context.project), rules_of(chain)
+        directories = [own]
+        if anchor is not None and anchor.relative not in (None, own):
+            directories.append(str(anchor.relative))
+        asked_for = names_asked_for(tree, rules, directory_asked_for(element, anchor, rules))
+        return _Scope(role, tuple(directories), tuple(asked_for))
+
+
+class _Task:
+    """What is to be done for one item."""
+
+    def __init__(
+        self, context: Context, key: SigningKey, element: ChainElement, tree: SourceTree, scope: _Scope
+    ) -> None:
+        self._context = context
+        self._key = key
+        self._element = element
+        self._tree = tree
+        self._scope = scope
+        self._own = element.path.relative_to(element.file.space.root).as_posix()
+        self._listings = [self._read_listing(directory) for directory in scope.directories]
+        self._signed: list[str] = []
+        self._listed: list[str] = []
+        self._gone: list[str] = []
+        self._others: list[Notice] = []
+
+    def sign_files(self) -> None:
+        """Give each file that has to be authentic its signature, or its line in a listing."""
+        for name in self._scope.asked_for:
+            if name.relative == self._own:
+                continue
+            if not name.is_regular:
+                raise self._refusal(self._tree.unsafe(name), name.relative)
+            if not any(
+                listing.good and path in listing.good for listing, path in self._places(name.relative)
+            ):
+                try:
+                    self._sign_or_list(name.relative)
+                except RyeError as exc:
+                    raise self._refusal(exc, name.relative) from exc
+
+    def list_named(self, name: str) -> None:
+        """List a file that whoever signs has named, by its path from the item."""
+        relative = posixpath.normpath(posixpath.join(directory_of(self._element), name))
+        if posixpath.isabs(name) or relative == self._own or not any(self._places(relative)):
+            what = f"expected a file beside {self._element.item_id}, or below, found {printable(name)!r}"
+            raise RyeError("unsafe_path", what, where=printable(name), hint="put it beside the tool")
+        self._list(relative)
+
+    def write_listings(self) -> None:
+        """List anew what was listed before, and write what differs."""
+        for listing in self._listings:
+            for path in sorted(listing.known.keys() - listing.files.keys()):
+                self._list_again(listing, path)
+            if listing.is_changed:
+                self._write(listing)
+
+    def list_as(self, relative: str, digest: str) -> None:
+        """Change the one line of a file in a good listing that has it."""
+        for listing, path in self._places(relative):
+            if listing.known.get(path, digest) != digest:
+                listing.files = {**listing.known, path: digest}
+                self._write(listing)
+
+    def warnings(self) -> list[Notice]:
+        """What has to be known of all this."""
+        done = [
+            Notice(code, f"{what}: {_shown(paths)}")
+            for code, what, paths in (
+                ("signed_along", f"signed along with {self._element.item_id}", self._signed),
+                ("listed", f"listed as they are now, in {DEPENDENCY_MANIFEST_NAME}", self._listed),
+                ("listed_no_more", f"not listed any more in {DEPENDENCY_MANIFEST_NAME}", self._gone),
+            )
+            if paths
+        ]
+        return [*self._others, *done]
+
+    # --- files ---
+
+    def _sign_or_list(self, relative: str) -> None:
+        file = self._as_item(relative)
+        if file is None or any(path in listing.known for listing, path in self._places(relative)):
+            self._list(relative)
+        elif not self._is_authentic(file):
+            self._sign(file, relative)
+
+    def _sign(self, file: ItemFile, relative: str) -> None:
+        try:
+            require_no_stranger(file, self._context, self._key, item_id=self._element.item_id)
+            sign_item(file, self._key, self._context.trust, role=self._scope.role)
+        except RyeError as exc:
+            raise self._refusal(exc, relative) from exc
+        self._signed.append(relative)
+        self._note_other_signer(file)
+
+    def _as_item(self, relative: str) -> ItemFile | None:
+        """The file as an item; None for what is none, or says of itself what no item can."""
+        try:
+            item_type, item_id, extension = parse_relative_path(relative)
+            found = self._tree.read(relative, limit=MAX_ITEM_BYTES)
+        except RyeError:
+            return None
+        if found is None or comment_style(extension) is None:
+            return None
+        if not extension and not found.content.startswith(SHEBANG):
+            return None
+        space = self._element.file.space
+        file = ItemFile(space, item_type, item_id, extension, space.root / relative, found.content)
+        return file if self._is_authentic(file) or _is_sound(file) else None
+
+    def _is_authentic(self, file: ItemFile) -> bool:
+        try:
+            return self._may_rest_on(verify_item(file, self._context.trust, role=self._scope.role).signer)
+        except RyeError:
+            return False
+
+    def _may_rest_on(self, signer: Signer) -> bool:
+        """What a person signs rests on nothing that an agent signed."""
+        return self._key.kind is not SignerKind.PERSON or signer.kind is not SignerKind.AGENT
+
+    # --- listings ---
+
+    def _list(self, relative: str) -> None:
+        digest = self._digest(relative)
+        if digest is None:
+            shown = printable(self._element.file.space.root / relative)
+            what = f"expected a file to be listed with {self._element.item_id}, found none: {shown}"
+            raise RyeError("read_failed", what, where=shown, item_id=self._element.item_id)
+        places = list(self._places(relative))
+        listing, path = next((each for each in places if each[1] in each[0].known), places[0])
+        listing.files[path] = digest
+        if listing.known.get(path) != digest:
+            self._listed.append(relative)
+
+    def _list_again(self, listing: _Listing, path: str) -> None:
+        relative = f"{listing.directory}/{path}"
+        known = listing.known[path]
+        stays = relative == self._own or (listing.of_a_person and not self._context.is_person)
+        digest = known if stays else self._digest(relative)
+        if digest is None:
+            self._gone.append(relative)
+            return
+        listing.files[path] = digest
+        if digest != known:
+            self._listed.append(relative)
+
+    def _digest(self, relative: str) -> str | None:
+        """The SHA256 of a file that may be listed; None when it is gone."""
+        try:
+            found = self._tree.read(relative, limit=MAX_LISTED_BYTES)
+            file = None if found is None else self._as_item(relative)
+            if file is not None and not self._is_authentic(file):
+                require_no_stranger(file, self._context, self._key, item_id=self._element.item_id)
+        except RyeError as exc:
+            raise self._refusal(exc, relative) from exc
+        return None if found is None else hashlib.sha256(found.content).hexdigest()
+
+    def _places(self, relative: str) -> Iterator[tuple[_Listing, str]]:
+        """The listings that a file can stand in, and its path there."""
+        for listing in self._listings:
+            if relative.startswith(f"{listing.directory}/"):
+                yield listing, relative.removeprefix(f"{listing.directory}/")
+
+    def _read_listing(self, directory: str) -> _Listing:
+        found = self._tree.read(f"{directory}/{DEPENDENCY_MANIFEST_NAME}", limit=MAX_ITEM_BYTES)
+        if found is None:
+            return _Listing(directory, None, None)
+        file = manifest_file(self._element.file.space, directory, found.content)
+        try:
+            manifest = verify_manifest(file, self._context.trust, role=self._scope.role)
+        except RyeError:
+            return _Listing(directory, found.content, None)
+        good = manifest.files if self._may_rest_on(manifest.signer) else None
+        return _Listing(directory, found.content, good, manifest.signer.kind is SignerKind.PERSON)
+
+    def _write(self, listing: _Listing) -> None:
+        space = self._element.file.space
+        if listing.before is not None:
+            before = manifest_file(space, listing.directory, listing.before)
+            require_no_stranger(before, self._context, self._key, item_id=self._element.item_id)
+            self._note_other_signer(before)
+            if listing.good is None:
+                what = f"{printable(before.path)} was not good: what only it listed is not listed any more"
+                self._others.append(Notice("listing_replaced", what))
+        file = manifest_file(space, listing.directory, render_listing(listing.files))
+        sign_listing(file, self._key, self._context.trust, role=self._scope.role, before=listing.before)
+
+    # --- what is told ---
+
+    def _note_other_signer(self, file: ItemFile) -> None:
+        notice = other_signer(file, self._key)
+        if notice is not None:
+            self._others.append(notice)
+
+    def _refusal(self, error: RyeError, relative: str) -> RyeError:
+        """The same refusal, which says what rests on the file."""
+        what = f"{self._element.item_id} rests on {printable(relative)}: {error.message}"
+        details = {**error.details, "item_id": self._element.item_id, "dependency": relative}
+        return RyeError(error.code, what, where=error.where, hint=error.hint, **details)
+
+
+def _is_sound(file: ItemFile) -> bool:
+    """Whether what a file says about itself can be signed as an item."""
+    try:
+        examine(file)
+    except RyeError:
+        return False
+    return True
+
+
+def _shown(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return ", ".join(map(printable, paths[:_SHOWN])) + more

@@ -1,0 +1,49 @@
+"""What a tool that was just signed is likely to miss, or to suffer, when it runs: warnings, nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain import Chain, ChainElement
+from rye_mcp.executor.companions import mentioned_companions, placeholders_in_shell
+from rye_mcp.executor.dependencies import Carried
+from rye_mcp.items import printable
+from rye_mcp.notices import Notice
+from rye_mcp.spaces.source_tree import SourceTree
+
+__all__ = ["in_shell", "not_carried"]
+
+_SHOWN: Final = 10
+_FIELDS: Final = ("command", "args", "shell")
+
+
+def not_carried(root: ChainElement, carried: Carried) -> Iterator[Notice]:
+    """The files beside a tool that its code names, and that will not be there."""
+    directory, there = carried.tool.relative.rpartition("/")[0], {file.relative for file in carried.files}
+    try:
+        with SourceTree(root.file.space.root) as tree:
+            named = mentioned_companions(root.file.content, root.file.extension, directory, tree)
+    except RyeError:
+        return  # a link in the way, say: it is no file that could be carried
+    missing = [each.removeprefix(f"{directory}/") for each in named if each not in there]
+    if missing:
+        shown = ", ".join(map(printable, missing[:_SHOWN]))
+        options = " ".join(f"--with {printable(each)}" for each in missing[:_SHOWN])
+        what = f"{root.item_id} names {shown}, which will not be there when it runs"
+        yield Notice("not_carried", f"{what}: rye sign {root.item_id} {options}")
+
+
+def in_shell(chain: Chain) -> Iterator[Notice]:
+    """Placeholders for what a caller gives that a shell would read as code."""
+    config: dict[str, Any] = {}
+    for element in chain.upward:
+        config |= {name: value for name, value in (element.metadata.config or {}).items() if name in _FIELDS}
+    schema = chain.root.metadata.config_schema or {}
+    declared = schema.get("properties")
+    found = placeholders_in_shell(config, declared if isinstance(declared, dict) else ())
+    if found:
+        shown = ", ".join(f"{{{name}}}" for name in found)
+        what = f"{chain.root.item_id} puts {shown} into a command that a shell reads as code"
+        yield Notice("template_in_shell", f"{what}: use config.shell: true, or standard input")
