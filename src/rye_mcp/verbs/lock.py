@@ -1,0 +1,324 @@
+"""`lock`: the lockfiles there are, what they say, whether they still fit, and writing them anew.
+
+Rules:
+
+- For people. An agent locks by running a tool, and moves a pin of its own by signing; it is offered none of
+  this.
+- `update` goes through the stages of a run up to the comparison, and pins what it finds: whatever would not
+  run, is not locked. It tells everything that differs from what was locked before. What it writes goes to the
+  project.
+- `verify` compares as a run would, and runs nothing. It looks at the version that each tool has now: a tool
+  that is locked in other versions only is `lock_missing`.
+- What cannot be read, or does not fit, is in the list with its refusal, and stops nothing.
+
+    lock_update(LockUpdateRequest("demo/hello"), context).as_dict()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.lockfile_store import LockPlace, StoredLock
+from rye_mcp.executor.pins import Difference, Pins, differences
+from rye_mcp.items import SpaceName, check_item_id, printable
+from rye_mcp.verbs._chains import Chains
+from rye_mcp.verbs._context import Context
+from rye_mcp.verbs._selection import EVERYTHING, is_pattern, matches, require_pattern
+
+__all__ = [
+    "LockListRequest",
+    "LockListResult",
+    "LockShowRequest",
+    "LockShowResult",
+    "LockUpdateRequest",
+    "LockUpdateResult",
+    "LockVerifyRequest",
+    "LockVerifyResult",
+    "Locked",
+    "Updated",
+    "Verified",
+    "lock_list",
+    "lock_show",
+    "lock_update",
+    "lock_verify",
+]
+
+_PERSON_HINT: Final = "ask a person: rye lock"
+
+
+@dataclass(frozen=True, slots=True)
+class LockListRequest:
+    """Which lockfiles: those for an id or a pattern of ids, by default all."""
+
+    item_id: str = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class LockShowRequest:
+    """Which lockfile: by default that for the version which the tool has now."""
+
+    item_id: str
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LockUpdateRequest:
+    """What to lock: a tool, or all that are locked already and match a pattern."""
+
+    item_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LockVerifyRequest:
+    """Which tools to compare with their lockfiles: an id, a pattern, by default all that are locked."""
+
+    item_id: str = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """One lockfile in a list. `stored` is None for what cannot be read as one."""
+
+    place: LockPlace
+    stored: StoredLock | None
+    refusal: RyeError | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        answer: dict[str, Any] = {
+            "item_id": self.place.item_id,
+            "version": self.place.version,
+            "space": self.place.space.name.value,
+            "path": printable(self.place.path),
+        }
+        if self.stored is not None:
+            answer |= {
+                "generated_at": printable(self.stored.lockfile.generated_at),
+                "package_version": self.stored.package_version,
+                "elements": len(self.stored.pins.elements),
+            }
+        return answer | _refusal(self.refusal)
+
+
+@dataclass(frozen=True, slots=True)
+class LockListResult:
+    """The lockfiles of every space, the nearest first."""
+
+    lockfiles: tuple[Locked, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the list as data."""
+        return {
+            "status": "success",
+            "lockfiles": [each.as_dict() for each in self.lockfiles],
+            "total": len(self.lockfiles),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LockShowResult:
+    """A lockfile, and everything that it pins."""
+
+    stored: StoredLock
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the lockfile as data."""
+        stored, pinned = self.stored, self.stored.pins
+        return {
+            "status": "success",
+            "item_id": pinned.root["tool_id"],
+            "version": pinned.root["version"],
+            "integrity": pinned.root["integrity"],
+            "space": stored.space.name.value,
+            "path": printable(stored.path),
+            "generated_at": stored.lockfile.generated_at,
+            "package_version": stored.package_version,
+            "chain": [dict(element) for element in pinned.elements],
+            "verified_deps": None if pinned.dependencies is None else dict(pinned.dependencies),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """A tool that was locked, and in what it differs from what was locked before."""
+
+    item_id: str
+    version: str
+    path: Path
+    state: Literal["created", "updated", "unchanged"]
+    changes: tuple[Difference, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        return {
+            "item_id": self.item_id,
+            "version": self.version,
+            "path": printable(self.path),
+            "state": self.state,
+            "changes": [change.as_dict() for change in self.changes],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A tool and its lockfile: `match`, `outdated` by an upgrade of the package, or refused."""
+
+    item_id: str
+    state: str
+    path: Path | None = None
+    refusal: RyeError | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        path = {} if self.path is None else {"path": printable(self.path)}
+        return {"item_id": self.item_id, "state": self.state, **path, **_refusal(self.refusal)}
+
+
+@dataclass(frozen=True, slots=True)
+class LockUpdateResult:
+    """What was locked, and what could not be."""
+
+    updated: tuple[Updated, ...]
+    failed: tuple[Verified, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as data."""
+        return {
+            "status": "refused" if self.failed else "updated",
+            "updated": [each.as_dict() for each in self.updated],
+            "failed": [each.as_dict() for each in self.failed],
+            "total": len(self.updated) + len(self.failed),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LockVerifyResult:
+    """How everything that is locked compares with what would run."""
+
+    tools: tuple[Verified, ...]
+
+    @property
+    def refused(self) -> tuple[Verified, ...]:
+        """Those that would not run in locked mode."""
+        return tuple(each for each in self.tools if each.refusal is not None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as data."""
+        refused = len(self.refused)
+        return {
+            "status": "refused" if refused else "verified",
+            "tools": [each.as_dict() for each in self.tools],
+            "total": len(self.tools),
+            "refused": refused,
+        }
+
+
+def lock_list(request: LockListRequest, context: Context) -> LockListResult:
+    """The lockfiles that are there, good or not."""
+    store = Chains(context).lockfiles.store
+    found: list[Locked] = []
+    for place in _selected(store.list(), request.item_id):
+        try:
+            found.append(Locked(place, store.read(place)))
+        except RyeError as exc:
+            found.append(Locked(place, None, exc))
+    return LockListResult(tuple(found))
+
+
+def lock_show(request: LockShowRequest, context: Context) -> LockShowResult:
+    """One lockfile; RyeError `lock_missing` when there is none."""
+    chains = Chains(context)
+    version = request.version or chains.find(request.item_id).version
+    stored = chains.lockfiles.store.find(request.item_id, version)
+    if stored is None:
+        raise _missing(request.item_id, version, chains.lockfiles.store.versions(request.item_id))
+    return LockShowResult(stored)
+
+
+def lock_update(request: LockUpdateRequest, context: Context) -> LockUpdateResult:
+    """Pin what would run now; RyeError when a tool that is named by its id cannot be locked."""
+    if not context.is_person:
+        what = f"expected a person to move the pins of {request.item_id}, found an agent"
+        raise RyeError("person_required", what, item_id=request.item_id, hint=_PERSON_HINT)
+    context.spaces.require_project()
+    chains = Chains(context)
+    if not is_pattern(request.item_id):
+        return LockUpdateResult((_update(request.item_id, chains),))
+    updated: list[Updated] = []
+    failed: list[Verified] = []
+    for item_id in _locked_ids(request.item_id, chains):
+        try:
+            updated.append(_update(item_id, chains))
+        except RyeError as exc:
+            failed.append(Verified(item_id, exc.code, refusal=exc))
+    return LockUpdateResult(tuple(updated), tuple(failed))
+
+
+def lock_verify(request: LockVerifyRequest, context: Context) -> LockVerifyResult:
+    """Compare what is locked with what would run; nothing runs, and nothing is written."""
+    chains = Chains(context)
+    ids = _locked_ids(request.item_id, chains) if is_pattern(request.item_id) else [request.item_id]
+    return LockVerifyResult(tuple(_verify(item_id, chains) for item_id in ids))
+
+
+def _update(item_id: str, chains: Chains) -> Updated:
+    lockfiles = chains.lockfiles
+    root = chains.find(item_id)
+    valid = chains.follow(root)
+    before = _readable(chains, root.item_id, root.version)
+    changes = () if before is None else differences(before.pins, Pins.of_chain(valid))
+    if before is not None and not changes and before.space.name is SpaceName.PROJECT:
+        return Updated(root.item_id, root.version, before.path, "unchanged")
+    path = lockfiles.save_lockfile(lockfiles.create_lockfile(valid))
+    state: Literal["created", "updated"] = "created" if before is None else "updated"
+    return Updated(root.item_id, root.version, path, state, changes)
+
+
+def _readable(chains: Chains, item_id: str, version: str) -> StoredLock | None:
+    """The lockfile that counts so far; None for what is none, since it is going to be replaced."""
+    try:
+        return chains.lockfiles.store.find(item_id, version)
+    except RyeError:
+        return None
+
+
+def _verify(item_id: str, chains: Chains) -> Verified:
+    try:
+        root = chains.find(item_id)
+        root_lock = chains.lockfiles.check_root(root)
+        if root_lock.stored is None:
+            raise _missing(root.item_id, root.version, chains.lockfiles.store.versions(root.item_id))
+        pinned = chains.lockfiles.pin(chains.follow(root), root_lock)
+    except RyeError as exc:
+        return Verified(item_id, exc.code, refusal=exc)
+    return Verified(item_id, pinned.lock.state, pinned.lock.path)
+
+
+def _locked_ids(pattern: str, chains: Chains) -> list[str]:
+    """Every tool that matches and has a lockfile, each once."""
+    return sorted({place.item_id for place in _selected(chains.lockfiles.store.list(), pattern)})
+
+
+def _selected(places: Iterable[LockPlace], pattern: str) -> list[LockPlace]:
+    if not is_pattern(pattern):
+        check_item_id(pattern)
+        return [place for place in places if place.item_id == pattern]
+    require_pattern(pattern)
+    return [place for place in places if matches(pattern, place.item_id)]
+
+
+def _missing(item_id: str, version: str, others: tuple[str, ...]) -> RyeError:
+    found = f"those of {', '.join(others)}" if others else "none"
+    return RyeError(
+        "lock_missing", f"expected a lockfile of {item_id} {version}, found {found}", item_id=item_id
+    )
+
+
+def _refusal(error: RyeError | None) -> dict[str, Any]:
+    if error is None:
+        return {}
+    return {name: value for name, value in error.as_dict().items() if name not in ("status", "item_id")}
