@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rye_mcp.cli._common import LONG_WORK
 from tests.people import Person
 from tests.verb_world import DIRECTIVE, tool
 
@@ -78,8 +79,8 @@ def test_a_script_gets_what_an_agent_gets(leo: Person, project: Path) -> None:
     answer = leo.rye("search", "video", "--json", cwd=project).json
     assert set(answer) == {"results", "total", "offset", "limit", "query"}
     assert (answer["total"], answer["query"]) == (3, "video")
-    best = answer["results"][0]
-    assert set(best) == {"id", "type", "space", "description", "score", "signer", "runnable"}
+    [converter] = found(leo, project, "mp3")
+    assert set(converter) == {"id", "type", "space", "description", "score", "signer", "runnable"}
     [detailed] = found(leo, project, "mp3", "--detail")
     assert detailed["detail"]["preview"].startswith("__tool_description__")
 
@@ -177,9 +178,18 @@ def test_the_index_is_in_the_cache_and_nowhere_else(leo: Person, project: Path) 
 
 
 def test_a_cache_that_depends_on_the_directory_is_none(leo: Person, project: Path) -> None:
-    answer = leo.rye("search", "video", "--json", cwd=project, XDG_CACHE_HOME="cache").json
-    assert answer["total"] == 3
+    shown = leo.rye("search", "video", cwd=project, XDG_CACHE_HOME="cache")
+    assert "media/convertToMP3" in shown.out
+    assert shown.err.startswith("rye: warning: the search index is kept in memory")
     assert not (project / "cache").exists()
+    assert leo.rye("search", "video", "--json", cwd=project, XDG_CACHE_HOME="cache").err == ""
+
+
+def test_a_first_index_of_many_items_shows_how_far_it_is_in_a_terminal(leo: Person, project: Path) -> None:
+    for number in range(LONG_WORK):
+        write(project, f"many/t{number}", tool())
+    assert "Indexing" in leo.types([], "search", "hello", cwd=project).out
+    assert "Indexing" not in leo.types([], "search", "hello", cwd=project).out
 
 
 def test_without_a_project_the_other_spaces_are_searched(leo: Person, tmp_path: Path) -> None:

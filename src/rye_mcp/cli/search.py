@@ -6,12 +6,16 @@ in `docs/search.md`.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from rye_mcp.cli._common import (
+    LONG_WORK,
     JsonOption,
     ProjectOption,
     SpaceOption,
@@ -93,8 +97,12 @@ def search_items(
     )
     app = open_app(project)
     with app.catalog() as catalog:
-        catalog.refresh()
+        with _indexing() as progress:
+            catalog.refresh(progress)
         result = search(request, person(app, as_json=as_json), catalog)
+        notices = catalog.notices
+    for notice in () if as_json else notices:
+        typer.echo(visible(f"rye: warning: {notice}"), err=True)
     if open_first:
         first = _first(result)
         show(first.item_id, space=first.space, item_type=first.item_type, project=project, as_json=as_json)
@@ -102,6 +110,32 @@ def search_items(
         print_json(result.as_dict())
     else:
         _print(result)
+
+
+@contextmanager
+def _indexing() -> Iterator[Callable[[int, int], None]]:
+    """What is told how far an index is: on a terminal, where that takes a while, it shows a bar."""
+    with ExitStack() as ending:
+        advance: Callable[[int, int], None] | None = None
+
+        def report(done: int, total: int) -> None:
+            nonlocal advance
+            if total < LONG_WORK or not sys.stderr.isatty():
+                return
+            if advance is None:
+                advance = _bar(ending)
+            advance(done, total)
+
+        yield report
+
+
+def _bar(ending: ExitStack) -> Callable[[int, int], None]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    bar = ending.enter_context(Progress(console=Console(stderr=True), transient=True))
+    task = bar.add_task("Indexing")
+    return lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _filters(given: list[str]) -> dict[str, Any]:
