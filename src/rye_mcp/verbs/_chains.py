@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import Chain, ChainBuilder, ChainElement
@@ -25,12 +25,10 @@ class Chains:
     @cached_property
     def lockfiles(self) -> LockfileResolver:
         """The lockfiles of this context."""
-        from importlib.metadata import version
-
         return LockfileResolver(
             self._context.spaces,
             self._context.trust,
-            package_version=version("rye-mcp"),
+            package_version=_package_version(),
             locked=self._context.locked,
         )
 
@@ -52,3 +50,10 @@ class Chains:
         """The whole chain of a root; RyeError when it is not one that may run."""
         with whole_hints(root.file):
             return require_valid(self._verifier.verify_chain(self._builder.follow(root)))
+
+
+@cache
+def _package_version() -> str:
+    from importlib.metadata import version
+
+    return version("rye-mcp")
