@@ -58,7 +58,7 @@ from rye_mcp.trust.dependency_manifest import (
     verify_manifest,
 )
 from rye_mcp.trust.scope import Role, SignerKind
-from rye_mcp.trust.verify import Signer, Trust, VerifiedItem, verify_item
+from rye_mcp.trust.verify import Moment, Signer, Trust, VerifiedItem, verify_item
 
 __all__ = [
     "LIBRARY_DIRECTORY",
@@ -197,6 +197,7 @@ class _Dependencies:
         self._role = role
         self._trust = trust
         self._tree = tree
+        self._moment = Moment()
         self._listed: dict[str, set[str]] = {}
         self._asked_for: set[str] = set()
         self._refusals: list[RyeError] = []
@@ -213,7 +214,7 @@ class _Dependencies:
             return
         file = manifest_file(self._space, directory, found.content)
         try:
-            manifest = verify_manifest(file, self._trust, role=self._role)
+            manifest = verify_manifest(file, self._trust, role=self._role, moment=self._moment)
             self._require_signer(manifest.signer, file.path)
         except RyeError as exc:
             raise self._refusal(exc, relative) from exc
@@ -248,20 +249,19 @@ class _Dependencies:
         return tuple(carried)
 
     def _verified(self, relative: str, known: CarriedFile | None) -> CarriedFile:
-        path = self._space.root / relative
         if known is not None and relative == known.relative:
             self._require_listed_digest(known.digest, relative)
             return known
         found = self._tree.read(relative, limit=MAX_LISTED_BYTES)
         if found is None:
-            shown = printable(path)
+            shown = printable(self._space.root / relative)
             what = f"expected {shown}, as {DEPENDENCY_MANIFEST_NAME} lists it, found none"
             raise RyeError("content_changed", what, where=shown)
         file = CarriedFile(
             relative, found.content, hashlib.sha256(found.content).hexdigest(), found.executable
         )
         if self._space.name is SpaceName.SYSTEM:
-            self._trust.manifest.require_listed(relative, found.content, path)
+            self._trust.manifest.require_listed(relative, found.content, found.path)
         if relative in self._listed:
             self._require_listed_digest(file.digest, relative)
         elif self._space.name is not SpaceName.SYSTEM:
@@ -277,19 +277,18 @@ class _Dependencies:
             raise RyeError("content_changed", what, where=shown)
 
     def _require_signed(self, relative: str, found: SourceFile) -> None:
-        file = self._as_item(relative, found.content)
-        signer = verify_item(file, self._trust, role=self._role).signer
+        file = self._as_item(relative, found)
+        signer = verify_item(file, self._trust, role=self._role, moment=self._moment).signer
         self._require_signer(signer, file.path)
 
-    def _as_item(self, relative: str, content: bytes) -> ItemFile:
-        path = self._space.root / relative
+    def _as_item(self, relative: str, found: SourceFile) -> ItemFile:
         try:
             item_type, item_id, extension = parse_relative_path(relative)
         except RyeError as exc:
-            raise _neither(path) from exc
-        if not extension and not content.startswith(SHEBANG):
-            raise _neither(path)
-        return ItemFile(self._space, item_type, item_id, extension, path, content)
+            raise _neither(found.path) from exc
+        if not extension and not found.content.startswith(SHEBANG):
+            raise _neither(found.path)
+        return ItemFile(self._space, item_type, item_id, extension, found.path, found.content)
 
     def _require_signer(self, signer: Signer, path: Path) -> None:
         """Who signed what a person's tool rests on has to be one too: it gets what the tool gets."""

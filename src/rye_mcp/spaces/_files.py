@@ -26,7 +26,7 @@ from typing import Final
 from rye_mcp.errors import RyeError
 from rye_mcp.items import MAX_ITEM_BYTES, printable
 
-__all__ = ["kind_of", "open_directory", "opened", "read_file", "refusal", "unsafe_path"]
+__all__ = ["kind_of", "open_directory", "opened", "read_file", "read_with_status", "refusal", "unsafe_path"]
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -81,13 +81,18 @@ def _open_component(name: str, above: int | None, root: Path, parts: Sequence[st
 
 def read_file(directory: int, name: str, path: Path, limit: int = MAX_ITEM_BYTES) -> bytes:
     """The whole content of a regular file in an open directory; `path` is what errors call it."""
+    return read_with_status(directory, name, path, limit)[0]
+
+
+def read_with_status(directory: int, name: str, path: Path, limit: int) -> tuple[bytes, os.stat_result]:
+    """The same, with what the system said about the file when it was opened."""
     try:
         _require_regular(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode, path)
         descriptor = os.open(name, _FILE, dir_fd=directory)
         try:
             status = os.fstat(descriptor)
             _require_regular(status.st_mode, path)
-            return _read_all(descriptor, status.st_size, path, limit)
+            return _read_all(descriptor, status.st_size, path, limit), status
         finally:
             os.close(descriptor)
     except FileNotFoundError:

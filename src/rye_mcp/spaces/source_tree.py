@@ -14,14 +14,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
-from rye_mcp.spaces._files import kind_of, open_directory, read_file, refusal, unsafe_path
+from rye_mcp.spaces._files import kind_of, open_directory, read_with_status, refusal, unsafe_path
 
 __all__ = ["MAX_LISTED_NAMES", "SourceFile", "SourceName", "SourceTree"]
 
@@ -45,9 +45,10 @@ class SourceName:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """The content of a file, and whether its owner may execute it."""
+    """A file that was read: its content, and whether its owner may execute it."""
 
-    content: bytes
+    path: Path
+    content: bytes = field(repr=False)
     executable: bool
 
 
@@ -70,14 +71,12 @@ class SourceTree:
     def read(self, relative: str, *, limit: int) -> SourceFile | None:
         """A file; None when there is none."""
         directory, _, name = relative.rpartition("/")
-        path = self._root / relative
+        path = Path(f"{self._root}/{relative}")
         try:
-            descriptor = self._open(directory)
-            content = read_file(descriptor, name, path, limit)
-            mode = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode
+            content, status = read_with_status(self._open(directory), name, path, limit)
         except FileNotFoundError:
             return None
-        return SourceFile(content, bool(mode & stat.S_IXUSR))
+        return SourceFile(path, content, bool(status.st_mode & stat.S_IXUSR))
 
     def holds(self, relative: str) -> bool:
         """Whether there is a regular file; what else may stand there is no file."""

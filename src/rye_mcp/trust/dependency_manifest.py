@@ -40,7 +40,7 @@ from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, ItemType, Space
 from rye_mcp.trust import signature
 from rye_mcp.trust.scope import Role
 from rye_mcp.trust.text import find_hidden
-from rye_mcp.trust.verify import Evidence, Signer, Trust, VerifiedItem, verify_listing
+from rye_mcp.trust.verify import Evidence, Moment, Signer, Trust, VerifiedItem, verify_listing
 
 __all__ = [
     "MAX_CARRIED_BYTES",
@@ -99,12 +99,14 @@ def manifest_file(space: Space, directory: str, content: bytes) -> ItemFile:
     return ItemFile(space, ItemType.TOOL, item_id, f".{_ENDING}", path, content)
 
 
-def verify_manifest(file: ItemFile, trust: Trust, *, role: Role) -> DependencyManifest:
+def verify_manifest(
+    file: ItemFile, trust: Trust, *, role: Role, moment: Moment | None = None
+) -> DependencyManifest:
     """What a manifest says, when it is authentic; RyeError otherwise.
 
     `role` is that of the item that rests on it: tool, or runtime for the library of one.
     """
-    verified = verify_listing(file, trust, role=role)
+    verified = verify_listing(file, trust, role=role, moment=moment)
     return DependencyManifest(
         file,
         file.path.parent.relative_to(file.space.root).as_posix(),

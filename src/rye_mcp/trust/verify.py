@@ -13,7 +13,8 @@ Rules:
   signature is good, gets exactly the bytes that were verified, and may only read them as data.
 - A `Trust` is for one project and one user: a file of another space is a mistake of the program (ValueError).
 - An answer is kept as long as the same bytes under the same id, in the same role, meet the same trust: each
-  file that it rests on is looked at again every time. Refusals are not kept.
+  file that it rests on is looked at again every time, or once for all that is verified at one `Moment`.
+  Refusals are not kept.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, ItemType, SpaceName, relative_path, signed_path
 from rye_mcp.trust import signature
 from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
+from rye_mcp.trust.files import KeptFile
 from rye_mcp.trust.manifest import SystemManifest
 from rye_mcp.trust.revocation import require_not_revoked
 from rye_mcp.trust.scope import Origin, Role, SignerKind, require_in_scope
@@ -39,7 +41,7 @@ from rye_mcp.trust.signature import Claim, SignatureLine
 from rye_mcp.trust.text import require_text
 from rye_mcp.trust.trust_store import Candidate, Seen, Standing, TrustStore
 
-__all__ = ["Evidence", "RoleOf", "Signer", "Trust", "VerifiedItem", "verify_item", "verify_listing"]
+__all__ = ["Evidence", "Moment", "RoleOf", "Signer", "Trust", "VerifiedItem", "verify_item", "verify_listing"]
 
 _MAX_KEPT_ANSWERS = 16_384
 
@@ -95,6 +97,21 @@ class _Answer:
     seen: Seen
 
 
+class Moment:
+    """One look at what trust rests on, for all that is verified together: it is as old as its first use."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: dict[KeptFile[Any], object] = {}
+
+    def value(self, kept: KeptFile[Any]) -> object:
+        """What a file says at this moment."""
+        if kept not in self._values:
+            self._values[kept] = kept.value()
+        return self._values[kept]
+
+
 class Trust:
     """Everything that the gate decides by: what this user trusts, in one project or in none."""
 
@@ -147,7 +164,7 @@ class Trust:
         return Signer(SignerKind.SYSTEM, owner, None, None, Origin.SYSTEM)
 
 
-def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf) -> VerifiedItem:
+def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf, moment: Moment | None = None) -> VerifiedItem:
     """The item, when its bytes are authentic and its signer is trusted for it; RyeError otherwise.
 
     1. a file of the system space: what the manifest says
@@ -157,10 +174,11 @@ def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf) -> VerifiedItem:
     5. the signature is good, for this item, under the key of this fingerprint
     6. the key was not revoked, its owner is trusted, and for this item in its role
     """
-    return _verify(file, relative_path(file.item_type, file.item_id, file.extension), trust, role)
+    relative = relative_path(file.item_type, file.item_id, file.extension)
+    return _verify(file, relative, trust, role, moment or Moment())
 
 
-def verify_listing(file: ItemFile, trust: Trust, *, role: Role) -> VerifiedItem:
+def verify_listing(file: ItemFile, trust: Trust, *, role: Role, moment: Moment | None = None) -> VerifiedItem:
     """The list of the files of a directory, when it is authentic; RyeError otherwise.
 
     Its role is that of the item which rests on these files: who may not sign that, may not exchange them.
@@ -168,16 +186,16 @@ def verify_listing(file: ItemFile, trust: Trust, *, role: Role) -> VerifiedItem:
     relative = signed_path(file.item_type, file.item_id, file.extension)
     if relative.rpartition("/")[2] != DEPENDENCY_MANIFEST_NAME:
         raise RyeError("invalid_id", f"expected {DEPENDENCY_MANIFEST_NAME} of a directory, found {relative}")
-    return _verify(file, relative, trust, role)
+    return _verify(file, relative, trust, role, moment or Moment())
 
 
-def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf) -> VerifiedItem:
+def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf, moment: Moment) -> VerifiedItem:
     if file.space.name is SpaceName.SYSTEM:
         return _verify_system_item(file, relative, trust, role)
     claim = signature.locate(file)
     key = (file.space, file.item_type, file.item_id, file.extension, role, claim)
     answer = trust.answers.get(key)
-    if answer is None or not _still_holds(answer):
+    if answer is None or not _still_holds(answer, moment):
         answer = _verify_signed_item(file, claim, trust, role)
         if len(trust.answers) >= _MAX_KEPT_ANSWERS:
             trust.answers.clear()
@@ -216,8 +234,8 @@ def _verify_signed_item(file: ItemFile, claim: Claim, trust: Trust, role: RoleOf
     return _Answer(signer, line.timestamp, item_role, seen)
 
 
-def _still_holds(answer: _Answer) -> bool:
-    return all(kept.value() is value for kept, value in answer.seen)
+def _still_holds(answer: _Answer, moment: Moment) -> bool:
+    return all(moment.value(kept) is value for kept, value in answer.seen)
 
 
 def _require_good_signature(file: ItemFile, claim: Claim, line: SignatureLine, candidate: Candidate) -> None:
