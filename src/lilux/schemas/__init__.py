@@ -1,5 +1,11 @@
 """JSON Schemas: whether values fit one, and what it says is there by default."""
 
-from lilux.schemas.schema_validator import ValidationResult, apply_defaults, validate_parameters
+from lilux.schemas.schema_validator import (
+    Examination,
+    ValidationResult,
+    apply_defaults,
+    examine,
+    validate_parameters,
+)
 
-__all__ = ["ValidationResult", "apply_defaults", "validate_parameters"]
+__all__ = ["Examination", "ValidationResult", "apply_defaults", "examine", "validate_parameters"]

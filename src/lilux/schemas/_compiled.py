@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
@@ -28,6 +28,7 @@ from referencing.jsonschema import DRAFT7, DRAFT202012
 from lilux.primitives.errors import ConfigurationError
 from lilux.schemas._effort import Exhausted, limited
 from lilux.schemas._keywords import KEYWORDS, refuse, timed
+from lilux.schemas._names import Names, names_in
 from lilux.schemas._reports import Reporter, pointer
 from lilux.schemas._subschemas import Path, inside
 
@@ -89,7 +90,8 @@ _Place = tuple[Path, Any, Any]
 class Compiled:
     """A schema that is one: its contents, what checks values, and what follows its references.
 
-    `hides` says whether it marks anything as `writeOnly`, `fills` whether it has a `default` anywhere.
+    `hides` says whether it marks anything as `writeOnly`, `fills` whether it has a `default` anywhere,
+    `names` which properties of an object it speaks of.
     """
 
     contents: Any
@@ -98,6 +100,7 @@ class Compiled:
     specification: Any
     hides: bool
     fills: bool
+    names: Names = field(default_factory=Names)
 
 
 def compile_schema(schema: Any) -> Compiled:
@@ -136,7 +139,7 @@ def _compile(text: str) -> Compiled:
         contents, validator, resolver, specification, hides='"writeOnly"' in text, fills='"default"' in text
     )
     _check_references(dialect, compiled)
-    return compiled
+    return replace(compiled, names=names_in(contents, resolver, specification))
 
 
 _compile_small = lru_cache(maxsize=CACHED_SCHEMAS)(_compile)

@@ -24,22 +24,14 @@ from itertools import islice
 from typing import Any, Final
 
 from lilux.primitives.errors import ConfigurationError, ValidationError
-from lilux.schemas._compiled import compile_schema
+from lilux.schemas._compiled import Compiled, compile_schema
 from lilux.schemas._defaults import fill
 from lilux.schemas._effort import Exhausted, limited
 from lilux.schemas._hidden import hidden_paths
-from lilux.schemas._names import described_names, hidden_names, undescribed_names
 from lilux.schemas._reports import Reporter, pointer
 from lilux.schemas._values import everything, refusal
 
-__all__ = [
-    "ValidationResult",
-    "apply_defaults",
-    "described_names",
-    "hidden_names",
-    "undescribed_names",
-    "validate_parameters",
-]
+__all__ = ["Examination", "ValidationResult", "apply_defaults", "examine", "validate_parameters"]
 
 ERRORS_LIMIT: Final = 1000
 """How many errors are reported."""
@@ -53,9 +45,28 @@ class ValidationResult:
     errors: Sequence[ValidationError] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """Values with the defaults of a schema, and all that the schema says about them.
+
+    `errors` is empty when they fit. `described` are the names of properties that the schema speaks of, given
+    or not; `undescribed` those of the values that it says nothing of; `hidden` those whose value is marked
+    `writeOnly`, or has something inside that is.
+    """
+
+    values: Any = field(repr=False)
+    errors: Sequence[ValidationError] = ()
+    described: frozenset[str] = frozenset()
+    undescribed: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
+
+
 def validate_parameters(parameters: Any, schema: Any) -> ValidationResult:
     """Compare values with a schema; ConfigurationError when the schema is wrong."""
-    compiled = compile_schema(schema)
+    return _validated(parameters, compile_schema(schema))
+
+
+def _validated(parameters: Any, compiled: Compiled) -> ValidationResult:
     refused = refusal(parameters)
     if refused is not None:
         return ValidationResult(False, [refused])
@@ -88,7 +99,27 @@ def apply_defaults(parameters: Any, schema: Any) -> Any:
     `$ref` and `allOf` too. What only may apply (`anyOf`, `oneOf`, `if`) fills in nothing. Whether the
     values fit is not asked; what `validate_parameters` refuses to look at comes back as it is.
     """
+    return _filled(parameters, compile_schema(schema))
+
+
+def examine(parameters: dict[str, Any], schema: Any) -> Examination:
+    """Fill in defaults, then compare an object with a schema; ConfigurationError when the schema is wrong."""
     compiled = compile_schema(schema)
+    values = _filled(parameters, compiled)
+    errors = _validated(values, compiled).errors
+    if errors:
+        return Examination(values, errors, compiled.names.described)
+    try:
+        with limited():
+            undescribed = compiled.names.undescribed(values)
+    except Exhausted as exc:
+        raise ValidationError("", exc.message) from exc
+    paths = hidden_paths(compiled, values)
+    hidden = values if () in paths else (path[0] for path in paths)
+    return Examination(values, (), compiled.names.described, undescribed, frozenset(map(str, hidden)))
+
+
+def _filled(parameters: Any, compiled: Compiled) -> Any:
     if refusal(parameters) is not None:
         return parameters
     try:

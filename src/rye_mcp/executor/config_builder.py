@@ -36,7 +36,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import ChainElement
 from rye_mcp.executor.environment import Environment, Paths
 from rye_mcp.executor.filling import Filling
-from rye_mcp.executor.merged_config import PARAMS_ENV, merge_config, merged
+from rye_mcp.executor.merged_config import PARAMS_ENV, Uses, merge_config, merged
 from rye_mcp.executor.parameters import Parameters
 from rye_mcp.executor.variable_names import chooses_code, looks_secret
 from rye_mcp.notices import Notice
@@ -103,12 +103,11 @@ def build_process(
     given = {name: config[name] for name in _PASSED if name in config}
     given["cwd"] = None
     given["timeout"] = _timeout(filling, _PROCESS_TIMEOUT_S, timeout)
-    with filling.blaming(None):
+    with filling.blaming():
         spec = render_process(given, filling.data, env=environment.variables)
     _check_arguments(filling, spec)
     cwd = _working_directory(filling, paths, anchor)
-    templates = (*given.values(), config.get("cwd"), config.get("env"))
-    notices = [*notices, *filling.unknown(*templates)]
+    notices = [*notices, *filling.unknown(*_PASSED, "cwd", "env")]
     return Built(replace(spec, env=variables, cwd=cwd, result_fd=True), tuple(notices))
 
 
@@ -135,10 +134,10 @@ def build_request(
     config.pop(PARAMS_ENV, None)
     config["timeout"] = _timeout(filling, _REQUEST_TIMEOUT_S, timeout)
     data = {name: value for name, value in filling.data.items() if name != _SINKS}
-    with filling.blaming(None):
+    with filling.blaming():
         spec = render(config, data, env=environment.variables)
     secrets = [text for text in map(_secret_text, _secrets(filling)) if text]
-    return Built(replace(spec, secrets=(*spec.secrets, *secrets)), tuple(filling.unknown(config)))
+    return Built(replace(spec, secrets=(*spec.secrets, *secrets)), tuple(filling.unknown(*config)))
 
 
 def build_other(
@@ -149,7 +148,9 @@ def build_other(
     if root.metadata.is_primitive:
         return Built(_templates.render_tree(*_direct(parameters), environment.variables))
     filling = Filling.of(merged(valid.verified.chain), parameters, environment, paths)
-    return Built(filling.tree(filling.config.values), tuple(filling.unknown(filling.config.values)))
+    with filling.blaming():
+        config = _templates.render_tree(filling.config.values, environment.variables, filling.data)
+    return Built(config, tuple(filling.unknown(*filling.config.values)))
 
 
 # --- the parts of a process ---
@@ -157,33 +158,37 @@ def build_other(
 
 def _check_argv(filling: Filling) -> None:
     """Nothing secret goes where everybody on the machine can read it."""
-    config = filling.config.values
-    templates = (config.get("command"), config.get("args"))
-    if secret := filling.parameters_in(*templates) & filling.parameters.secret:
+    uses = filling.config.uses_of("command", "args")
+    if secret := filling.parameters_in(uses) & filling.parameters.secret:
         problem = "it is writeOnly, and would stand in the command line, which others can read"
         raise filling.wrong_parameters(secret, problem, _STDIN)
-    for name in sorted(filling.variables_in(*templates)):
-        if looks_secret(name):
-            key = "args" if name in filling.variables_in(config.get("args")) else "command"
+    for name in uses.variables:
+        if filling.environment.get(name) and looks_secret(name):
+            key = "args" if name in filling.config.uses_of("args").variables else "command"
             problem = f"expected no secret in the command line, which others can read, found ${{{name}}}"
             raise filling.config.refusal(key, problem)
 
 
 def _check_arguments(filling: Filling, spec: ProcessSpec) -> None:
     """No argument is longer than the system takes, or holds what ends it."""
-    config = filling.config.values
-    for field, text in (("command", spec.command), *(("args", text) for text in spec.args)):
-        template = (config.get("command"), config.get("args")) if config.get("shell") else config.get(field)
-        if "\0" in text:
-            raise filling.refusal(field, template, "expected no NUL in a command line, found one")
-        if len(text) * 4 > MAX_ARGUMENT_BYTES and len(os.fsencode(text)) > MAX_ARGUMENT_BYTES:
-            problem = (
-                f"expected at most {MAX_ARGUMENT_BYTES} bytes in one argument, found {len(text)} characters"
-            )
-            names = filling.parameters_in(template)
-            if names:
-                raise filling.wrong_parameters(names, problem, _STDIN)
-            raise filling.config.refusal(field, problem)
+    shell = filling.config.values.get("shell")
+    for text in (spec.command, *spec.args):
+        if "\0" not in text and (len(text) <= MAX_ARGUMENT_BYTES // 4 or _size(text) <= MAX_ARGUMENT_BYTES):
+            continue
+        field = "command" if shell or text is spec.command else "args"
+        names = filling.parameters_in(filling.config.uses_of("command", "args"))
+        problem = (
+            "expected no NUL in a command line, found one"
+            if "\0" in text
+            else f"expected at most {MAX_ARGUMENT_BYTES} bytes in one argument, found {_size(text)}"
+        )
+        if names:
+            raise filling.wrong_parameters(names, problem, _STDIN)
+        raise filling.config.refusal(field, problem)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))
 
 
 def _working_directory(filling: Filling, paths: Paths, anchor: Anchor | None) -> str:
@@ -194,7 +199,10 @@ def _working_directory(filling: Filling, paths: Paths, anchor: Anchor | None) ->
         return str(here)
     if not isinstance(template, str):
         raise filling.config.refusal("cwd", f"expected text, found {type(template).__name__}")
-    return os.path.join(here, filling.fill("cwd", template))  # noqa: PTH118 - it may be absolute
+    filled = filling.fill(
+        "cwd", template, None if anchor is None or anchor.cwd is None else Uses.of(template)
+    )
+    return os.path.join(here, filled)  # noqa: PTH118 - it may be absolute
 
 
 def _timeout(filling: Filling, usual: float, asked: float | None) -> float:

@@ -364,8 +364,7 @@ def _venv(interpreter: Mapping[str, Any], parts: ProjectParts) -> Path | None:
     name = interpreter.get("venv_path", USUAL_VENV)
     if not isinstance(name, str) or "\0" in name:
         return None  # which the resolver refuses
-    venv = Path(os.path.normpath(parts.root / name))
-    return venv if parts.holds(venv) else None
+    return parts.venv(name)
 
 
 def _venvs(elements: Iterable[ChainElement], parts: ProjectParts) -> Iterator[Path]:

@@ -21,7 +21,7 @@ from lilux import _templates
 from lilux.primitives.errors import ConfigurationError
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment import Environment, Paths
-from rye_mcp.executor.merged_config import PARAMETER_PREFIX, MergedConfig
+from rye_mcp.executor.merged_config import PARAMETER_PREFIX, MergedConfig, Uses, key_of
 from rye_mcp.executor.parameters import Parameters
 from rye_mcp.notices import Notice
 
@@ -56,71 +56,39 @@ class Filling:
         }
         return cls(config, parameters, environment.variables, data)
 
-    def fill(self, field_name: str, template: str) -> str:
+    def fill(self, field_name: str, template: str, uses: Uses | None = None) -> str:
         """One text, filled; without a NUL, which no path and no variable can hold."""
-        with self.blaming(field_name):
+        with self.blaming(field_name, uses):
             text = _templates.render(template, self.environment, self.data)
         if "\0" in text:
-            raise self.refusal(
-                field_name, template, "expected no NUL, which cannot be passed on here, found one"
-            )
+            raise self.refusal(field_name, "expected no NUL, which cannot stand there, found one", uses)
         return text
 
-    def tree(self, value: Any) -> Any:
-        """A structure, filled; a text that is nothing but one `{name}` keeps the type of its value."""
-        with self.blaming(None):
-            return _templates.render_tree(value, self.environment, self.data)
+    def parameters_in(self, uses: Uses) -> frozenset[str]:
+        """The parameters that have a say in what templates ask for."""
+        names = {name.removeprefix(PARAMETER_PREFIX) for name in uses.names}
+        named = self.parameters.declared & names
+        return named | self.parameters.values.keys() if PARAMS_JSON in uses.names else named
 
-    def parameters_in(self, *templates: Any) -> frozenset[str]:
-        """The parameters that have a say in templates."""
-        names: set[str] = set()
-        for placeholder in _placeholders(templates):
-            if isinstance(placeholder, _templates.Parameter):
-                if placeholder.name == PARAMS_JSON:
-                    names.update(self.parameters.values)
-                elif (name := placeholder.name.removeprefix(PARAMETER_PREFIX)) in self.parameters.declared:
-                    names.add(name)
-        return frozenset(names)
-
-    def variables_in(self, *templates: Any) -> frozenset[str]:
-        """The variables of the environment that have a say in templates, and are there."""
-        return frozenset(
-            each.name
-            for each in _placeholders(templates)
-            if isinstance(each, _templates.EnvironmentReference) and self.environment.get(each.name)
-        )
-
-    def unknown(self, *templates: Any) -> Iterator[Notice]:
+    def unknown(self, *keys: str) -> Iterator[Notice]:
         """A notice when something in braces is filled by nothing."""
-        names = sorted(
-            {
-                each.name
-                for each in _placeholders(templates)
-                if isinstance(each, _templates.Parameter) and each.name not in self.data
-            }
-        )
+        names = sorted(self.config.uses_of(*keys).names - self.data.keys())
         if names:
             shown = ", ".join(f"{{{name}}}" for name in names[:_SHOWN])
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            root = self.config.chain.root.item_id
-            yield Notice(
-                "unknown_placeholder",
-                f"nothing fills {shown}{more}, which stay as they are: {root} declares none",
-            )
+            yield Notice("unknown_placeholder", f"nothing fills {shown}{more}: it stays in the text as it is")
 
     @contextmanager
-    def blaming(self, field_name: str | None) -> Iterator[None]:
+    def blaming(self, field_name: str | None = None, uses: Uses | None = None) -> Iterator[None]:
         """Turn what Lilux refuses into the error of the element, or of the parameters."""
         try:
             yield
         except ConfigurationError as exc:
-            found = exc.field or field_name
-            key = (found or "").partition(".")[0].partition("[")[0]
-            raise self.refusal(found, self.config.values.get(key, ""), exc.message) from None
+            raise self.refusal(exc.field or field_name, exc.message, uses) from None
 
-    def refusal(self, field_name: str | None, template: Any, problem: str) -> RyeError:
+    def refusal(self, field_name: str | None, problem: str, uses: Uses | None = None) -> RyeError:
         """What is wrong with a field: the parameters where they fill it, else the element."""
-        names = self.parameters_in(template)
+        names = self.parameters_in(uses or self.config.uses_of(key_of(field_name)))
         if not names:
             return self.config.refusal(field_name, problem)
         if names & self.parameters.secret:
@@ -139,14 +107,3 @@ class Filling:
             item_id=root.item_id,
             issues=[{"path": f"/{name}", "message": problem} for name in sorted(names)],
         )
-
-
-def _placeholders(value: Any) -> Iterator[_templates.Placeholder]:
-    if isinstance(value, str):
-        yield from _templates.placeholders(value)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _placeholders(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _placeholders(item)

@@ -20,7 +20,7 @@ import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from lilux import _files
 from rye_mcp.executor.stamps import Stamp, settled, stamp_of
@@ -59,7 +59,7 @@ class _Directory:
     """What one directory says: where the index of its repository is, when it has one."""
 
     stamp: Stamp
-    index: Path | None
+    index: str | None
     is_unknown: bool
 
 
@@ -67,38 +67,44 @@ class GitIndexes:
     """Answers about paths, kept while nothing changes."""
 
     def __init__(self) -> None:
-        self._directories: dict[Path, _Directory] = {}
-        self._answers: dict[tuple[Path, Path], tuple[Stamp, bool | None]] = {}
+        self._directories: dict[str, _Directory] = {}
+        self._answers: dict[tuple[str, Path], tuple[Stamp, bool | None]] = {}
+        self._parents: dict[Path, tuple[str, ...]] = {}
 
     def tracks(self, path: Path) -> bool | None:
         """Whether a repository tracks a path, which is absolute and plain; None when that cannot be told."""
         answer: bool | None = False
-        for directory in path.parents:
-            found = self._directory(directory)
-            if found.index is not None:
-                said = self._ask(found.index, path, directory)
+        for parent in self._parents_of(path):
+            directory = self._directory(parent)
+            if directory.index is not None:
+                said = self._ask(directory.index, path, parent)
                 if said:
                     return True
                 answer = None if said is None else answer
-            answer = None if found.is_unknown else answer
+            answer = None if directory.is_unknown else answer
         return answer
 
-    def _directory(self, directory: Path) -> _Directory:
-        stamp = stamp_of(directory)
-        kept = self._directories.get(directory)
+    def _parents_of(self, path: Path) -> tuple[str, ...]:
+        parents = self._parents.get(path)
+        if parents is None:
+            _make_room(self._parents)
+            parents = self._parents[path] = tuple(map(str, path.parents))
+        return parents
+
+    def _directory(self, path: str) -> _Directory:
+        stamp = stamp_of(path)
+        kept = self._directories.get(path)
         if kept is None or kept.stamp is None or kept.stamp != stamp:
-            if len(self._directories) >= _MAX_KEPT:
-                self._directories.clear()
-            kept = self._directories[directory] = _looked_at(directory, settled(stamp))
+            _make_room(self._directories)
+            kept = self._directories[path] = _looked_at(path, settled(stamp))
         return kept
 
-    def _ask(self, index: Path, path: Path, root: Path) -> bool | None:
+    def _ask(self, index: str, path: Path, root: str) -> bool | None:
         stamp = stamp_of(index)
         kept = self._answers.get((index, path))
         if kept is None or kept[0] is None or kept[0] != stamp:
-            if len(self._answers) >= _MAX_KEPT:
-                self._answers.clear()
-            kept = self._answers[index, path] = (settled(stamp), _asked(index, path, root))
+            _make_room(self._answers)
+            kept = self._answers[index, path] = (settled(stamp), _asked(Path(index), path, Path(root)))
         return kept[1]
 
 
@@ -119,20 +125,26 @@ def index_tracks(data: bytes, path: bytes) -> bool:
 # --- directories ---
 
 
-def _looked_at(directory: Path, stamp: Stamp) -> _Directory:
-    git = directory / ".git"
-    unknown = any(os.path.lexists(directory / name) for name in _OTHERS)
+def _looked_at(directory: str, stamp: Stamp) -> _Directory:
+    git = f"{directory}/.git"
+    unknown = any(os.path.lexists(f"{directory}/{name}") for name in _OTHERS)
     if not os.path.lexists(git):
         return _Directory(stamp, None, unknown)
-    if git.is_dir():
-        return _Directory(stamp, git / "index", unknown)
+    if os.path.isdir(git):  # noqa: PTH112 - never raises
+        return _Directory(stamp, f"{git}/index", unknown)
     try:
-        line = _files.read_capped(git, _MAX_LINK_BYTES).removesuffix(b"\n")
+        line = _files.read_capped(Path(git), _MAX_LINK_BYTES).removesuffix(b"\n")
     except (OSError, ValueError):
         return _Directory(stamp, None, is_unknown=True)
     if not line.startswith(_GITDIR) or b"\n" in line or b"\0" in line:
         return _Directory(stamp, None, is_unknown=True)
-    return _Directory(stamp, directory / os.fsdecode(line.removeprefix(_GITDIR)) / "index", unknown)
+    administration = os.path.join(directory, os.fsdecode(line.removeprefix(_GITDIR)))  # noqa: PTH118
+    return _Directory(stamp, f"{administration}/index", unknown)
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    if len(kept) >= _MAX_KEPT:
+        kept.clear()
 
 
 def _asked(index: Path, path: Path, root: Path) -> bool | None:

@@ -16,13 +16,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from lilux import _templates
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import Chain, ChainElement
 
-__all__ = ["CONTEXT", "MAX_ROUNDS", "PARAMS_ENV", "MergedConfig", "merge_config", "merged"]
+__all__ = [
+    "CONTEXT",
+    "MAX_ROUNDS",
+    "PARAMETER_PREFIX",
+    "PARAMS_ENV",
+    "MergedConfig",
+    "Uses",
+    "key_of",
+    "merge_config",
+    "merged",
+]
 
 MAX_ROUNDS: Final = 3
 """How often values of a configuration are put into each other."""
@@ -42,6 +53,7 @@ PARAMS_ENV: Final = "params_env"
 """The key of a process that no primitive knows: the prefix of variables for parameters."""
 
 PARAMETER_PREFIX: Final = "params."
+"""What a name begins with that is always a parameter."""
 
 _REFERENCE: Final = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -49,21 +61,48 @@ _MAX_KEPT = 256
 
 
 @dataclass(frozen=True, slots=True)
+class Uses:
+    """What templates ask for: names in braces, and variables of the environment."""
+
+    names: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, value: Any) -> Uses:
+        """What the texts in a structure ask for."""
+        found = set(_placeholders(value))
+        names = (each.name for each in found if isinstance(each, _templates.Parameter))
+        variables = (each.name for each in found if isinstance(each, _templates.EnvironmentReference))
+        return cls(frozenset(names), frozenset(variables))
+
+
+@dataclass(frozen=True, slots=True)
 class MergedConfig:
-    """A configuration in which nothing refers to itself any more, and who says what in it."""
+    """A configuration in which nothing refers to itself any more; who says what in it, and what it uses."""
 
     chain: Chain
     values: Mapping[str, Any]
     owners: Mapping[str, ChainElement] = field(repr=False)
+    uses: Mapping[str, Uses] = field(repr=False, default_factory=dict)
 
-    def owner(self, field_name: str | None) -> ChainElement:
-        """The element that says a field, such as `args[1]` or `headers.Accept`; else the tool."""
-        key = re.split(r"[.\[]", field_name or "", maxsplit=1)[0]
-        return self.owners.get(key, self.chain.root)
+    def uses_of(self, *keys: str) -> Uses:
+        """What these values ask for."""
+        found = [self.uses[key] for key in keys if key in self.uses]
+        if len(found) == 1:
+            return found[0]
+        return Uses(
+            frozenset(name for each in found for name in each.names),
+            frozenset(name for each in found for name in each.variables),
+        )
 
     def refusal(self, field_name: str | None, problem: str) -> RyeError:
-        """The error for a field that its element says wrongly."""
-        return _refusal(self.owner(field_name), field_name, problem)
+        """The error for a field, such as `args[1]`, that the element nearest to the tool says wrongly."""
+        return _refusal(self.owners.get(key_of(field_name), self.chain.root), field_name, problem)
+
+
+def key_of(field_name: str | None) -> str:
+    """The key of a configuration that a field is, or is in: `headers` for `headers.Accept`."""
+    return re.split(r"[.\[]", field_name or "", maxsplit=1)[0]
 
 
 def merge_config(chain: Chain) -> Mapping[str, Any]:
@@ -98,7 +137,8 @@ def _checked(chain: Chain) -> MergedConfig:
     references = set(_references(whole)) - CONTEXT
     _check_keys(unlinked, references)
     names = {name for name in references & whole.keys() if not name.startswith(PARAMETER_PREFIX)}
-    return MergedConfig(chain, _linked(unlinked, names), owners) if names else unlinked
+    values = _linked(unlinked, names) if names else whole
+    return replace(unlinked, values=values, uses={name: Uses.of(value) for name, value in values.items()})
 
 
 def _check_keys(config: MergedConfig, references: set[str]) -> None:
@@ -151,6 +191,17 @@ def _references(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for item in value:
             yield from _references(item)
+
+
+def _placeholders(value: Any) -> Iterator[_templates.Placeholder]:
+    if isinstance(value, str):
+        yield from _templates.placeholders(value)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _placeholders(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _placeholders(item)
 
 
 def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

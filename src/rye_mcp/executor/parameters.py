@@ -18,6 +18,7 @@ A NUL is fine here: JSON holds it. Where it cannot go, `rye_mcp.executor.config_
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -41,6 +42,7 @@ _MAX_ISSUES = 50
 _NAMED = 5
 _SHOWN_CHARACTERS = 64
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]|\[\"(.*?)\"\]")
 _OF_PRIMITIVE = ("config", "params")
 
 
@@ -71,8 +73,7 @@ def check_parameters(element: ChainElement, parameters: Mapping[str, Any] | None
     schema = element.metadata.config_schema
     if schema is None:
         return _undeclared(element, given)
-    values = _fitting(element, given, schema)
-    return Parameters(values.filled, values.text, values.declared, values.secret, values.notices)
+    return _fitting(element, given, schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +85,6 @@ class _Issue:
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
-
-
-@dataclass(frozen=True, slots=True)
-class _Fitting:
-    """Values that fit a schema, and what it says of their names."""
-
-    filled: dict[str, Any]
-    text: str
-    declared: frozenset[str]
-    secret: frozenset[str]
-    notices: tuple[Notice, ...]
 
 
 def _of_primitive(element: ChainElement, given: dict[str, Any]) -> Parameters:
@@ -116,7 +106,7 @@ def _of_primitive(element: ChainElement, given: dict[str, Any]) -> Parameters:
     schema = element.metadata.config_schema
     config = given["config"]
     if schema is not None:
-        config = _fitting(element, config, schema, place="/config").filled
+        config = _fitting(element, config, schema, place="/config").values
     values = {"config": config, "params": given.get("params", {})}
     return Parameters(values, _text_of(element, values))
 
@@ -140,25 +130,14 @@ def _undeclared(element: ChainElement, given: dict[str, Any]) -> Parameters:
 
 def _fitting(
     element: ChainElement, given: dict[str, Any], schema: Mapping[str, Any], place: str = ""
-) -> _Fitting:
+) -> Parameters:
     """The values with the schema's defaults, when they fit."""
     # Not before it is needed: what knows JSON Schema takes as long to load as a short tool to run.
     from lilux.schemas import schema_validator
 
+    text = _text_of(element, given)
     try:
-        filled = schema_validator.apply_defaults(given, schema)
-        text = _text_of(element, filled)
-        result = schema_validator.validate_parameters(filled, schema)
-        if not result.valid:
-            raise _refused(element, _issues(result.errors, place))
-        others = schema_validator.undescribed_names(filled, schema)
-        return _Fitting(
-            filled,
-            text,
-            schema_validator.described_names(schema),
-            schema_validator.hidden_names(filled, schema),
-            _notices(element, others),
-        )
+        found = schema_validator.examine(given, schema)
     except ValidationError as exc:
         raise _refused(element, _issues([exc], place)) from exc
     except ConfigurationError as exc:
@@ -169,6 +148,11 @@ def _fitting(
             item_id=element.item_id,
             field="config_schema",
         ) from exc
+    if found.errors:
+        raise _refused(element, _issues(found.errors, place))
+    if found.values != given:
+        text = _text_of(element, found.values)
+    return Parameters(found.values, text, found.described, found.hidden, _notices(element, found.undescribed))
 
 
 def _issues(errors: Sequence[ValidationError], place: str) -> list[_Issue]:
@@ -189,7 +173,7 @@ def _text_of(element: ChainElement, values: dict[str, Any]) -> str:
         size = len(text) if text.isascii() else len(text.encode())
     except _json.NotJsonError as exc:
         raise _refused(
-            element, [_Issue(issue.path.removeprefix("$"), issue.problem) for issue in exc.issues]
+            element, [_Issue(_pointer(issue.path), issue.problem) for issue in exc.issues]
         ) from None
     except UnicodeEncodeError:
         issues = [_Issue(path, "expected text, found a lone surrogate") for path in _broken_texts(values, "")]
@@ -198,6 +182,11 @@ def _text_of(element: ChainElement, values: dict[str, Any]) -> str:
         issue = f"expected at most {MAX_BYTES} bytes as JSON, found {size}"
         raise _refused(element, [_Issue("", issue)])
     return text
+
+
+def _pointer(path: str) -> str:
+    """`$.chain[2]` as a JSON pointer, as all other places are given."""
+    return _STEP.sub(lambda step: f"/{step[1] or step[2] or step[3]}", path.removeprefix("$"))
 
 
 def _broken_texts(value: Any, path: str) -> Iterator[str]:

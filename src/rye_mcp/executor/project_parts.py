@@ -27,7 +27,7 @@ from rye_mcp.executor.git_index import GitIndexes
 from rye_mcp.executor.stamps import Stamp, settled, stamp_of
 from rye_mcp.items import printable
 from rye_mcp.trust.approvals import Approvals
-from rye_mcp.trust.project import DotenvSplit, ProjectFacts, ProjectUse, decide_use, split_dotenv
+from rye_mcp.trust.project import DotenvSplit, ProjectFacts, decide_use, split_dotenv
 
 __all__ = ["DOTENV", "USUAL_VENV", "ProjectParts"]
 
@@ -45,6 +45,8 @@ class ProjectParts:
         self.root = Path(os.path.realpath(root))
         self._approvals = approvals
         self._indexes = GitIndexes()
+        self._venvs: dict[str, Path | None] = {}
+        self._reasons: dict[Path, tuple[tuple[tuple[Stamp, ...], bool | None], str | None]] = {}
         self._dotenv: tuple[Stamp, DotenvSplit] = (None, _NOTHING)
 
     def is_approved(self) -> bool:
@@ -56,25 +58,42 @@ class ProjectParts:
         text = os.fspath(path)
         return _is_below(os.path.normpath(text), self.root) or _is_below(os.path.realpath(text), self.root)
 
+    def venv(self, name: str) -> Path | None:
+        """Where an environment of this name is looked for; None when that is not in the project."""
+        if name not in self._venvs:
+            venv = Path(os.path.normpath(self.root / name))
+            self._venvs[name] = venv if self.holds(venv) else None
+        return self._venvs[name]
+
     def why_no_venv(self, venv: Path) -> str | None:
         """Why a virtual environment of this approved project may not be used; None when it may."""
+        stamps = _stamps_of(venv)
+        tracked = self._indexes.tracks(venv)
+        kept = self._reasons.get(venv)
+        if kept is None or kept[0] != (stamps, tracked):
+            kept = ((stamps, tracked), self._judged(venv, tracked))
+            if all(stamp is None or settled(stamp) for stamp in stamps):
+                self._reasons[venv] = kept
+        return kept[1]
+
+    def _judged(self, venv: Path, tracked: bool | None) -> str | None:
         facts = ProjectFacts(
             self.root,
             approved=True,
-            has_pyvenv_cfg=os.path.isfile(venv / _CONFIGURATION),  # noqa: PTH113 - never raises
-            venv_is_tracked=self._indexes.tracks(venv),
+            has_pyvenv_cfg=os.path.isfile(f"{venv}/{_CONFIGURATION}"),  # noqa: PTH113 - never raises
+            venv_is_tracked=tracked,
             interpreter=_interpreter_of(venv),
         )
         # A worktree counts as its main repository, whose files came with it just the same.
         for root in {self.root, self._approvals.project}:
-            use: ProjectUse = decide_use(replace(facts, root=root))
+            use = decide_use(replace(facts, root=root))
             if USUAL_VENV not in use.allowed:
                 return use.refused[USUAL_VENV].replace(USUAL_VENV, printable(venv.name))
         return None
 
     def dotenv(self) -> DotenvSplit:
         """The variables of the `.env` of this approved project, split into what it may set and what not."""
-        stamp = stamp_of(self.root / DOTENV)
+        stamp = stamp_of(f"{self.root}/{DOTENV}")
         kept, split = self._dotenv
         if stamp is None:
             return _NOTHING
@@ -100,14 +119,24 @@ class ProjectParts:
             ) from exc
 
 
+def _stamps_of(venv: Path) -> tuple[Stamp, ...]:
+    """What says that an environment has the same interpreter as before: its names, and the file behind."""
+    candidates = [f"{venv}/{name}" for name in VENV_CANDIDATES]
+    return (
+        stamp_of(f"{venv}/{_CONFIGURATION}"),
+        *(stamp_of(candidate, follow=False) for candidate in candidates),
+        *(stamp_of(candidate) for candidate in candidates),
+    )
+
+
 def _interpreter_of(venv: Path) -> Path | None:
     """The real file of the interpreter that would be found in a virtual environment."""
     for name in VENV_CANDIDATES:
-        candidate = venv / name
+        candidate = f"{venv}/{name}"
         if os.path.isfile(candidate):  # noqa: PTH113 - never raises
             return Path(os.path.realpath(candidate))
     return None
 
 
 def _is_below(path: str, root: Path) -> bool:
-    return path == str(root) or path.startswith(f"{root}{os.sep}".replace("//", "/"))
+    return path == str(root) or path.startswith(str(root).rstrip(os.sep) + os.sep)

@@ -18,10 +18,10 @@ Stamp = tuple[int, int, int, int, int] | None
 """Device, number, size, and the times of the last changes; None for what is not there."""
 
 
-def stamp_of(path: str | Path) -> Stamp:
-    """The stamp of a file, behind every link."""
+def stamp_of(path: str | Path, *, follow: bool = True) -> Stamp:
+    """The stamp of a file, behind every link unless told otherwise."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - in every run, and several times
+        found = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 - in every run, and several times
     except (OSError, ValueError):
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
