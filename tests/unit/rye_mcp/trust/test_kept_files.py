@@ -43,11 +43,14 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-def test_it_is_read_once_while_nothing_changes(tmp_path: Path, path: Path) -> None:
+def test_it_is_read_once_while_nothing_changes(
+    tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader = Reader(tmp_path)
     first = reader.kept.value()
     old(path, path.parent, tmp_path)
     assert reader.kept.value() is first
+    monkeypatch.setattr(files, "read_below", None)
     descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     assert all(reader.kept.value() is first for _ in range(100))
     assert reader.parsed == 1
@@ -89,6 +92,7 @@ def test_another_length_is_seen_without_any_clock(
     assert reader.says() == b"second"
 
 
+@pytest.mark.usefixtures("quick_clock")
 def test_a_change_after_a_long_time_is_seen(tmp_path: Path, path: Path) -> None:
     reader = Reader(tmp_path)
     old(path, path.parent, tmp_path)
@@ -108,6 +112,7 @@ def test_the_same_bytes_are_the_same_value(tmp_path: Path, path: Path) -> None:
         assert reader.kept.value() is first
 
 
+@pytest.mark.usefixtures("quick_clock")
 def test_what_comes_and_goes_is_seen(tmp_path: Path, path: Path) -> None:
     reader = Reader(tmp_path)
     for _ in range(2):
@@ -125,6 +130,7 @@ def test_a_root_that_is_missing_is_a_file_that_is_missing(tmp_path: Path) -> Non
     assert Reader(tmp_path / "none").says() is None
 
 
+@pytest.mark.usefixtures("quick_clock")
 @pytest.mark.parametrize("part", ["directory/file", "directory", "."])
 def test_permissions_that_become_loose_are_seen(tmp_path: Path, path: Path, part: str) -> None:
     reader = Reader(tmp_path)

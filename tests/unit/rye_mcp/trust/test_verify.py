@@ -137,6 +137,7 @@ def test_no_mutation_of_a_signed_file_passes(
             world.verify(world.file(mutated))
 
 
+@pytest.mark.usefixtures("quick_clock")
 class TestAKeptAnswer:
     """The second time costs less, and is as true as the first."""
 
