@@ -28,7 +28,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -53,8 +53,8 @@ from rye_mcp.spaces.source_tree import SourceFile, SourceName, SourceTree
 from rye_mcp.trust.dependency_manifest import (
     MAX_CARRIED_BYTES,
     MAX_LISTED_BYTES,
-    folded,
     manifest_file,
+    twins,
     verify_manifest,
 )
 from rye_mcp.trust.scope import Role, SignerKind
@@ -384,20 +384,9 @@ def _require_room(files: Sequence[CarriedFile], tool: ChainElement) -> None:
     """All of it together is within the limit, and every name is one on each file system."""
     if sum(len(file.content) for file in files) > MAX_CARRIED_BYTES:
         raise _too_much(tool)
-    for one, other in _twins(file.relative for file in files):
-        what = f"expected files of {tool.item_id} that differ in more than case, found {one} and {other}"
+    for one, other in twins(file.relative for file in files):
+        what = f"expected files of {tool.item_id} that differ in more than case, found {one!r} and {other!r}"
         raise RyeError("ambiguous_item", what, where=printable(tool.path), item_id=tool.item_id)
-
-
-def _twins(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    seen: dict[str, str] = {}
-    for path in paths:
-        above, slash = path, "/"
-        while slash:
-            other = seen.setdefault(folded(above), above)
-            if other != above:
-                yield printable(other), printable(above)
-            above, slash, _ = above.rpartition("/")
 
 
 def _too_much(element: ChainElement) -> RyeError:

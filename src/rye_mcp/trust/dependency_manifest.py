@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -50,6 +50,7 @@ __all__ = [
     "manifest_file",
     "parse_listing",
     "render_listing",
+    "twins",
     "verify_manifest",
 ]
 
@@ -137,6 +138,25 @@ def folded(path: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
+def twins(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The files and directories that such a file system takes for others of the same paths, with these."""
+    seen: dict[str, str] = {}
+    for path in paths:
+        for each in _with_directories(path):
+            other = seen.setdefault(folded(each), each)
+            if other != each:
+                yield other, each
+
+
+def _with_directories(path: str) -> list[str]:
+    """A path, and every directory that it is in."""
+    found = [path]
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        found.append(path)
+    return found
+
+
 def _text_of(verified: VerifiedItem) -> bytes:
     if verified.evidence is Evidence.MANIFEST:
         return verified.file.content
@@ -194,19 +214,14 @@ def _path_problem(path: str) -> str | None:
     )
 
 
-def _clash(paths: Iterable[str]) -> str | None:
+def _clash(paths: Collection[str]) -> str | None:
     """Two paths that some file system, or any, cannot have beside each other."""
-    seen: dict[str, str] = {}
+    for one, other in twins(paths):
+        return f"paths that differ in more than case, found {one!r} and {other!r}"
     for path in paths:
-        other = seen.setdefault(folded(path), path)
-        if other != path:
-            return f"paths that differ in more than case, found {other!r} and {path!r}"
-    for name, path in seen.items():
-        above, slash, _ = name.rpartition("/")
-        while slash:
-            if above in seen:
-                return f"files, found {seen[above]!r}, which is a directory of {path!r}"
-            above, slash, _ = above.rpartition("/")
+        for above in _with_directories(path)[1:]:
+            if above in paths:
+                return f"files, found {above!r}, which is a directory of {path!r}"
     return None
 
 
