@@ -18,7 +18,7 @@ import errno
 import os
 import shlex
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -26,7 +26,7 @@ from typing import Final
 from rye_mcp.errors import RyeError
 from rye_mcp.items import MAX_ITEM_BYTES, printable
 
-__all__ = ["kind_of", "open_directory", "opened", "read_file", "read_with_status", "refusal", "unsafe_path"]
+__all__ = ["descended", "kind_of", "open_directory", "opened", "read_file", "read_with_status", "refusal", "unsafe_path"]
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -62,6 +62,19 @@ def open_directory(root: Path, parts: Sequence[str]) -> int:
         finally:
             os.close(above)
     return current
+
+
+def descended(root: Path, parts: Sequence[str]) -> Generator[int, None, None]:
+    """A descriptor of each directory on the way to `parts`, one after the other, without the root."""
+    directory = _open_component(str(root), None, root, ())
+    try:
+        for depth, part in enumerate(parts, start=1):
+            below = _open_component(part, directory, root, parts[:depth])
+            os.close(directory)
+            directory = below
+            yield directory
+    finally:
+        os.close(directory)
 
 
 def _open_component(name: str, above: int | None, root: Path, parts: Sequence[str]) -> int:

@@ -163,12 +163,12 @@ class _Candidates:
     @classmethod
     def probe(cls, space: Space, item_type: ItemType, item_id: str) -> _Candidates:
         """Look for each extension that the item can have; nothing is listed."""
-        *above, last = (item_type.directory, *item_id.split("/"))
-        path = space.root.joinpath(*above)
+        parts = (item_type.directory, *item_id.split("/"))
+        *above, last = parts
         files, others = [], []
         try:
             with opened(space.root, above) as directory:
-                for extension, mode in _modes(directory, path, last, item_type):
+                for extension, mode in _modes(directory, space.root, parts, item_type):
                     place = ItemPlace(space, item_type, item_id, extension)
                     if stat.S_ISREG(mode):
                         if extension or begins_with_shebang(directory, last, place.path):
@@ -202,8 +202,11 @@ class _Candidates:
         return None
 
 
-def _modes(directory: int, path: Path, name: str, item_type: ItemType) -> Iterator[tuple[str, int]]:
+def _modes(
+    directory: int, root: Path, parts: tuple[str, ...], item_type: ItemType
+) -> Iterator[tuple[str, int]]:
     """The extensions with which there is something, and its mode; links are not followed."""
+    *above, name = parts
     for extension in EXTENSIONS[item_type]:
         if (not extension and "." in name) or name + extension == DEPENDENCY_MANIFEST_NAME:
             continue  # `hello.py` is `hello` with an extension, never an id without one
@@ -212,7 +215,7 @@ def _modes(directory: int, path: Path, name: str, item_type: ItemType) -> Iterat
         except FileNotFoundError:
             continue
         except OSError as exc:
-            raise refusal(exc, path / (name + extension)) from exc
+            raise refusal(exc, root.joinpath(*above, name + extension)) from exc
 
 
 def _read(place: ItemPlace) -> ItemFile:

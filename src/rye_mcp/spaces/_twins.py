@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from typing import Final
 
 from rye_mcp.items import EXTENSIONS, ItemPlace
-from rye_mcp.spaces._files import opened
+from rye_mcp.spaces._files import descended
 from rye_mcp.spaces._walk import ambiguous, look
 
 __all__ = ["refuse_twins"]
@@ -46,9 +47,10 @@ def refuse_twins(place: ItemPlace) -> None:
 def _may_have_a_twin(place: ItemPlace) -> bool:
     """Whether a segment of the id stands in its directory in more than one case."""
     segments = place.item_id.split("/")
+    *above, _ = (place.item_type.directory, *segments)
     try:
-        for depth, segment in enumerate(segments):
-            with opened(place.space.root, (place.item_type.directory, *segments[:depth])) as directory:
+        with closing(descended(place.space.root, above)) as directories:
+            for segment, directory in zip(segments, directories, strict=True):
                 if segment.lower() in _names_in_several_cases(directory):
                     return True
     except FileNotFoundError:
