@@ -26,7 +26,16 @@ from typing import Final
 from rye_mcp.errors import RyeError
 from rye_mcp.items import MAX_ITEM_BYTES, printable
 
-__all__ = ["descended", "kind_of", "open_directory", "opened", "read_file", "read_with_status", "refusal", "unsafe_path"]
+__all__ = [
+    "descended",
+    "kind_of",
+    "open_directory",
+    "opened",
+    "read_file",
+    "read_with_status",
+    "refusal",
+    "unsafe_path",
+]
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
