@@ -1,18 +1,40 @@
-"""The `rye-mcp` command, which client configurations start as an MCP server.
+"""The `rye-mcp` command, which client configurations start: the MCP server over standard input and output.
 
-The server itself is not part of this version. The command exists so that its name is taken by the right
-package, and says so to whoever starts it: on standard error, because standard output belongs to MCP.
+`mcp` is the server object, for `mcp run` and `mcp dev` too. Standard output belongs to MCP; everything else
+goes to standard error.
 """
 
+from __future__ import annotations
+
+import logging
 import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["main"]
+from rye_mcp.mcp_surface.surface import RyeServer
 
-NOT_YET = "rye-mcp: the MCP server is not in this version yet; `rye demo` shows what this version does."
-EXIT_UNAVAILABLE = 2
+if TYPE_CHECKING:
+    from rye_mcp.app import App
+
+__all__ = ["main", "mcp"]
+
+
+def _open_app(project: Path | None) -> App:
+    from rye_mcp.app import App, Settings
+
+    return App.open(Settings.find(project=project))
+
+
+mcp = RyeServer(_open_app, version=version("rye-mcp"))
 
 
 def main() -> int:
-    """Say that there is no server yet, and return a failing exit code."""
-    sys.stderr.write(f"{NOT_YET}\n")
-    return EXIT_UNAVAILABLE
+    """Serve one client until it goes away."""
+    import anyio
+
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
+    anyio.run(mcp.run_stdio_async)
+    return 0

@@ -36,14 +36,6 @@ def test_an_unknown_command_is_an_error() -> None:
     assert "dmeo" in answer.stderr
 
 
-def test_rye_mcp_says_on_standard_error_that_there_is_no_server_yet() -> None:
-    answer = run("rye-mcp")
-    assert answer.returncode == 2
-    assert answer.stdout == ""
-    assert "not in this version yet" in answer.stderr
-    assert len(answer.stderr.splitlines()) == 1
-
-
 async def a_step_that_works() -> Step:
     return Step("It works", {"fact": "a fact"}, [Expectation("this is so", met=True)])
 

@@ -1,0 +1,5 @@
+"""What agents see of rye-mcp: its tools as MCP describes them, their arguments checked, their answers short.
+
+The verbs know nothing of MCP, and this package decides nothing: it turns arguments into requests, and results
+into structured content with a short text. `rye_mcp.server` starts it.
+"""

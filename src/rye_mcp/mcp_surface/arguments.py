@@ -1,0 +1,54 @@
+"""The arguments of a call, checked against the definition of its tool.
+
+Rules:
+
+- An argument that is not known is `unknown_argument`, which lists the known ones; it is never ignored.
+- Clients that send an object, a number or a boolean as a JSON string are understood: where the schema takes
+  no text, text is read as JSON, once.
+- Everything that is wrong is reported at once (`invalid_parameters`). Defaults are filled in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rye_mcp.errors import RyeError
+from rye_mcp.mcp_surface.definitions import Definition
+
+__all__ = ["check_arguments"]
+
+_SHOWN_CHARACTERS = 80
+
+
+def check_arguments(definition: Definition, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The arguments with defaults; RyeError with all that is wrong."""
+    from lilux.schemas import apply_defaults, validate_parameters
+
+    arguments = dict(given or {})
+    unknown = sorted(arguments.keys() - definition.properties.keys())
+    if unknown:
+        known = ", ".join(definition.properties)
+        found = ", ".join(name[:_SHOWN_CHARACTERS] for name in unknown)
+        what = f"expected arguments of {definition.name} out of {known}, found {found}"
+        raise RyeError("unknown_argument", what, hint=f"leave out {found}", known=list(definition.properties))
+    read = {name: _read(definition.properties[name], value) for name, value in arguments.items()}
+    values: dict[str, Any] = apply_defaults(read, definition.input_schema)
+    errors = validate_parameters(values, definition.input_schema).errors
+    if errors:
+        listed = "; ".join(map(str, errors))
+        issues = [{"path": error.field, "message": error.error} for error in errors]
+        what = f"expected the arguments of {definition.name}, found: {listed}"
+        raise RyeError("invalid_parameters", what, hint=f"correct {errors[0].field}", issues=issues)
+    return values
+
+
+def _read(schema: Mapping[str, Any], value: Any) -> Any:
+    """What text stands for, where the schema takes anything but text."""
+    if not isinstance(value, str) or schema.get("type", "string") == "string":
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value

@@ -1,0 +1,129 @@
+"""The tools that agents call, as data: names, descriptions, schemas.
+
+Written by hand, for a model that reads them once and has to call them right the first time. They are the
+contract: a test compares them with what the verbs take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+__all__ = ["DEFINITIONS", "Definition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One tool. `hints` are those of MCP's annotations."""
+
+    name: str
+    title: str
+    description: str
+    properties: Mapping[str, Mapping[str, Any]]
+    required: tuple[str, ...]
+    hints: Mapping[str, bool]
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The schema of the arguments."""
+        return {
+            "type": "object",
+            "properties": {name: dict(schema) for name, schema in self.properties.items()},
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
+
+
+_ITEM_ID: Final = {"type": "string", "description": "Id of the item, such as demo/hello."}
+_ITEM_TYPE: Final = {"enum": ["tool", "directive", "knowledge"], "default": "tool"}
+_PROJECT: Final = {"type": "string", "description": "Absolute path of the project; default: the server's."}
+
+_SEARCH: Final = Definition(
+    "search",
+    "Search items",
+    "Find items by what they are for, the best first. Write what you want to do in plain words; AND, OR, "
+    'NOT, "phrases", prefix* and field:word work too.',
+    {
+        "query": {"type": "string", "default": "", "description": "Empty lists everything."},
+        "scope": {"type": "string", "default": "tool", "description": "Type, and ids: directive.demo.*"},
+        "space": {"enum": ["all", "project", "user", "system"], "default": "all"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10},
+        "offset": {"type": "integer", "minimum": 0, "default": 0},
+        "sort_by": {"enum": ["score", "name", "date"], "default": "score"},
+        "fields": {"type": "array", "items": {"type": "string"}, "description": "Search these fields only."},
+        "filters": {
+            "type": "object",
+            "description": "Such as category, tags or tool_type: a value or several.",
+        },
+        "fuzzy": {
+            "type": ["boolean", "object"],
+            "default": False,
+            "description": 'Allow misspellings; {"max_distance": 1 | 2}.',
+        },
+        "detail": {"type": "boolean", "default": False, "description": "Add schemas and previews."},
+        "project_path": _PROJECT,
+    },
+    (),
+    MappingProxyType({"readOnlyHint": True, "idempotentHint": True}),
+)
+
+_LOAD: Final = Definition(
+    "load",
+    "Load an item",
+    "Read a verified item: its content and metadata (schema, description, signer). With destination, copy it "
+    "to another space.",
+    {
+        "item_id": _ITEM_ID,
+        "item_type": _ITEM_TYPE,
+        "source": {"enum": ["project", "user", "system"], "description": "Default: by precedence."},
+        "destination": {"enum": ["project", "user"]},
+        "overwrite": {"type": "boolean", "default": False},
+        "project_path": _PROJECT,
+    },
+    ("item_id",),
+    MappingProxyType({"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True}),
+)
+
+_EXECUTE: Final = Definition(
+    "execute",
+    "Execute an item",
+    "Run a signed tool, or get the instructions of a directive or the text of knowledge. Call load first to "
+    "see a tool's parameters. dry_run shows what would run.",
+    {
+        "item_id": _ITEM_ID,
+        "item_type": _ITEM_TYPE,
+        "parameters": {"type": "object", "default": {}, "description": "By the tool's own schema."},
+        "dry_run": {"type": "boolean", "default": False},
+        "timeout": {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "description": "Seconds; lowers the tool's own.",
+        },
+        "detail": {"type": "boolean", "default": False, "description": "Add chain, lock and all output."},
+        "project_path": _PROJECT,
+    },
+    ("item_id",),
+    MappingProxyType({"readOnlyHint": False, "openWorldHint": True}),
+)
+
+_SIGN: Final = Definition(
+    "sign",
+    "Sign items",
+    "Check and sign an item of the project that you wrote or changed, so that it can run. A pattern such as "
+    "demo/* signs all that match.",
+    {
+        "item_id": {"type": "string", "description": "An id, or a pattern with * and ?."},
+        "item_type": _ITEM_TYPE,
+        "source": {"enum": ["project", "user"], "default": "project", "description": "user needs a person."},
+        "project_path": _PROJECT,
+    },
+    ("item_id",),
+    MappingProxyType({"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True}),
+)
+
+DEFINITIONS: Final[Mapping[str, Definition]] = MappingProxyType(
+    {each.name: each for each in (_SEARCH, _LOAD, _EXECUTE, _SIGN)}
+)
+"""Name → tool, in the order in which they are listed."""

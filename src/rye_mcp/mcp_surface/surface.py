@@ -1,0 +1,88 @@
+"""The MCP server object: lists the tools, checks arguments, calls the verbs, answers.
+
+Rules:
+
+- Whoever calls is an agent: the context that a verb gets says so, whatever the arguments are.
+- Nothing heavy is imported before it is needed: a client waits for the answer to `initialize`, and most of
+  that time is imports.
+- Every failure is an answer. Cancelling a call ends what it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp.server import MCPServer
+from mcp.types import CallToolResult, Tool, ToolAnnotations
+
+from rye_mcp.errors import RyeError
+from rye_mcp.mcp_surface.answers import answer, refusal, unexpected
+from rye_mcp.mcp_surface.definitions import DEFINITIONS, Definition
+
+if TYPE_CHECKING:
+    from rye_mcp.app import App
+
+__all__ = ["RyeServer"]
+
+INSTRUCTIONS = (
+    "Tools, directives and knowledge of this project, each a signed file. load shows one, execute runs it, "
+    "sign makes what you wrote runnable. Every refusal has a code and a hint: follow the hint."
+)
+
+
+class RyeServer(MCPServer[None]):
+    """The tools of rye-mcp over MCP. `open_app` opens the parts for a project path, or for none."""
+
+    def __init__(self, open_app: Callable[[Path | None], App], *, version: str = "") -> None:
+        super().__init__("rye-mcp", title="Rye", instructions=INSTRUCTIONS, version=version)
+        self._open_app = open_app
+        self._apps: dict[str | None, App] = {}
+
+    async def list_tools(self) -> list[Tool]:
+        """What the server offers."""
+        return [_tool(definition) for definition in DEFINITIONS.values()]
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> CallToolResult:
+        """Do what a client asks for."""
+        try:
+            return answer(await self._call(name, arguments))
+        except RyeError as exc:
+            return refusal(exc)
+        except Exception as exc:  # noqa: BLE001 - its text must not reach the client
+            return unexpected(exc)
+
+    async def _call(self, name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        from rye_mcp.mcp_surface.arguments import check_arguments
+        from rye_mcp.mcp_surface.calls import CALLS
+
+        definition = DEFINITIONS.get(name)
+        if definition is None:
+            what = f"expected one of {', '.join(DEFINITIONS)}, found {name[:80]!r}"
+            raise RyeError("unknown_argument", what, hint="tools/list names the tools")
+        arguments = check_arguments(definition, given)
+        app = self._app(arguments.pop("project_path", None))
+        return await CALLS[name](arguments, app)
+
+    def _app(self, project_path: str | None) -> App:
+        """The parts for a project; those of the server's own are opened once."""
+        if project_path is not None and not project_path.startswith("/"):
+            what = f"expected an absolute path as project_path, found {project_path[:80]!r}"
+            raise RyeError("no_project", what, hint="name the whole path of the project, or leave it out")
+        app = self._apps.get(project_path)
+        if app is None:
+            app = self._apps[project_path] = self._open_app(
+                None if project_path is None else Path(project_path)
+            )
+        return app
+
+
+def _tool(definition: Definition) -> Tool:
+    return Tool(
+        name=definition.name,
+        title=definition.title,
+        description=definition.description,
+        input_schema=definition.input_schema,
+        annotations=ToolAnnotations.model_validate({"title": definition.title, **definition.hints}),
+    )

@@ -1,0 +1,79 @@
+"""Arguments of calls: unknown ones are errors, JSON strings are understood, everything wrong is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lilux.schemas import validate_parameters
+from rye_mcp.errors import RyeError
+from rye_mcp.mcp_surface.arguments import check_arguments
+from rye_mcp.mcp_surface.calls import CALLS
+from rye_mcp.mcp_surface.definitions import DEFINITIONS
+
+EXECUTE = DEFINITIONS["execute"]
+
+
+def refused(given: dict[str, Any]) -> RyeError:
+    with pytest.raises(RyeError) as caught:
+        check_arguments(EXECUTE, given)
+    return caught.value
+
+
+def test_defaults_are_filled_in() -> None:
+    assert check_arguments(EXECUTE, {"item_id": "demo/hello"}) == {
+        "item_id": "demo/hello",
+        "item_type": "tool",
+        "parameters": {},
+        "dry_run": False,
+        "detail": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("parameters", '{"a": [1, "{}"]}', {"a": [1, "{}"]}),
+        ("dry_run", "true", True),
+        ("timeout", "2.5", 2.5),
+    ],
+)
+def test_a_json_string_is_understood_where_no_text_is_wanted(name: str, text: str, value: object) -> None:
+    assert check_arguments(EXECUTE, {"item_id": "demo/hello", name: text})[name] == value
+
+
+def test_text_stays_text_where_text_is_wanted() -> None:
+    assert check_arguments(EXECUTE, {"item_id": '"demo"'})["item_id"] == '"demo"'
+
+
+def test_an_unknown_argument_is_an_error_that_lists_the_known_ones() -> None:
+    error = refused({"item_id": "demo/hello", "nme": 1})
+    assert error.code == "unknown_argument"
+    assert error.details["known"] == list(EXECUTE.properties)
+    assert "nme" in error.message
+
+
+@pytest.mark.parametrize(
+    ("given", "paths"),
+    [
+        ({}, ["/item_id"]),
+        ({"item_id": 1, "item_type": "thing", "timeout": 0}, ["/item_id", "/item_type", "/timeout"]),
+        ({"item_id": "x", "parameters": "no JSON"}, ["/parameters"]),
+        ({"item_id": "x", "parameters": "[" * 100_000}, ["/parameters"]),
+        ({"item_id": "x", "dry_run": "yes"}, ["/dry_run"]),
+        ({"item_id": "x", "parameters": None}, ["/parameters"]),
+    ],
+)
+def test_everything_that_is_wrong_is_reported(given: dict[str, Any], paths: list[str]) -> None:
+    error = refused(given)
+    assert error.code == "invalid_parameters"
+    assert sorted(issue["path"] for issue in error.details["issues"]) == paths
+
+
+def test_every_tool_has_a_call_and_a_schema_that_is_one() -> None:
+    assert set(CALLS) == set(DEFINITIONS)
+    for definition in DEFINITIONS.values():
+        validate_parameters({}, definition.input_schema)
+        assert set(definition.required) <= set(definition.properties)
+        assert definition.input_schema["additionalProperties"] is False
