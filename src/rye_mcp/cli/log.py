@@ -239,7 +239,7 @@ def _print_output(request: OutputRequest, outputs: RunOutputs, *, everything: bo
     request = replace(request, length=MAX_LENGTH) if everything else request
     while True:
         piece = read_output(request, outputs)
-        typer.echo(visible_lines(piece.text) if in_terminal else piece.text, nl=False)
+        typer.echo(visible_lines(piece.text) if in_terminal else piece.text.encode(), nl=False)
         if not everything or piece.next_offset is None:
             return
         request = replace(request, offset=piece.next_offset)

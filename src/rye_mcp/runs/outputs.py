@@ -174,9 +174,10 @@ class RunOutputs:
 
     def kept(self, run_id: str) -> dict[StreamName, int]:
         """How many bytes of which streams of a run are kept."""
+        check_run_id(run_id)
         sizes: dict[StreamName, int] = {}
         for stream in STREAMS:
-            with suppress(RyeError), self._opened(check_run_id(run_id), stream) as descriptor:
+            with suppress(RyeError), self._opened(run_id, stream) as descriptor:
                 sizes[stream] = os.fstat(descriptor).st_size
         return sizes
 
