@@ -1,0 +1,154 @@
+"""`rye log` as a person and a script use it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rye_mcp.runs.ids import new_run_id
+from rye_mcp.runs.log import RunLog, RunRecord
+from rye_mcp.runs.outputs import RunOutputs
+from tests.people import SCRIPTS, Person
+
+
+@pytest.fixture
+def bob(tmp_path: Path) -> Person:
+    return Person("bob", tmp_path / "bob")
+
+
+def logged(bob: Person, item_id: str = "demo/hello", **more: Any) -> str:
+    record = RunRecord(run_id=new_run_id(), item_id=item_id, kind="exited", caller="person", **more)
+    with RunLog(bob.state / "rye") as log:
+        assert log.append(record) == ()
+    return record.run_id
+
+
+def test_without_a_run_it_says_so_and_makes_nothing(bob: Person, tmp_path: Path) -> None:
+    assert bob.rye("log", cwd=tmp_path).out == "no such run yet\n"
+    assert bob.rye("log", "--json", cwd=tmp_path).json == {"status": "success", "runs": []}
+    assert not (bob.state / "rye").exists()
+
+
+def test_runs_are_listed_and_filtered(bob: Person, tmp_path: Path) -> None:
+    first = logged(bob, project=str(tmp_path))
+    second = logged(bob, "x/y", code="timeout")
+    for words, found in [
+        ((), [second, first]),
+        (("--item", "demo/*"), [first]),
+        (("--status", "error"), [second]),
+        (("--status", "success"), [first]),
+        (("--project", str(tmp_path)), [first]),
+        (("--project", "."), [first]),
+        (("--since", "1h"), [second, first]),
+        (("--until", "1h"), []),
+        (("--since", "2020-01-01", "--until", "2020-01-02T12:00"), []),
+        (("--limit", "1"), [second]),
+    ]:
+        listed = bob.rye("log", *words, "--json", cwd=tmp_path).json
+        assert [run["run_id"] for run in listed["runs"]] == found, words
+        text = bob.rye("log", *words, cwd=tmp_path).out
+        assert [run_id for run_id in (second, first) if run_id in text] == found, words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--since", "yesterday"),
+        ("--until", "1y"),
+        ("--limit", "0"),
+        ("--json", "show", "x"),
+        ("--since", "9" * 7 + "w"),
+    ],
+)
+def test_wrong_use_ends_with_2(bob: Person, tmp_path: Path, words: tuple[str, ...]) -> None:
+    bob.rye("log", *words, cwd=tmp_path, code=2)
+
+
+def test_one_run_is_shown(bob: Person, tmp_path: Path) -> None:
+    facts: dict[str, Any] = {
+        "signer": "leo (person) 0123456789abcdef",
+        "chain": (("demo/hello", "a" * 64),),
+        "parameters": ("name", "count"),
+        "user_ms": 1.0,
+        "system_ms": 2.0,
+        "max_rss_kb": 1234,
+        "duration_ms": 12_345.6,
+        "return_code": 0,
+        "sealed": True,
+    }
+    run_id = logged(bob, client="inspector", **facts)
+    outputs = RunOutputs(bob.state / "rye")
+    (outputs.directory(run_id) / "stderr").write_text("error\n")
+    outputs.close()
+    text = bob.rye("log", "show", run_id, cwd=tmp_path).out
+    for words in (
+        run_id,
+        "leo (person)",
+        "a" * 64,
+        "name, count",
+        "1234 KiB",
+        "12 s",
+        "--stream stderr",
+        "yes",
+    ):
+        assert words in text
+    shown = bob.rye("log", "show", run_id, "--json", cwd=tmp_path).json
+    assert shown["output"]["stderr"]["bytes"] == 6
+    assert shown["client"] == "inspector"
+
+
+def test_output_is_read_whole_in_pieces_and_by_pattern(bob: Person, tmp_path: Path) -> None:
+    run_id = logged(bob)
+    outputs = RunOutputs(bob.state / "rye")
+    text = "".join(f"line {number} ü\n" for number in range(200_000))
+    (outputs.directory(run_id) / "stdout").write_text(text)
+    outputs.close()
+    show = ("log", "show", run_id, "--output")
+    assert bob.rye(*show, cwd=tmp_path).out == text
+    assert bob.rye(*show, "--offset", "-15", cwd=tmp_path).out == "line 199999 ü\n"
+    assert bob.rye(*show, "--length", "7", cwd=tmp_path).out == "line 0 "
+    assert bob.rye(*show, "--pattern", "^line 1?99999 ", cwd=tmp_path).out == "line 99999 ü\nline 199999 ü\n"
+    bob.refused("output_not_found", *show, "--stream", "stderr", cwd=tmp_path)
+    bob.refused("invalid_query", *show, "--pattern", "(", cwd=tmp_path)
+
+
+def test_what_is_not_there_is_refused(bob: Person, tmp_path: Path) -> None:
+    bob.refused("run_not_found", "log", "show", new_run_id(), cwd=tmp_path)
+    bob.refused("output_not_found", "log", "show", new_run_id(), "--output", cwd=tmp_path)
+    bob.refused("invalid_parameters", "log", "--status", "fine", cwd=tmp_path)
+
+
+def test_a_damaged_log_is_a_warning(bob: Person, tmp_path: Path) -> None:
+    logged(bob)
+    (bob.state / "rye/runs.sqlite3").write_bytes(b"no database" * 1000)
+    answer = bob.rye("log", cwd=tmp_path)
+    assert answer.out == "no such run yet\n"
+    assert answer.err.startswith("rye: warning: run_log_damaged: ")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_runs_of_other_processes_are_followed_until_it_is_interrupted(
+    bob: Person, tmp_path: Path, form: str
+) -> None:
+    first = logged(bob)
+    command = [str(SCRIPTS / "rye"), "log", "--follow", *(["--json"] if form == "json" else [])]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=bob.environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        if form == "text":
+            assert process.stdout.readline().startswith("BEGUN")
+        for run_id in (first, None, None):
+            expected = run_id or logged(bob)
+            line = process.stdout.readline()
+            assert expected in line
+            if form == "json":
+                assert json.loads(line)["run_id"] == expected
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == ""
+        assert process.wait() == 130
