@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,13 +60,13 @@ class IntegrityVerifier:
         """The chain, when everything in it is authentic and its signers may sign it; RyeError otherwise."""
         items = tuple(
             verify_item(element.file, self._trust, role=role)
-            for element, role in zip(chain.elements, roles_in(chain), strict=True)
+            for element, role in zip(chain.elements, roles_in(chain.elements), strict=True)
         )
         return VerifiedChain(chain, items, carry(chain, items, self._trust, self._project))
 
 
-def roles_in(chain: Chain) -> Iterator[RoleOf]:
+def roles_in(elements: Sequence[ChainElement]) -> Iterator[RoleOf]:
     """What the signer of each element has to be trusted for."""
-    yield MetadataRole.of(chain.root.file)
-    for element in chain.elements[1:]:
+    yield MetadataRole.of(elements[0].file)
+    for element in elements[1:]:
         yield Role.PRIMITIVE if element.executor_id is None else Role.RUNTIME

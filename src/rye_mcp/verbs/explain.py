@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import Chain, ChainBuilder, ChainElement, ChainError
+from rye_mcp.executor.chain import ChainBuilder, ChainElement, ChainError
 from rye_mcp.executor.integrity_verifier import roles_in
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.items import ItemFile, printable
@@ -95,7 +95,7 @@ async def explain(request: ExplainRequest, context: Context) -> Explanation:
     elements = _elements(request.item_id, context)
     chain = tuple(
         Explained(element, _integrity(element.file, role, context))
-        for element, role in zip(elements, roles_in(Chain(elements)), strict=True)
+        for element, role in zip(elements, roles_in(elements), strict=True)
     )
     item_id = elements[0].item_id
     try:
