@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from rye_mcp.items import (
 )
 from rye_mcp.spaces._files import kind_of, opened, read_file, refusal, unsafe_path
 from rye_mcp.spaces._roots import project_space, system_space, user_space
+from rye_mcp.spaces._scan import Entering, Stamp, scan_below
 from rye_mcp.spaces._twins import refuse_twins
 from rye_mcp.spaces._walk import Listing, ambiguous, begins_with_shebang, list_space, look
 
@@ -124,6 +125,21 @@ class Spaces:
     def list(self, name: SpaceName, item_type: ItemType = ItemType.TOOL) -> Listing:
         """Every item of a type in one space."""
         return list_space(self.space(name), item_type)
+
+    def scan(
+        self,
+        name: SpaceName,
+        item_type: ItemType,
+        parts: tuple[str, ...] = (),
+        *,
+        entering: Entering = lambda _: None,
+    ) -> Mapping[str, Stamp]:
+        """Path → stamp, of what may be an item; for who wants to know what has changed since the last time.
+
+        `parts` are directories below that of the type, to look at no more than these; `entering` is told of
+        each directory right before it is looked at, as all of its parts.
+        """
+        return scan_below(self.space(name).root, item_type, (item_type.directory, *parts), entering)
 
     def read(self, place: ItemPlace) -> ItemFile:
         """Read the item at a place that was listed; RyeError `item_not_found` when it is gone."""
