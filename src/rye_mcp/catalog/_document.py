@@ -1,0 +1,187 @@
+"""An item → what is indexed of it: the words of its fields, and what can be filtered by.
+
+Rules:
+
+- Takes bytes and decides; reads nothing. Nothing is verified here: what an index says is only good for
+  finding an item, which is read and verified again before anything of it is shown.
+- An item that says something wrong about itself is found by its id and its body all the same: whoever wrote
+  it looks for it. A library, which names no executor, is nothing to search for, and has no document.
+- The body is what is left of the file without its signature line and its metadata.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, Final
+
+from rye_mcp.catalog._query_tree import FIELDS
+from rye_mcp.catalog._words import grams_of, name_words, words_of
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemFile, ItemType, comment_style
+from rye_mcp.metadata import PYTHON_NAMES, ItemMetadata, body_of, parse_metadata
+from rye_mcp.trust.signature import MARKER
+
+__all__ = ["FIELD_WEIGHTS", "GRAM_FIELDS", "Document", "document_of"]
+
+FIELD_WEIGHTS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "name": 3,
+        "title": 2,
+        "description": 1,
+        "category": 1,
+        "tags": 1,
+        "parameters": 1,
+        "body": 1,
+        "id": 1,
+    }
+)
+"""How often a word of each field counts."""
+
+GRAM_FIELDS: Final = ("name", "title", "description")
+"""The fields whose words are looked at by their n-grams too."""
+
+MAX_DISTINCT_WORDS: Final = 512
+"""How many different words of an item count when what was found is ranked; all of them are found."""
+
+_MAX_SCHEMA_DEPTH: Final = 6
+_YAML: Final = frozenset({".yaml", ".yml"})
+_DOCSTRING: Final = re.compile(r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[rRuU]?(\"\"\"|''')(?:.*?)\1", re.DOTALL)
+_ASSIGNED: Final = re.compile(rf"(?:{'|'.join(PYTHON_NAMES)})\s*[:=]")
+_GOES_ON: Final = (" ", "\t", "\n", ")", "]", "}", "#")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What is indexed of one item.
+
+    `texts` are the words of each field, in the order of `FIELDS`, with blanks between them. `words` says how
+    often each counts, `length` how much all of them count; `grams` are those of its name and description.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    words: Mapping[str, int]
+    length: int
+    grams: frozenset[str]
+    category: str
+    tags: tuple[str, ...]
+    tool_type: str
+    executor_id: str
+    version: str
+
+
+def document_of(file: ItemFile) -> Document | None:
+    """What is indexed of an item; None for a library."""
+    try:
+        metadata: ItemMetadata | None = parse_metadata(file)
+    except RyeError:
+        metadata = None
+    if metadata is None:
+        metadata = ItemMetadata(name=file.item_id.rpartition("/")[2])
+    elif file.item_type is ItemType.TOOL and metadata.is_library:
+        return None
+    fields = dict(zip(FIELDS, _fields(file, metadata), strict=True))
+    counted = _counted(fields)
+    return Document(
+        name=metadata.name,
+        texts=tuple(" ".join(words) for words in fields.values()),
+        words=dict(islice(counted.items(), MAX_DISTINCT_WORDS)),
+        length=counted.total(),
+        grams=frozenset().union(*(grams_of(word) for word in _gram_words(fields))),
+        category=metadata.category or "",
+        tags=metadata.tags,
+        tool_type=metadata.tool_type or "",
+        executor_id=metadata.executor_id or "",
+        version=metadata.version,
+    )
+
+
+def _fields(file: ItemFile, metadata: ItemMetadata) -> Iterator[list[str]]:
+    """The words of each field, in the order of `FIELDS`."""
+    title = metadata.extra.get("title")
+    yield name_words(metadata.name)
+    yield words_of(title) if isinstance(title, str) else []
+    yield words_of(metadata.description)
+    yield words_of(metadata.category or "")
+    yield [word for tag in metadata.tags for word in words_of(tag)]
+    yield list(_parameters(metadata.config_schema)) + list(_parameters(metadata.inputs))
+    yield words_of(_body(file))
+    yield [word for segment in file.item_id.split("/") for word in name_words(segment)]
+
+
+def _counted(fields: Mapping[str, list[str]]) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for name, words in fields.items():
+        weight = FIELD_WEIGHTS[name]
+        for word in words:
+            counted[word] += weight
+    return counted
+
+
+def _gram_words(fields: Mapping[str, list[str]]) -> Iterable[str]:
+    return {word for name in GRAM_FIELDS for word in fields[name]}
+
+
+def _parameters(schema: Any, depth: int = 0) -> Iterator[str]:
+    """The names of parameters, and what is said about each, as deep as a person would read."""
+    if isinstance(schema, list):
+        for name in schema:
+            yield from name_words(name)
+    if not isinstance(schema, dict) or depth > _MAX_SCHEMA_DEPTH:
+        return
+    for key in ("title", "description"):
+        if depth and isinstance(text := schema.get(key), str):
+            yield from words_of(text)
+    properties = schema.get("properties")
+    for name, below in properties.items() if isinstance(properties, dict) else ():
+        yield from name_words(name)
+        yield from _parameters(below, depth + 1)
+    if isinstance(items := schema.get("items"), dict):
+        yield from _parameters(items, depth + 1)
+
+
+# --- the body -------------------------------------------------------------------
+
+
+def _body(file: ItemFile) -> str:
+    if file.item_type is not ItemType.TOOL:
+        return body_of(file)
+    if file.extension in _YAML:
+        return ""  # all of it is metadata
+    text = _without_signature(file.content).decode("utf-8", "replace")
+    if file.extension == ".py":
+        return _python_body(text)
+    return _body_beside_block(text, file.extension)
+
+
+def _without_signature(content: bytes) -> bytes:
+    first, second, *rest = [*content.split(b"\n", 2), b"", b""]
+    return b"\n".join([*(line for line in (first, second) if MARKER not in line), *rest])
+
+
+def _python_body(text: str) -> str:
+    """The code without its docstring, and without the statements that say what it is."""
+    text = _DOCSTRING.sub("", text, count=1)
+    kept: list[str] = []
+    inside = False
+    for line in text.splitlines(keepends=True):
+        inside = bool(_ASSIGNED.match(line)) or (inside and line.startswith(_GOES_ON))
+        if not inside:
+            kept.append(line)
+    return "".join(kept)
+
+
+def _body_beside_block(text: str, extension: str) -> str:
+    """The code without the block of comments that says what it is."""
+    style = comment_style(extension)
+    if style is None:
+        return text
+    comment = style.opening.decode("ascii")
+    before, opening, rest = text.partition(f"{comment}/// rye\n")
+    _, closing, after = rest.partition(f"{comment}///\n")
+    return before + after if opening and closing else text

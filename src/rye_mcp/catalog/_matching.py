@@ -1,0 +1,254 @@
+"""A query tree → SQL that says which items match it.
+
+Rules:
+
+- Nothing of a query reaches the engine as it was written: words are folded as they are when they are indexed,
+  which leaves letters and digits, and stand in quotes. Everything else is a bound value.
+- A word matches any word with its stem. One that is put together (`read_file`, `convertToMP3`) matches as it is
+  written, or where its parts follow each other. A prefix matches what is written, before stemming.
+- What holds no letter and no digit matches nothing.
+- Parts of a tree that one table can answer are asked in one question; the others are put together by keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rye_mcp.catalog._engine import Wanted
+from rye_mcp.catalog._query_tree import And, Everything, Leaf, Near, Node, Not, Or, Phrase, Prefix, Term
+from rye_mcp.catalog._words import name_parts, words_of
+from rye_mcp.items import ItemType
+
+__all__ = [
+    "KEYS_OF_A_TYPE",
+    "Alternative",
+    "Condition",
+    "Match",
+    "all_conditions",
+    "alternatives_of",
+    "any_of",
+    "as_condition",
+    "first_key",
+    "match_of",
+]
+
+KEYS_OF_A_TYPE: Final = 1 << 40
+"""The keys of each item type are a range of their own: so many, and a table can be asked for one type."""
+
+_TYPES: Final = tuple(ItemType)
+_FILTER_COLUMNS: Final = ("category", "tool_type", "executor_id", "version", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A question to one full-text table."""
+
+    table: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on `items`, as SQL with its values."""
+
+    sql: str
+    values: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One of several things that are looked for: its words, how it is asked for, and how in names alone."""
+
+    words: tuple[str, ...]
+    expression: str
+    in_name: str = ""
+
+
+Found = Match | Condition
+_NOTHING: Final = Condition("0")
+_ALL: Final = Condition("1")
+
+
+def first_key(item_type: ItemType) -> int:
+    """The key from which on those of a type are counted."""
+    return _TYPES.index(item_type) * KEYS_OF_A_TYPE
+
+
+def match_of(wanted: Wanted) -> Found:
+    """What the tree comes to."""
+    return _Compiler(wanted.fields, wanted.similar).compile(wanted.tree)
+
+
+def alternatives_of(wanted: Wanted) -> list[Alternative] | None:
+    """The parts of a query that is content with any of them; None for every other query."""
+    tree = wanted.tree
+    parts = tree.parts if isinstance(tree, Or) else (tree,)
+    found: list[Alternative] = []
+    for part in parts:
+        if not isinstance(part, Term):
+            return None
+        fields = _fields_of(part, wanted.fields)
+        for words in _forms(part, wanted.similar):
+            phrase = _phrase(words)
+            in_name = f"name : {phrase}" if fields is None or "name" in fields else ""
+            found.append(Alternative(tuple(words), _within(fields, phrase), in_name))
+    return found
+
+
+def any_of(alternatives: Iterable[Alternative]) -> str:
+    """What any of these matches."""
+    return " OR ".join(f"({each.expression})" for each in alternatives)
+
+
+def all_conditions(wanted: Wanted) -> list[Condition]:
+    """Everything that an item has to be, the tree aside."""
+    conditions = [_typed(wanted.item_types)]
+    if wanted.id_patterns:
+        conditions.append(_joined(" OR ", [_like(pattern) for pattern in wanted.id_patterns]))
+    for name, values in wanted.filters.items():
+        conditions.append(_joined(" OR ", [_filtered(name, value) for value in values]))
+    return conditions
+
+
+def as_condition(found: Found) -> Condition:
+    """What was found, as a condition on `items`."""
+    if isinstance(found, Condition):
+        return found
+    table = found.table
+    return Condition(f"items.key IN (SELECT rowid FROM {table} WHERE {table} MATCH ?)", (found.expression,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    fields: tuple[str, ...] | None
+    similar: Mapping[str, tuple[str, ...]]
+
+    def compile(self, node: Node) -> Found:
+        match node:
+            case Everything():
+                return _ALL
+            case Not():
+                return _negated(self.compile(node.part))
+            case And():
+                return self._conjunction(node)
+            case Or():
+                return _alternatives([self.compile(part) for part in node.parts])
+            case _:
+                return self._leaf(node)
+
+    def _conjunction(self, node: And) -> Found:
+        wanted = [self.compile(part) for part in node.parts if not isinstance(part, Not)]
+        unwanted = [self.compile(part.part) for part in node.parts if isinstance(part, Not)]
+        positive = _grouped(" AND ", wanted)
+        if len(positive) == 1 and unwanted and isinstance(one := positive[0], Match):
+            refused = _grouped(" OR ", unwanted)
+            if len(refused) == 1 and isinstance(other := refused[0], Match) and other.table == one.table:
+                return Match(one.table, f"({one.expression}) NOT ({other.expression})")
+        return _together(" AND ", [*positive, *map(_negated, unwanted)])
+
+    def _leaf(self, node: Term | Prefix | Phrase | Near) -> Found:
+        expression = _EXPRESSIONS[type(node)](node, self.similar)
+        if not expression:
+            return _NOTHING
+        expression = _within(_fields_of(node, self.fields), expression)
+        return Match("written" if isinstance(node, Prefix) else "stemmed", expression)
+
+
+def _fields_of(node: Leaf, fields: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return fields if isinstance(node, Everything) or node.field is None else (node.field,)
+
+
+def _within(fields: tuple[str, ...] | None, expression: str) -> str:
+    return expression if fields is None else f"{{{' '.join(fields)}}} : ({expression})"
+
+
+def _forms(node: Term, similar: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
+    """The words that a word of the query may be written as, each form once."""
+    forms = [words_of(node.text), name_parts(node.text), *([each] for each in similar.get(node.text, ()))]
+    return [form for number, form in enumerate(forms) if form and form not in forms[:number]]
+
+
+def _term(node: Term, similar: Mapping[str, tuple[str, ...]]) -> str:
+    return " OR ".join(map(_phrase, _forms(node, similar)))
+
+
+def _prefix(node: Prefix, _: Mapping[str, tuple[str, ...]]) -> str:
+    expression = _phrase(words_of(node.text))
+    return expression and f"{expression} *"
+
+
+def _phrase_of(node: Phrase, _: Mapping[str, tuple[str, ...]]) -> str:
+    return _phrase([word for each in node.words for word in words_of(each)])
+
+
+def _near(node: Near, _: Mapping[str, tuple[str, ...]]) -> str:
+    phrases = [_phrase(words_of(word)) for word in node.words]
+    return f"NEAR({' '.join(phrases)}, {int(node.distance)})" if all(phrases) else ""
+
+
+_EXPRESSIONS: Final[Mapping[type, Any]] = {
+    Term: _term,
+    Prefix: _prefix,
+    Phrase: _phrase_of,
+    Near: _near,
+}
+
+
+def _phrase(words: Sequence[str]) -> str:
+    return f'"{" ".join(words)}"' if words else ""
+
+
+def _alternatives(found: Sequence[Found]) -> Found:
+    return _together(" OR ", _grouped(" OR ", found))
+
+
+def _grouped(operator: str, found: Sequence[Found]) -> list[Found]:
+    """Questions to the same table as one question."""
+    by_table: dict[str, list[str]] = {}
+    for each in found:
+        if isinstance(each, Match):
+            by_table.setdefault(each.table, []).append(each.expression)
+    groups: list[Found] = [
+        Match(table, parts[0] if len(parts) == 1 else operator.join(f"({part})" for part in parts))
+        for table, parts in by_table.items()
+    ]
+    return groups + [each for each in found if isinstance(each, Condition)]
+
+
+def _together(operator: str, found: Sequence[Found]) -> Found:
+    if len(found) == 1:
+        return found[0]
+    return _joined(operator, [as_condition(each) for each in found])
+
+
+def _negated(found: Found) -> Condition:
+    condition = as_condition(found)
+    return Condition(f"NOT ({condition.sql})", condition.values)
+
+
+def _joined(operator: str, conditions: Sequence[Condition]) -> Condition:
+    sql = operator.join(f"({condition.sql})" for condition in conditions) or "0"
+    return Condition(sql, tuple(value for condition in conditions for value in condition.values))
+
+
+def _typed(item_types: Iterable[ItemType]) -> Condition:
+    ranges = [
+        Condition("items.key BETWEEN ? AND ?", (first_key(each), first_key(each) + KEYS_OF_A_TYPE - 1))
+        for each in item_types
+    ]
+    return _joined(" OR ", ranges)
+
+
+def _like(pattern: str) -> Condition:
+    # In a GLOB only `[` has a meaning besides `*` and `?`.
+    return Condition("items.item_id GLOB ?", (pattern.replace("[", "[[]"),))
+
+
+def _filtered(name: str, value: str) -> Condition:
+    if name == "tags":
+        return Condition("instr(items.tags, ?) > 0", (f"\n{value}\n",))
+    if name not in _FILTER_COLUMNS:
+        return _NOTHING
+    return Condition(f"items.{name} = ? COLLATE NOCASE", (value,))

@@ -1,0 +1,195 @@
+"""How well a document answers a query: one measure for all spaces, all pages and all orders.
+
+Rules:
+
+- Words count by BM25: the rarer in all spaces, the more; the more often in a document, the more, but less and
+  less; the longer the document, the less. A word of a name counts as three.
+- Three views of the words are added: stems (`converting` finds `convert`), the words as they are written (who
+  writes the very word means it), and the n-grams of the name and the description (`summarizer` and
+  `summarization` share no stem). The weights were measured on sets of queries, are the same for all of them,
+  and stand here: `benchmarks/relevance.py` says what they come to.
+- A score is the share of what the query could get at most: between 0 and 1, whoever else was found.
+- Nothing is read here: the functions take counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rye_mcp.catalog._engine import Counts, Features, Group
+from rye_mcp.catalog._query_tree import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
+from rye_mcp.catalog._words import QUESTION_WORDS, grams_of, name_parts, words_of
+
+__all__ = ["Asked", "Measure", "merged", "reciprocal_rank_fusion", "without_question_words"]
+
+STEM_WEIGHT: Final = 1.0
+WORD_WEIGHT: Final = 0.5
+GRAM_WEIGHT: Final = 0.2
+
+SATURATION: Final = 2.0
+"""BM25's k1: how much a word that comes again still counts."""
+
+LENGTH_SHARE: Final = 0.4
+"""BM25's b: how much the length of a document counts."""
+
+FUSION: Final = 60
+"""What reciprocal ranks begin with: the usual choice, which keeps one ranker's first from deciding alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The words that a query asks for; what it does not want has none."""
+
+    words: tuple[str, ...]
+    prefixes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, tree: Node) -> Asked:
+        """The words of a tree, each once, in its order."""
+        leaves = list(_leaves(tree))
+        words = [word for leaf in leaves for word in _words(leaf)]
+        prefixes = [
+            words_of(leaf.text)[-1] for leaf in leaves if isinstance(leaf, Prefix) and words_of(leaf.text)
+        ]
+        return cls(tuple(dict.fromkeys(words)), tuple(dict.fromkeys(prefixes)))
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a query asks for and how much each part of it counts, given what all documents come to."""
+
+    groups: Mapping[str, tuple[str, float]]
+    words: Mapping[str, float]
+    grams: Mapping[str, float]
+    length: float
+    grams_length: float
+    most: float
+
+    @classmethod
+    def of(cls, asked: Asked, counts: Counts, stems: Mapping[str, str]) -> Measure:
+        """The measure of a query. `stems` are those of its words."""
+        total = max(counts.documents, 1)
+        labels = dict.fromkeys(
+            [*(stems[word] for word in asked.words), *(f"{each}*" for each in asked.prefixes)]
+        )
+        groups = {label: counts.groups.get(label, Group(label, 0, ())) for label in labels}
+        rarity = {label: STEM_WEIGHT * _rarity(total, group.documents) for label, group in groups.items()}
+        words = {word: WORD_WEIGHT * _rarity(total, counts.words.get(word, 0)) for word in asked.words}
+        every_gram = {gram for word in asked.words for gram in grams_of(word)}
+        grams = {gram: GRAM_WEIGHT * _rarity(total, counts.grams.get(gram, 0)) for gram in sorted(every_gram)}
+        most = sum(rarity.values()) + sum(words.values()) + sum(grams.values())
+        return cls(
+            groups={word: (label, rarity[label]) for label, group in groups.items() for word in group.words},
+            words=words,
+            grams=grams,
+            length=max(counts.length / total, 1.0),
+            grams_length=max(counts.grams_length / total, 1.0),
+            most=most * (SATURATION + 1) or 1.0,
+        )
+
+    def score(self, features: Features) -> float:
+        """How well a document answers, between 0 and 1."""
+        flattened = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * features.length / self.length)
+        found: dict[str, tuple[float, int]] = {}
+        value = 0.0
+        for word in sorted(self.groups.keys() & features.words.keys()):
+            label, rarity = self.groups[word]
+            times = features.words[word]
+            found[label] = (rarity, found.get(label, (0.0, 0))[1] + times)
+            if word in self.words:
+                value += self.words[word] * times / (times + flattened)
+        value += sum(rarity * times / (times + flattened) for rarity, times in found.values())
+        shared = self.grams.keys() & features.grams
+        if shared:
+            flattened = SATURATION * (
+                1 - LENGTH_SHARE + LENGTH_SHARE * len(features.grams) / self.grams_length
+            )
+            value += math.fsum(self.grams[gram] for gram in shared) / (1 + flattened)
+        return min(1.0, value * (SATURATION + 1) / self.most)
+
+
+def merged(counts: Sequence[Counts]) -> Counts:
+    """What several spaces come to together."""
+    return Counts(
+        documents=sum(each.documents for each in counts),
+        length=sum(each.length for each in counts),
+        grams_length=sum(each.grams_length for each in counts),
+        groups=_merged_groups(counts),
+        words=_summed(each.words for each in counts),
+        grams=_summed(each.grams for each in counts),
+    )
+
+
+def without_question_words(tree: Node) -> Node:
+    """A sentence without the words that only make it one; every other tree as it is."""
+    if not isinstance(tree, Or) or not all(isinstance(part, Term) for part in tree.parts):
+        return tree
+    kept = tuple(part for part in tree.parts if not _is_question_word(part))
+    if not kept:
+        return tree
+    return kept[0] if len(kept) == 1 else Or(kept)
+
+
+def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]]) -> Mapping[int, float]:
+    """Of several orders of the same things, how high each stands in all of them: between 0 and 1."""
+    best = len(rankings) / (FUSION + 1)
+    fused: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, each in enumerate(ranking, start=1):
+            fused[each] = fused.get(each, 0.0) + 1 / (FUSION + rank) / best
+    return fused
+
+
+def _rarity(total: int, documents: int) -> float:
+    return math.log(1 + (total - min(documents, total) + 0.5) / (min(documents, total) + 0.5))
+
+
+def _is_question_word(part: Node) -> bool:
+    return (
+        isinstance(part, Term)
+        and part.field is None
+        and all(word in QUESTION_WORDS for word in words_of(part.text))
+    )
+
+
+def _leaves(tree: Node) -> Iterable[Term | Prefix | Phrase | Near]:
+    match tree:
+        case And() | Or():
+            for part in tree.parts:
+                yield from _leaves(part)
+        case Not() | Everything():
+            return
+        case _:
+            yield tree
+
+
+def _words(leaf: Term | Prefix | Phrase | Near) -> Iterable[str]:
+    match leaf:
+        case Term():
+            parts = name_parts(leaf.text)
+            return parts if len(parts) > 1 else words_of(leaf.text)
+        case Prefix():
+            return words_of(leaf.text)[:-1]
+        case _:
+            return [word for each in leaf.words for word in words_of(each)]
+
+
+def _merged_groups(counts: Sequence[Counts]) -> Mapping[str, Group]:
+    found: dict[str, Group] = {}
+    for each in counts:
+        for label, group in each.groups.items():
+            known = found.get(label, Group(label, 0, ()))
+            words = tuple(dict.fromkeys((*known.words, *group.words)))
+            found[label] = Group(label, known.documents + group.documents, words)
+    return found
+
+
+def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    summed: dict[str, int] = {}
+    for each in counts:
+        for name, number in each.items():
+            summed[name] = summed.get(name, 0) + number
+    return summed

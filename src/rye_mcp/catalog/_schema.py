@@ -1,0 +1,158 @@
+"""The tables of an index, and the file that holds them.
+
+Rules:
+
+- The file belongs to one space and is named after its root. It says which versions made it: of these tables,
+  of rye-mcp (which parses items) and of SQLite (which makes tokens). Anything else there is made anew.
+- Opening and replacing happen under a lock of the directory, so nobody opens a file that is being replaced.
+  Who still has the old one open goes on with it, and finds what it found before.
+- Writers write ahead (WAL): they never wait for readers, nor readers for them.
+- Nothing here is worth an fsync: what a crash of the machine takes is indexed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from lilux import _files as whole_files
+from rye_mcp.catalog._query_tree import FIELDS
+from rye_mcp.catalog._stems import TOKENIZER
+
+__all__ = ["DamagedError", "file_for", "open_file", "open_memory"]
+
+SCHEMA_VERSION: Final = 1
+BUSY_TIMEOUT_S: Final = 10.0
+"""How long to wait for another process that writes; each writes for milliseconds at a time."""
+
+_DIRECTORY_MODE: Final = 0o700
+_COLUMNS: Final = ", ".join(FIELDS)
+_ENDINGS: Final = ("", "-wal", "-shm", "-journal")
+
+_TABLES: Final = f"""
+CREATE TABLE made_by(version TEXT NOT NULL);
+CREATE TABLE items(
+    key INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, digest TEXT NOT NULL,
+    is_listed INTEGER NOT NULL, item_id TEXT NOT NULL, extension TEXT NOT NULL, name TEXT NOT NULL,
+    date INTEGER NOT NULL, category TEXT NOT NULL, tags TEXT NOT NULL, tool_type TEXT NOT NULL,
+    executor_id TEXT NOT NULL, version TEXT NOT NULL
+);
+CREATE TABLE features(
+    key INTEGER PRIMARY KEY, words TEXT NOT NULL, length INTEGER NOT NULL, grams TEXT NOT NULL
+);
+CREATE TABLE texts(key INTEGER PRIMARY KEY, {_COLUMNS});
+CREATE VIRTUAL TABLE stemmed USING fts5(
+    {_COLUMNS}, content='texts', content_rowid='key', tokenize='{TOKENIZER}'
+);
+CREATE VIRTUAL TABLE written USING fts5(
+    {_COLUMNS}, content='texts', content_rowid='key', tokenize='unicode61', columnsize=0
+);
+CREATE TABLE words(
+    word TEXT PRIMARY KEY, stem TEXT NOT NULL, documents INTEGER NOT NULL, is_spelled INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX words_by_stem ON words(stem);
+CREATE INDEX words_not_spelled ON words(word) WHERE is_spelled = 0;
+CREATE TABLE stems(stem TEXT PRIMARY KEY, documents INTEGER NOT NULL, names INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE grams(gram TEXT PRIMARY KEY, documents INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE variants(variant INTEGER, word TEXT, PRIMARY KEY(variant, word)) WITHOUT ROWID;
+CREATE TABLE totals(documents INTEGER NOT NULL, length INTEGER NOT NULL, grams INTEGER NOT NULL);
+INSERT INTO totals VALUES (0, 0, 0);
+"""
+
+
+class DamagedError(Exception):
+    """There is a file, and it is no index that this program can use."""
+
+
+def file_for(directory: Path, root: Path) -> Path:
+    """Where the index of a space is."""
+    return directory / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.sqlite"
+
+
+def open_file(path: Path, *, replacing: int | None = None) -> sqlite3.Connection:
+    """The index at a path, made when there is none, and made anew when there is something else.
+
+    `replacing` is the inode of a file that turned out to be damaged. OSError or sqlite3.Error when there can
+    be none: the caller does without a file then.
+    """
+    whole_files.make_directory(path.parent, mode=_DIRECTORY_MODE)
+    with whole_files.open_directory(path.parent) as directory, whole_files.lock(directory):
+        if replacing is not None and _inode(path) == replacing:
+            _remove(path)
+        try:
+            return _opened(path)
+        except DamagedError:
+            _remove(path)
+        return _opened(path)
+
+
+def open_memory() -> sqlite3.Connection:
+    """An index that nobody shares, and that ends with this process."""
+    connection = _connected(":memory:")
+    _make_tables(connection)
+    return connection
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    connection = _connected(str(path))
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+            _make_tables(connection)
+        if connection.execute("SELECT version FROM made_by").fetchall() != [(_version(),)]:
+            raise DamagedError(f"expected an index of {_version()}, found another one")
+    except DamagedError:
+        connection.close()
+        raise
+    except sqlite3.OperationalError as exc:
+        connection.close()
+        # A table that is missing is damage; what the system refuses is none, and is not mended by removing it.
+        if exc.sqlite_errorcode == sqlite3.SQLITE_ERROR:
+            raise DamagedError(str(exc)) from exc
+        raise
+    except sqlite3.DatabaseError as exc:
+        connection.close()
+        raise DamagedError(str(exc)) from exc
+    return connection
+
+
+def _connected(name: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        name, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    connection.execute("PRAGMA cache_size = -32000")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA secure_delete = OFF")
+    return connection
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    connection.executescript(
+        f"BEGIN IMMEDIATE; {_TABLES} INSERT INTO made_by VALUES ('{_version()}'); COMMIT;"
+    )
+
+
+@lru_cache(maxsize=1)
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"{SCHEMA_VERSION} / rye-mcp {version('rye-mcp')} / SQLite {sqlite3.sqlite_version}"
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.lstat().st_ino
+    except OSError:
+        return None
+
+
+def _remove(path: Path) -> None:
+    for ending in _ENDINGS:
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + ending).unlink()

@@ -1,0 +1,214 @@
+"""The index of one space, kept as fresh as the files are.
+
+Rules:
+
+- `refresh` compares the stamps of all files with those of the last time, reads what differs, and writes that
+  much: one changed file updates one row. Nothing is locked while files are read.
+- A file that changed so recently that its stamp might not show the next change is looked at again next time.
+- A file of an index that is damaged is replaced, and indexed anew, by whoever notices. When the file cannot be
+  written (a full disk, a directory that is read-only, another process that does not let go), this process goes
+  on with a copy in memory. Either way what is found is right; the second is a notice.
+- Work is done in small steps, with a moment between them in which other threads get their turn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Final, TypeVar
+
+from rye_mcp.catalog._document import document_of
+from rye_mcp.catalog._schema import DamagedError, file_for, open_file, open_memory
+from rye_mcp.catalog._spelling import spell_out
+from rye_mcp.catalog._stems import Stemmer
+from rye_mcp.catalog._store import Change, Row, SqliteEngine
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemPlace, ItemType, Space, parse_relative_path, printable
+from rye_mcp.spaces import Spaces, Stamp, is_settled
+
+__all__ = ["SpaceIndex"]
+
+BATCH: Final = 200
+"""How many changes are written at once."""
+
+YIELD_S: Final = 0.0005
+"""How long other threads are let through after each batch."""
+
+_MAX_PASSES: Final = 3
+"""How often a refresh begins again when other processes write at the same time."""
+
+_UNSETTLED: Final = "?"
+_DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
+
+Answer = TypeVar("Answer")
+Progress = Callable[[int, int], None]
+
+
+class SpaceIndex:
+    """Everything about the index of one space; several threads may use it, one after the other."""
+
+    def __init__(self, spaces: Spaces, space: Space, directory: Path | None, stemmer: Stemmer) -> None:
+        self.space = space
+        self.notice: str | None = None
+        self._spaces = spaces
+        self._path = None if directory is None else file_for(directory, space.root)
+        self._stemmer = stemmer
+        self._lock = threading.RLock()
+        self._engine = SqliteEngine(self._open(None), stemmer)
+        if directory is None:
+            self.notice = "the search index is kept in memory: there is no directory for it"
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._engine.close()
+
+    def ask(self, question: Callable[[SqliteEngine], Answer]) -> Answer:
+        """What the engine answers; when it turns out to be damaged, what a new one answers."""
+        with self._lock:
+            try:
+                return question(self._engine)
+            except sqlite3.DatabaseError as exc:
+                self._recover(exc)
+            self._refresh(None)
+            return question(self._engine)
+
+    def spell_out(self) -> None:
+        """Make sure that every word is known to who looks for similar ones."""
+        with self._lock, self._recovering():
+            spell_out(self._engine.database)
+
+    def refresh(self, progress: Progress | None = None) -> None:
+        """Bring the index up to date with the files of the space."""
+        with self._lock, self._recovering():
+            self._refresh(progress)
+
+    def note_changed(self, places: Iterable[ItemPlace]) -> None:
+        """Look at these files alone."""
+        with self._lock, self._recovering():
+            known = self._engine.rows()
+            for place in places:
+                path = _path_of(place)
+                stamps = self._spaces.scan(self.space.name, place.item_type, _directories(place))
+                self._apply({path: known.get(path)}, {path: stamps[path]} if path in stamps else {}, None)
+
+    # --- what has changed ---
+
+    def _refresh(self, progress: Progress | None) -> None:
+        for _ in range(_MAX_PASSES):
+            stamps: dict[str, Stamp] = {}
+            for item_type in ItemType:
+                stamps |= self._spaces.scan(self.space.name, item_type)
+            known = self._engine.rows()
+            seen = {path: ",".join(map(str, stamp)) for path, stamp in stamps.items()}
+            concerned: dict[str, Row | None] = {
+                path: known.get(path)
+                for path, stamp in seen.items()
+                if path not in known or known[path].stamp != stamp
+            }
+            concerned |= {path: row for path, row in known.items() if path not in stamps}
+            if self._apply(concerned, stamps, progress):
+                return
+
+    def _apply(
+        self, concerned: Mapping[str, Row | None], stamps: Mapping[str, Stamp], progress: Progress | None
+    ) -> bool:
+        """Look at these files and write what has become of them; whether nobody else has done so meanwhile."""
+        whole, done = True, 0
+        changes = (
+            self._examined(path, before, stamps.get(path)) for path, before in sorted(concerned.items())
+        )
+        while batch := list(islice(changes, BATCH)):
+            whole = self._engine.write(batch) and whole
+            done += len(batch)
+            if progress is not None:
+                progress(done, len(concerned))
+            time.sleep(YIELD_S)
+        return whole
+
+    def _examined(self, path: str, before: Row | None, stamp: Stamp | None) -> Change:
+        if stamp is None:
+            return Change(path, before, None)
+        settled = is_settled(stamp, time.time_ns())
+        written = ",".join(map(str, stamp)) if settled else _UNSETTLED
+        try:
+            item_type, item_id, extension = parse_relative_path(path)
+            place = ItemPlace(self.space, item_type, item_id, extension)
+            file = self._spaces.read(place)
+        except RyeError as exc:
+            # It is no item, as long as it is as it is: looked at again when its stamp changes.
+            return Change(path, before, Row(written, f"! {exc.code}"))
+        digest = hashlib.sha256(file.content).hexdigest()
+        after = Row(written, digest)
+        if before is not None and before.digest == digest:
+            return Change(path, before, after)
+        return Change(path, before, after, place, document_of(file), stamp[0])
+
+    # --- what goes wrong ---
+
+    def _open(self, replacing: int | None) -> sqlite3.Connection:
+        if self._path is None:
+            return open_memory()
+        try:
+            return open_file(self._path, replacing=replacing)
+        except (OSError, sqlite3.Error, DamagedError) as exc:
+            return self._in_memory(exc, None)
+
+    def _in_memory(self, reason: Exception, copied: sqlite3.Connection | None) -> sqlite3.Connection:
+        where = "" if self._path is None else printable(self._path)
+        self.notice = f"the search index is kept in memory, as its file cannot be used: {where}: {reason}"
+        self._path = None
+        connection = open_memory()
+        if copied is not None:
+            try:
+                copied.backup(connection)
+            except sqlite3.Error:
+                connection.close()
+                connection = open_memory()
+        return connection
+
+    @contextmanager
+    def _recovering(self) -> Iterator[None]:
+        """A block that brings the index up to date; all of that is done anew when the index cannot be used."""
+        try:
+            yield
+        except sqlite3.DatabaseError as exc:
+            self._recover(exc)
+            self._refresh(None)
+
+    def _recover(self, exc: sqlite3.DatabaseError) -> None:
+        """Put another index in the place of one that is damaged, or cannot be written."""
+        if self._path is None:
+            raise exc  # there is nothing left to fall back to
+        old = self._engine.database
+        if _is_damage(exc):
+            inode = None
+            with suppress(OSError):
+                inode = self._path.stat().st_ino
+            old.close()
+            replacement = self._open(inode)
+        else:
+            with suppress(sqlite3.Error):
+                old.rollback()
+            replacement = self._in_memory(exc, old)
+            old.close()
+        self._engine = SqliteEngine(replacement, self._stemmer)
+
+
+def _is_damage(exc: sqlite3.DatabaseError) -> bool:
+    code = getattr(exc, "sqlite_errorcode", None)
+    return code is None or code & 0xFF in _DAMAGE
+
+
+def _path_of(place: ItemPlace) -> str:
+    return place.path.relative_to(place.space.root).as_posix()
+
+
+def _directories(place: ItemPlace) -> tuple[str, ...]:
+    return tuple(place.item_id.split("/")[:-1])

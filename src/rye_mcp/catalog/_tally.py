@@ -1,0 +1,86 @@
+"""What the documents of an index come to, counted together for all that is written at once.
+
+In how many documents each word, each stem and each n-gram is, and in how many names each stem is; and how long
+the documents are. What no document has any more is not known any more.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from typing import Final
+
+from rye_mcp.catalog._engine import Features
+from rye_mcp.catalog._stems import Stemmer
+
+__all__ = ["Tally"]
+
+_TABLES: Final = {"words": "word", "stems": "stem", "grams": "gram"}
+
+
+class Tally:
+    """Documents that came and went, until they are written."""
+
+    def __init__(self, stemmer: Stemmer) -> None:
+        self._stemmer = stemmer
+        self._words: Counter[str] = Counter()
+        self._stems: Counter[str] = Counter()
+        self._names: Counter[str] = Counter()
+        self._grams: Counter[str] = Counter()
+        self._documents = 0
+        self._length = 0
+        self._grams_length = 0
+        self._gone = False
+
+    def add(self, features: Features, name: str, sign: int) -> None:
+        """A document came (1) or went (-1); `name` are the words of its name."""
+        stems = self._stemmer.stems(features.words)
+        in_name = {stems[word] for word in name.split() if word in stems}
+        counted = (
+            (self._words, features.words),
+            (self._stems, set(stems.values())),
+            (self._names, in_name),
+            (self._grams, features.grams),
+        )
+        for counter, values in counted:
+            if sign > 0:
+                counter.update(dict.fromkeys(values, 1))
+            else:
+                counter.subtract(dict.fromkeys(values, 1))
+        self._documents += sign
+        self._length += sign * features.length
+        self._grams_length += sign * len(features.grams)
+        self._gone = self._gone or sign < 0
+
+    def write(self, database: sqlite3.Connection) -> None:
+        """Add all of it to what is there, in the transaction that is open."""
+        stems = self._stemmer.stems(self._words)
+        database.executemany(
+            "INSERT INTO words VALUES (?, ?, ?, 0) ON CONFLICT(word) "
+            "DO UPDATE SET documents = documents + excluded.documents",
+            [(word, stems[word], count) for word, count in sorted(self._words.items())],
+        )
+        database.executemany(
+            "INSERT INTO stems VALUES (?, ?, ?) ON CONFLICT(stem) DO UPDATE "
+            "SET documents = documents + excluded.documents, names = names + excluded.names",
+            [(stem, count, self._names[stem]) for stem, count in sorted(self._stems.items())],
+        )
+        database.executemany(
+            "INSERT INTO grams VALUES (?, ?) ON CONFLICT(gram) "
+            "DO UPDATE SET documents = documents + excluded.documents",
+            sorted(self._grams.items()),
+        )
+        database.execute(
+            "UPDATE totals SET documents = documents + ?, length = length + ?, grams = grams + ?",
+            (self._documents, self._length, self._grams_length),
+        )
+        if self._gone:
+            self._forget(database)
+
+    def _forget(self, database: sqlite3.Connection) -> None:
+        for (table, column), counter in zip(
+            _TABLES.items(), (self._words, self._stems, self._grams), strict=True
+        ):
+            database.executemany(
+                f"DELETE FROM {table} WHERE {column} = ? AND documents <= 0", [(each,) for each in counter]
+            )
