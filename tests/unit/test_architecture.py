@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -136,12 +137,9 @@ def constructions(source: str, stage: str) -> Iterator[str]:
 
     A changed copy is one too: what that is of, a source does not say, so the fields that change tell it.
     """
-    tree = ast.parse(source)
+    tree, untyped = _parsed(source)
     yield from _changed_copies(tree, fields_of(stage))
-    typed = {id(each) for node in ast.walk(tree) for each in _annotations(node)}
-    for node in ast.walk(tree):
-        if id(node) in typed:
-            continue
+    for node in untyped:
         match node:
             case ast.ImportFrom(names=names):
                 yield from (
@@ -149,6 +147,14 @@ def constructions(source: str, stage: str) -> Iterator[str]:
                 )
             case ast.Name(id=name) | ast.Attribute(attr=name) if name == stage:
                 yield f"{node.lineno}: {name}"
+
+
+@lru_cache(maxsize=1)
+def _parsed(source: str) -> tuple[ast.AST, list[ast.AST]]:
+    """The tree of a source, and everything in it that no type declares."""
+    tree = ast.parse(source)
+    typed = {id(each) for node in ast.walk(tree) for each in _annotations(node)}
+    return tree, [node for node in ast.walk(tree) if id(node) not in typed]
 
 
 def _annotations(node: ast.AST) -> Iterator[ast.AST]:
