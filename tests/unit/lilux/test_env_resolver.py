@@ -299,3 +299,48 @@ def test_variables_that_cannot_be_some_are_refused_all_at_once(where: str) -> No
         assert found in message
     assert len(re.findall("; ", message)) == 4
     assert "s3cret" not in message
+
+
+# --- keeping what was resolved --------------------------------------------------
+
+
+async def test_what_was_found_is_current_until_looking_finds_something_else(tmp_path: Path) -> None:
+    config = {
+        "interpreter": {"type": "venv_python", "var": "PYTHON", "fallback": "python3"},
+        "env": {"PATH": "/changed", "HOME": "/changed"},
+    }
+    nothing = await EnvResolver(tmp_path).trace_async(config, base_env=BASE)
+    assert nothing.interpreter is None
+    assert nothing.is_current()
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    assert not nothing.is_current()
+    found = await EnvResolver(tmp_path).trace_async(config, base_env=BASE)
+    assert found.interpreter == python
+    assert found.variables == await EnvResolver(tmp_path).resolve_async(config, base_env=BASE)
+    assert found.is_current()
+    assert "/nowhere" not in repr(found)
+
+
+async def test_looking_again_does_so_in_the_environment_as_it_was(tmp_path: Path) -> None:
+    program = tmp_path / "tool"
+    program.touch(mode=0o755)
+    config = {
+        "interpreter": {"type": "system_binary", "binary": "tool", "var": "TOOL"},
+        "env": {"PATH": "/elsewhere"},
+    }
+    found = await EnvResolver().trace_async(config, base_env={"PATH": str(tmp_path)})
+    assert found.variables["PATH"] == "/elsewhere"
+    assert found.is_current()
+
+
+async def test_what_a_version_manager_said_is_never_current(tmp_path: Path) -> None:
+    manager = tmp_path / "bin/mise"
+    manager.parent.mkdir()
+    manager.write_text(f"#!/bin/sh\necho {tmp_path}/bin/mise\n", encoding="ascii")
+    manager.chmod(0o755)
+    config = {"interpreter": {"type": "version_manager", "manager": "mise", "var": "PYTHON"}}
+    found = await EnvResolver().trace_async(config, base_env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"})
+    assert found.interpreter == manager
+    assert not found.is_current()

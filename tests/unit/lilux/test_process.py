@@ -285,3 +285,13 @@ def test_seconds_are_rounded_up_to_milliseconds(seconds: float, expected: int) -
 
 def test_the_keys_of_a_configuration_are_those_that_are_documented() -> None:
     assert {"command", "args", "cwd", "input_data", "env", "timeout", "shell", "max_output"} == CONFIG_KEYS
+
+
+def test_an_exact_environment_stays_exact_however_small_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LILUX_TEST_INHERITED", "here")
+    config = {"command": "${A}${B}${LILUX_TEST_INHERITED}", "env": {"B": "own"}}
+    spec = render(config, env={"A": "given", "B": "given"})
+    assert spec.env == {"A": "given", "B": "own"}
+    assert spec.command == "givenown"
+    with pytest.raises(ConfigurationError, match=r"text as env\.A"):
+        render({"command": "x"}, env={"A": 1})  # type: ignore[dict-item]

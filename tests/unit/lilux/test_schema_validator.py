@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import lilux.schemas
 from lilux.primitives.errors import ConfigurationError, ValidationError
-from lilux.schemas import ValidationResult, schema_validator, validate_parameters
+from lilux.schemas import ValidationResult, examine, schema_validator, validate_parameters
 from lilux.schemas._compiled import CACHED_SCHEMAS, _compile_small, compile_schema
 from lilux.schemas._values import DEPTH_LIMIT
 
@@ -55,7 +55,7 @@ def test_the_public_names_are_those_listed() -> None:
     own = {
         name
         for name, item in vars(schema_validator).items()
-        if getattr(item, "__module__", "").endswith("validator")
+        if getattr(item, "__module__", "").endswith("validator") and not name.startswith("_")
     }
     assert own == set(schema_validator.__all__) == set(lilux.schemas.__all__)
 
@@ -470,3 +470,44 @@ def test_any_value_and_any_schema_give_a_result_or_an_error_of_the_schema(value:
 
 def test_the_example_in_the_documentation_is_true() -> None:
     assert doctest.testmod(schema_validator).failed == 0
+
+
+# --- everything at once ---------------------------------------------------------------
+
+
+def test_an_examination_fills_compares_and_names_at_once() -> None:
+    schema = {
+        "properties": {"a": {"default": 1}, "secret": {"items": {"writeOnly": True}}},
+        "patternProperties": {"^x-": {}},
+    }
+    found = examine({"secret": ["s"], "x-1": 0, "other": 0}, schema)
+    assert found.values == {"a": 1, "secret": ["s"], "x-1": 0, "other": 0}
+    assert not found.errors
+    assert found.described == {"a", "secret"}
+    assert found.undescribed == {"other"}
+    assert found.hidden == {"secret"}
+
+
+def test_an_examination_of_what_does_not_fit_has_the_errors_of_a_validation() -> None:
+    schema = {"properties": {"a": {"type": "integer"}}, "required": ["b"]}
+    assert examine({"a": "x"}, schema).errors == validate_parameters({"a": "x"}, schema).errors
+
+
+@pytest.mark.parametrize("keyword", ["additionalProperties", "unevaluatedProperties"])
+def test_who_says_what_all_others_are_describes_them(keyword: str) -> None:
+    assert examine({"other": 1}, {keyword: {"type": "integer"}}).undescribed == frozenset()
+
+
+def test_names_are_found_behind_everything_that_may_apply() -> None:
+    schema = {
+        "$ref": "#/$defs/a",
+        "anyOf": [{"properties": {"b": {}}}, {"allOf": [{"properties": {"c": {}}}]}],
+        "if": {"properties": {"d": {}}},
+        "dependentSchemas": {"e": {"properties": {"f": {}}}},
+        "$defs": {"a": {"properties": {"a": {}}, "oneOf": [{"properties": {"g": {}}}]}},
+    }
+    assert examine({}, schema).described == {"a", "b", "c", "d", "f", "g"}
+
+
+def test_a_pattern_of_names_that_takes_too_long_is_no_answer() -> None:
+    assert examine({VICTIM: 1}, {"patternProperties": {CATASTROPHE: {}}}).errors

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lilux._templates import MAX_DEFAULT_DEPTH, parse, render, render_shell, render_tree
+from lilux._templates import MAX_DEFAULT_DEPTH, parse, placeholders, render, render_shell, render_tree
 from lilux.primitives.errors import ConfigurationError
 
 ENV = {"HOME": "/home/me", "EMPTY": "", "TRAP": "${HOME} {name}"}
@@ -301,6 +301,12 @@ def test_whatever_the_template_a_value_that_is_let_in_never_runs(template: str) 
     except ConfigurationError:
         return
     assert not creates_a_file(command)
+
+
+def test_every_placeholder_of_a_text_is_named_those_in_defaults_too() -> None:
+    text = "{a} ${B} ${C:-{d} ${E:-{f}}} ${not-one} {a} {1}"
+    assert {each.source for each in placeholders(text)} == {"{a}", "${B}", "${C}", "{d}", "${E}", "{f}"}
+    assert not placeholders("nothing of the kind")
 
 
 def creates_a_file(command: str) -> bool:
