@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.items import SpaceName
-from rye_mcp.spaces import _twins
+from rye_mcp.spaces import _entries
 from tests.space_helpers import Ground, refused
 
 
@@ -23,7 +23,7 @@ def ground(tmp_path: Path) -> Ground:
     "twin",
     ["demo/Hello.py", "demo/HELLO.sh", "Demo/hello.py", "DEMO/hellO.yaml", "Demo/Hello"],
 )
-def test_twins_are_refused_whichever_is_asked_for(ground: Ground, twin: str) -> None:
+def test_entries_are_refused_whichever_is_asked_for(ground: Ground, twin: str) -> None:
     other = ground.write("project", f"tools/{twin}", b"#!/bin/sh\n")
     for item_id in ("demo/hello", twin.partition(".")[0]):
         with refused("ambiguous_item", ground) as caught:
@@ -46,7 +46,7 @@ def test_what_is_no_second_item_is_in_nobodys_way(ground: Ground, path: str) -> 
     assert ground.spaces.find("demo/hello").item.item_id == "demo/hello"
 
 
-def test_twins_in_different_spaces_are_two_items(ground: Ground) -> None:
+def test_entries_in_different_spaces_are_two_items(ground: Ground) -> None:
     ground.write("user", "tools/demo/Hello.py")
     assert ground.spaces.find("demo/hello").item.space.name is SpaceName.PROJECT
     assert ground.spaces.find("demo/Hello").item.space.name is SpaceName.USER
@@ -55,7 +55,7 @@ def test_twins_in_different_spaces_are_two_items(ground: Ground) -> None:
 def test_a_twin_that_comes_or_goes_is_noticed_though_directories_are_kept_in_mind(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_twins, "_SETTLED_AFTER_NS", 20_000_000)
+    monkeypatch.setattr(_entries, "_SETTLED_AFTER_NS", 20_000_000)
     spaces = ground.spaces
     for _ in range(3):
         time.sleep(0.03)  # until the directory counts as left alone
@@ -75,7 +75,7 @@ def test_what_changed_just_now_is_not_kept_in_mind(ground: Ground) -> None:
     """The time of a directory counts in milliseconds on many systems: two changes may look like one."""
     demo = (ground.space("project") / "tools/demo").stat()
     ground.spaces.find("demo/hello")
-    assert (demo.st_dev, demo.st_ino) not in _twins._kept
+    assert (demo.st_dev, demo.st_ino) not in _entries._kept
     for number in range(50):
         ground.write("project", f"tools/d{number}/hello.py")
         ground.spaces.find(f"d{number}/hello")

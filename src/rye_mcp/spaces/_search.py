@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,8 @@ from rye_mcp.items import (
     printable,
     relative_path,
 )
-from rye_mcp.spaces._files import kind_of, opened, read_file, refusal, unsafe_path
+from rye_mcp.spaces._entries import Entries, entries_of
+from rye_mcp.spaces._files import descended, kind_of, opened, read_file, refusal, unsafe_path
 from rye_mcp.spaces._roots import project_space, system_space, user_space
 from rye_mcp.spaces._scan import Entering, Stamp, scan_below
 from rye_mcp.spaces._twins import refuse_twins
@@ -151,12 +153,10 @@ class Spaces:
 
     def _exactly(self, item_id: str, item_type: ItemType, spaces: tuple[Space, ...]) -> Found | None:
         for index, space in enumerate(spaces):
-            candidates = _Candidates.probe(space, item_type, item_id)
-            place = candidates.the_one()
-            if place is not None:
-                refuse_twins(place)
+            item = _item_in(space, item_type, item_id)
+            if item is not None:
                 below = (_Candidates.probe(each, item_type, item_id) for each in spaces[index + 1 :])
-                return Found(_read(place), tuple(other for each in below for other in each.files))
+                return Found(item, tuple(other for each in below for other in each.files))
         return None
 
     def _by_last_segment(self, name: str, item_type: ItemType, spaces: tuple[Space, ...]) -> Found | None:
@@ -179,22 +179,34 @@ class _Candidates:
     @classmethod
     def probe(cls, space: Space, item_type: ItemType, item_id: str) -> _Candidates:
         """Look for each extension that the item can have; nothing is listed."""
-        parts = (item_type.directory, *item_id.split("/"))
-        *above, last = parts
-        files, others = [], []
+        *above, _ = (item_type.directory, *item_id.split("/"))
         try:
             with opened(space.root, above) as directory:
-                for extension, mode in _modes(directory, space.root, parts, item_type):
-                    place = ItemPlace(space, item_type, item_id, extension)
-                    if stat.S_ISREG(mode):
-                        if extension or begins_with_shebang(directory, last, place.path):
-                            files.append(place)
-                    elif extension or not stat.S_ISDIR(mode):
-                        others.append(unsafe_path("a regular file", kind_of(mode), place.path))
+                return cls.in_directory(directory, entries_of(directory), space, item_type, item_id)
         except FileNotFoundError:
             return cls()
         except RyeError as exc:
-            others.append(exc)
+            return cls((), (exc,))
+
+    @classmethod
+    def in_directory(
+        cls, directory: int, entries: Entries, space: Space, item_type: ItemType, item_id: str
+    ) -> _Candidates:
+        """The same, in the directory that the item would be in."""
+        name = item_id.rpartition("/")[2]
+        files, others = [], []
+        for extension in EXTENSIONS[item_type]:
+            if not entries.may_hold(name + extension) or not _can_have(extension, name):
+                continue
+            place = ItemPlace(space, item_type, item_id, extension)
+            mode = _mode(directory, name + extension, place)
+            if mode is None:
+                continue
+            if stat.S_ISREG(mode):
+                if extension or begins_with_shebang(directory, name, place.path):
+                    files.append(place)
+            elif extension or not stat.S_ISDIR(mode):
+                others.append(unsafe_path("a regular file", kind_of(mode), place.path))
         return cls(tuple(files), tuple(others))
 
     @classmethod
@@ -218,28 +230,55 @@ class _Candidates:
         return None
 
 
-def _modes(
-    directory: int, root: Path, parts: tuple[str, ...], item_type: ItemType
-) -> Iterator[tuple[str, int]]:
-    """The extensions with which there is something, and its mode; links are not followed."""
-    *above, name = parts
-    for extension in EXTENSIONS[item_type]:
-        if (not extension and "." in name) or name + extension == DEPENDENCY_MANIFEST_NAME:
-            continue  # `hello.py` is `hello` with an extension, never an id without one
+def _can_have(extension: str, name: str) -> bool:
+    """`hello.py` is `hello` with an extension, never an id without one; a list of dependencies is no item."""
+    return bool(extension or "." not in name) and name + extension != DEPENDENCY_MANIFEST_NAME
+
+
+def _mode(directory: int, name: str, place: ItemPlace) -> int | None:
+    """What stands there under this name; None for nothing. Links are not followed."""
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise refusal(exc, place.path) from exc
+
+
+def _item_in(space: Space, item_type: ItemType, item_id: str) -> ItemFile | None:
+    """The item of one space, read; None when it has none. Each directory on the way is opened once."""
+    segments = item_id.split("/")
+    *above, _ = (item_type.directory, *segments)
+    with closing(descended(space.root, above)) as directories:
         try:
-            yield extension, os.stat(name + extension, dir_fd=directory, follow_symlinks=False).st_mode
+            way = [(directory := next(directories), entries_of(directory)) for _ in segments]
         except FileNotFoundError:
-            continue
-        except OSError as exc:
-            raise refusal(exc, root.joinpath(*above, name + extension)) from exc
+            return None
+        last, entries = way[-1]
+        place = _Candidates.in_directory(last, entries, space, item_type, item_id).the_one()
+        if place is None:
+            return None
+        if any(
+            segment.lower() in each.in_several_cases for segment, (_, each) in zip(segments, way, strict=True)
+        ):
+            refuse_twins(place)
+        return _read_in(last, place)
 
 
 def _read(place: ItemPlace) -> ItemFile:
-    *above, name = relative_path(place.item_type, place.item_id, place.extension).split("/")
-    path = place.path
+    *above, _ = relative_path(place.item_type, place.item_id, place.extension).split("/")
     try:
         with opened(place.space.root, above) as directory:
-            content = read_file(directory, name, path)
+            return _read_in(directory, place)
+    except FileNotFoundError:
+        raise _not_found(place.item_id, place.item_type, (place.space,)) from None
+
+
+def _read_in(directory: int, place: ItemPlace) -> ItemFile:
+    """Read an item in the directory that it is in."""
+    path = place.path
+    try:
+        content = read_file(directory, place.item_id.rpartition("/")[2] + place.extension, path)
     except FileNotFoundError:
         raise _not_found(place.item_id, place.item_type, (place.space,)) from None
     if not place.extension and not content.startswith(SHEBANG):

@@ -1,0 +1,79 @@
+"""What stands in a directory, kept for as long as the directory is left alone.
+
+An item is found by its id, without listing anything. But two questions need a listing: whether there is a
+name that differs only in case, and which of the many extensions of an id are worth a look. What is kept of
+one is kept only when the directory has not changed for a while: a directory's time cannot tell two changes of
+one instant apart.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from rye_mcp.items import EXTENSIONS
+
+__all__ = ["Entries", "entries_of"]
+
+_SETTLED_AFTER_NS: Final = 2_000_000_000
+"""How long ago a directory must have changed for its listing to be kept; some file systems count by 2 s."""
+
+_MAX_KEPT: Final = 4096
+"""How many listings are kept."""
+
+_MAX_NAMES: Final = 1024
+"""Up to how many names of a directory are kept; in a larger one, each is asked for."""
+
+_SUFFIXES: Final = tuple(sorted({each for extensions in EXTENSIONS.values() for each in extensions if each}))
+
+_Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The names of a directory. `names` is None when nobody knows how long they will be right.
+
+    `in_several_cases` are those, with and without extension, that are there in more than one case; lower.
+    """
+
+    names: frozenset[str] | None
+    in_several_cases: frozenset[str]
+
+    def may_hold(self, name: str) -> bool:
+        """Whether it is worth looking for a name."""
+        return self.names is None or name in self.names
+
+
+_kept: dict[tuple[int, int], tuple[_Stamp, Entries]] = {}
+
+
+def entries_of(directory: int) -> Entries:
+    """What stands in an open directory."""
+    status = os.fstat(directory)
+    key = (status.st_dev, status.st_ino)
+    stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_nlink)
+    kept = _kept.get(key)
+    if kept is not None and kept[0] == stamp:
+        return kept[1]
+    now = time.time_ns()
+    listed = os.listdir(directory)
+    several = _in_several_cases(listed)
+    if now - max(stamp[:2]) <= _SETTLED_AFTER_NS:
+        return Entries(None, several)
+    entries = Entries(frozenset(listed) if len(listed) <= _MAX_NAMES else None, several)
+    if len(_kept) >= _MAX_KEPT:
+        _kept.clear()
+    _kept[key] = (stamp, entries)
+    return entries
+
+
+def _in_several_cases(names: list[str]) -> frozenset[str]:
+    stems = {name.rpartition(".")[0] for name in names if name.endswith(_SUFFIXES)}
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for name in stems.union(names):
+        folded = name.lower()
+        (twice if folded in seen else seen).add(folded)
+    return frozenset(twice)
