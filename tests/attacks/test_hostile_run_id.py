@@ -110,6 +110,9 @@ def test_it_is_refused_by_every_door(state: Path, door: str, run_id: Any) -> Non
 
 @pytest.mark.parametrize("stream", STREAMS, ids=ascii)
 def test_a_stream_that_is_none_is_refused(state: Path, stream: Any) -> None:
+    with pytest.raises(RyeError) as refused:
+        RunOutputs(state).read(GOOD, stream)
+    assert refused.value.code == "output_not_found"
     for request in (OutputRequest(GOOD, stream), OutputRequest(f"rye://runs/{GOOD}/stdout", stream)):
         with pytest.raises(RyeError) as refused:
             read_output(request, RunOutputs(state))

@@ -117,6 +117,13 @@ def test_depth_has_one_limit_wherever_it_is_read(opening: str, depth: int, is_js
     assert decode_output(text).source == ("stdout" if is_json else "text")
 
 
+@pytest.mark.parametrize(("depth", "source"), [(MAX_DEPTH, "stdout"), (MAX_DEPTH + 1, "text")])
+def test_the_limit_of_depth_is_the_same_where_much_stands_beside_it(depth: int, source: str) -> None:
+    text = f"{'[[],' * (depth - 2)}[[]]{']' * (depth - 2)}"
+    assert depth_of(json.loads(text)) == depth
+    assert decode_output(text).source == source
+
+
 def test_many_containers_beside_each_other_are_not_deep() -> None:
     text = json.dumps([{"a": [index]} for index in range(1000)])
     assert decode_output(text).source == "stdout"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -229,6 +230,42 @@ def test_who_follows_sees_what_is_wanted_alone_and_the_last_ones_first(log: RunL
     assert [next(followed).client for _ in range(3)] == ["b", "c", "d"]
 
 
+def test_who_follows_sees_all_of_several_new_rows(log: RunLog) -> None:
+    def pause() -> None:
+        for name in "ab":
+            log.append(run(client=name))
+
+    log.append(run(client="first"))
+    followed = log.follow(RunFilter(limit=1), pause=pause)
+    assert [next(followed).client for _ in range(3)] == ["first", "a", "b"]
+
+
+def test_a_row_that_changes_neither_size_nor_time_of_the_files_is_seen(log: RunLog, state: Path) -> None:
+    """Clocks of file systems are coarse, and a write-ahead log that was emptied keeps its size."""
+    other = RunLog(state)
+    for _ in range(20):
+        other.append(run())
+    with closing(sqlite3.connect(log.path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(RESTART)")
+    new = run(client="new")
+
+    def stamps() -> list[tuple[int, int, int]]:
+        found = [Path(f"{log.path}{suffix}").stat() for suffix in ("", "-wal")]
+        return [(each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
+
+    def pause() -> None:
+        before = stamps()
+        other.append(new)
+        for suffix, (_, _, time_ns) in zip(("", "-wal"), before, strict=True):
+            os.utime(f"{log.path}{suffix}", ns=(time_ns, time_ns))
+        assert stamps() == before
+
+    followed = log.follow(RunFilter(limit=1), pause=pause)
+    next(followed)
+    assert next(followed) == new
+    other.close()
+
+
 def test_a_log_that_nobody_writes_to_is_not_read_again(log: RunLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the times of its files are looked at, once they are old enough to tell."""
     log.append(run())
@@ -346,6 +383,18 @@ def test_two_who_find_the_same_damage_lose_no_row(state: Path) -> None:
     with RunLog(state) as log:
         assert len(log.list()) == 8
     assert notices.count("run_log_damaged") == 1
+
+
+def test_who_is_late_to_find_damage_leaves_the_new_file_alone(log: RunLog, state: Path) -> None:
+    log.append(run())
+    for path in state.iterdir():
+        path.unlink()
+    record = run()
+    with RunLog(state) as other:
+        other.append(record)
+    log._database._set_aside(sqlite3.DatabaseError("found in the file that is gone"))
+    assert log.list() == (record,)
+    assert log.notices == ()
 
 
 def test_a_file_of_a_newer_version_is_left_alone(log: RunLog) -> None:

@@ -108,6 +108,7 @@ def test_a_piece_begins_and_ends_between_characters(
     run_id = kept(outputs, "hello wörld".encode())
     piece = outputs.read(run_id, offset=offset, length=length)
     assert (piece.text, piece.next_offset, piece.total) == (text, next_offset, 12)
+    assert piece.as_dict()["encoding"] == "utf-8"
 
 
 texts = st.text(st.characters(codec="utf-8")).map(str.encode)
@@ -170,13 +171,17 @@ def test_a_search_goes_on_where_it_stopped(outputs: RunOutputs) -> None:
 
 
 def test_a_line_without_an_end_is_looked_at_in_parts(outputs: RunOutputs) -> None:
-    run_id = kept(outputs, ("ü" * 200_000 + "needle" + "ü" * 200_000).encode())
+    run_id = kept(outputs, ("x" + "ü" * 200_000 + "needle" + "ü" * 200_000).encode())
     piece = outputs.read(run_id, pattern="needle")
     [offset] = piece.as_dict()["matches"]
     assert "needle" in piece.text
     assert len(piece.text.encode()) <= _pieces.MAX_LINE_BYTES + 1
     assert outputs.read(run_id, offset=offset, length=10).text in piece.text
     assert piece.as_dict()["encoding"] == "utf-8"
+
+
+def test_a_line_may_end_as_on_windows(outputs: RunOutputs) -> None:
+    assert outputs.read(kept(outputs, b"a\r\nb\r\na\r"), pattern="a$").text == "a\na\n"
 
 
 def test_a_pattern_that_takes_for_ever_is_refused_in_time(outputs: RunOutputs) -> None:
