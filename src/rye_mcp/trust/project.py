@@ -34,6 +34,7 @@ _WORKTREES = ("worktrees", ".git")
 _CONTROL_PREFIXES = (
     *("LD_", "DYLD_", "MALLOC_", "GLIBC_", "GCONV_"),  # the loader and the C library
     *("PYTHON", "PIP_", "UV_", "VIRTUAL_ENV", "CONDA_"),
+    *("PYENV_", "RBENV_", "NVM_", "ASDF_", "MISE_", "RTX_", "VOLTA_", "FNM_"),  # whose interpreter it is
     *("PERL5", "PERLLIB", "PERL_", "RUBY", "GEM_", "BUNDLE_"),
     *("LUA_INIT", "LUA_PATH", "LUA_CPATH", "LUAROCKS_"),
     *("NPM_CONFIG_", "NODE_EXTRA_CA_CERTS", "NODE_TLS_", "YARN_", "DENO_", "BUN_", "TS_NODE_", "COREPACK_"),
