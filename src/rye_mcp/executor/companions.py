@@ -171,8 +171,11 @@ def _endings_of(path: str) -> Iterator[str]:
 
 
 def _normal(name: str) -> str:
-    """The path without `./`; nothing for one that leads elsewhere."""
-    segments = [segment for segment in name.split("/") if segment != "."]
+    """The path without `./`; nothing for one that leads elsewhere.
+
+    One that begins with `/` is what follows a directory in most programs: `f"{here}/data.json"`.
+    """
+    segments = [segment for segment in name.removeprefix("/").split("/") if segment != "."]
     return "" if not segments or not all(segments) or ".." in segments else "/".join(segments)
 
 

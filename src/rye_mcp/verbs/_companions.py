@@ -11,8 +11,8 @@ Rules:
   is a warning that names the files. One that is not good is begun anew. In that of a person, an agent changes
   nothing but what its own tool rests on.
 - The rules for items hold for all of it: what a stranger signed, no agent signs or lists.
-- First the files, then the listing, then the item: who is interrupted leaves nothing accepted that was not
-  signed. Each file is whole, or as it was.
+- Everything is looked at before anything is written. Then come the files, then the listing, then the item:
+  who is interrupted leaves nothing accepted that was not signed. Each file is whole, or as it was.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from rye_mcp.trust.dependency_manifest import (
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_item, sign_listing
+from rye_mcp.trust.text import require_honest_text
 from rye_mcp.trust.verify import Signer, VerifiedItem, verify_item
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._context import Context
@@ -56,6 +57,7 @@ from rye_mcp.verbs._replacing import other_signer, require_no_stranger
 
 __all__ = ["CompanionSigner"]
 
+_ANY_DIGEST: Final = "0" * 64
 _SHOWN: Final = 20
 """How many files a warning names."""
 
@@ -102,9 +104,10 @@ class CompanionSigner:
         """Sign and list what an item rests on, which is not signed itself yet; warnings."""
         with SourceTree(element.file.space.root) as tree:
             task = _Task(self._context, self._key, element, tree, self._scope(element, tree))
-            task.sign_files()
             for name in named:
                 task.list_named(name)
+            task.look()
+            task.sign_files()
             task.write_listings()
             return task.warnings()
 
@@ -147,32 +150,40 @@ class _Task:
         self._scope = scope
         self._own = element.path.relative_to(element.file.space.root).as_posix()
         self._listings = [self._read_listing(directory) for directory in scope.directories]
+        self._to_sign: list[ItemFile] = []
         self._signed: list[str] = []
         self._listed: list[str] = []
         self._gone: list[str] = []
         self._others: list[Notice] = []
 
-    def sign_files(self) -> None:
-        """Give each file that has to be authentic its signature, or its line in a listing."""
+    def look(self) -> None:
+        """Find what has to be signed, and refuse what cannot be, before anything is."""
+        require_honest_text(self._element.file)
         for name in self._scope.asked_for:
-            if name.relative == self._own:
-                continue
             if not name.is_regular:
                 raise self._refusal(self._tree.unsafe(name), name.relative)
-            if not any(
-                listing.good and path in listing.good for listing, path in self._places(name.relative)
-            ):
-                try:
-                    self._sign_or_list(name.relative)
-                except RyeError as exc:
-                    raise self._refusal(exc, name.relative) from exc
+            if name.relative != self._own:
+                self._look_at(name.relative)
+
+    def sign_files(self) -> None:
+        """Give each file that can carry one its signature."""
+        for file in self._to_sign:
+            relative = file.path.relative_to(file.space.root).as_posix()
+            try:
+                sign_item(file, self._key, self._context.trust, role=self._scope.role)
+            except RyeError as exc:
+                raise self._refusal(exc, relative) from exc
+            self._signed.append(relative)
+            self._note_other_signer(file)
 
     def list_named(self, name: str) -> None:
         """List a file that whoever signs has named, by its path from the item."""
         relative = posixpath.normpath(posixpath.join(directory_of(self._element), name))
-        if posixpath.isabs(name) or relative == self._own or not any(self._places(relative)):
+        elsewhere = posixpath.isabs(name) or "\0" in name or not any(self._places(relative))
+        if elsewhere or relative == self._own:
             what = f"expected a file beside {self._element.item_id}, or below, found {printable(name)!r}"
             raise RyeError("unsafe_path", what, where=printable(name), hint="put it beside the tool")
+        render_listing({path: _ANY_DIGEST for _, path in self._places(relative)})
         self._list(relative)
 
     def write_listings(self) -> None:
@@ -205,21 +216,18 @@ class _Task:
 
     # --- files ---
 
-    def _sign_or_list(self, relative: str) -> None:
+    def _look_at(self, relative: str) -> None:
         file = self._as_item(relative)
-        if file is None or any(path in listing.known for listing, path in self._places(relative)):
+        listed = any(path in {**listing.known, **listing.files} for listing, path in self._places(relative))
+        if file is None or listed:
             self._list(relative)
         elif not self._is_authentic(file):
-            self._sign(file, relative)
-
-    def _sign(self, file: ItemFile, relative: str) -> None:
-        try:
-            require_no_stranger(file, self._context, self._key, item_id=self._element.item_id)
-            sign_item(file, self._key, self._context.trust, role=self._scope.role)
-        except RyeError as exc:
-            raise self._refusal(exc, relative) from exc
-        self._signed.append(relative)
-        self._note_other_signer(file)
+            try:
+                require_no_stranger(file, self._context, self._key, item_id=self._element.item_id)
+                require_honest_text(file)
+            except RyeError as exc:
+                raise self._refusal(exc, relative) from exc
+            self._to_sign.append(file)
 
     def _as_item(self, relative: str) -> ItemFile | None:
         """The file as an item; None for what is none, or says of itself what no item can."""
@@ -257,7 +265,7 @@ class _Task:
         places = list(self._places(relative))
         listing, path = next((each for each in places if each[1] in each[0].known), places[0])
         listing.files[path] = digest
-        if listing.known.get(path) != digest:
+        if listing.known.get(path) != digest and relative not in self._listed:
             self._listed.append(relative)
 
     def _list_again(self, listing: _Listing, path: str) -> None:

@@ -451,6 +451,27 @@ def test_an_upgrade_refreshes_what_differs_in_nothing_but_system_items(
     assert lock.run().notices == ()
 
 
+def test_an_upgrade_is_no_reason_for_another_runtime_of_the_user(lock: LockWorld) -> None:
+    lock.run()
+    (lock.world.project / ".ai/tools/my/runtime.yaml").unlink()
+    put(lock.world, RUNTIME, "my/runtime", ".yaml", space=SpaceName.USER, signed=True)
+    lock.path.unlink()
+    lock.run()
+    lock.edit(each_of(other_runtime, locked_under("1.4.0")))
+    assert lock.document()["resolved_chain"][1]["space"] == "user"
+    refused_run(lock, "lock_mismatch")
+
+
+def test_a_file_that_came_to_be_carried_is_a_difference(shared: LockWorld) -> None:
+    original = shared.path.read_bytes()
+    try:
+        shared.edit(lambda document: document["verified_deps"].clear())
+        error = refused_run(shared, "lock_mismatch")
+        assert [each["element"] for each in error.details["differences"]] == ["tools/demo/data.json"]
+    finally:
+        shared.path.write_bytes(original)
+
+
 def test_an_upgrade_is_told_from_which_version_to_which(lock: LockWorld) -> None:
     lock.run(package_version="1.4.0")
     lock.edit(other_system_item)
