@@ -5,8 +5,8 @@ Rules:
 - Each space has an index of its own, in the user's cache, and never in a space. Documents of all of them are
   weighed by one measure, and come in one order: the better score first, then by id, then by precedence.
 - The order is the same whatever page is asked for, and so is the score of an item.
-- An index only finds. What a `Hit` says is what the file held when it was indexed; whoever shows anything of it
-  reads the item, and verifies it, first.
+- An index only finds. What a `Hit` says is what the file held when it was indexed; whoever shows anything of
+  it reads the item, and verifies it, first.
 - `refresh` brings the indexes up to date. It is called before a search by whoever has not been told of every
   change; `note_changed` tells of one.
 
@@ -28,9 +28,9 @@ from rye_mcp.catalog._query_tree import Node, Term
 from rye_mcp.catalog._ranking import (
     Asked,
     Measure,
+    as_sentence,
     merged,
     reciprocal_rank_fusion,
-    without_question_words,
 )
 from rye_mcp.catalog._space_index import SpaceIndex
 from rye_mcp.catalog._stems import Stemmer
@@ -174,7 +174,7 @@ class Catalog:
     def search(self, query: SearchQuery) -> Page:
         """The part of everything that matches which was asked for."""
         indexes = [index for index in self._indexes if index.space.name in query.spaces]
-        query = replace(query, tree=without_question_words(query.tree))
+        query = replace(query, tree=as_sentence(query.tree))
         search = _Search(query, indexes, self._stemmer, self._ranker)
         total = sum(index.ask(lambda engine: engine.count(search.wanted)) for index in indexes)
         if not total:
@@ -184,7 +184,7 @@ class Catalog:
 
 
 class _Search:
-    """One search, in steps: what the words may stand for, what they are worth, who matches, in which order."""
+    """One search, in steps: what the words may stand for, what each is worth, who matches, in which order."""
 
     def __init__(
         self, query: SearchQuery, indexes: Sequence[SpaceIndex], stemmer: Stemmer, ranker: Ranker | None
@@ -321,7 +321,7 @@ class _Search:
 
 
 def cache_directory() -> Path | None:
-    """Where this user's indexes are kept; None when there is no such place but relative to wherever one is."""
+    """Where this user's indexes are kept; None when that depends on where this process happens to be."""
     import platformdirs
 
     found = platformdirs.user_cache_path("rye", appauthor=False)

@@ -30,7 +30,7 @@ __all__ = ["FIELD_WEIGHTS", "GRAM_FIELDS", "Document", "document_of"]
 
 FIELD_WEIGHTS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "name": 3,
+        "name": 2,
         "title": 2,
         "description": 1,
         "category": 1,
@@ -116,10 +116,12 @@ def _fields(file: ItemFile, metadata: ItemMetadata) -> Iterator[list[str]]:
 
 def _counted(fields: Mapping[str, list[str]]) -> Counter[str]:
     counted: Counter[str] = Counter()
+    named = frozenset(fields["name"])  # a name comes again in the id, and counts once
     for name, words in fields.items():
         weight = FIELD_WEIGHTS[name]
         for word in words:
-            counted[word] += weight
+            if name != "id" or word not in named:
+                counted[word] += weight
     return counted
 
 

@@ -4,8 +4,8 @@ Rules:
 
 - Nothing of a query reaches the engine as it was written: words are folded as they are when they are indexed,
   which leaves letters and digits, and stand in quotes. Everything else is a bound value.
-- A word matches any word with its stem. One that is put together (`read_file`, `convertToMP3`) matches as it is
-  written, or where its parts follow each other. A prefix matches what is written, before stemming.
+- A word matches any word with its stem. One that is put together (`read_file`, `convertToMP3`) matches as it
+  is written, or where its parts follow each other. A prefix matches what is written, before stemming.
 - What holds no letter and no digit matches nothing.
 - Parts of a tree that one table can answer are asked in one question; the others are put together by keys.
 """

@@ -21,19 +21,22 @@ from typing import Final
 
 from rye_mcp.catalog._engine import Counts, Features, Group
 from rye_mcp.catalog._query_tree import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
-from rye_mcp.catalog._words import QUESTION_WORDS, grams_of, name_parts, words_of
+from rye_mcp.catalog._words import QUESTION_WORDS, grams_of, name_words, words_of
 
-__all__ = ["Asked", "Measure", "merged", "reciprocal_rank_fusion", "without_question_words"]
+__all__ = ["Asked", "Measure", "as_sentence", "merged", "reciprocal_rank_fusion"]
 
 STEM_WEIGHT: Final = 1.0
-WORD_WEIGHT: Final = 0.5
-GRAM_WEIGHT: Final = 0.2
+WORD_WEIGHT: Final = 0.2
+GRAM_WEIGHT: Final = 0.15
 
-SATURATION: Final = 2.0
+SATURATION: Final = 2.5
 """BM25's k1: how much a word that comes again still counts."""
 
 LENGTH_SHARE: Final = 0.4
 """BM25's b: how much the length of a document counts."""
+
+GRAM_LENGTH_SHARE: Final = 0.4
+"""The same for n-grams, and how many a document has."""
 
 FUSION: Final = 60
 """What reciprocal ranks begin with: the usual choice, which keeps one ranker's first from deciding alone."""
@@ -104,9 +107,8 @@ class Measure:
         value += sum(rarity * times / (times + flattened) for rarity, times in found.values())
         shared = self.grams.keys() & features.grams
         if shared:
-            flattened = SATURATION * (
-                1 - LENGTH_SHARE + LENGTH_SHARE * len(features.grams) / self.grams_length
-            )
+            share = GRAM_LENGTH_SHARE
+            flattened = SATURATION * (1 - share + share * len(features.grams) / self.grams_length)
             value += math.fsum(self.grams[gram] for gram in shared) / (1 + flattened)
         return min(1.0, value * (SATURATION + 1) / self.most)
 
@@ -123,14 +125,17 @@ def merged(counts: Sequence[Counts]) -> Counts:
     )
 
 
-def without_question_words(tree: Node) -> Node:
-    """A sentence without the words that only make it one; every other tree as it is."""
-    if not isinstance(tree, Or) or not all(isinstance(part, Term) for part in tree.parts):
+def as_sentence(tree: Node) -> Node:
+    """What a sentence is about: without the words that only make it one, and with the parts of those that are
+    put together (`real-time`) beside the whole. Every other tree stays as it is.
+    """
+    terms = tree.parts if isinstance(tree, Or) else (tree,)
+    if not all(isinstance(term, Term) and term.field is None for term in terms):
         return tree
-    kept = tuple(part for part in tree.parts if not _is_question_word(part))
-    if not kept:
-        return tree
-    return kept[0] if len(kept) == 1 else Or(kept)
+    texts = dict.fromkeys(text for term in terms if isinstance(term, Term) for text in _with_parts(term.text))
+    kept = [text for text in texts if not QUESTION_WORDS.issuperset(words_of(text))] or list(texts)
+    parts = tuple(Term(text) for text in kept)
+    return parts[0] if len(parts) == 1 else Or(parts)
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]]) -> Mapping[int, float]:
@@ -147,12 +152,9 @@ def _rarity(total: int, documents: int) -> float:
     return math.log(1 + (total - min(documents, total) + 0.5) / (min(documents, total) + 0.5))
 
 
-def _is_question_word(part: Node) -> bool:
-    return (
-        isinstance(part, Term)
-        and part.field is None
-        and all(word in QUESTION_WORDS for word in words_of(part.text))
-    )
+def _with_parts(text: str) -> list[str]:
+    parts = words_of(text)
+    return [text, *parts] if len(parts) > 1 else [text]
 
 
 def _leaves(tree: Node) -> Iterable[Term | Prefix | Phrase | Near]:
@@ -169,8 +171,7 @@ def _leaves(tree: Node) -> Iterable[Term | Prefix | Phrase | Near]:
 def _words(leaf: Term | Prefix | Phrase | Near) -> Iterable[str]:
     match leaf:
         case Term():
-            parts = name_parts(leaf.text)
-            return parts if len(parts) > 1 else words_of(leaf.text)
+            return name_words(leaf.text)
         case Prefix():
             return words_of(leaf.text)[:-1]
         case _:

@@ -112,7 +112,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         raise
     except sqlite3.OperationalError as exc:
         connection.close()
-        # A table that is missing is damage; what the system refuses is none, and is not mended by removing it.
+        # A table that is missing is damage; what the system refuses is not mended by removing anything.
         if exc.sqlite_errorcode == sqlite3.SQLITE_ERROR:
             raise DamagedError(str(exc)) from exc
         raise

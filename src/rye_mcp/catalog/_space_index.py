@@ -5,9 +5,9 @@ Rules:
 - `refresh` compares the stamps of all files with those of the last time, reads what differs, and writes that
   much: one changed file updates one row. Nothing is locked while files are read.
 - A file that changed so recently that its stamp might not show the next change is looked at again next time.
-- A file of an index that is damaged is replaced, and indexed anew, by whoever notices. When the file cannot be
-  written (a full disk, a directory that is read-only, another process that does not let go), this process goes
-  on with a copy in memory. Either way what is found is right; the second is a notice.
+- A file of an index that is damaged is replaced, and indexed anew, by whoever notices. When the file cannot
+  be written (a full disk, a directory that is read-only, another process that does not let go), this process
+  goes on with a copy in memory. Either way what is found is right; the second is a notice.
 - Work is done in small steps, with a moment between them in which other threads get their turn.
 """
 
@@ -119,7 +119,7 @@ class SpaceIndex:
     def _apply(
         self, concerned: Mapping[str, Row | None], stamps: Mapping[str, Stamp], progress: Progress | None
     ) -> bool:
-        """Look at these files and write what has become of them; whether nobody else has done so meanwhile."""
+        """Look at these files and write what has become of them; False when somebody else has done so too."""
         whole, done = True, 0
         changes = (
             self._examined(path, before, stamps.get(path)) for path, before in sorted(concerned.items())
@@ -175,7 +175,7 @@ class SpaceIndex:
 
     @contextmanager
     def _recovering(self) -> Iterator[None]:
-        """A block that brings the index up to date; all of that is done anew when the index cannot be used."""
+        """A block that brings the index up to date, which is done anew when the index cannot be used."""
         try:
             yield
         except sqlite3.DatabaseError as exc:

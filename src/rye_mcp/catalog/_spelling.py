@@ -1,13 +1,13 @@
 """Words that another word may be a slip of, by an index of deletions.
 
 Two words that are few edits apart become the same word when few characters are left out of each. So every
-word is kept under what is left of its beginning when up to two characters are left out, and a look-up asks for
-what is left of the misspelt one: its time does not grow with the number of words.
+word is kept under what is left of its beginning when up to two characters are left out, and a look-up asks
+for what is left of the misspelt one: its time does not grow with the number of words.
 
 Rules:
 
 - An edit inserts, deletes or replaces a character, or swaps two neighbours.
-- Short words have few edits: one of less than three characters has none, and one of less than five at most one.
+- Short words have few edits: one of less than three characters has none, one of less than five at most one.
 - The index of deletions is filled when somebody first asks. Words that come later are added by who asks next.
 """
 

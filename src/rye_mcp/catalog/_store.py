@@ -4,9 +4,9 @@ Rules:
 
 - What is written is written in transactions of a few milliseconds, and what is counted changes with what it
   counts: whoever is killed leaves the one state or the other.
-- A question that many documents answer is asked in two steps. Words that are in few documents find candidates,
-  of words that are in many those only that have it in their name; then every candidate is compared as a whole.
-  The plan, and what wins a tie, depend on the documents, and not on when they were indexed.
+- A question that many documents answer is asked in two steps. Words that are in few documents find
+  candidates, words that are in many only where they stand in a name; then every candidate is compared as a
+  whole. The plan, and what wins a tie, depend on the documents, and not on when they were indexed.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Change:
     """What a file has become.
 
     `before` is what was known when it was looked at: when something else is known by now, another process has
-    looked at it too, and the change is not made. `place` and `document` are None for what is no item to search
-    for, and `after` is None when the file is gone.
+    looked at it too, and the change is not made. `place` and `document` are None for what is no item to
+    search for, and `after` is None when the file is gone.
     """
 
     path: str
@@ -211,7 +211,8 @@ class SqliteEngine:
 
     def _group_by_prefix(self, prefix: str) -> Group:
         rows = self.database.execute(
-            "SELECT word, documents FROM words WHERE word >= ? AND word < ? ORDER BY documents DESC, word LIMIT ?",
+            "SELECT word, documents FROM words WHERE word >= ? AND word < ? "
+            "ORDER BY documents DESC, word LIMIT ?",
             (prefix, prefix + "\U0010ffff", MAX_OF_A_PREFIX),
         ).fetchall()
         return Group(f"{prefix}*", sum(row[1] for row in rows), tuple(row[0] for row in rows))

@@ -1,6 +1,6 @@
 """What the documents of an index come to, counted together for all that is written at once.
 
-In how many documents each word, each stem and each n-gram is, and in how many names each stem is; and how long
+In how many documents each word, each stem and each n-gram is, in how many names each stem is; and how long
 the documents are. What no document has any more is not known any more.
 """
 

@@ -4,11 +4,11 @@ Rules:
 
 - A word is a run of letters and digits, in lower case and without accents. Scripts that put no blanks between
   words are taken character by character, so that a phrase of them finds what stands inside of a sentence.
-- A name is indexed as it is written and in its parts: `convertToMP3` is `converttomp3`, `convert`, `to`, `mp3`.
-  Whoever looks for it may write either.
+- A name is indexed as it is written and in its parts: `convertToMP3` is `converttomp3`, `convert`, `to`,
+  `mp3`. Whoever looks for it may write either.
 - The n-grams of a word know where it begins and ends. They bring words together that share a stem which the
   stemmer does not see, or that differ by a slip.
-- Question words say nothing about what is looked for. They are dropped from a sentence, and from nothing else.
+- Question words say nothing about what is looked for. A sentence drops them, and nothing else does.
 
     >>> name_words("convertToMP3")
     ['converttomp3', 'convert', 'to', 'mp3']
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -27,7 +26,7 @@ __all__ = ["MAX_WORD", "QUESTION_WORDS", "grams_of", "name_parts", "name_words",
 MAX_WORD: Final = 64
 """How many characters of a word count; what is longer is no word of a language."""
 
-GRAM: Final = 4
+GRAM: Final = 3
 """How many characters an n-gram has, the marks of a beginning and an end among them."""
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -35,19 +34,20 @@ _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _DIGITS_INSIDE = re.compile(r"(?<=[a-z])([0-9]+)(?=[a-z])")
 
-QUESTION_WORDS: Final = frozenset(
-    """
-    a about all also am an and any anybody anyone anything are as at be been being but by can could did do does
-    doing each either else every everything for from get getting give gives had has have having he hello help
-    her here hers hey hi him his how i if in into is it its just kindly know let like looking many may maybe me
-    might more most much must my myself need needed needs no not of off on one onto or other our ours out over
-    perhaps please provide really shall she should show so some somebody someone something still such suggest
-    tell than thank thanks that the their theirs them then there these they thing things this those through to
-    too try trying under until up upon us use used using very via want wants was way we were what whats when
-    where whether which while who whom whose why will with within without wonder would yes yet you your yours
-    d ll m re s t ve
-    """.split()
-)
+_QUESTION_WORDS: Final = """
+a about all also am an and any anybody anyone anything are as at be been being but by can could did
+do does doing each either else every everything for from get getting give gives had has have having
+he hello help her here hers hey hi him his how i if in into is it its just kindly know let like
+looking many may maybe me might more most much must my myself need needed needs no not of off on one
+onto or other our ours out over perhaps please provide really shall she should show so some somebody
+someone something still such suggest tell than thank thanks that the their theirs them then there
+these they thing things this those through to too try trying under until up upon us use used using
+very via want wants was way we were what whats when where whether which while who whom whose why
+will with within without wonder would yes yet you your yours d ll m re s t ve aren couldn didn doesn
+don hadn hasn haven isn shouldn wasn weren won wouldn
+"""
+
+QUESTION_WORDS: Final = frozenset(_QUESTION_WORDS.split())
 """What a sentence is made of, and not what it is about."""
 
 
@@ -57,7 +57,7 @@ def words_of(text: str) -> list[str]:
 
 
 def name_parts(name: str) -> list[str]:
-    """The words that a name is put together from: split at capitals, digits and everything that is neither."""
+    """The words that a name is put together from: split at capitals, digits and what is no letter."""
     spaced = _HUMPS.sub(" ", name)
     return words_of(_DIGITS_INSIDE.sub(r" \1 ", spaced.lower()))
 
@@ -73,12 +73,6 @@ def grams_of(word: str) -> frozenset[str]:
     """The n-grams of a word; of a short one, all of it."""
     marked = f"^{word}$"
     return frozenset(marked[at : at + GRAM] for at in range(max(1, len(marked) - GRAM + 1)))
-
-
-def without_question_words(words: Iterable[str]) -> list[str]:
-    """The words without those that only make a question; all of them when there are no others."""
-    every = list(words)
-    return [word for word in every if word not in QUESTION_WORDS] or every
 
 
 def _folded(text: str) -> str:
