@@ -1,0 +1,48 @@
+"""Attack: somebody reads in the log of runs what a tool was given, what it had, or what it said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.people import Person
+
+TOOL = '''"""Says what it was given."""
+
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python_script_runtime"
+
+import sys
+
+print("output", "hunter2")
+print("error", "hunter2", file=sys.stderr)
+sys.exit('"fail"' in " ".join(sys.argv))
+'''
+
+VALUES = ["hunter2", "value-of-a-parameter", "value-of-the-environment", "value-in-a-list"]
+
+
+@pytest.mark.parametrize("ending", ["works", "fail"])
+def test_names_are_kept_and_values_are_not(tmp_path: Path, ending: str) -> None:
+    bob = Person("bob", tmp_path / "bob")
+    project = tmp_path / "project"
+    project.mkdir()
+    bob.rye("init", cwd=project)
+    tool = project / ".ai/tools/demo/say.py"
+    tool.parent.mkdir(parents=True)
+    tool.write_text(TOOL)
+    bob.rye("sign", "demo/say", cwd=project)
+    given = {"token": VALUES[1], "list": [{"inner": VALUES[3]}], "how": ending}
+    words = ("run", "--params", json.dumps(given), "demo/say")
+    bob.rye(*words, cwd=project, code=None, MY_SETTING=VALUES[2])
+    [row] = bob.rye("log", "--json", cwd=project).json["runs"]
+    assert (row["item_id"], row["status"]) == ("demo/say", "success" if ending == "works" else "error")
+    assert set(row["parameters"]) == set(given)
+    kept = {path: path.read_bytes() for path in (bob.state / "rye").rglob("*") if path.is_file()}
+    assert any(path.name == "runs.sqlite3" for path in kept)
+    for path, content in kept.items():
+        for value in VALUES:
+            assert value.encode() not in content, f"{value} stands in {path.name}"
