@@ -146,7 +146,8 @@ def build_other(
     """The configuration for a primitive of another package, filled."""
     root = valid.verified.chain.root
     if root.metadata.is_primitive:
-        return Built(_templates.render_tree(*_direct(parameters), environment.variables))
+        config, params = _direct(parameters)
+        return Built(_templates.render_tree(config, environment.variables, params))
     filling = Filling.of(merged(valid.verified.chain), parameters, environment, paths)
     with filling.blaming():
         config = _templates.render_tree(filling.config.values, environment.variables, filling.data)
@@ -314,7 +315,8 @@ def _direct_process(
         spec = render_process({**given, "env": own}, params, env=environment.variables)
     except ConfigurationError as exc:
         raise _wrong_config(root, exc) from exc
-    return replace(spec, cwd=os.path.join(here, spec.cwd or ""), result_fd=True)  # noqa: PTH118
+    cwd = os.path.join(here, spec.cwd) if spec.cwd else here  # noqa: PTH118 - it may be absolute
+    return replace(spec, cwd=cwd, result_fd=True)
 
 
 def _direct_request(

@@ -349,18 +349,26 @@ def test_a_primitive_of_another_package_gets_its_configuration_filled(world: Wor
 # --- a primitive by itself ---
 
 
+def test_one_of_another_package_gets_what_it_is_given_filled(world: World) -> None:
+    call = Call.begin(world)
+    given = {"config": {"command": "{a}", "args": ["${HOME}"]}, "params": {"a": "${HOME}", "HOME": "x"}}
+    valid = call.valid("base/subprocess")
+    values = call.parameters(given, "base/subprocess")
+    spec = build_other(valid, values, call.environment("base/subprocess"), call.paths()).spec
+    assert (spec["command"], spec["args"]) == ("${HOME}", ["/nowhere/home"])
+
+
 def test_a_primitive_by_itself_runs_what_it_is_given(world: World) -> None:
     call = Call.begin(world)
     given = {"config": {"command": "echo", "args": ["{message}"]}, "params": {"message": "{message} hello"}}
     spec = call.process(given, item_id="base/subprocess", timeout=7).spec
     assert (spec.command, spec.args, spec.timeout) == ("echo", ["{message} hello"], 7)
-    assert spec.cwd == f"{world.project}/"
+    assert spec.cwd == str(world.project)
     assert spec.env["RYE_PROJECT_PATH"] == str(world.project)
 
 
 def test_what_it_cannot_carry_out_is_the_callers_fault(world: World) -> None:
-    given = {"config": {"command": "echo {x}'", "shell": True}, "params": {"x": 1}}
-    given["config"]["command"] = "echo '{x}'"
+    given = {"config": {"command": "echo '{x}'", "shell": True}, "params": {"x": 1}}
     error = refusal(Call.begin(world), given, item_id="base/subprocess")
     assert error.code == "invalid_parameters"
     assert "/config" in error.details["issues"][0]["path"]

@@ -1,0 +1,183 @@
+"""One environment while it is resolved: what of the project may be in it, and what was noticed on the way.
+
+Rules:
+
+- An interpreter comes from the project only when the runtime asks for it there and the project is approved;
+  one of a virtual environment only when that may be used. Without the project the next place counts, or the
+  fallback. An interpreter that is found in a project all the same is refused.
+- What is left out is a notice when it is there, and none when it is not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lilux.primitives.errors import ConfigurationError
+from lilux.runtime.env_resolver import EnvResolver, Resolution
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain import ChainElement
+from rye_mcp.executor.project_parts import DOTENV, USUAL_VENV, ProjectParts
+from rye_mcp.executor.variable_names import holds_password, looks_secret
+from rye_mcp.items import printable
+from rye_mcp.notices import Notice
+
+__all__ = ["Basis", "Draft", "venvs_of"]
+
+_APPROVE: Final = "rye trust project"
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What an environment was resolved from, apart from what each interpreter search looks at."""
+
+    project: ProjectParts | None
+    approved: bool
+    dotenv: Mapping[str, str]
+    refused_names: tuple[str, ...]
+    refused_venvs: Mapping[Path, str]
+
+
+class Draft:
+    """An environment that is being resolved, and what was noticed on the way."""
+
+    def __init__(self, basis: Basis) -> None:
+        self._basis = basis
+        self._parts = basis.project
+        self._left_out: list[str] = []
+        self._venvs_left_out: dict[Path, str] = {}
+        self.withheld: set[str] = set()
+        self.project_used = False
+
+    def from_dotenv(self, permitted: frozenset[str]) -> dict[str, str]:
+        """What `.env` may set."""
+        if self._parts is not None and not self._basis.approved and self._parts.has_dotenv():
+            self._left_out.append(DOTENV)
+        secret = {
+            name for name, value in self._basis.dotenv.items() if looks_secret(name) or holds_password(value)
+        }
+        self.withheld = secret - permitted
+        kept = {name: text for name, text in self._basis.dotenv.items() if name not in self.withheld}
+        self.project_used |= bool(kept)
+        return kept
+
+    def search_path(self, path: str) -> list[str]:
+        """A PATH without what is no absolute path, and without what of the project may not be used."""
+        return [entry for entry in path.split(os.pathsep) if self._is_usable(entry)]
+
+    async def apply(self, element: ChainElement, variables: Mapping[str, str]) -> Resolution:
+        """Step 3, for one element."""
+        project = self._project_for(element)
+        try:
+            resolution = await EnvResolver().trace_async(
+                element.metadata.env_config,
+                include_dotenv=False,
+                context={"project_path": project},
+                base_env=variables,
+            )
+        except ConfigurationError as exc:
+            raise RyeError(
+                "invalid_item",
+                f"expected an env_config that can be resolved in {element.item_id}, found: {exc.message}",
+                where=element.path,
+                item_id=element.item_id,
+                field=exc.field,
+            ) from exc
+        self._check_interpreter(element, resolution.interpreter, allowed=project is not None)
+        return resolution
+
+    def notices(self) -> Iterator[Notice]:
+        """What was left out of the project."""
+        if self._left_out:
+            named = " and ".join(dict.fromkeys(self._left_out))
+            yield Notice(
+                "project_not_approved",
+                f"{named} of this project is not used: you have not approved it: {_APPROVE}",
+            )
+        for venv, reason in self._venvs_left_out.items():
+            yield Notice("venv_not_used", f"{printable(venv)} is not used: {printable(reason)}")
+        if self._basis.refused_names:
+            named = ", ".join(self._basis.refused_names)
+            yield Notice("dotenv_refused", f"a {DOTENV} may not set {named}")
+
+    def _project_for(self, element: ChainElement) -> Path | None:
+        """The project, when the interpreter of an element may come from it."""
+        parts, interpreter = self._parts, _interpreter(element)
+        if parts is None or interpreter is None:
+            return None
+        venv = _venv(interpreter, parts)
+        if not self._basis.approved:
+            if _is_there(interpreter, venv, parts):
+                self._left_out.append(_shown(venv or parts.root / "node_modules", parts))
+            return None
+        reason = None if venv is None else self._basis.refused_venvs.get(venv)
+        if venv is not None and reason is not None:
+            if venv.exists():
+                self._venvs_left_out[venv] = reason
+            return None
+        return parts.root
+
+    def _check_interpreter(self, element: ChainElement, found: Path | None, *, allowed: bool) -> None:
+        if found is None or self._parts is None or not self._parts.holds(found.parent):
+            return
+        if not allowed:
+            raise RyeError(
+                "invalid_item",
+                f"expected an interpreter outside the project for {element.item_id}, "
+                f"found {printable(found)}",
+                where=element.path,
+                hint=_APPROVE,
+                item_id=element.item_id,
+            )
+        self.project_used = True
+
+    def _is_usable(self, entry: str) -> bool:
+        if not entry.startswith("/"):
+            return False
+        if self._parts is None or not self._parts.holds(entry):
+            return True
+        if not self._basis.approved:
+            self._left_out.append(f"{printable(entry)} on the PATH")
+            return False
+        refused = [venv for venv in self._basis.refused_venvs if Path(entry).is_relative_to(venv)]
+        self._venvs_left_out.update((venv, self._basis.refused_venvs[venv]) for venv in refused)
+        return not refused
+
+
+def _interpreter(element: ChainElement) -> Mapping[str, Any] | None:
+    found = (element.metadata.env_config or {}).get("interpreter")
+    return found if isinstance(found, Mapping) else None
+
+
+def _venv(interpreter: Mapping[str, Any], parts: ProjectParts) -> Path | None:
+    """Where in the project a virtual environment is looked for; None when it is looked for nowhere there."""
+    if interpreter.get("type") != "venv_python" or "project" not in interpreter.get("search", ("project",)):
+        return None
+    name = interpreter.get("venv_path", USUAL_VENV)
+    if not isinstance(name, str) or "\0" in name:
+        return None  # which the resolver refuses
+    return parts.venv(name)
+
+
+def venvs_of(elements: Iterable[ChainElement], parts: ProjectParts) -> Iterator[Path]:
+    """The virtual environments of a project that the elements of a chain ask for."""
+    for element in elements:
+        interpreter = _interpreter(element)
+        if interpreter is not None and (venv := _venv(interpreter, parts)) is not None:
+            yield venv
+
+
+def _is_there(interpreter: Mapping[str, Any], venv: Path | None, parts: ProjectParts) -> bool:
+    """Whether the project has what an interpreter would be looked for in."""
+    if venv is not None:
+        return os.path.lexists(venv)
+    return interpreter.get("type") == "node_modules" and os.path.lexists(
+        parts.root / "node_modules/.bin/node"
+    )
+
+
+def _shown(path: Path, parts: ProjectParts) -> str:
+    return printable(path.relative_to(parts.root) if path.is_relative_to(parts.root) else path)
