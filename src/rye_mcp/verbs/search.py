@@ -62,9 +62,6 @@ MAX_PREVIEW: Final = 600
 MAX_SCHEMA: Final = 16_384
 """How long a schema may be to be shown with `detail`, as JSON."""
 
-MAX_SUGGESTIONS: Final = 5
-"""How many words that were perhaps meant are tried out."""
-
 _TRIED = 10
 _NOT_RUNNABLE = "not_runnable"
 
@@ -181,7 +178,7 @@ def search(request: SearchRequest, context: Context, finder: Finder) -> SearchRe
 
 def _vouched(words: Iterable[str], query: SearchQuery, finder: Finder, view: _View) -> Iterable[str]:
     """The suggestions with which something is found that passes: others may be anybody's words."""
-    for word in tuple(words)[:MAX_SUGGESTIONS]:
+    for word in words:
         try:
             tried = replace(query, tree=parse(word), limit=_TRIED, offset=0)
         except RyeError:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from rye_mcp.catalog import Catalog
-from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.items import ItemFile, ItemType, SpaceName
+from rye_mcp.trust.verify import VerifiedItem
+from rye_mcp.verbs._context import Context
 from rye_mcp.verbs.search import Finder, SearchRequest, SearchResult, search
 from tests.catalog_twin import Prepared, Shelf, hit
 from tests.trust_world import World, refused
@@ -325,6 +327,22 @@ def test_without_a_project_the_other_spaces_are_searched(world: World) -> None:
     context = type(context)(spaces, context.trust, context.keys)
     assert ids(search(SearchRequest("hello"), context, Shelf(spaces))) == ["demo/hello"]
     refused("no_project", lambda: search(SearchRequest(space=PROJECT), context, Shelf(spaces)))
+
+
+def test_what_runs_many_tools_is_looked_at_once(world: World) -> None:
+    hits = tuple(hit(f"demo/t{number}") for number in range(5))
+    for each in hits:
+        put(world, tool(), each.item_id, signed=True)
+    verified: list[str] = []
+
+    class Counting(Context):
+        def verify(self, file: ItemFile) -> VerifiedItem:
+            verified.append(file.item_id)
+            return super().verify(file)
+
+    context = agent(world)
+    search(SearchRequest(), Counting(context.spaces, context.trust, context.keys), Prepared(hits))
+    assert sorted(verified) == [*(each.item_id for each in hits), "rye/core/primitives/subprocess"]
 
 
 def test_looking_at_ten_hits_takes_little(world: World) -> None:
