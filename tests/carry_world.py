@@ -94,7 +94,7 @@ class Scene:
         path.write_bytes(content)
         return path
 
-    def list(
+    def list_files(
         self, files: Mapping[str, bytes], directory: str | None = None, key: SigningKey | None = None
     ) -> ItemFile:
         """Write the manifest of a directory, signed; by default that of the tool."""
@@ -107,7 +107,7 @@ class Scene:
         directory = directory or self.directory.relative_to(self.root).as_posix()
         for path, content in files.items():
             self.write(f"{directory}/{path}", content)
-        self.list(files, directory)
+        self.list_files(files, directory)
 
     def chain(self, trust: Trust) -> Chain:
         spaces = Spaces.locate(self.world.project, user=self.world.user_space.parent)
