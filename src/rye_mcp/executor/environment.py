@@ -220,7 +220,7 @@ def _permissions(
         if not names:
             continue
         if item.signer.kind in _GRANTING:
-            permitted.update(name for name in names if not is_private(name))
+            permitted.update(names)
         else:
             message = (
                 f"{element.item_id} asks for {', '.join(names)}, and only an agent signed it; "

@@ -1,7 +1,7 @@
 """Variables that hold several paths, such as PYTHONPATH: what an anchor adds to them, and how they are set.
 
-No path of an anchor is relative, none that is set is empty, and none holds the separator: to a loader the first
-two mean the working directory, which is somebody's project, and the last is two paths.
+No path of an anchor is relative, none that is set is empty, and none holds the separator: to a loader
+the first two are the working directory, which is somebody's project, and the last is two paths.
 """
 
 from __future__ import annotations

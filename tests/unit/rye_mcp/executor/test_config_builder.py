@@ -319,6 +319,15 @@ def test_a_secret_parameter_stands_in_no_message_of_a_request(world: World) -> N
     assert "s3cr3t" not in json.dumps(caught.value.as_dict())
 
 
+def test_nor_does_one_that_names_the_host(world: World) -> None:
+    tool = "config: {url: 'https://{name}/'}\nconfig_schema: {properties: {name: {writeOnly: true}}}"
+    call = Call.begin(world, primitive="http_client", runtime="", tool=tool)
+    with pytest.raises(RyeError) as caught:
+        request(call, {"name": "s3cr3t host"})
+    assert caught.value.code == "invalid_parameters"
+    assert "s3cr3t" not in json.dumps(caught.value.as_dict())
+
+
 def test_no_file_names_sinks(world: World) -> None:
     tool = "config: {url: 'https://example.org/', sinks: [x]}"
     call = Call.begin(world, primitive="http_client", runtime="", tool=tool)

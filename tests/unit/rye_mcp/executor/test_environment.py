@@ -134,6 +134,16 @@ def test_an_environment_is_kept_and_every_change_is_seen_at_once(world: World) -
     assert "GREETING" not in call.environment().variables
 
 
+def test_an_environment_is_kept_for_one_chain_alone(world: World) -> None:
+    call = Call.begin(world, tool="env_config: {env: {A: one}}")
+    call.sign(
+        "tools/demo/other.yaml", "tool_type: script\nexecutor_id: base/runtime\nenv_config: {env: {A: two}}\n"
+    )
+    assert call.environment().variables["A"] == "one"
+    assert call.environment("demo/other").variables["A"] == "two"
+    assert call.environment().variables["A"] == "one"
+
+
 def test_nobody_changes_the_next_environment_through_one_that_was_given_out(world: World) -> None:
     call = Call.begin(world)
     found = call.environment().variables

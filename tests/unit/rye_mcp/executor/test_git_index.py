@@ -65,14 +65,15 @@ def test_names_that_differ_only_in_case_are_the_same(tmp_path: Path) -> None:
     assert GitIndexes().tracks(root / ".venv") is True
 
 
-def test_an_entry_with_more_flags_does_not_hide_those_behind_it(tmp_path: Path) -> None:
+def test_an_entry_with_more_flags_is_read_too(tmp_path: Path) -> None:
     root = repository(tmp_path / "project")
-    add(root, "a", ".venv/x")
-    (root / "b").touch()
-    git(root, "add", "-N", "b")
-    git(root, "update-index", "--skip-worktree", "a")
-    assert GitIndexes().tracks(root / ".venv") is True
-    assert GitIndexes().tracks(root / "c") is False
+    add(root, "a", ".venv/x", "b")
+    git(root, "update-index", "--skip-worktree", ".venv/x")
+    (root / "c").touch()
+    git(root, "add", "-N", "c")
+    assert (root / ".git/index").read_bytes()[7] == 3
+    indexes = GitIndexes()
+    assert [indexes.tracks(root / name) for name in (".venv", "a", "b", "c", "d")] == [True] * 4 + [False]
 
 
 def test_repositories_further_up_and_worktrees_are_asked_too(tmp_path: Path) -> None:
