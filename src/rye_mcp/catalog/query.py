@@ -78,7 +78,7 @@ MAX_CHARACTERS: Final = 8192
 MAX_WORDS: Final = 512
 """How many words a query may have, those of phrases among them."""
 
-MAX_PREFIXES: Final = 32
+MAX_PREFIXES: Final = 8
 """How many beginnings of words a query may have: each stands for any number of words."""
 
 MAX_DEPTH: Final = 32
