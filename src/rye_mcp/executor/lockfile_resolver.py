@@ -145,7 +145,7 @@ class LockfileResolver:
     def create(self, pinned: PinnedChain) -> PinnedChain:
         """Write down what has run, where nothing is written yet or what is there is outdated."""
         state = pinned.lock.state
-        if state not in ("none", "outdated") or self._locked or not self.store.is_writable:
+        if state not in ("none", "outdated") or not self.store.is_writable:
             return pinned
         lockfile = self.create_lockfile(pinned.valid)
         try:

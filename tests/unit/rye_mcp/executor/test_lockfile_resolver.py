@@ -263,6 +263,16 @@ def test_two_processes_write_at_once_and_one_whole_file_stands(lock: LockWorld) 
     assert names_in(lock.path.parent) == [lock.path.name]
 
 
+def test_a_lockfile_that_changes_is_seen_at_once(lock: LockWorld) -> None:
+    lock.run()
+    resolver, root = lock.resolver(), lock.valid().verified.chain.root
+    assert resolver.check_root(root).stored is resolver.check_root(root).stored
+    lock.edit(lambda document: document["root"].update(integrity=HASH))
+    refused("lock_mismatch", lambda: resolver.check_root(root))
+    lock.path.unlink()
+    assert resolver.check_root(root).stored is None
+
+
 # --- where it is ---
 
 

@@ -1,0 +1,137 @@
+"""`rye lock`, and `rye sign` with what a tool rests on, as people and scripts use them: as real processes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.people import Person
+
+TOOL = b"""\
+\"\"\"Says what data.json says.\"\"\"
+import json
+import pathlib
+
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python_script_runtime"
+
+print(json.dumps({"said": json.loads((pathlib.Path(__file__).parent / "data.json").read_text())}))
+"""
+
+
+@pytest.fixture
+def leo(tmp_path: Path) -> Person:
+    person = Person("leo", tmp_path / "leo")
+    project = person.place / "project"
+    (project / ".ai/tools/demo").mkdir(parents=True)
+    person.rye("keys", "generate", cwd=project)
+    return person
+
+
+@pytest.fixture
+def project(leo: Person) -> Path:
+    """A tool that is signed with the file that it reads."""
+    project = leo.place / "project"
+    (project / ".ai/tools/demo/report.py").write_bytes(TOOL)
+    (project / ".ai/tools/demo/data.json").write_text('"hello"')
+    leo.rye("sign", "demo/report", "--with", "data.json", cwd=project)
+    return project
+
+
+def lockfile(project: Path) -> Path:
+    return project / ".ai/lockfiles/demo/report@1.0.0.lock.json"
+
+
+def edit(project: Path) -> None:
+    path = project / ".ai/tools/demo/report.py"
+    path.write_bytes(path.read_bytes() + b"# edited\n")
+
+
+def other_hash(project: Path) -> None:
+    """A runtime that is not the locked one."""
+    document = json.loads(lockfile(project).read_bytes())
+    document["resolved_chain"][1]["integrity"] = "0" * 64
+    lockfile(project).write_text(json.dumps(document))
+
+
+def test_a_person_locks_looks_and_verifies(leo: Person, project: Path) -> None:
+    assert leo.rye("lock", "list", cwd=project).out == "nothing is locked\n"
+    assert leo.rye("lock", "verify", cwd=project).out == "nothing is locked\n"
+    made = leo.rye("lock", "update", "demo/report", cwd=project)
+    assert made.out.startswith("created: demo/report 1.0.0, in ")
+    assert "demo/report" in leo.rye("lock", "list", cwd=project).out
+    assert leo.rye("lock", "verify", cwd=project).out.split() == ["ITEM", "STATE", "demo/report", "match"]
+    shown = leo.rye("lock", "show", "demo/report", cwd=project).out
+    assert "rye/core/primitives/subprocess" in shown
+    assert "tools/demo/data.json" in shown
+    assert leo.rye("lock", "update", "demo/report", cwd=project).out.startswith("unchanged: ")
+
+
+def test_what_differs_is_told_and_ends_with_1(leo: Person, project: Path) -> None:
+    leo.rye("lock", "update", "demo/report", cwd=project)
+    other_hash(project)
+    verified = leo.rye("lock", "verify", cwd=project, code=1)
+    assert "lock_mismatch" in verified.out
+    assert "rye lock update demo/report" in verified.err
+    updated = leo.rye("lock", "update", "demo/*", cwd=project)
+    assert f"integrity: locked {'0' * 64}" in updated.out
+    assert leo.rye("lock", "verify", cwd=project).code == 0
+
+
+def test_what_is_no_lockfile_is_told_and_written_anew(leo: Person, project: Path) -> None:
+    leo.rye("lock", "update", "demo/report", cwd=project)
+    lockfile(project).write_text("{")
+    assert "malformed_lockfile" in leo.rye("lock", "list", cwd=project).out
+    leo.refused("malformed_lockfile", "lock", "show", "demo/report", cwd=project)
+    leo.rye("lock", "update", "demo/report", cwd=project)
+    assert leo.rye("lock", "show", "demo/report", cwd=project).code == 0
+
+
+def test_programs_get_one_object(leo: Person, project: Path) -> None:
+    made = leo.rye("lock", "update", "demo/report", "--json", cwd=project).json
+    assert made["updated"][0]["state"] == "created"
+    assert leo.rye("lock", "list", "--json", cwd=project).json["total"] == 1
+    assert leo.rye("lock", "verify", "--json", cwd=project).json["status"] == "verified"
+    shown = leo.rye("lock", "show", "demo/report", "--json", cwd=project).json
+    assert list(shown["verified_deps"])[-1] == "tools/demo/data.json"
+    other_hash(project)
+    assert leo.rye("lock", "verify", "--json", cwd=project, code=1).json["refused"] == 1
+
+
+def test_a_run_locks_and_what_is_edited_and_signed_runs_on(leo: Person, project: Path) -> None:
+    assert "hello" in leo.rye("run", "demo/report", cwd=project).out
+    assert lockfile(project).exists()
+    edit(project)
+    leo.rye("run", "demo/report", cwd=project, code=1)
+    assert "lock_refreshed" in leo.rye("sign", "demo/report", cwd=project).err
+    assert "hello" in leo.rye("run", "demo/report", cwd=project, RYE_LOCKED="1").out
+
+
+def test_what_does_not_fit_its_lockfile_does_not_run(leo: Person, project: Path) -> None:
+    leo.rye("run", "demo/report", cwd=project)
+    other_hash(project)
+    before = lockfile(project).read_bytes()
+    refused = leo.rye("run", "demo/report", cwd=project, code=1)
+    assert "rye lock update demo/report" in refused.err
+    assert "hello" not in refused.out
+    assert lockfile(project).read_bytes() == before
+
+
+def test_in_locked_mode_nothing_runs_that_is_not_locked(leo: Person, project: Path) -> None:
+    refused = leo.rye("run", "demo/report", cwd=project, code=1, RYE_LOCKED="1")
+    assert "hello" not in refused.out
+    assert not lockfile(project).exists()
+    leo.rye("lock", "update", "demo/report", cwd=project, RYE_LOCKED="1")
+    assert "hello" in leo.rye("run", "demo/report", cwd=project, RYE_LOCKED="1").out
+
+
+def test_a_file_that_is_not_signed_with_it_is_a_warning(leo: Person, project: Path) -> None:
+    (project / ".ai/tools/demo/deps.manifest.yaml").unlink()
+    warned = leo.rye("sign", "demo/report", cwd=project)
+    assert "not_carried" in warned.err
+    assert "rye sign demo/report --with data.json" in warned.err
+    leo.refused("read_failed", "sign", "demo/report", "--with", "nothing.json", cwd=project)
+    leo.refused("unknown_argument", "sign", "demo/*", "--with", "data.json", cwd=project)
