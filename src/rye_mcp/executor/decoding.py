@@ -39,6 +39,7 @@ Source = Literal["result", "stdout", "last_line", "text", "none"]
 """Where data comes from; `text` is standard output that is no JSON."""
 
 _MAY_START_A_LINE: Final = ("{", "[")
+_CONTAINERS: Final = frozenset({dict, list})
 _BLANKS: Final = " \t\r\n"
 _TOO_DEEP: Final = f"more than {MAX_DEPTH} lists and objects inside each other"
 
@@ -91,24 +92,29 @@ def parse_json(text: str) -> Any:
         raise ValueError(_TOO_DEEP) from None
     except ValueError as exc:  # no JSON, or a half of a surrogate pair
         raise ValueError(f"no JSON: {exc}") from None
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
-        _require_shallow(value)
+    _require_shallow(value, data.count(b"[") + data.count(b"{"))
     return value
 
 
-def _require_shallow(value: Any) -> None:
-    """Level by level, and containers alone: a large result comes this way on every run."""
-    level = [value] if type(value) is dict or type(value) is list else []
-    for _ in range(MAX_DEPTH):
+def _require_shallow(value: Any, brackets: int) -> None:
+    """Refuse what is too deep; `brackets` are all that open, of which no more than each can be a container.
+
+    Level by level, and only until what is left cannot be deep any more: a large result is looked at like this
+    on every run, and most of it is leaves.
+    """
+    level = [value] if type(value) in _CONTAINERS else []
+    for depth in range(1, MAX_DEPTH + 1):
+        brackets -= len(level)
+        if not level or depth + brackets <= MAX_DEPTH:
+            return
         level = [
             below
             for each in level
             for below in (each.values() if type(each) is dict else each)
-            if type(below) is dict or type(below) is list
+            if type(below) in _CONTAINERS
         ]
-        if not level:
-            return
-    raise ValueError(_TOO_DEEP)
+    if level:
+        raise ValueError(_TOO_DEEP)
 
 
 def _last_line(text: str, mark: str | None) -> str | None:
