@@ -153,16 +153,17 @@ def test_a_path_of_the_server_that_leads_into_it(world: World, entry: str) -> No
     assert not found.project_used
 
 
-def test_the_path_of_a_virtual_environment_that_may_not_be_used(world: World) -> None:
+@pytest.mark.parametrize("name", [".venv", "tools/env"])
+def test_the_path_of_a_virtual_environment_that_may_not_be_used(world: World, name: str) -> None:
     call = Call.begin(world, runtime=SYSTEM)
-    link = venv(world.project / ".venv")
+    link = venv(world.project / name)
     link.with_name("tool").symlink_to("/bin/sh")
     call.server = {**SERVER, "PATH": f"{link.parent}:/usr/bin"}
     call.approve()
     assert call.environment().variables["X"] == str(link.with_name("tool"))
     assert call.environment().project_used
     git(world.project, "init", "-q")
-    git(world.project, "add", "-f", ".venv")
+    git(world.project, "add", "-f", name)
     assert call.environment().variables["X"] == "none"
     assert [notice.code for notice in call.environment().notices] == ["venv_not_used"]
 

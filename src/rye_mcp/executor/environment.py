@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from lilux.runtime.env_resolver import Resolution
 from rye_mcp.executor.chain import ChainElement
-from rye_mcp.executor.environment_draft import Basis, Draft, venvs_of
+from rye_mcp.executor.environment_draft import Basis, Draft, unsigned_parts, venvs_of
 from rye_mcp.executor.path_variables import add_paths, set_paths
-from rye_mcp.executor.project_parts import USUAL_VENV, ProjectParts
+from rye_mcp.executor.project_parts import ProjectParts
 from rye_mcp.executor.variable_names import holds_password, is_private, is_withheld
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
@@ -161,11 +161,14 @@ class EnvironmentResolver:
 
     def _basis(self, elements: Sequence[ChainElement], project: Path | None) -> Basis:
         parts = self._parts(project)
-        if parts is None or not parts.is_approved():
-            return Basis(parts, approved=False, dotenv={}, refused_names=(), refused_venvs={})
+        if parts is None:
+            return Basis()
+        if not parts.is_approved():
+            return Basis(parts, unapproved=tuple(unsigned_parts(elements, parts)))
         dotenv = parts.dotenv()
-        venvs = {*venvs_of(elements, parts), *self._venvs_on_path(parts)}
-        refused = {venv: reason for venv in venvs if (reason := parts.why_no_venv(venv)) is not None}
+        venvs = {*venvs_of(elements, parts), *parts.venvs_on_path(self._passed.get("PATH", ""))}
+        reasons = {venv: parts.why_no_venv(venv) for venv in venvs if os.path.lexists(venv)}
+        refused = {venv: reason for venv, reason in reasons.items() if reason is not None}
         return Basis(
             parts, approved=True, dotenv=dotenv.kept, refused_names=dotenv.refused, refused_venvs=refused
         )
@@ -177,11 +180,6 @@ class EnvironmentResolver:
         if parts is None:
             parts = self._projects[project] = ProjectParts(project, self._trust.approvals)
         return parts
-
-    def _venvs_on_path(self, parts: ProjectParts) -> Iterator[Path]:
-        venv = parts.root / USUAL_VENV
-        if str(venv) in self._passed.get("PATH", ""):
-            yield venv
 
     async def _resolved(
         self, elements: Sequence[ChainElement], basis: Basis, permitted: frozenset[str]

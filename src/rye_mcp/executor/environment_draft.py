@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,20 +25,25 @@ from rye_mcp.executor.variable_names import holds_password, looks_secret
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
 
-__all__ = ["Basis", "Draft", "venvs_of"]
+__all__ = ["Basis", "Draft", "unsigned_parts", "venvs_of"]
 
 _APPROVE: Final = "rye trust project"
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What an environment was resolved from, apart from what each interpreter search looks at."""
+    """What an environment is resolved from, apart from what each search for an interpreter looks at.
 
-    project: ProjectParts | None
-    approved: bool
-    dotenv: Mapping[str, str]
-    refused_names: tuple[str, ...]
-    refused_venvs: Mapping[Path, str]
+    `dotenv` is what `.env` may set, `refused_names` what it may not; `refused_venvs` are environments that
+    may not be used, with the reasons. `unapproved` is what there is in a project that nobody approved.
+    """
+
+    project: ProjectParts | None = None
+    approved: bool = False
+    dotenv: Mapping[str, str] = field(default_factory=dict)
+    refused_names: tuple[str, ...] = ()
+    refused_venvs: Mapping[Path, str] = field(default_factory=dict)
+    unapproved: tuple[str, ...] = ()
 
 
 class Draft:
@@ -47,15 +52,13 @@ class Draft:
     def __init__(self, basis: Basis) -> None:
         self._basis = basis
         self._parts = basis.project
-        self._left_out: list[str] = []
+        self._left_out = [*basis.unapproved]
         self._venvs_left_out: dict[Path, str] = {}
         self.withheld: set[str] = set()
         self.project_used = False
 
     def from_dotenv(self, permitted: frozenset[str]) -> dict[str, str]:
         """What `.env` may set."""
-        if self._parts is not None and not self._basis.approved and self._parts.has_dotenv():
-            self._left_out.append(DOTENV)
         secret = {
             name for name, value in self._basis.dotenv.items() if looks_secret(name) or holds_password(value)
         }
@@ -108,17 +111,13 @@ class Draft:
         parts, interpreter = self._parts, _interpreter(element)
         if parts is None or interpreter is None:
             return None
-        venv = _venv(interpreter, parts)
         if not self._basis.approved:
-            if _is_there(interpreter, venv, parts):
-                self._left_out.append(_shown(venv or parts.root / "node_modules", parts))
             return None
-        reason = None if venv is None else self._basis.refused_venvs.get(venv)
-        if venv is not None and reason is not None:
-            if venv.exists():
-                self._venvs_left_out[venv] = reason
-            return None
-        return parts.root
+        venv = _venv(interpreter, parts)
+        if venv is None or venv not in self._basis.refused_venvs:
+            return parts.root
+        self._venvs_left_out[venv] = self._basis.refused_venvs[venv]
+        return None
 
     def _check_interpreter(self, element: ChainElement, found: Path | None, *, allowed: bool) -> None:
         if found is None or self._parts is None or not self._parts.holds(found.parent):
@@ -170,13 +169,16 @@ def venvs_of(elements: Iterable[ChainElement], parts: ProjectParts) -> Iterator[
             yield venv
 
 
-def _is_there(interpreter: Mapping[str, Any], venv: Path | None, parts: ProjectParts) -> bool:
-    """Whether the project has what an interpreter would be looked for in."""
-    if venv is not None:
-        return os.path.lexists(venv)
-    return interpreter.get("type") == "node_modules" and os.path.lexists(
-        parts.root / "node_modules/.bin/node"
-    )
+def unsigned_parts(elements: Iterable[ChainElement], parts: ProjectParts) -> Iterator[str]:
+    """What the elements of a chain would use of a project that has it, if it were approved."""
+    if parts.has_dotenv():
+        yield DOTENV
+    for venv in venvs_of(elements, parts):
+        if os.path.lexists(venv):
+            yield _shown(venv, parts)
+    asks = any((_interpreter(element) or {}).get("type") == "node_modules" for element in elements)
+    if asks and os.path.lexists(f"{parts.root}/node_modules/.bin/node"):
+        yield "node_modules"
 
 
 def _shown(path: Path, parts: ProjectParts) -> str:

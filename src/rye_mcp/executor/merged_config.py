@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 from lilux import _templates
@@ -113,13 +114,13 @@ def merge_config(chain: Chain) -> Mapping[str, Any]:
     return {name: value for name, value in whole.items() if value is not None}
 
 
-_kept: dict[tuple[int, ...], MergedConfig] = {}
+_kept: dict[tuple[tuple[int, Path], ...], MergedConfig] = {}
 
 
 def merged(chain: Chain) -> MergedConfig:
     """The configuration of a chain, checked; RyeError `invalid_item` with the element that is wrong."""
     # Metadata is shared by everybody with the same bytes, and what is kept holds on to it.
-    key = tuple(id(element.metadata) for element in chain.elements)
+    key = tuple((id(element.metadata), element.path) for element in chain.elements)
     kept = _kept.get(key)
     if kept is None:
         if len(_kept) >= _MAX_KEPT:

@@ -14,7 +14,7 @@ Rules:
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -64,6 +64,15 @@ class ProjectParts:
             venv = Path(os.path.normpath(self.root / name))
             self._venvs[name] = venv if self.holds(venv) else None
         return self._venvs[name]
+
+    def venvs_on_path(self, path: str) -> Iterator[Path]:
+        """The virtual environments of the project that a PATH leads into, by its names."""
+        if str(self.root) not in path:
+            return
+        for entry in path.split(os.pathsep):
+            venv = Path(os.path.normpath(entry)).parent
+            if venv.is_relative_to(self.root) and os.path.isfile(f"{venv}/{_CONFIGURATION}"):  # noqa: PTH113
+                yield venv
 
     def why_no_venv(self, venv: Path) -> str | None:
         """Why a virtual environment of this approved project may not be used; None when it may."""

@@ -57,6 +57,15 @@ def test_the_tool_overrides_the_runtime_mappings_merge_and_null_takes_away(world
     }
 
 
+def test_the_same_bytes_elsewhere_are_another_configuration(world: World, tmp_path: Path) -> None:
+    first, second = Call.begin(world), Call.begin(World(tmp_path / "other"))
+    assert first.process().spec.cwd != second.process().spec.cwd
+    second.sign("tools/demo/tool.yaml", "tool_type: script\nexecutor_id: base/runtime\nconfig: {wrong: 1}\n")
+    first.sign("tools/demo/tool.yaml", "tool_type: script\nexecutor_id: base/runtime\nconfig: {wrong: 1}\n")
+    for call in (first, second):
+        assert refusal(call).where == str(call.project / ".ai/tools/demo/tool.yaml")
+
+
 def test_a_process_is_what_the_specification_shows(world: World) -> None:
     call = Call.begin(
         world,

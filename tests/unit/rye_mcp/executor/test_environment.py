@@ -130,6 +130,7 @@ def test_an_environment_is_kept_and_every_change_is_seen_at_once(world: World) -
     assert call.environment().variables["GREETING"] == "two"
     (world.project / ".venv/pyvenv.cfg").unlink()
     assert call.environment().variables["PYTHON"] == "python3"
+    assert codes(call) == ["venv_not_used"]
     (world.project / ".env").unlink()
     assert "GREETING" not in call.environment().variables
 
@@ -160,6 +161,16 @@ def test_what_is_found_in_an_approved_project_is_used_and_said(world: World) -> 
     found = call.environment()
     assert found.variables["PYTHON"] == str(link)
     assert found.project_used
+
+
+def test_what_comes_into_a_project_that_nobody_approved_is_said_at_once(world: World) -> None:
+    call = Call.begin(world, runtime=RUNTIME)
+    assert codes(call) == []
+    (world.project / ".env").write_text("A=1\n", encoding="ascii")
+    assert codes(call) == ["project_not_approved"]
+    python(world.project / ".venv")
+    [notice] = call.environment().notices
+    assert ".env and .venv" in notice.message
 
 
 def test_node_of_an_approved_project_is_used(world: World) -> None:
