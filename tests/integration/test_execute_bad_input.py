@@ -20,7 +20,20 @@ pytestmark = pytest.mark.anyio
 
 PRIMITIVE = "executor_id: rye/core/primitives/subprocess\n"
 TOUCH = 'config: {command: touch, args: ["{project_path}/canary"]}\n'
-TAKES_NAME = "config_schema: {type: object, properties: {name: {type: string}, age: {type: integer}}, required: [name]}\n"
+TAKES_NAME = """\
+config_schema:
+  type: object
+  properties: {name: {type: string}, age: {type: integer}}
+  required: [name]
+"""
+WAITS = """\
+#!/bin/sh
+# /// rye
+# executor_id: binary_runtime
+# config_schema: {properties: {pipe: {type: string}}}
+# ///
+cat "$RYE_PARAM_pipe"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -178,9 +191,7 @@ async def test_a_project_that_disappears_while_a_tool_runs_is_no_failure_of_the_
 ) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    script = '#!/bin/sh\n# /// rye\n# executor_id: binary_runtime\n# ///\ncat "$RYE_PARAM_pipe"\n'
-    schema = "# /// rye\n# executor_id: binary_runtime\n# config_schema: {properties: {pipe: {type: string}}}\n# ///\n"
-    tool_id = workshop.sign("demo/wait", script.replace(script[10 : script.index("cat")], schema))
+    tool_id = workshop.sign("demo/wait", WAITS)
     results = []
 
     async def run() -> None:

@@ -171,7 +171,9 @@ def _check_argv(filling: Filling) -> None:
 
 
 def _check_arguments(filling: Filling, spec: ProcessSpec) -> None:
-    """No argument is longer than the system takes, or holds what ends it."""
+    """There is a command, and no argument is longer than the system takes, or holds what ends it."""
+    if not spec.command.strip():
+        raise filling.config.refusal("command", "expected the program to run, found none")
     shell = filling.config.values.get("shell")
     for text in (spec.command, *spec.args):
         if "\0" not in text and (len(text) <= MAX_ARGUMENT_BYTES // 4 or _size(text) <= MAX_ARGUMENT_BYTES):
