@@ -12,7 +12,8 @@ from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.sign import sign_content
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs.sign import SignRequest, sign
-from tests.lock_world import files_below
+from tests.file_helpers import run_at_once, run_python
+from tests.lock_world import LockWorld, files_below
 from tests.trust_world import World, new_key, refused
 from tests.verb_world import RUNTIME, agent, person, put, tool
 
@@ -112,3 +113,90 @@ def test_what_was_exchanged_after_it_was_listed_does_not_run(world: World) -> No
     (directory(world) / "data.json").write_bytes(b"[]")
     chains = Chains(person(world))
     refused("content_changed", lambda: chains.follow(chains.find("demo/hello")))
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# A limit on the size of files stands for a disk that becomes full: each is larger than the one before it.
+WITH_A_FULL_DISK = f"""
+import sys; sys.path.insert(0, {str(ROOT)!r})
+import resource
+from pathlib import Path
+from rye_mcp.errors import RyeError
+from rye_mcp.verbs.lock import LockUpdateRequest, lock_update
+from rye_mcp.verbs.sign import SignRequest, sign
+from tests.trust_world import World
+from tests.verb_world import person
+
+context = person(World(Path(sys.argv[1])))
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    {{action}}
+except RyeError as error:
+    sys.stdout.write(error.code)
+"""
+
+
+@pytest.mark.parametrize(("limit", "written"), [(20, 0), (240, 1), (600, 2), (4096, 3)])
+def test_a_disk_that_becomes_full_leaves_nothing_accepted_that_was_not_signed(
+    anchored: World, limit: int, written: int
+) -> None:
+    put(anchored, tool(f"import helper  # {'x' * 600}", executor="my/runtime"))
+    (directory(anchored) / "helper.py").write_bytes(b"x = 1\n")
+    (directory(anchored) / "data.json").write_bytes(b"{}")
+    context = person(anchored)
+    before = files_below(directory(anchored))
+    script = WITH_A_FULL_DISK.format(action="sign(SignRequest('demo/hello'), context)")
+    code = run_python(script, anchored.root, limit)
+    after = files_below(directory(anchored))
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert changed == {*["helper.py", "deps.manifest.yaml", "hello.py"][:written]}
+    assert all(after[name].startswith(b"# rye:signed:") for name in changed)
+    chains = Chains(context)
+    if written == 3:
+        assert len(chains.follow(chains.find("demo/hello")).verified.carried.digests) == 2
+    else:
+        assert code == "write_failed"
+        refused("unsigned", lambda: chains.follow(chains.find("demo/hello")))
+        sign(SignRequest("demo/hello"), context)
+        chains.follow(chains.find("demo/hello"))
+
+
+def test_a_full_disk_leaves_the_lockfile_that_was_there(tmp_path: Path) -> None:
+    lock = LockWorld.make(tmp_path)
+    lock.run()
+    lock.write("print('another')")
+    before = files_below(lock.path.parent)
+    script = WITH_A_FULL_DISK.format(action="lock_update(LockUpdateRequest('demo/hello'), context)")
+    assert run_python(script, lock.world.root, 20) == "write_failed"
+    assert files_below(lock.path.parent) == before
+
+
+# What takes long has been imported when all of them begin.
+READY = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; from tests.trust_world import *; "
+    "from tests.verb_world import person; from rye_mcp.verbs.sign import SignRequest, sign"
+)
+
+SIGN_AGAIN_AND_AGAIN = """
+from rye_mcp.errors import RyeError
+context = person(World(Path(sys.argv[2])))
+for number in range(15):
+    (Path(sys.argv[2]) / "project/.ai/tools/demo" / f"data{sys.argv[3]}.json").write_text(str(number))
+    try:
+        sign(SignRequest("demo/hello"), context)
+    except RyeError as error:
+        assert error.code == "content_changed", error.message
+"""
+
+
+def test_of_several_who_sign_it_at_once_each_file_is_whole(anchored: World) -> None:
+    (directory(anchored) / "helper.py").write_bytes(b"x = 1\n")
+    context = person(anchored)
+    run_at_once(READY + SIGN_AGAIN_AND_AGAIN, [(ROOT, anchored.root, number) for number in range(3)])
+    sign(SignRequest("demo/hello"), context)
+    chains = Chains(context)
+    names = {"helper.py", "data0.json", "data1.json", "data2.json"}
+    carried = chains.follow(chains.find("demo/hello")).verified.carried
+    assert set(carried.digests) == {f"tools/demo/{name}" for name in names}
+    assert set(files_below(directory(anchored))) == {*names, "hello.py", "deps.manifest.yaml"}
