@@ -93,7 +93,7 @@ def _is_private(directory: str) -> bool:
     """Whether a directory is there, and nobody else may put anything into it."""
     try:
         found = os.stat(directory)  # noqa: PTH116 - it may be no path at all
-    except OSError:
+    except (OSError, ValueError):
         return False
     return (
         os.path.isabs(directory)  # noqa: PTH117 - it may be no path at all

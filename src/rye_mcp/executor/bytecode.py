@@ -193,4 +193,4 @@ def _read(answer: Any, count: int) -> Iterator[_Compiled]:
     if not isinstance(modules, list) or len(modules) != count:
         raise ValueError("expected a module for each source")
     for module in modules:
-        yield _Compiled(tag, base64.b64decode(module, validate=True))
+        yield _Compiled(tag, base64.b64decode(str(module), validate=True))
