@@ -1,0 +1,148 @@
+"""`rye/bash/bash`, the tool that runs a command: its one form of result, its limits, and what it leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lilux.primitives.subprocess import SubprocessPrimitive
+from tests.runtime_workshop import Workshop
+from tests.trust_world import World
+
+BASH = "rye/bash/bash"
+KEPT = 256 * 1024
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop will do: what is looked at here happens in other processes."""
+    return "asyncio"
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    found = Workshop(World(tmp_path))
+    (found.project / ".ai").mkdir(parents=True)
+    return found
+
+
+def result(stdout: str = "", stderr: str = "", exit_code: int = 0) -> dict[str, Any]:
+    return {"stdout": stdout, "stderr": stderr, "exit_code": exit_code, "success": exit_code == 0}
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("echo hello", result("hello\n")),
+        ("echo out; echo err >&2; exit 3", result("out\n", "err\n", 3)),
+        ("printf 'é {params_json} ${HOME}'", result("é {params_json} ${HOME}")),
+        ("kill -TERM $$", result(exit_code=-15)),
+        ("yes | head -n 1", result("y\n")),
+        ("cat", result()),
+        ("shopt -q login_shell && echo login || echo plain", result("plain\n")),
+        ("echo $((6 * 7)); [[ a == a ]] && echo bash", result("42\nbash\n")),
+        (r"printf '\xff\xfe'", result("\ufffd\ufffd")),
+        ("exec >&- 2>&-; exit 4", result(exit_code=4)),
+    ],
+)
+async def test_a_command_ends_in_one_form(workshop: Workshop, command: str, expected: dict[str, Any]) -> None:
+    found = await workshop.run(BASH, {"command": command})
+    assert found.data == expected
+    assert found.success is expected["success"]
+    assert found.code == (None if expected["success"] else "tool_failed")
+    assert found.sealed is True
+
+
+async def test_it_runs_in_the_project_and_in_directories_of_it(workshop: Workshop) -> None:
+    (workshop.project / "a b").mkdir()
+    assert await workshop.data(BASH, {"command": "pwd -P"}) == result(f"{workshop.project.resolve()}\n")
+    assert await workshop.data(BASH, {"command": "pwd -P", "cwd": "a b"}) == result(
+        f"{workshop.project.resolve()}/a b\n"
+    )
+
+
+@pytest.mark.parametrize("cwd", ["..", "/", "a/../..", "nowhere", "link", "/proc/self/cwd/.."])
+async def test_a_directory_that_is_not_in_the_project_is_refused(workshop: Workshop, cwd: str) -> None:
+    (workshop.project / "a").mkdir()
+    (workshop.project / "link").symlink_to("/")
+    found = await workshop.run(BASH, {"command": "touch canary", "cwd": cwd})
+    problem = f"expected a directory in the project as cwd, found {cwd}"
+    assert found.data == result(stderr=problem, exit_code=-1)
+    assert not list(workshop.project.parent.rglob("canary"))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"command": ""},
+        {"command": ["ls"]},
+        {"command": "true\0"},
+        {"command": "true", "timeout": 0},
+        {"command": "true", "timeout": 3601},
+        {"command": "true", "cwd": ""},
+        {"command": "true", "shell": "zsh"},
+    ],
+)
+async def test_parameters_that_it_does_not_have_are_refused(
+    workshop: Workshop, parameters: dict[str, Any]
+) -> None:
+    found = await workshop.run(BASH, parameters)
+    assert (found.success, found.code, found.run_id) == (False, "invalid_parameters", None)
+
+
+async def test_a_command_that_takes_too_long_is_ended_with_what_it_had_said(workshop: Workshop) -> None:
+    command = "echo begun; echo warning >&2; echo $$ > pid; exec sleep 1000"
+    found = await workshop.run(BASH, {"command": command, "timeout": 0.5})
+    assert found.data == result("begun\n", "warning\nCommand timed out after 0.5 seconds", -1)
+    assert await is_gone(pid_in(workshop.project))
+
+
+async def test_what_it_leaves_in_the_background_ends_with_the_call(workshop: Workshop) -> None:
+    command = "setsid sh -c 'echo $$ > pid; exec sleep 1000' & until [ -s pid ]; do :; done; echo started"
+    assert await workshop.data(BASH, {"command": command, "timeout": 60}) == result("started\n")
+    assert await is_gone(pid_in(workshop.project))
+
+
+async def test_a_flood_in_the_background_is_not_waited_for(workshop: Workshop) -> None:
+    command = "setsid yes & setsid sh -c 'echo $$ > pid; exec yes >&2' & until [ -s pid ]; do :; done"
+    found = await workshop.run(BASH, {"command": command, "timeout": 60})
+    assert found.data["exit_code"] == 0
+    assert await is_gone(pid_in(workshop.project))
+
+
+async def test_output_that_is_too_long_loses_its_middle(workshop: Workshop) -> None:
+    command = "echo first; head -c 9000000 /dev/zero | tr '\\0' '\\001'; echo last"
+    found = await workshop.run(BASH, {"command": command})
+    assert found.success
+    assert found.data["truncated"] is True
+    stdout = found.data["stdout"]
+    assert stdout.startswith("first\n\x01")
+    assert stdout.endswith("\x01last\n")
+    omitted = len("first\nlast\n") + 9_000_000 - KEPT
+    assert f"[… {omitted} bytes omitted …]" in stdout
+
+
+async def test_output_that_just_fits_is_whole(workshop: Workshop) -> None:
+    found = await workshop.data(BASH, {"command": f"head -c {KEPT} /dev/zero | tr '\\0' x"})
+    assert found == result("x" * KEPT)
+
+
+async def test_it_has_the_environment_of_a_tool_and_no_secret(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GREETING", "hello {x} ${HOME}")
+    monkeypatch.setenv("MY_API_TOKEN", "a secret")
+    command = 'echo "$GREETING"; echo "[$MY_API_TOKEN]"; echo "$RYE_PROJECT_PATH"'
+    found = await workshop.data(BASH, {"command": command})
+    assert found == result(f"hello {{x}} ${{HOME}}\n[]\n{workshop.project}\n")
+
+
+async def is_gone(pid: int) -> bool:
+    return not (await SubprocessPrimitive().status(pid)).alive
+
+
+def pid_in(project: Path) -> int:
+    return int((project / "pid").read_text())
