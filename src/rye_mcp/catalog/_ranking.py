@@ -29,10 +29,10 @@ STEM_WEIGHT: Final = 1.0
 WORD_WEIGHT: Final = 0.2
 GRAM_WEIGHT: Final = 0.15
 
-SATURATION: Final = 2.5
+SATURATION: Final = 3.0
 """BM25's k1: how much a word that comes again still counts."""
 
-LENGTH_SHARE: Final = 0.4
+LENGTH_SHARE: Final = 0.3
 """BM25's b: how much the length of a document counts."""
 
 GRAM_LENGTH_SHARE: Final = 0.4
