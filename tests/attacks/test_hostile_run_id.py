@@ -76,6 +76,7 @@ def state(tmp_path: Path) -> Path:
         log.append(RunRecord(run_id=GOOD, item_id="demo/hello", kind="exited", caller="person"))
     outputs = RunOutputs(state)
     (outputs.directory(GOOD) / "stdout").write_text("output")
+    outputs.finish(GOOD)
     outputs.close()
     for place in (state, state / "outputs", state / "outputs" / GOOD):
         (place / "canary").write_text(CANARY)

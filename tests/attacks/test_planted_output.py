@@ -26,6 +26,7 @@ def state(tmp_path: Path) -> Path:
     state = tmp_path / "state"
     outputs = RunOutputs(state)
     (outputs.directory(RUN) / "stdout").write_text("output")
+    outputs.finish(RUN)
     outputs.close()
     (tmp_path / "secret").write_text(SECRET)
     (tmp_path / "elsewhere").mkdir()

@@ -42,6 +42,7 @@ def logged(bob: Person) -> str:
         )
     outputs = RunOutputs(state)
     (outputs.directory(run_id) / "stdout").write_text(f"line{ESCAPES}\n")
+    outputs.finish(run_id)
     outputs.close()
     return run_id
 

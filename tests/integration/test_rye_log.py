@@ -84,6 +84,7 @@ def test_one_run_is_shown(bob: Person, tmp_path: Path) -> None:
     run_id = logged(bob, client="inspector", **facts)
     outputs = RunOutputs(bob.state / "rye")
     (outputs.directory(run_id) / "stderr").write_text("error\n")
+    outputs.finish(run_id)
     outputs.close()
     text = bob.rye("log", "show", run_id, cwd=tmp_path).out
     for words in (
@@ -107,6 +108,7 @@ def test_output_is_read_whole_in_pieces_and_by_pattern(bob: Person, tmp_path: Pa
     outputs = RunOutputs(bob.state / "rye")
     text = "".join(f"line {number} ü\n" for number in range(200_000))
     (outputs.directory(run_id) / "stdout").write_text(text)
+    outputs.finish(run_id)
     outputs.close()
     show = ("log", "show", run_id, "--output")
     assert bob.rye(*show, cwd=tmp_path).out == text

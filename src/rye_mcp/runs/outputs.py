@@ -2,12 +2,13 @@
 
 Rules:
 
-- A run has a directory of its own in `outputs/` of the state directory, 0700, made before the run. The
-  supervisor writes to it what outgrows the answer: `stdout`, `stderr`, `result`. Where nothing did, it is
-  removed after the run.
+- A run has a directory to itself in `outputs/` of the state directory, 0700. The supervisor writes to it what
+  outgrows the answer: `stdout`, `stderr`, `result`. Making a directory can take a disk a millisecond, and
+  hardly a run needs one: it gets a spare one with a hidden name, which takes the name of the run when the run
+  is over and has kept something, and is used again otherwise.
 - At most `MAX_RUN_BYTES` of a run are kept, at most `MAX_TOTAL_BYTES` of all runs together (beside what is
   being written), and for `MAX_AGE`. The oldest go first. Who finishes a run that kept something looks after
-  that, and everybody once at the beginning.
+  that, and everybody once at the beginning. Spare directories that a crash has left go as they age.
 - Only a checked run id and the name of a stream make a path. No link is followed, nothing but a regular file
   is read, and nothing beside these three.
 - A piece is bounded, and so is the time of a search: what is left is said by `next_offset`. Offsets are
@@ -19,7 +20,6 @@ Rules:
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import threading
@@ -35,7 +35,7 @@ from lilux.primitives.errors import IntegrityError
 from lilux.primitives.subprocess import Spool
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.runs._pieces import Piece, find_lines, read_piece
-from rye_mcp.runs.ids import STREAMS, StreamName, check_run_id, check_stream, is_run_id, time_of
+from rye_mcp.runs.ids import STREAMS, StreamName, check_run_id, check_stream, is_run_id, new_run_id, time_of
 
 __all__ = [
     "DEFAULT_LENGTH",
@@ -62,6 +62,13 @@ DEFAULT_LENGTH: Final = 64 << 10
 MAX_LENGTH: Final = 1 << 20
 """How many bytes may be read at once."""
 
+MAX_SPARE_AGE: Final = timedelta(days=1)
+"""How old a spare directory may be that a run is given: nobody sweeps a younger one."""
+
+MAX_SPARES: Final = 64
+"""How many spare directories a process keeps."""
+
+_HIDDEN: Final = "."
 _DIRECTORY_NAME: Final = "outputs"
 _MODE: Final = 0o700
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -114,37 +121,35 @@ class RunOutputs:
         self._total_bytes = total_bytes
         self._max_age = max_age
         self._is_ready = False
+        self._spares: list[str] = []
+        self._taken: dict[str, str] = {}
         self._sweeping: threading.Thread | None = None
 
     def directory(self, run_id: str) -> Path:
-        """A new, empty directory for a run that is about to begin."""
-        path = self._root / check_run_id(run_id)
-        try:
-            if not self._is_ready:
-                self._prepare()
-            path.mkdir(_MODE)
-        except IntegrityError as exc:
-            raise _unsafe(exc) from exc
-        except OSError as exc:
-            self._is_ready = False
-            what = f"expected to make {printable(path)}, found: {exc.strerror}"
-            raise RyeError("write_failed", what, where=printable(path)) from exc
-        return path
+        """An empty directory for a run that is about to begin; whoever takes it calls `finish` in the end."""
+        check_run_id(run_id)
+        name = self._spare() or self._new_spare()
+        self._taken[run_id] = name
+        return self._root / name
 
     def spool(self, run_id: str) -> Spool:
-        """A new directory for a run, as the supervisor is told of it."""
+        """A directory for a run, as the supervisor is told of it."""
         return Spool(dir=str(self.directory(run_id)), max_bytes=MAX_RUN_BYTES // len(STREAMS))
 
     def finish(self, run_id: str) -> None:
-        """Remove the directory of a run that kept nothing; else see to it that all of them do not grow."""
-        try:
-            os.rmdir(self._root / check_run_id(run_id))  # noqa: PTH106 - in every run
-        except FileNotFoundError:
-            pass
-        except OSError as exc:
-            if exc.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                return
-            self._sweep_beside()
+        """Keep what a run has written under its id, and see to it that it does not become too much."""
+        name = self._taken.pop(check_run_id(run_id), None)
+        if name is None:
+            return
+        path = f"{self._root}/{name}"
+        with suppress(OSError):  # it was removed meanwhile: there is nothing to keep
+            if os.listdir(path):  # noqa: PTH208 - in every run
+                os.rename(path, f"{self._root}/{run_id}")  # noqa: PTH104
+                self._sweep_beside()
+            elif len(self._spares) < MAX_SPARES:
+                self._spares.append(name)
+            else:
+                os.rmdir(path)  # noqa: PTH106
 
     def read(
         self,
@@ -188,15 +193,48 @@ class RunOutputs:
             whole_files.open_directory(self._root, safe_mode=_MODE) as root,
         ):
             oldest, room = datetime.now(UTC) - self._max_age, self._total_bytes
-            for run_id, size in sorted(_kept_in(root), reverse=True):
+            settled = datetime.now(UTC) - MAX_SPARE_AGE
+            for run_id, name, size in sorted(_kept_in(root), reverse=True):
                 room -= size
-                if room < 0 or time_of(run_id) < oldest:
-                    _remove(root, run_id)
+                begun = time_of(run_id)
+                is_in_use = name != run_id and begun > settled
+                if begun < oldest or (room < 0 and not is_in_use):
+                    _remove(root, name)
 
     def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for what is under way, and remove the spare directories."""
         if self._sweeping is not None:
             self._sweeping.join()
+        while self._spares:
+            with suppress(OSError):
+                (self._root / self._spares.pop()).rmdir()
+
+    def _spare(self) -> str | None:
+        """The name of an empty directory that is there already."""
+        while self._spares:
+            name = self._spares.pop()
+            path = f"{self._root}/{name}"
+            if datetime.now(UTC) - time_of(name.removeprefix(_HIDDEN)) > MAX_SPARE_AGE:
+                with suppress(OSError):
+                    os.rmdir(path)  # noqa: PTH106
+            elif os.path.isdir(path):  # noqa: PTH112 - never raises
+                return name
+        return None
+
+    def _new_spare(self) -> str:
+        name = _HIDDEN + new_run_id()
+        path = self._root / name
+        try:
+            if not self._is_ready:
+                self._prepare()
+            path.mkdir(_MODE)
+        except IntegrityError as exc:
+            raise _unsafe(exc) from exc
+        except OSError as exc:
+            self._is_ready = False
+            what = f"expected to make {printable(path)}, found: {exc.strerror}"
+            raise RyeError("write_failed", what, where=printable(path)) from exc
+        return name
 
     def _sweep_beside(self) -> None:
         """Sweep in a thread of its own: nobody has to wait for that."""
@@ -216,12 +254,13 @@ class RunOutputs:
     @contextmanager
     def _opened(self, run_id: str, stream: StreamName) -> Iterator[int]:
         """The file of a stream, reached through no link."""
-        path = self._root / run_id / stream
+        name = self._taken.get(run_id, run_id)
+        path = self._root / name / stream
         descriptors: list[int] = []
         try:
             try:
                 descriptors.append(os.open(self._root, _DIRECTORY))
-                descriptors.append(os.open(run_id, _DIRECTORY, dir_fd=descriptors[-1]))
+                descriptors.append(os.open(name, _DIRECTORY, dir_fd=descriptors[-1]))
                 descriptors.append(os.open(stream, _FILE, dir_fd=descriptors[-1]))
             except FileNotFoundError as exc:
                 raise _not_kept(run_id, stream) from exc
@@ -237,22 +276,24 @@ class RunOutputs:
                 os.close(descriptor)
 
 
-def _kept_in(root: int) -> Iterator[tuple[str, int]]:
-    """The runs that have a directory, each with the bytes in it."""
+def _kept_in(root: int) -> Iterator[tuple[str, str, int]]:
+    """The directories of runs, spare ones too: the id that tells the time, the name, the bytes in it."""
     with os.scandir(root) as entries:
-        names = [each.name for each in entries if is_run_id(each.name) and each.is_dir(follow_symlinks=False)]
+        names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
     for name in names:
-        with suppress(OSError), _directory_in(root, name) as directory, os.scandir(directory) as files:
-            yield name, sum(each.stat(follow_symlinks=False).st_size for each in files)
+        run_id = name.removeprefix(_HIDDEN)
+        if is_run_id(run_id):
+            with suppress(OSError), _directory_in(root, name) as directory, os.scandir(directory) as files:
+                yield run_id, name, sum(each.stat(follow_symlinks=False).st_size for each in files)
 
 
-def _remove(root: int, run_id: str) -> None:
+def _remove(root: int, name: str) -> None:
     """Remove the directory of a run; what is in it is unlinked, and never followed."""
     with suppress(OSError):
-        with _directory_in(root, run_id) as directory, os.scandir(directory) as files:
-            for name in [each.name for each in files]:
-                os.unlink(name, dir_fd=directory)
-        os.rmdir(run_id, dir_fd=root)
+        with _directory_in(root, name) as directory, os.scandir(directory) as files:
+            for each in [each.name for each in files]:
+                os.unlink(each, dir_fd=directory)
+        os.rmdir(name, dir_fd=root)
 
 
 @contextmanager

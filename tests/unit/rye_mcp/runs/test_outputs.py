@@ -17,7 +17,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.runs import _pieces
 from rye_mcp.runs._pieces import find_lines, read_piece
 from rye_mcp.runs.ids import first_id_at, new_run_id
-from rye_mcp.runs.outputs import MAX_LENGTH, RunOutputs
+from rye_mcp.runs.outputs import MAX_LENGTH, MAX_SPARES, RunOutputs
 
 
 @pytest.fixture
@@ -30,6 +30,7 @@ def outputs(tmp_path: Path) -> Iterator[RunOutputs]:
 def kept(outputs: RunOutputs, content: bytes, *, run_id: str | None = None) -> str:
     run_id = run_id or new_run_id()
     outputs.directory(run_id).joinpath("stdout").write_bytes(content)
+    outputs.finish(run_id)
     return run_id
 
 
@@ -70,19 +71,72 @@ async def test_what_a_run_prints_beyond_the_limit_is_read_whole(tmp_path: Path) 
     outputs.close()
 
 
-def test_the_directory_of_a_run_that_kept_nothing_is_gone(outputs: RunOutputs) -> None:
-    directory = outputs.directory(new_run_id())
+def names_in(outputs: RunOutputs) -> list[str]:
+    return sorted(path.name for path in outputs._root.iterdir())
+
+
+def test_the_directory_of_a_run_that_kept_nothing_is_used_again(outputs: RunOutputs) -> None:
+    first, second = new_run_id(), new_run_id()
+    directory = outputs.directory(first)
     assert directory.stat().st_mode & 0o777 == 0o700
-    outputs.finish(directory.name)
-    assert not directory.exists()
-    outputs.finish(directory.name)
+    outputs.finish(first)
+    outputs.finish(first)
+    assert outputs.directory(second) == directory
+    assert outputs.kept(first) == outputs.kept(second) == {}
+    outputs.finish(second)
+    outputs.close()
+    assert names_in(outputs) == []
 
 
-def test_a_run_gets_no_directory_that_is_there_already(outputs: RunOutputs) -> None:
-    run_id = kept(outputs, b"of another run")
-    with pytest.raises(RyeError) as refused:
-        outputs.directory(run_id)
-    assert refused.value.code == "write_failed"
+def test_runs_at_the_same_time_have_a_directory_each(outputs: RunOutputs) -> None:
+    runs = [new_run_id() for _ in range(100)]
+    directories = [outputs.directory(run_id) for run_id in runs]
+    assert len({*directories}) == 100
+    for run_id in runs:
+        outputs.finish(run_id)
+    assert len(names_in(outputs)) == MAX_SPARES
+
+
+def test_what_a_run_writes_can_be_read_while_it_goes_on(outputs: RunOutputs) -> None:
+    run_id = new_run_id()
+    (outputs.directory(run_id) / "stdout").write_text("first")
+    assert (outputs.read(run_id).text, outputs.kept(run_id)) == ("first", {"stdout": 5})
+    outputs.finish(run_id)
+    assert (outputs.read(run_id).text, outputs.kept(run_id)) == ("first", {"stdout": 5})
+    assert names_in(outputs) == [run_id]
+
+
+def test_the_next_run_sees_nothing_of_the_one_before(outputs: RunOutputs) -> None:
+    kept(outputs, b"of the run before")
+    run_id = new_run_id()
+    assert list(outputs.directory(run_id).iterdir()) == []
+    with pytest.raises(RyeError):
+        outputs.read(run_id)
+
+
+def test_a_spare_directory_that_was_removed_is_not_given_out(outputs: RunOutputs) -> None:
+    first = new_run_id()
+    directory = outputs.directory(first)
+    outputs.finish(first)
+    directory.rmdir()
+    assert outputs.directory(new_run_id()).is_dir()
+
+
+def test_a_spare_directory_that_others_may_soon_sweep_is_not_given_out(outputs: RunOutputs) -> None:
+    first = new_run_id()
+    directory = outputs.directory(first)
+    outputs.finish(first)
+    aged = directory.rename(directory.with_name("." + old_id(timedelta(days=1, minutes=1))))
+    outputs._spares[:] = [aged.name]
+    assert outputs.directory(new_run_id()) != aged
+    assert not aged.exists()
+
+
+def test_a_directory_that_was_removed_during_its_run_is_no_failure(outputs: RunOutputs) -> None:
+    run_id = new_run_id()
+    outputs.directory(run_id).rmdir()
+    outputs.finish(run_id)
+    assert names_in(outputs) == []
 
 
 # --- pieces ---------------------------------------------------------------------
@@ -226,10 +280,32 @@ def test_the_oldest_go_when_all_of_them_are_too_large(tmp_path: Path) -> None:
     outputs = RunOutputs(tmp_path, total_bytes=2500)
     tmp_path.chmod(0o700)
     runs = [kept(outputs, b"x" * 1000, run_id=old_id(timedelta(minutes=age))) for age in (3, 2, 1, 0)]
-    outputs.finish(runs[-1])
     outputs.close()
+    outputs.sweep()
     left = sorted(path.name for path in (tmp_path / "outputs").iterdir())
     assert left == runs[2:]
+
+
+def test_who_finishes_a_run_that_kept_something_sweeps(outputs: RunOutputs) -> None:
+    kept(outputs, b"x")
+    outputs.close()
+    old = kept(outputs, b"old", run_id=old_id(timedelta(days=8)))
+    outputs.close()
+    assert old not in names_in(outputs)
+
+
+@pytest.mark.parametrize(
+    ("age", "total", "is_there"), [(8, 100, False), (2, 100, True), (2, 0, False), (0, 0, True)]
+)
+def test_what_a_crash_has_left_goes_as_it_ages(tmp_path: Path, age: int, total: int, is_there: bool) -> None:
+    """What is younger than a day may be what another process is writing to."""
+    outputs = RunOutputs(tmp_path / "state", total_bytes=total)
+    left = outputs.directory(new_run_id())
+    left = left.rename(left.with_name("." + old_id(timedelta(days=age))))
+    (left / "stdout").write_text("something")
+    outputs.close()
+    outputs.sweep()
+    assert left.exists() == is_there
 
 
 def test_the_first_run_of_a_process_sweeps(tmp_path: Path) -> None:

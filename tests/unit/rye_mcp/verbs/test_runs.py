@@ -29,6 +29,7 @@ def kept(state: Path, **streams: str) -> str:
     directory = outputs.directory(run.run_id)
     for name, text in streams.items():
         (directory / name).write_text(text)
+    outputs.finish(run.run_id)
     outputs.close()
     with RunLog(state) as log:
         log.append(run)
