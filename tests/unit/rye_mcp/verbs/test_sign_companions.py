@@ -394,6 +394,13 @@ def test_what_is_wrong_with_the_last_file_signs_none_of_the_first(project: World
     assert files_below(project.project) == before
 
 
+def test_what_is_wrong_with_the_tool_signs_nothing_that_it_rests_on(project: World) -> None:
+    write_tool(project, "print('\u202e')")
+    before = files_below(project.project)
+    refused("not_text", lambda: done(person(project)))
+    assert files_below(project.project) == before
+
+
 def test_a_refusal_names_what_rests_on_the_file(project: World) -> None:
     beside(project, "helper.py").write_bytes("x = '\u202e'\n".encode())
     error = refused("not_text", lambda: done(person(project)))
