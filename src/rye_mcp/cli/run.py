@@ -48,6 +48,7 @@ run = command_group("Run a tool, with its parameters as --name value.")
 
 _PARAMS = "--params"
 _HELP = frozenset({"--help", "-h"})
+_OWN_OPTIONS = frozenset({"json", "dry-run", "locked", "timeout", "project", "type"})
 
 
 @run.command(
@@ -85,6 +86,7 @@ def run_item(
         _explain_parameters(item, metadata)
         return
     schema = metadata.config_schema if item_type is ItemType.TOOL else None
+    _look_for_own_options(item, words, schema)
     parameters = {} if text is None else parse_json_object(text, _PARAMS)
     parameters |= parse_parameters(words, schema)
     request = ExecuteRequest(item, item_type, parameters, dry_run=dry_run, timeout=timeout)
@@ -175,6 +177,16 @@ def _split(words: list[str], params: str | None, metadata: ItemMetadata) -> tupl
         params = rest[at + 1]
         del rest[at : at + 2]
     return rest, sys.stdin.read() if params == "-" else params
+
+
+def _look_for_own_options(item: str, words: list[str], schema: Mapping[str, Any] | None) -> None:
+    """Say it when an option of this command stands where those of the tool do, and the tool has none like it."""
+    declared = (schema or {}).get("properties", {})
+    for word in words:
+        name = word.removeprefix("--").partition("=")[0]
+        if word.startswith("--") and name in _OWN_OPTIONS and name.replace("-", "_") not in declared:
+            what = f"--{name} behind the id goes to the tool; for rye run, write: rye run --{name} {item}"
+            typer.echo(visible(f"rye: note: {what}"), err=True)
 
 
 def _explain_parameters(item: str, metadata: ItemMetadata) -> None:
