@@ -254,8 +254,8 @@ def _withheld_notice(withheld: Sequence[str]) -> Iterator[Notice]:
     if withheld:
         yield Notice(
             "variables_withheld",
-            f"{', '.join(map(printable, withheld))}: withheld, as they look like secrets or decide which "
-            "code is loaded; a tool gets them when a person signs it with their names in permissions.env",
+            f"withheld: {', '.join(map(printable, withheld))}. Names like these are those of secrets, or decide "
+            "which code is loaded; a tool that a person signed with them in permissions.env gets them",
         )
 
 
