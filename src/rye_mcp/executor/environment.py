@@ -254,7 +254,7 @@ def _withheld_notice(withheld: Sequence[str]) -> Iterator[Notice]:
     if withheld:
         yield Notice(
             "variables_withheld",
-            f"withheld: {', '.join(map(printable, withheld))}. Names like these are those of secrets, or decide "
+            f"withheld: {', '.join(map(printable, withheld))}. Such names are those of secrets, or decide "
             "which code is loaded; a tool that a person signed with them in permissions.env gets them",
         )
 
