@@ -180,7 +180,7 @@ def _split(words: list[str], params: str | None, metadata: ItemMetadata) -> tupl
 
 
 def _look_for_own_options(item: str, words: list[str], schema: Mapping[str, Any] | None) -> None:
-    """Say it when an option of this command stands where those of the tool do, and the tool has none like it."""
+    """Say it when an option of this command stands where those of the tool do, which has none like it."""
     declared = (schema or {}).get("properties", {})
     for word in words:
         name = word.removeprefix("--").partition("=")[0]
