@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from rye_mcp.executor.bytecode import Bytecode
 from rye_mcp.executor.snapshot import Snapshot, SnapshotStore
 from tests.carry_world import Scene
 from tests.file_helpers import names_in
-from tests.trust_world import World
+from tests.trust_world import World, refused
 
 
 @pytest.fixture
@@ -84,6 +85,13 @@ def very_deep(snapshot: Snapshot, _: Path) -> None:
     """Deeper than any path may be long, and than there are descriptors."""
     script = "import os\nfor _ in range(3000):\n os.mkdir('d'); os.chdir('d')\nopen('file', 'w').close()"
     subprocess.run([sys.executable, "-c", script], cwd=snapshot.tool_dir, check=True)
+
+
+def test_bytecode_is_not_written_through_a_link(world: World, store: SnapshotStore, victim: Path) -> None:
+    with store.create(Scene.begin(world).carried()) as snapshot:
+        link_in_the_place_of_a_directory(snapshot, victim)
+        refused("write_failed", lambda: snapshot.add(Bytecode({"tools/demo/evil.pyc": b"evil"})))
+    assert names_in(victim / "demo") == ["report.py"]
 
 
 @pytest.mark.parametrize(

@@ -141,20 +141,10 @@ def _unlink(name: str, directory: int) -> None:
 def _moved_up(name: str, directory: int, top: int, names: Iterator[int]) -> str | None:
     with suppress(OSError):
         _give_access(name, directory)  # without it, a directory cannot be told that it has another parent
-        for number in names:
-            moved = f".{number:x}"
-            if not _is_there(moved, top):
-                os.rename(name, moved, src_dir_fd=directory, dst_dir_fd=top)
-                return moved
+        moved = f".{next(names):x}"  # where that is taken, the next round finds it free
+        os.rename(name, moved, src_dir_fd=directory, dst_dir_fd=top)
+        return moved
     return None
-
-
-def _is_there(name: str, directory: int) -> bool:
-    try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 @contextmanager

@@ -194,6 +194,25 @@ async def test_what_was_not_used_for_longest_goes_first(scene: Scene, snapshots:
     assert len(kept.files) == 2
 
 
+async def test_nothing_that_an_environment_of_python_starts_with_is_run(
+    scene: Scene, snapshots: SnapshotStore, tmp_path: Path
+) -> None:
+    """Packages of a project are not signed; one may be installed so that it is loaded at every start."""
+    base, version = Path(sys.base_prefix), f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = tmp_path / f"venv/lib/{version}/site-packages"
+    packages.mkdir(parents=True)
+    (packages / "evil.pth").write_text("import os; os._exit(1)\n")
+    (tmp_path / "venv/bin").mkdir()
+    (tmp_path / "venv/bin/python3").symlink_to(base / "bin" / version)
+    (tmp_path / "venv/pyvenv.cfg").write_text(f"home = {base / 'bin'}\n")
+    carried, store = scene.carried(), BytecodeStore()
+    with snapshots.create(carried) as snapshot:
+        spec = spec_of(snapshot, command=str(tmp_path / "venv/bin/python3"))
+        assert (await SubprocessPrimitive().run(spec)).return_code == 1
+        await store.learn(carried, spec)
+        assert store.known(carried, spec) is not None
+
+
 async def test_nothing_of_the_environment_reaches_the_interpreter(
     scene: Scene, snapshots: SnapshotStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,9 +13,10 @@ from rye_mcp.executor import dependencies
 from rye_mcp.executor.dependencies import rules_of
 from rye_mcp.items import SpaceName
 from rye_mcp.trust.dependency_manifest import MAX_LISTED_BYTES
-from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.scope import Role, Scope, SignerKind
+from rye_mcp.trust.trust_document import TrustDocument
 from tests.carry_world import ANCHOR, Scene, sha256
-from tests.trust_world import World, refused
+from tests.trust_world import World, new_key, refused
 
 LIBRARY = "anchor: {lib: lib}\n"
 
@@ -330,6 +331,14 @@ def test_a_library_is_signed_as_a_runtime_is(
     change(scene)
     error = refused(code, scene.carried)
     assert error.details["item_id"] == "base/runtime"
+
+
+def test_who_is_trusted_for_tools_alone_signs_no_library(world: World) -> None:
+    scene = Scene.begin(world, LIBRARY)
+    key = new_key()
+    world.trust_key(TrustDocument.create(key.public, "zoe", scope=Scope(roles=frozenset({Role.TOOL}))))
+    scene.sign("tools/base/lib/call.py", b"x = 1\n", key)
+    refused("out_of_scope", scene.carried)
 
 
 def test_a_library_may_be_listed_and_no_more_of_the_runtimes_directory_is_carried(world: World) -> None:
