@@ -30,8 +30,8 @@ def root(tmp_path: Path) -> Path:
         path = tmp_path / DIRECTORY / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
-    (tmp_path / "above.json").write_bytes(b"")
-    (tmp_path / DIRECTORY / "link.json").symlink_to(tmp_path / "above.json")
+    (tmp_path / "tools/above.json").write_bytes(b"")
+    (tmp_path / DIRECTORY / "link.json").symlink_to(tmp_path / "tools/above.json")
     return tmp_path
 
 
@@ -56,7 +56,7 @@ def mentioned(root: Path, code: str, extension: str = ".py") -> list[str]:
         (".py", "import pack.part", ["pack/part.py"]),
         (".py", "# open('data.json')", []),
         (".py", "open('nothing.json')", []),
-        (".py", "open('../../above.json')", []),
+        (".py", "open('../above.json')", []),
         (".py", "open('/etc/hostname')", []),
         (".py", "open('link.json')", []),
         (".py", "this is no Python: 'data.json'", []),

@@ -82,6 +82,16 @@ def test_update_leaves_what_fits_as_it_is(lock: LockWorld) -> None:
     assert lock.path.stat().st_ino == before.st_ino
 
 
+def test_update_locks_in_the_project_what_the_user_has_locked(lock: LockWorld) -> None:
+    place = lock.in_space(SpaceName.USER)
+    place.parent.mkdir(parents=True)
+    lock.path.rename(place)
+    before = place.read_bytes()
+    [done] = updated(lock).updated
+    assert (done.state, done.path, done.changes) == ("updated", lock.path, ())
+    assert place.read_bytes() == before
+
+
 def test_a_link_in_the_place_of_a_lockfile_is_replaced_and_not_followed(
     lock: LockWorld, tmp_path: Path
 ) -> None:

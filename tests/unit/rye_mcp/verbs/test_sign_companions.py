@@ -10,7 +10,9 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName
-from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.dependency_manifest import manifest_file, render_listing
+from rye_mcp.trust.scope import Role, SignerKind
+from rye_mcp.trust.sign import sign_listing
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._context import Context
 from rye_mcp.verbs.sign import BatchResult, SignRequest, SignResult, sign
@@ -243,6 +245,18 @@ def test_an_agent_changes_nothing_in_a_persons_listing_but_what_its_own_tool_res
     put(world, tool("pass", executor=primitive), "demo/other")
     sign(SignRequest("demo/other"), agent(world))
     assert listing(world) == before
+
+
+@pytest.mark.parametrize("before", [None, b"what somebody has read"])
+def test_a_listing_that_changed_meanwhile_is_not_replaced(world: World, before: bytes | None) -> None:
+    path = beside(world, "deps.manifest.yaml")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"of somebody else")
+    file = manifest_file(world.space(), "tools/demo", render_listing({}))
+    key = world.key()
+    refused("content_changed", lambda: sign_listing(file, key, world.trust(), role=Role.TOOL, before=before))
+    assert path.read_bytes() == b"of somebody else"
+    assert names_in(path.parent) == [path.name]
 
 
 # --- warnings ---
