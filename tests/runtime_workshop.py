@@ -6,6 +6,7 @@ machine. A test of a language that is not installed is skipped, and says which p
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sysconfig
@@ -19,6 +20,7 @@ import pytest
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.items import parse_relative_path
+from rye_mcp.trust.dependency_manifest import manifest_file, render_listing
 from tests.trust_world import World
 
 __all__ = ["Workshop", "needs"]
@@ -49,6 +51,13 @@ class Workshop:
         file = self.world.file(text.encode(), item_id=item_id, extension=extension, item_type=item_type)
         self.world.stored(self.world.signed(file))
         return item_id
+
+    def sign_listing(self, directory: str, *names: str) -> None:
+        """Sign what a person says that the tools of a directory rest on: files that are there."""
+        place = self.project / ".ai/tools" / directory
+        digests = {name: hashlib.sha256((place / name).read_bytes()).hexdigest() for name in names}
+        listing = manifest_file(self.world.space(), f"tools/{directory}", render_listing(digests))
+        self.world.stored(self.world.signed(listing))
 
     async def run(
         self, item_id: str, parameters: Mapping[str, Any] | None = None, **options: Any

@@ -1,0 +1,183 @@
+"""What the runtime for Node.js promises beyond what all runtimes do: modules, TypeScript, several files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.runtime_workshop import Workshop, needs
+from tests.trust_world import World
+
+HEAD = "// /// rye\n// version: 1.0.0\n// executor_id: node_runtime\n// ///\n"
+
+TSX = """\
+import fs from "node:fs";
+export async function tsImport(specifier, { parentURL, tsconfig }) {
+  const source = fs.readFileSync(new URL(specifier), "utf8").replace(": Given", "");
+  const settings = [tsconfig, process.env.TSX_DISABLE_CACHE, parentURL.startsWith("file:")];
+  const { execute } = await import(`data:text/javascript,${encodeURIComponent(source)}`);
+  return { execute: (params) => [execute(params), settings] };
+}
+"""
+"""What stands where tsx would: it knows one type, and tells how it was called."""
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop will do: what is looked at here happens in other processes."""
+    return "asyncio"
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    needs("node", monkeypatch)
+    return Workshop(World(tmp_path))
+
+
+EXPORTS = {
+    "common": ("tool.cjs", "module.exports = { execute: (params) => params.x };\n"),
+    "property": ("tool.js", "exports.execute = async (params) => params.x;\n"),
+    "hidden": ("tool.js", "module.exports = ((name) => ({ [name]: (params) => params.x }))('execute');\n"),
+    "module": ("tool.mjs", "export const execute = ({ x }) => x;\n"),
+    "default": ("tool.mjs", "export default { execute: ({ x }) => x };\n"),
+    "late": (
+        "tool.mjs",
+        "const y = await Promise.resolve(0);\nexport const execute = ({ x }) => x + y;\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "body"), EXPORTS.values(), ids=EXPORTS)
+async def test_an_exported_function_is_called(workshop: Workshop, name: str, body: str) -> None:
+    assert await workshop.data(workshop.sign(f"demo/{name}", HEAD + body), {"x": 42}) == 42
+
+
+RETURNS = {
+    "undefined": None,
+    "null": None,
+    "'text'": "text",
+    "[1.5, true]": [1.5, True],
+    "new Date(0)": "1970-01-01T00:00:00.000Z",
+}
+
+
+@pytest.mark.parametrize(("returned", "data"), RETURNS.items(), ids=RETURNS)
+async def test_what_a_function_returns_is_the_result(workshop: Workshop, returned: str, data: Any) -> None:
+    body = f"{HEAD}exports.execute = () => {returned};\n"
+    assert await workshop.data(workshop.sign("demo/tool.js", body)) == data
+
+
+@pytest.mark.parametrize("returned", ["10n", "() => 1", "Symbol('x')"])
+async def test_a_result_that_json_cannot_hold_is_a_failure(workshop: Workshop, returned: str) -> None:
+    body = f"{HEAD}exports.execute = () => ({returned});\n"
+    result = await workshop.run(workshop.sign("demo/tool.js", body))
+    assert (result.success, result.code) == (False, "tool_failed")
+    assert "TypeError" in (result.stderr or "")
+
+
+SCRIPTS = {
+    "at once": ("tool.js", "const { x } = JSON.parse(require('fs').readFileSync(0));\nconsole.log(x);\n"),
+    "as it comes": (
+        "tool.js",
+        "let s = '';\nprocess.stdin.on('data', (d) => { s += d; });\n"
+        "process.stdin.on('end', () => console.log(JSON.parse(s).x));\n",
+    ),
+    "module": (
+        "tool.mjs",
+        "let s = '';\nfor await (const d of process.stdin) s += d;\nconsole.log(JSON.parse(s).x);\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "body"), SCRIPTS.values(), ids=SCRIPTS)
+async def test_a_file_without_the_function_is_a_script(workshop: Workshop, name: str, body: str) -> None:
+    assert await workshop.data(workshop.sign(f"demo/{name}", HEAD + body), {"x": 42}) == 42
+
+
+async def test_a_call_is_over_when_its_result_is_there(workshop: Workshop) -> None:
+    body = f"{HEAD}exports.execute = async () => {{ setInterval(() => {{}}, 1000); return 42; }};\n"
+    with anyio.fail_after(20):
+        assert await workshop.data(workshop.sign("demo/tool.js", body)) == 42
+
+
+async def test_a_context_names_the_project(workshop: Workshop) -> None:
+    body = f"{HEAD}exports.execute = (params, context) => context;\n"
+    found = await workshop.data(workshop.sign("demo/tool.js", body))
+    assert found == {"projectPath": str(workshop.project)}
+
+
+@pytest.mark.parametrize("name", ["tool.js", "tool.mjs"])
+async def test_a_file_that_cannot_be_read_is_named(workshop: Workshop, name: str) -> None:
+    result = await workshop.run(workshop.sign(f"demo/{name}", f"{HEAD}let x = (\n"))
+    assert (result.success, result.code) == (False, "tool_failed")
+    assert f"{workshop.project}/.ai/tools/demo/{name}" in (result.stderr or "")
+    assert "SyntaxError" in (result.stderr or "")
+
+
+async def test_a_tool_of_several_files_requires_what_was_signed(workshop: Workshop) -> None:
+    """With a package.json, that makes modules of its files and is signed in the listing."""
+    workshop.sign("multi/part.js", "export const double = (x) => 2 * x;\n")
+    body = f"{HEAD}import {{ double }} from './part.js';\nexport const execute = ({{ x }}) => double(x);\n"
+    item_id = workshop.sign("multi/tool.js", body)
+    workshop.write("multi/package.json", '{"type": "module"}\n')
+    workshop.sign_listing("multi", "package.json")
+    assert await workshop.data(item_id, {"x": 21}) == 42
+
+
+async def test_an_unsigned_package_json_stops_the_tool(workshop: Workshop) -> None:
+    item_id = workshop.sign("multi/tool.js", f"{HEAD}exports.execute = () => 42;\n")
+    workshop.write("multi/package.json", '{"type": "module"}\n')
+    result = await workshop.run(item_id)
+    assert (result.success, result.code) == (False, "unsigned")
+    assert "package.json" in (result.error or "")
+
+
+TYPED = f"{HEAD}export const execute = (params: Given) => params.x;\n"
+
+
+async def test_typescript_is_refused_where_nothing_reads_it(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if await node_reads_typescript(workshop):
+        pytest.skip("this Node.js reads TypeScript by itself")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/node").symlink_to(needs("node", monkeypatch))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    result = await workshop.run(workshop.sign("demo/tool.ts", TYPED), {"x": 42})
+    assert (result.success, result.code) == (False, "tool_failed")
+    stderr = result.stderr or ""
+    assert stderr.startswith("expected tsx, or a Node.js that reads TypeScript (22.18), for ")
+    assert stderr.endswith(": npm install --global tsx\n")
+
+
+async def test_typescript_is_read_by_tsx_without_its_cache_and_settings(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if await node_reads_typescript(workshop):
+        pytest.skip("this Node.js reads TypeScript by itself")
+    api = tmp_path / "tsx/dist/esm/api"
+    api.mkdir(parents=True)
+    (api / "index.mjs").write_text(TSX, encoding="utf-8")
+    (tmp_path / "tsx/dist/cli.mjs").touch()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/tsx").symlink_to(tmp_path / "tsx/dist/cli.mjs")
+    (tmp_path / "bin/node").symlink_to(needs("node", monkeypatch))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    item_id = workshop.sign("demo/tool.ts", TYPED)
+    assert await workshop.data(item_id, {"x": 42}) == [42, [False, "1", True]]
+
+
+async def test_typescript_is_read_by_node_where_it_can(workshop: Workshop) -> None:
+    if not await node_reads_typescript(workshop):
+        pytest.skip("this Node.js does not read TypeScript: 22.18 does")
+    text = f"{HEAD}export const execute = (params: {{ x: number }}): number => params.x;\n"
+    assert await workshop.data(workshop.sign("demo/tool.ts", text), {"x": 42}) == 42
+
+
+async def node_reads_typescript(workshop: Workshop) -> bool:
+    script = f"{HEAD}exports.execute = () => Boolean(process.features.typescript);\n"
+    answer: bool = await workshop.data(workshop.sign("demo/features.js", script))
+    return answer
