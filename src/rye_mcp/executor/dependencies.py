@@ -1,20 +1,12 @@
 """What a tool brings along: every file that runs with it, read once and verified.
 
-    verify_deps:
-      enabled: true
-      scope: anchor                # anchor, tool_dir, tool_siblings or tool_file
-      recursive: true
-      extensions: [".py", ".json"] # missing: every file
-      exclude_dirs: ["tests"]
-
 Rules:
 
 - A file is carried when the signed `deps.manifest.yaml` of the tool's directory, or of the anchor, lists it,
-  and when `verify_deps` asks for it. Everything else stays where it is, and does not exist for what runs.
+  and when `verify_deps` asks for it (see `dependency_rules`). Everything else stays where it is, and does not
+  exist for what runs.
 - What `verify_deps` asks for has to be authentic: listed, or with a signature line of its own. One file that
   is not refuses the run, as does a listed one that is missing or has other bytes. All are named at once.
-- `scope: anchor` asks for nothing where no anchor is active, `tool_file` never does. What is hidden, and
-  `__pycache__`, is never looked at.
 - Nobody who may not sign the tool may exchange what it rests on: what a person signed rests on nothing that
   an agent signed, and the library of a runtime is signed as a runtime is. What is below a system item is what
   the sealed manifest says.
@@ -28,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -37,7 +29,7 @@ from typing import Any, Final
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.anchor import Anchor, Library, anchor_of, directory_of, library_of
 from rye_mcp.executor.chain import Chain, ChainElement
-from rye_mcp.executor.declarations import Check, Declarations, is_flag, is_texts
+from rye_mcp.executor.dependency_rules import DependencyRules, directory_asked_for, names_asked_for, rules_of
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     MAX_ITEM_BYTES,
@@ -49,7 +41,7 @@ from rye_mcp.items import (
     printable,
 )
 from rye_mcp.notices import Notice
-from rye_mcp.spaces.source_tree import SourceFile, SourceName, SourceTree
+from rye_mcp.spaces.source_tree import SourceFile, SourceTree
 from rye_mcp.trust.dependency_manifest import (
     MAX_CARRIED_BYTES,
     MAX_LISTED_BYTES,
@@ -64,17 +56,12 @@ __all__ = [
     "LIBRARY_DIRECTORY",
     "Carried",
     "CarriedFile",
-    "DependencyRules",
     "carry",
-    "directory_asked_for",
-    "names_asked_for",
-    "rules_of",
 ]
 
 LIBRARY_DIRECTORY: Final = "lib"
 """Where the library of a runtime is in a snapshot, beside `tools`."""
 
-_SCOPES: Final = ("anchor", "tool_dir", "tool_siblings", "tool_file")
 _UNSEALED = "its anchor is the project's directory, whose files nobody signed"
 
 
@@ -114,40 +101,6 @@ class Carried:
     def digests(self) -> Mapping[str, str]:
         """Path → SHA256, of everything but the tool; what is of a library begins with `lib/`."""
         return {file.relative: file.digest for file in (*self.files[1:], *self.library)}
-
-
-@dataclass(frozen=True, slots=True)
-class DependencyRules:
-    """What `verify_deps` of a chain asks for; `extensions` is None for every file."""
-
-    enabled: bool = False
-    scope: str = "anchor"
-    recursive: bool = True
-    extensions: tuple[str, ...] | None = None
-    exclude_dirs: frozenset[str] = frozenset()
-
-    def matches(self, name: str) -> bool:
-        """Whether a file of this name has to be authentic."""
-        return self.extensions is None or name.endswith(self.extensions)
-
-
-def rules_of(chain: Chain) -> DependencyRules:
-    """What `verify_deps` says, merged over the chain; RyeError `invalid_item` for what makes no sense."""
-    declared = Declarations("verify_deps", _CHECKS)
-    for element in chain.upward:
-        declared.add(element, element.metadata.verify_deps)
-    declared.raise_any()
-    values = declared.values
-    if not values:
-        return DependencyRules()
-    extensions = values.get("extensions")
-    return DependencyRules(
-        enabled=values.get("enabled", True),
-        scope=values.get("scope", "anchor"),
-        recursive=values.get("recursive", True),
-        extensions=None if extensions is None else tuple(extensions),
-        exclude_dirs=frozenset(values.get("exclude_dirs", ())),
-    )
 
 
 def carry(chain: Chain, items: Sequence[VerifiedItem], trust: Trust, project: Path | None) -> Carried:
@@ -323,17 +276,6 @@ class _Dependencies:
         raise first
 
 
-def names_asked_for(tree: SourceTree, rules: DependencyRules, directory: str | None) -> Iterator[SourceName]:
-    """Everything in a directory that has to be authentic, files or not; nothing in none."""
-    if directory is None:
-        return
-    recursive = rules.recursive and rules.scope != "tool_siblings"
-    for name in tree.list(directory, recursive=recursive, without=rules.exclude_dirs):
-        last = name.relative.rpartition("/")[2]
-        if last != DEPENDENCY_MANIFEST_NAME and rules.matches(last):
-            yield name
-
-
 def _library_files(library: Library, trust: Trust) -> tuple[CarriedFile, ...]:
     """What is in the directory that a runtime brings along, as files of a snapshot."""
     runtime, below = library.runtime, f"{library.relative}/"
@@ -360,15 +302,6 @@ def _library_files(library: Library, trust: Trust) -> tuple[CarriedFile, ...]:
 
 def _relative(element: ChainElement) -> str:
     return element.path.relative_to(element.file.space.root).as_posix()
-
-
-def directory_asked_for(tool: ChainElement, anchor: Anchor | None, rules: DependencyRules) -> str | None:
-    """The directory in which files have to be authentic; None when there is none."""
-    if not rules.enabled or rules.scope == "tool_file":
-        return None
-    if rules.scope != "anchor":
-        return directory_of(tool)
-    return None if anchor is None else anchor.relative
 
 
 def _require_approved(tool: ChainElement, trust: Trust) -> None:
@@ -411,28 +344,3 @@ _SIGN_AGAIN: Final[Mapping[str, str]] = MappingProxyType(
     {"unsigned": "", "content_changed": "look at what changed, then: ", "out_of_scope": "a person signs it: "}
 )
 """Refusals that signing mends, and what comes first."""
-
-
-# --- one check a field of `verify_deps`: what is wrong, or nothing ---
-
-
-def _scope(value: Any) -> str | None:
-    return None if value in _SCOPES else f"expected one of {', '.join(_SCOPES)}, found {value!r:.80}"
-
-
-def _extensions(value: Any) -> str | None:
-    if problem := is_texts(value):
-        return problem
-    wrong = next((each for each in value if not each.startswith(".") or "/" in each), None)
-    return None if wrong is None else f"expected extensions such as .py, found {wrong!r:.80}"
-
-
-_CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
-    {
-        "enabled": is_flag,
-        "scope": _scope,
-        "recursive": is_flag,
-        "extensions": _extensions,
-        "exclude_dirs": is_texts,
-    }
-)

@@ -26,7 +26,7 @@ from typing import Final
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.anchor import anchor_of, directory_of
 from rye_mcp.executor.chain import ChainElement
-from rye_mcp.executor.dependencies import DependencyRules, directory_asked_for, names_asked_for, rules_of
+from rye_mcp.executor.dependency_rules import DependencyRules, directory_asked_for, names_asked_for, rules_of
 from rye_mcp.executor.roles import MetadataRole
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,

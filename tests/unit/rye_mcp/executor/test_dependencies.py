@@ -10,7 +10,7 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor import dependencies
-from rye_mcp.executor.dependencies import rules_of
+from rye_mcp.executor.dependency_rules import rules_of
 from rye_mcp.items import SpaceName
 from rye_mcp.trust.dependency_manifest import MAX_LISTED_BYTES
 from rye_mcp.trust.scope import Role, Scope, SignerKind
