@@ -42,6 +42,11 @@ class Shelf:
     def put(self, item_id: str, content: bytes, *, space: str = "project", ending: str = ".py") -> Path:
         return self.ground.write(space, f"tools/{item_id}{ending}", content)
 
+    def exchange(self, item_id: str, content: bytes, *, by: str = "") -> None:
+        """Put an item in the place of another one, so that nobody ever sees a part of it."""
+        new = self.ground.write("project", f"tools/{item_id}.new{by}", content)
+        new.rename(new.with_suffix(".py"))
+
     def open(self) -> Catalog:
         return Catalog.open(self.ground.spaces, self.cache)
 
@@ -53,6 +58,10 @@ class Shelf:
 
     def ids(self, query: str, **options: Any) -> list[str]:
         return [hit.item_id for hit in self.search(query, **options).hits]
+
+    def open_anew(self) -> Catalog:
+        """The catalog of who has no index yet, and keeps none."""
+        return Catalog.open(self.ground.spaces, None)
 
     def index_file(self) -> Path:
         """The index of the project's space, which is the largest."""

@@ -94,6 +94,7 @@ def open_file(path: Path, *, replacing: int | None = None) -> sqlite3.Connection
 def open_memory() -> sqlite3.Connection:
     """An index that nobody shares, and that ends with this process."""
     connection = _connected(":memory:")
+    _settle(connection)
     _make_tables(connection)
     return connection
 
@@ -101,15 +102,7 @@ def open_memory() -> sqlite3.Connection:
 def _opened(path: Path) -> sqlite3.Connection:
     connection = _connected(str(path))
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-            _make_tables(connection)
-        if connection.execute("SELECT version FROM made_by").fetchall() != [(_version(),)]:
-            raise DamagedError(f"expected an index of {_version()}, found another one")
-    except DamagedError:
-        connection.close()
-        raise
+        _prepare(connection)
     except sqlite3.OperationalError as exc:
         connection.close()
         # A table that is missing is damage; what the system refuses is not mended by removing anything.
@@ -119,17 +112,32 @@ def _opened(path: Path) -> sqlite3.Connection:
     except sqlite3.DatabaseError as exc:
         connection.close()
         raise DamagedError(str(exc)) from exc
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    _settle(connection)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        _make_tables(connection)
+    if connection.execute("SELECT version FROM made_by").fetchall() != [(_version(),)]:
+        raise DamagedError(f"expected an index of {_version()}, found another one")
 
 
 def _connected(name: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
+    return sqlite3.connect(
         name, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=256
     )
+
+
+def _settle(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA cache_size = -32000")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA secure_delete = OFF")
-    return connection
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:

@@ -29,7 +29,7 @@ WORDS = [
     "été",
 ]
 word = st.sampled_from(WORDS)
-text = st.lists(word, max_size=6).map(" ".join)
+text = st.lists(word, min_size=1, max_size=6).map(" ".join)
 field = st.none() | st.sampled_from(FIELDS)
 
 leaf: st.SearchStrategy[Node] = st.one_of(
@@ -53,7 +53,8 @@ def combined(parts: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     return st.builds(And, several) | st.builds(Or, several) | st.builds(Not, parts)
 
 
-tree = st.recursive(leaf, combined, max_leaves=6)
+without = st.builds(lambda one, other: And((one, Not(other))), leaf, leaf)
+tree = st.recursive(leaf | without, combined, max_leaves=6)
 item = st.fixed_dictionaries(
     {"name": text, "description": text, "body": text, "tags": st.lists(word, max_size=2), "category": text}
 )
@@ -88,8 +89,8 @@ def naive(shelf: Shelf, stemmer: Stemmer) -> dict[str, Naive]:
 # Each example makes and indexes real files; what takes long is the disk.
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(
-    items=st.lists(item, max_size=12),
-    trees=st.lists(tree, min_size=8, max_size=20),
+    items=st.lists(item, min_size=5, max_size=10),
+    trees=st.lists(tree, min_size=20, max_size=30),
     fields=st.none() | st.lists(st.sampled_from(FIELDS), min_size=1, unique=True).map(tuple),
 )
 def test_what_matches_is_what_a_naive_evaluation_says(

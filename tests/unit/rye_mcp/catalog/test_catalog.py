@@ -1,0 +1,312 @@
+"""Searching: what comes first, what a page is, what narrows a search, and what stays as fresh as the files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rye_mcp.catalog import Catalog, Hit, SearchQuery
+from rye_mcp.catalog.query import parse
+from rye_mcp.items import ItemPlace, ItemType, SpaceName
+from tests.catalog_world import Shelf, tool
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf.in_directory(tmp_path)
+
+
+@pytest.fixture
+def media(shelf: Shelf) -> Shelf:
+    shelf.put(
+        "media/convertToMP3", tool("convertToMP3", "Convert a video file to MP3", __category__="media/audio")
+    )
+    shelf.put("media/upload", tool("uploadVideo", "Upload a video to a site", __tags__=["web", "video"]))
+    shelf.put("text/summarize", tool("summarize", "Summarises long articles", body="uses a transducer"))
+    shelf.put("text/translate", tool("translate_text", "Translates text between languages"))
+    return shelf
+
+
+def test_a_sentence_finds_the_tool_that_it_is_about(media: Shelf) -> None:
+    assert media.ids("turn this video into an mp3 file")[0] == "media/convertToMP3"
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("converting", ["media/convertToMP3"]),
+        ("convertToMP3", ["media/convertToMP3"]),
+        ("transducer", ["text/summarize"]),
+        ("translate_text", ["text/translate", "text/summarize"]),
+        ("video AND upload", ["media/upload"]),
+        ("video NOT upload", ["media/convertToMP3"]),
+        ('"long articles"', ["text/summarize"]),
+        ("langu*", ["text/translate"]),
+        ("name:video", ["media/upload"]),
+        ("id:media AND mp3", ["media/convertToMP3"]),
+        ("tags:web", ["media/upload"]),
+        ("NEAR(upload site, 4)", ["media/upload"]),
+        ("NEAR(upload site, 3)", []),
+        ("the", []),
+        ("absent", []),
+        ("subprocess", []),  # what an item says about how it runs is not what it is about
+    ],
+)
+def test_what_is_written_is_found_where_it_stands(media: Shelf, query: str, found: list[str]) -> None:
+    assert media.ids(query) == found
+
+
+def test_everything_is_in_the_order_of_ids(media: Shelf) -> None:
+    page = media.search("*")
+    assert [hit.item_id for hit in page.hits] == sorted(hit.item_id for hit in page.hits)
+    assert page.total == 4
+    assert {hit.score for hit in page.hits} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"filters": {"category": "media/audio"}}, ["media/convertToMP3"]),
+        ({"filters": {"category": "MEDIA/AUDIO"}}, ["media/convertToMP3"]),
+        ({"filters": {"tags": "video"}}, ["media/upload"]),
+        ({"filters": {"tags": "vide"}}, []),
+        ({"filters": {"tags": ("video", "other")}}, ["media/upload"]),
+        ({"filters": {"version": "2.0.0"}}, []),
+        ({"filters": {"colour": "red"}}, []),
+        ({"id_patterns": ("text/*",)}, ["text/summarize", "text/translate"]),
+        ({"id_patterns": ("text/s*", "*upload")}, ["media/upload", "text/summarize"]),
+        ({"id_patterns": ("t?xt/translate",)}, ["text/translate"]),
+        ({"id_patterns": ("[mt]*",)}, []),
+        ({"item_types": (ItemType.DIRECTIVE,)}, []),
+        ({"spaces": (SpaceName.USER,)}, []),
+    ],
+)
+def test_a_search_is_narrowed(media: Shelf, options: dict[str, Any], found: list[str]) -> None:
+    page = media.search("*", **options)
+    assert [hit.item_id for hit in page.hits] == found
+    assert page.total == len(found)
+    words = media.search("convert upload articles text", **options)
+    assert sorted(hit.item_id for hit in words.hits) == found
+
+
+def test_fields_narrow_where_words_are_looked_for(media: Shelf) -> None:
+    assert media.ids("video", fields=("name",)) == ["media/upload"]
+    assert media.ids("video AND site", fields=("name",)) == []
+
+
+def test_types_of_items_are_told_apart(shelf: Shelf) -> None:
+    shelf.put("greet", tool("greet", "Greets somebody"))
+    text = b"---\nname: greet\ntitle: A greeting\ndescription: Greets somebody.\n---\nSay hello.\n"
+    shelf.ground.write("project", "directives/greet.md", text)
+    shelf.ground.write("project", "knowledge/hello.md", b"How to greet.\n")
+    kinds = {hit.item_type for hit in shelf.search("greet", item_types=tuple(ItemType)).hits}
+    assert kinds == set(ItemType)
+    directive = shelf.search("title:greeting", item_types=(ItemType.DIRECTIVE,)).hits
+    assert [hit.item_id for hit in directive] == ["greet"]
+    assert shelf.search("version OR description", item_types=(ItemType.DIRECTIVE,)).total == 0
+
+
+def test_parameters_are_found_by_their_names_and_descriptions(shelf: Shelf) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "outputFormat": {"type": "string", "description": "a codec"},
+            "options": {"type": "object", "properties": {"bit_rate": {"type": "integer"}}},
+        },
+    }
+    shelf.put("encode", tool("encode", "Encodes", CONFIG_SCHEMA=schema))
+    for query in ("parameters:format", "parameters:outputFormat", "parameters:codec", "parameters:bit"):
+        assert shelf.ids(query) == ["encode"], query
+    assert shelf.ids("body:codec") == []
+
+
+def test_libraries_are_nothing_to_search_for(shelf: Shelf) -> None:
+    shelf.put("helpers", b'__version__ = "1.0.0"\n\n\ndef helper():\n    """Converts."""\n')
+    assert shelf.ids("converts") == []
+
+
+def test_an_item_that_says_something_wrong_is_found_by_its_id_and_its_body(shelf: Shelf) -> None:
+    shelf.put("broken_thing", b'__version__ = 1\n__executor_id__ = "x"\n\n\ndef main():\n    sprocket()\n')
+    assert shelf.ids("broken") == shelf.ids("sprocket") == ["broken_thing"]
+
+
+def many(shelf: Shelf, count: int) -> None:
+    for number in range(count):
+        shelf.put(f"many/t{number:03}", tool(f"t{number:03}", "convert " * (number % 5) + "files with care"))
+
+
+@pytest.mark.parametrize("query", ["convert files", "files", "*", "files NOT t007", "t0*"])
+@pytest.mark.parametrize("sort_by", ["score", "name", "date"])
+def test_pages_put_together_are_one_list_with_the_same_scores(shelf: Shelf, query: str, sort_by: Any) -> None:
+    many(shelf, 250)  # more than are compared as a whole
+    with shelf.open() as catalog:
+        catalog.refresh()
+
+        def page(offset: int, limit: int) -> Sequence[Hit]:
+            return catalog.search(SearchQuery(parse(query), offset=offset, limit=limit, sort_by=sort_by)).hits
+
+        whole = page(0, 300)
+        assert [hit for offset in range(0, 300, 40) for hit in page(offset, 40)] == list(whole)
+        assert len({hit.item_id for hit in whole}) == len(whole) > 90
+        if sort_by == "score":
+            assert [hit.score for hit in whole] == sorted((hit.score for hit in whole), reverse=True)
+
+
+def test_the_order_does_not_depend_on_when_items_were_indexed(tmp_path: Path) -> None:
+    found = []
+    for order in (range(230), reversed(range(230))):
+        shelf = Shelf.in_directory(tmp_path / str(len(found)))
+        with shelf.open() as catalog:
+            for number in order:
+                shelf.put(f"same/t{number:03}", tool("same", "does the same thing"))
+                if number % 50 == 0:
+                    catalog.refresh()
+            catalog.refresh()
+            page = catalog.search(SearchQuery(parse("same thing"), limit=230))
+            found.append([(hit.item_id, hit.score) for hit in page.hits])
+    assert found[0] == found[1]
+    assert len(found[0]) == 230
+
+
+def test_spaces_are_weighed_by_one_measure_and_what_is_shadowed_is_found_too(shelf: Shelf) -> None:
+    shelf.put("convert", tool("convert", "Converts"), space="user")
+    shelf.put("convert", tool("convert", "Converts"))
+    for number in range(20):
+        shelf.put(f"other{number}", tool(f"other{number}", "does something else"), space="user")
+    hits = shelf.search("convert").hits
+    assert [(hit.item_id, hit.space) for hit in hits] == [
+        ("convert", SpaceName.PROJECT),
+        ("convert", SpaceName.USER),
+    ]
+    assert hits[0].score == hits[1].score
+
+
+@pytest.mark.parametrize(
+    ("word", "distance", "found"),
+    [
+        ("convrt", 1, True),
+        ("covnert", 1, True),
+        ("konvert", 1, True),
+        ("convertt", 1, True),
+        ("konvrt", 1, False),
+        ("konvrt", 2, True),
+        ("knvrt", 2, False),
+        ("summarise", 2, True),
+        ("mp4", 1, True),
+        ("zz", 2, False),
+    ],
+)
+def test_a_misspelt_word_is_found_as_far_as_it_was_asked_for(
+    media: Shelf, word: str, distance: Any, found: bool
+) -> None:
+    assert media.ids(word) == [] or word == "summarise"
+    assert bool(media.ids(word, fuzzy=distance)) is found
+
+
+def test_what_was_perhaps_meant_is_said_when_nothing_is_found(media: Shelf) -> None:
+    page = media.search("convrt")
+    assert page.hits == ()
+    assert page.did_you_mean == ("convert",)
+    assert media.search("video").did_you_mean == ()
+    assert media.search("qqqqqqq").did_you_mean == ()
+
+
+# --- as fresh as the files ---
+
+
+def test_a_change_is_found_and_what_was_there_before_is_not(shelf: Shelf) -> None:
+    with shelf.open() as catalog:
+
+        def ids(query: str) -> list[str]:
+            catalog.refresh()
+            return [hit.item_id for hit in catalog.search(SearchQuery(parse(query))).hits]
+
+        path = shelf.put("one", tool("one", "first words"))
+        assert ids("first") == ["one"]
+        path.write_bytes(tool("one", "other words"))
+        assert ids("first") == []
+        assert ids("other") == ["one"]
+        path.rename(path.with_name("two.py"))
+        assert ids("other") == ["two"]
+        path.with_name("two.py").unlink()
+        assert ids("other") == []
+
+
+def test_a_change_within_one_tick_of_the_clock_is_found(shelf: Shelf) -> None:
+    with shelf.open() as catalog:
+        path = shelf.put("one", tool("one", "alpha"))
+        for word in ("gamma", "delta", "theta", "kappa", "sigma", "omega"):
+            catalog.refresh()
+            with path.open("r+b") as file:
+                file.write(tool("one", word))
+            os.utime(path, ns=(0, 10**18))
+            catalog.refresh()
+            assert catalog.search(SearchQuery(parse(word))).total == 1, word
+
+
+def test_one_changed_file_updates_one_row(shelf: Shelf) -> None:
+    many(shelf, 30)
+    done: list[int] = []
+    with shelf.open() as catalog:
+        catalog.refresh(lambda number, _: done.append(number))
+        assert sum(done) >= 30
+        for path in shelf.ground.space("project").rglob("*.py"):
+            os.utime(path, ns=(10**18 + 1, 10**18 + 1))
+        wait_until_settled(catalog)
+        done.clear()
+        shelf.put("many/t007", tool("t007", "something new"))
+        catalog.refresh(lambda number, _: done.append(number))
+        assert done == [1]
+
+
+def wait_until_settled(catalog: Catalog) -> None:
+    """Until no file is so new that it has to be looked at once more."""
+    looked: list[int] = [1]
+    while looked:
+        looked.clear()
+        catalog.refresh(lambda number, _: looked.append(number))
+
+
+def test_who_knows_of_a_change_can_say_so(shelf: Shelf) -> None:
+    with shelf.open() as catalog:
+        catalog.refresh()
+        path = shelf.put("demo/one", tool("one", "words"))
+        shelf.put("demo/unsaid", tool("unsaid", "words"))
+        place = ItemPlace(shelf.ground.as_space(SpaceName.PROJECT), ItemType.TOOL, "demo/one", ".py")
+        catalog.note_changed(place)
+        assert [hit.item_id for hit in catalog.search(SearchQuery(parse("words"))).hits] == ["demo/one"]
+        path.unlink()
+        catalog.note_changed(place)
+        assert catalog.search(SearchQuery(parse("words"))).total == 0
+
+
+def test_a_space_that_vanishes_has_nothing_in_it(media: Shelf) -> None:
+    with media.open() as catalog:
+        catalog.refresh()
+        media.ground.space("project").rename(media.ground.root / "elsewhere")
+        catalog.refresh()
+        assert catalog.search(SearchQuery(parse("*"))).total == 0
+
+
+# --- seams ---
+
+
+class Reversed:
+    """A second opinion: whatever came last comes first."""
+
+    def rank(self, query: SearchQuery, hits: Sequence[Hit]) -> Sequence[int]:
+        return range(len(hits))[::-1]
+
+
+def test_a_second_ranker_is_fused_with_the_first(media: Shelf) -> None:
+    with Catalog.open(media.ground.spaces, media.cache, ranker=Reversed()) as catalog:
+        catalog.refresh()
+        hits = catalog.search(SearchQuery(parse("video mp3 text"))).hits
+    first, *_, last = sorted(media.ids("video mp3 text"))
+    assert {hits[0].item_id, hits[1].item_id} == {first, last} or len(hits) > 2
+    assert all(0 < hit.score < 1 for hit in hits)
+    assert hits[0].score == hits[1].score  # first and last by one, last and first by the other
