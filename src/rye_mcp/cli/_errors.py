@@ -48,7 +48,11 @@ def report(error: RyeError, *, as_json: bool = False) -> None:
 
 
 def _lines(issues: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [
-        f"line {issue['line']}: {issue['message']}" if "line" in issue else str(issue["message"])
-        for issue in issues
-    ]
+    return [f"{_place(issue)}{issue['message']}" for issue in issues]
+
+
+def _place(issue: Mapping[str, Any]) -> str:
+    """Where in a file, or in what was given, an issue is."""
+    if "line" in issue:
+        return f"line {issue['line']}: "
+    return f"{issue['path']}: " if issue.get("path") else ""

@@ -1,0 +1,239 @@
+"""`rye run` and `rye explain`, as people and scripts use them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.people import SCRIPTS, Person
+
+GREET = '''\
+"""Greets somebody by name."""
+
+__version__ = "1.0.0"
+__executor_id__ = "python_runtime"
+CONFIG_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "Who is greeted."},
+        "times": {"type": "integer", "default": 1},
+        "loud": {"type": "boolean", "default": False},
+    },
+    "required": ["name"],
+}
+
+
+def main(name, times=1, loud=False):
+    greeting = " ".join([f"Hello, {name}!"] * times)
+    return {"greeting": greeting.upper() if loud else greeting}
+'''
+
+SHELL = """\
+#!/bin/sh
+# /// rye
+# executor_id: binary_runtime
+# config_schema: {properties: {code: {type: integer, default: 0}}}
+# ///
+"""
+
+DIRECTIVE = """\
+---
+name: review
+version: "1.0.0"
+inputs: {type: object, required: [what]}
+---
+Review {input:what} with care.
+"""
+
+
+@pytest.fixture
+def ada(tmp_path: Path) -> Person:
+    return Person("ada", tmp_path / "ada")
+
+
+@pytest.fixture
+def project(tmp_path: Path, ada: Person) -> Path:
+    project = tmp_path / "a project"
+    project.mkdir()
+    ada.rye("init", cwd=project)
+    return project
+
+
+@pytest.fixture
+def greet(ada: Person, project: Path) -> str:
+    return sign(ada, project, "demo/greet.py", GREET)
+
+
+def sign(person: Person, project: Path, relative: str, text: str, kind: str = "tool") -> str:
+    directory = {"tool": "tools", "directive": "directives", "knowledge": "knowledge"}[kind]
+    path = project / ".ai" / directory / relative
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    item_id = relative.removesuffix(path.suffix)
+    person.rye("sign", item_id, "--type", kind, cwd=project)
+    return item_id
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "given", "greeting"),
+    [
+        ([], ["--name", "Ada"], "", "Hello, Ada!"),
+        ([], ["--name=Ada", "--times", "2"], "", "Hello, Ada! Hello, Ada!"),
+        ([], ["--name", "Ada", "--loud"], "", "HELLO, ADA!"),
+        (["--params", '{"name": "é ${HOME} {tool_path}"}'], [], "", "Hello, é ${HOME} {tool_path}!"),
+        (["--params", "-"], [], '{"name": "stdin"}', "Hello, stdin!"),
+        ([], ["--params", '{"name": "behind"}'], "", "Hello, behind!"),
+        (["--params", '{"name": "x", "times": 3}'], ["--times", "1"], "", "Hello, x!"),
+    ],
+)
+def test_parameters_reach_the_tool(
+    ada: Person, project: Path, greet: str, before: list[str], after: list[str], given: str, greeting: str
+) -> None:
+    answer = ada.rye("run", *before, greet, *after, cwd=project, given=given.encode())
+    assert json.loads(answer.out) == {"greeting": greeting}
+    assert answer.err == ""
+
+
+def test_with_json_there_is_one_object_and_nothing_else(ada: Person, project: Path, greet: str) -> None:
+    answer = ada.rye("run", "--json", greet, "--name", "Ada", cwd=project)
+    assert answer.json["data"] == {"greeting": "Hello, Ada!"}
+    assert answer.json["exit"] == {"kind": "exited", "return_code": 0}
+    assert answer.json["chain"][0]["item_id"] == greet
+    assert answer.err == ""
+
+
+def test_help_behind_the_id_is_about_the_tool(ada: Person, project: Path, greet: str) -> None:
+    shown = ada.rye("run", greet, "--help", cwd=project).out
+    for text in ("Greets somebody by name.", "--name", "required", "Who is greeted.", "--times"):
+        assert text in shown
+
+
+def test_an_option_of_rye_behind_the_id_is_pointed_out(ada: Person, project: Path, greet: str) -> None:
+    answer = ada.rye("run", greet, "--name", "Ada", "--json", cwd=project, code=1)
+    assert f"rye run --json {greet}" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["demo/greet", "Ada"], 2),
+        (["demo/greet", "--times", "many", "--name", "x"], 2),
+        (["--params", "{", "demo/greet"], 2),
+        (["--params", "[]", "demo/greet"], 2),
+        (["demo/greet"], 1),
+        (["demo/nothing"], 1),
+        (["--locked", "demo/greet", "--name", "x"], 1),
+    ],
+)
+def test_wrong_use_and_refusals_have_exit_codes(
+    ada: Person, project: Path, greet: str, arguments: list[str], code: int
+) -> None:
+    assert ada.rye("run", *arguments, cwd=project, code=code).err
+
+
+def test_what_a_tool_prints_comes_out_and_its_failure_is_told(ada: Person, project: Path) -> None:
+    script = SHELL + 'echo out; echo err >&2; exit "$RYE_PARAM_code"\n'
+    tool = sign(ada, project, "demo/prints", script)
+    fine = ada.rye("run", tool, cwd=project)
+    assert (fine.out, fine.err) == ("out\n", "err\n")
+    failed = ada.rye("run", tool, "--code", "3", cwd=project, code=1)
+    assert failed.out == "out\n"
+    assert failed.err.startswith("err\nrye: tool_failed:")
+    assert "found 3" in failed.err
+
+
+def test_what_a_tool_prints_comes_out_as_it_prints_it(ada: Person, project: Path) -> None:
+    """The tool goes on only once its first line was read at the other end."""
+    pipe = project / "pipe"
+    os.mkfifo(pipe)
+    tool = sign(ada, project, "demo/talks", SHELL + 'echo first\ncat "$RYE_PROJECT_PATH/pipe"\n')
+    with started(ada, project, "run", tool) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"first\n"
+        pipe.write_text("second\n")
+        assert process.stdout.read() == b"second\n"
+    assert process.returncode == 0
+
+
+def test_control_c_ends_the_tool_and_everything_that_it_started(ada: Person, project: Path) -> None:
+    tool = sign(ada, project, "demo/waits", SHELL + "sleep 600 &\necho $$ $!\nwait\n")
+    with started(ada, project, "run", tool) as process:
+        assert process.stdout is not None
+        pids = [int(pid) for pid in process.stdout.readline().split()]
+        assert len(pids) == 2
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=20)
+    assert process.returncode == 130
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def started(person: Person, project: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [SCRIPTS / "rye", *arguments],
+        cwd=project,
+        env=person.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+
+
+def test_a_directive_and_knowledge_are_given_out(ada: Person, project: Path) -> None:
+    review = sign(ada, project, "demo/review.md", DIRECTIVE, "directive")
+    known = sign(ada, project, "demo/known.md", "---\nname: known\n---\nIt is so.\n", "knowledge")
+    shown = ada.rye("run", "--type", "directive", review, "--what", "this ${HOME}", cwd=project)
+    assert shown.out == "Review this ${HOME} with care.\n"
+    assert ada.rye("run", "--type", "knowledge", known, cwd=project).out == "It is so.\n"
+    missing = ada.rye("run", "--type", "directive", review, cwd=project, code=1)
+    assert "/what" in missing.err
+
+
+def test_a_dry_run_says_what_would_run(ada: Person, project: Path, greet: str) -> None:
+    found = ada.rye("run", "--dry-run", "--json", greet, "--name", "Ada", cwd=project).json
+    assert found["status"] == "validation_passed"
+    assert str(project / ".ai/tools/demo/greet.py") in found["command"]
+    assert "PATH" in found["environment"]
+    assert not (project / ".ai/lockfiles").exists()
+
+
+def lines(text: str) -> Iterator[list[str]]:
+    return (line.split() for line in text.splitlines())
+
+
+def test_a_chain_is_explained_with_spaces_signers_and_lock(ada: Person, project: Path, greet: str) -> None:
+    call = ["explain", greet, "--params", '{"name": "Ada"}']
+    shown = ada.rye(*call, cwd=project).out
+    rows = list(lines(shown))
+    assert rows[1][:4] == [greet, "project", "1.0.0", "verified"]
+    assert rows[2][1:5] == ["rye/core/runtimes/python_runtime", "system", "1.0.0", "verified"]
+    assert ["lock", "none"] in rows
+    found = ada.rye(*call, "--json", cwd=project).json
+    assert (found["runs"], len(found["chain"])) == (True, 3)
+    assert found["chain"][0]["integrity"]["signer"]["owner"] == "ada"
+
+
+def test_a_chain_is_drawn(ada: Person, project: Path, greet: str) -> None:
+    call = ["explain", greet, "--params", '{"name": "Ada"}']
+    assert ET.fromstring(ada.rye(*call, "--svg", cwd=project).out).tag.endswith("svg")  # noqa: S314
+    assert ada.rye(*call, "--mermaid", cwd=project).out.startswith("flowchart")
+    assert ada.rye(*call, "--svg", "--mermaid", cwd=project, code=2).err
+
+
+def test_what_speaks_against_a_call_is_explained_with_everything_else(
+    ada: Person, project: Path, greet: str
+) -> None:
+    path = project / ".ai/tools/demo/greet.py"
+    path.write_text(path.read_text().replace("Hello", "Pay me"))
+    answer = ada.rye("explain", greet, cwd=project, code=1)
+    rows = list(lines(answer.out))
+    assert rows[1][:4] == [greet, "project", "1.0.0", "content_changed"]
+    assert rows[3][1:5] == ["rye/core/primitives/subprocess", "system", "1.0.0", "verified"]
+    assert "rye: content_changed:" in answer.err
+    found = ada.rye("explain", greet, "--json", cwd=project, code=1).json
+    assert (found["runs"], found["refusal"]["code"]) == (False, "content_changed")
