@@ -23,7 +23,7 @@ def ground(tmp_path: Path) -> Ground:
     "twin",
     ["demo/Hello.py", "demo/HELLO.sh", "Demo/hello.py", "DEMO/hellO.yaml", "Demo/Hello"],
 )
-def test_entries_are_refused_whichever_is_asked_for(ground: Ground, twin: str) -> None:
+def test_twins_are_refused_whichever_is_asked_for(ground: Ground, twin: str) -> None:
     other = ground.write("project", f"tools/{twin}", b"#!/bin/sh\n")
     for item_id in ("demo/hello", twin.partition(".")[0]):
         with refused("ambiguous_item", ground) as caught:
@@ -46,7 +46,7 @@ def test_what_is_no_second_item_is_in_nobodys_way(ground: Ground, path: str) -> 
     assert ground.spaces.find("demo/hello").item.item_id == "demo/hello"
 
 
-def test_entries_in_different_spaces_are_two_items(ground: Ground) -> None:
+def test_twins_in_different_spaces_are_two_items(ground: Ground) -> None:
     ground.write("user", "tools/demo/Hello.py")
     assert ground.spaces.find("demo/hello").item.space.name is SpaceName.PROJECT
     assert ground.spaces.find("demo/Hello").item.space.name is SpaceName.USER
