@@ -49,6 +49,8 @@ PROCESS_MEMBERS = {("os", "system")}
 # What is what it is since a check has passed, and the only module that may say so.
 STAGES = {
     "VerifiedItem": SOURCE / "rye_mcp/trust/verify.py",
+    "DependencyManifest": SOURCE / "rye_mcp/trust/dependency_manifest.py",
+    "Carried": SOURCE / "rye_mcp/executor/dependencies.py",
     "Chain": SOURCE / "rye_mcp/executor/chain.py",
     "VerifiedChain": SOURCE / "rye_mcp/executor/integrity_verifier.py",
     "ValidChain": SOURCE / "rye_mcp/executor/chain_validator.py",

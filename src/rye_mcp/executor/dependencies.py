@@ -79,14 +79,14 @@ class CarriedFile:
 class Carried:
     """All that runs: the tool first, then what it rests on, by path; `library` is that of its runtime.
 
-    `root` is what the root of a snapshot stands for, `library_source` where the library came from; both are
+    `source` is what the root of a snapshot stands for, `library_source` where the library came from; both are
     for messages. `sealed` is false when something else may run besides, and `why_not_sealed` says what.
     """
 
     files: tuple[CarriedFile, ...]
     library: tuple[CarriedFile, ...]
     anchor: Anchor | None
-    root: Path
+    source: Path
     library_source: Path | None = None
     sealed: bool = True
     why_not_sealed: str | None = None
@@ -132,7 +132,7 @@ def carry(chain: Chain, items: Sequence[VerifiedItem], trust: Trust, project: Pa
         files=(itself, *files),
         library=brought,
         anchor=anchor,
-        root=tool.file.space.root,
+        source=tool.file.space.root,
         library_source=None if library is None else library.runtime.file.space.root / library.relative,
         sealed=sealed,
         why_not_sealed=None if sealed else _UNSEALED,

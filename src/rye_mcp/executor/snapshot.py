@@ -87,7 +87,7 @@ class Snapshot:
             return text
         if self._carried.library_source is not None:
             text = text.replace(f"{own}/{LIBRARY_DIRECTORY}", printable(self._carried.library_source))
-        return text.replace(own, printable(self._carried.root))
+        return text.replace(own, printable(self._carried.source))
 
     def add(self, bytecode: Bytecode) -> None:
         """Put bytecode beside its sources, before anything runs in here; RyeError `write_failed`."""

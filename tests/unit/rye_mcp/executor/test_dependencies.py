@@ -289,7 +289,7 @@ def test_a_tool_of_the_user_space_brings_its_own(world: World) -> None:
     scene = anchored(world, space=SpaceName.USER)
     scene.bring({"data.json": b"{}"})
     assert scene.names() == ["__init__.py", "data.json"]
-    assert scene.carried().root == world.user_space
+    assert scene.carried().source == world.user_space
 
 
 # --- the library of a runtime ---
