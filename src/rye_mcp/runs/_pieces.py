@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from lilux.schemas._patterns import PatternError, compile_pattern
 from rye_mcp.errors import RyeError
 
 __all__ = ["MAX_LINE_BYTES", "SEARCH_LIMIT_S", "Piece", "find_lines", "read_piece"]
@@ -79,6 +78,9 @@ class _Search:
     """What was found up to now, and how much more may be."""
 
     def __init__(self, pattern: str, length: int, limit_s: float) -> None:
+        # What knows patterns knows schemas too, and takes as long to load as a short tool to run.
+        from lilux.schemas._patterns import PatternError, compile_pattern
+
         try:
             self._pattern = compile_pattern(pattern)
         except PatternError as exc:
