@@ -104,18 +104,14 @@ class BytecodeStore:
                 files[_place(module, compiled.tag)] = compiled.content
         return Bytecode(files) if files else None
 
+    def lacks(self, carried: Carried, spec: ProcessSpec) -> bool:
+        """Whether there is anything that `learn` would compile."""
+        return bool(self._missing(carried, spec)[1])
+
     async def learn(self, carried: Carried, spec: ProcessSpec) -> None:
         """Compile what a run that went well has imported, as far as it is not known."""
-        modules = _modules(carried, spec)
-        interpreter = _interpreter(spec) if modules else None
-        if interpreter is None:
-            return
-        missing = {
-            (interpreter, module.digest): module.content
-            for module in modules
-            if (interpreter, module.digest) not in self._kept.keys() | self._under_way
-        }
-        if not missing or sum(map(len, missing.values())) > MAX_SOURCE_BYTES:
+        interpreter, missing = self._missing(carried, spec)
+        if interpreter is None or not missing:
             return
         self._under_way |= missing.keys()
         try:
@@ -124,6 +120,19 @@ class BytecodeStore:
             self._under_way -= missing.keys()
         for key, each in zip(missing, compiled, strict=False):
             self._keep(key, each)
+
+    def _missing(
+        self, carried: Carried, spec: ProcessSpec
+    ) -> tuple[_Interpreter | None, Mapping[tuple[_Interpreter, str], bytes]]:
+        """What is not known yet of a run, unless it is too much."""
+        modules = _modules(carried, spec)
+        interpreter = _interpreter(spec) if modules else None
+        if interpreter is None:
+            return None, {}
+        known = self._kept.keys() | self._under_way
+        keys = {(interpreter, module.digest): module.content for module in modules}
+        missing = {key: content for key, content in keys.items() if key not in known}
+        return interpreter, missing if sum(map(len, missing.values())) <= MAX_SOURCE_BYTES else {}
 
     def _keep(self, key: tuple[_Interpreter, str], compiled: _Compiled) -> None:
         self._kept[key] = compiled

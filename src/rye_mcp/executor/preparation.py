@@ -4,7 +4,7 @@ Rules:
 
 - Each takes what the one before it made. What comes out, a `PreparedCall`, holds everything that the run
   needs; it exists while its private copy does, and the copy is gone when its block ends.
-- Nothing of a call is kept for another one.
+- Nothing of a call is kept for another one but bytecode of what was verified: `rye_mcp.executor.bytecode`.
 - `DryRun` is what a prepared call tells about itself: names of variables, never their values.
 """
 
@@ -14,12 +14,15 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from lilux.primitives.subprocess import SubprocessPrimitive
 from rye_mcp.errors import printable
+from rye_mcp.executor.background import Background
+from rye_mcp.executor.bytecode import BytecodeStore
 from rye_mcp.executor.config_builder import build_other, build_process, build_request
 from rye_mcp.executor.environment import Environment, EnvironmentResolver, Paths
 from rye_mcp.executor.jobs import HttpJob, Job, OtherJob, ProcessJob
@@ -181,6 +184,8 @@ class Preparation:
     ) -> None:
         self.primitives = primitives
         self.environments = EnvironmentResolver(trust, environment)
+        self.background = Background()
+        self.bytecode = BytecodeStore()
         self._spaces = spaces
         self._project = project
         self._snapshots = SnapshotStore(environment=environment)
@@ -202,8 +207,16 @@ class Preparation:
         )
         return Draft(self, pinned, parameters, primitive, snapshot, paths)
 
-    def close(self) -> None:
-        """Remove every private copy that is left."""
+    def learn(self, call: PreparedCall) -> None:
+        """Have what a run that went well has imported compiled, for the next one; nobody waits for that."""
+        if isinstance(call.job, ProcessJob) and call.snapshot is not None:
+            carried, spec = call.pinned.valid.verified.carried, call.job.spec
+            if self.bytecode.lacks(carried, spec):
+                self.background.start(partial(self.bytecode.learn, carried, spec))
+
+    async def close(self) -> None:
+        """End what is under way, and remove every private copy that is left."""
+        await self.background.close()
         self._snapshots.close()
 
     def _snapshot(self, pinned: PinnedChain) -> Snapshot:
@@ -250,6 +263,10 @@ class Draft:
         carried = valid.verified.carried
         environment = await self._preparation.environments.resolve(valid, self._paths, carried.anchor)
         job, noticed = self._job(environment, timeout)
+        if self._snapshot is not None and isinstance(job, ProcessJob):
+            known = self._preparation.bytecode.known(carried, job.spec)
+            if known is not None:
+                self._snapshot.add(known)
         notices = (
             *(Notice("chain_warning", warning) for warning in valid.warnings),
             *self._pinned.notices,

@@ -192,7 +192,10 @@ class PrimitiveExecutor:
                 raise
             finally:
                 self._outputs.finish(run_id)
-        pinned = self._locks.create(call.pinned) if outcome.success else call.pinned
+        pinned = call.pinned
+        if outcome.success:
+            pinned = self._locks.create(call.pinned)
+            self._preparation.learn(call)
         later = pinned.notices[len(call.pinned.notices) :]
         logged = self._log.append(record.of(outcome))
         result = ExecutionResult.of(
@@ -222,7 +225,7 @@ class PrimitiveExecutor:
     async def close(self) -> None:
         """Close what is open in this event loop, and the log."""
         await self._primitives.close()
-        self._preparation.close()
+        await self._preparation.close()
         self._outputs.close()
         self._log.close()
 
