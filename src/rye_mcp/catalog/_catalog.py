@@ -18,6 +18,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -176,11 +177,13 @@ class Catalog:
         indexes = [index for index in self._indexes if index.space.name in query.spaces]
         query = replace(query, tree=as_sentence(query.tree))
         search = _Search(query, indexes, self._stemmer, self._ranker)
-        total = sum(index.ask(lambda engine: engine.count(search.wanted)) for index in indexes)
-        if not total:
-            return Page((), 0, tuple(search.suggestions()))
-        found = search.ordered()[query.offset : query.offset + query.limit]
-        return Page(tuple(each.hit for each in found), total)
+        with ExitStack() as stack:
+            for index in indexes:
+                stack.enter_context(index.unchanged())
+            total = sum(index.ask(lambda engine: engine.count(search.wanted)) for index in indexes)
+            found = search.ordered()[query.offset : query.offset + query.limit] if total else []
+        suggestions = () if total else tuple(search.suggestions())
+        return Page(tuple(each.hit for each in found), total, suggestions)
 
 
 class _Search:

@@ -8,6 +8,7 @@ Rules:
 - A file of an index that is damaged is replaced, and indexed anew, by whoever notices. When the file cannot
   be written (a full disk, a directory that is read-only, another process that does not let go), this process
   goes on with a copy in memory. Either way what is found is right; the second is a notice.
+- Several questions that belong together are asked of one state (`unchanged`), which others do not wait for.
 - Work is done in small steps, with a moment between them in which other threads get their turn.
 """
 
@@ -78,6 +79,18 @@ class SpaceIndex:
                 self._recover(exc)
             self._refresh(None)
             return question(self._engine)
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """A block in which the index stays as it is, whoever writes to its file meanwhile."""
+        with self._lock:
+            self.ask(lambda engine: engine.database.execute("BEGIN"))
+            try:
+                yield
+            finally:
+                # After a damage it is another one, without a transaction.
+                if self._engine.database.in_transaction:
+                    self._engine.database.rollback()
 
     def spell_out(self) -> None:
         """Make sure that every word is known to who looks for similar ones."""
