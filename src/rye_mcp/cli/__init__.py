@@ -56,14 +56,12 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "rye_mcp.cli.copy", "copy", "Copy an item to another space; its signature goes with it."
         ),
         "log": CommandPlace("rye_mcp.cli.log", "log", "What has run, and what it wrote."),
-        "run": CommandPlace(
-            "rye_mcp.cli.run", "run", "Run a tool, with its parameters as --name value."
-        ),
+        "run": CommandPlace("rye_mcp.cli.run", "run", "Run a tool, with its parameters as --name value."),
         "explain": CommandPlace(
             "rye_mcp.cli.explain", "explain", "Show what would run a tool, and what speaks against it."
         ),
         "demo": CommandPlace(
-            "rye_mcp.cli.demo", "demo", "Run programs under the supervisor and check what it promises."
+            "rye_mcp.cli.demo", "demo", "Let an agent run a signed tool, and check what is promised."
         ),
     }
 )

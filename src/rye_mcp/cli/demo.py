@@ -12,19 +12,24 @@ from typing import Annotated
 import anyio
 import typer
 
+from rye_mcp.cli.demo_agent import an_agent_runs_what_was_signed
 from rye_mcp.cli.demo_steps import STEPS, Expectation, Step, StepFunction
 
-__all__ = ["demo", "present"]
+__all__ = ["ALL_STEPS", "demo", "present"]
 
 LABEL_WIDTH = 13
+
+ALL_STEPS: tuple[StepFunction, ...] = (an_agent_runs_what_was_signed, *STEPS)
+"""What is shown, in this order."""
+
 EXIT_UNMET = 1
 
 
 def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Run programs under the supervisor and check what it promises."""
-    if not present(STEPS, as_json=as_json):
+    """Let an agent run a signed tool, and check what is promised."""
+    if not present(ALL_STEPS, as_json=as_json):
         raise typer.Exit(EXIT_UNMET)
 
 
