@@ -21,7 +21,8 @@ Rules:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -160,6 +161,7 @@ class App:
         caller: SignerKind = SignerKind.AGENT,
         *,
         ask_passphrase: Callable[[], bytes] | None = None,
+        client: str | None = None,
     ) -> Context:
         """What verbs work with, for this caller."""
         return Context(
@@ -171,6 +173,7 @@ class App:
             project=None if self.spaces.project is None else self.settings.project,
             locked=self.settings.locked,
             open_executor=self.executor,
+            client=client,
         )
 
     def executor(self) -> PrimitiveExecutor:
@@ -193,6 +196,17 @@ class App:
         """Close what was opened in this event loop."""
         for executor in self._executors:
             await executor.close()
+
+    @asynccontextmanager
+    async def closing(self) -> AsyncIterator[None]:
+        """Close what was opened when the block ends, whatever ends it."""
+        import anyio
+
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.close()
 
     def catalog(self) -> Catalog:
         """What finds items by words, for who closes it again; it has not looked yet at what has changed."""

@@ -25,8 +25,10 @@ from rye_mcp.cli._common import (
 from rye_mcp.cli._parameters import parse_json_object
 
 if TYPE_CHECKING:
+    from rye_mcp.app import App
     from rye_mcp.executor.preparation import DryRun
-    from rye_mcp.verbs.explain import Explained, Explanation
+    from rye_mcp.verbs._context import Context
+    from rye_mcp.verbs.explain import Explained, ExplainRequest, Explanation
 
 __all__ = ["explain"]
 
@@ -46,13 +48,12 @@ def explain(
     import anyio
 
     from rye_mcp.verbs.explain import ExplainRequest
-    from rye_mcp.verbs.explain import explain as explain_item
 
     if svg + mermaid + as_json > 1:
         raise typer.BadParameter("expected one of --json, --svg and --mermaid, found several")
-    context = person(open_app(project, locked=locked), as_json=as_json)
+    app = open_app(project, locked=locked)
     given = None if params is None else parse_json_object(params, "--params")
-    explanation = anyio.run(explain_item, ExplainRequest(item, given), context)
+    explanation = anyio.run(_explain, ExplainRequest(item, given), app, person(app, as_json=as_json))
     if as_json:
         print_json(explanation.as_dict())
     elif svg or mermaid:
@@ -63,6 +64,13 @@ def explain(
         _print(explanation)
     if explanation.refusal is not None:
         raise typer.Exit(EXIT_FAILED)
+
+
+async def _explain(request: ExplainRequest, app: App, context: Context) -> Explanation:
+    from rye_mcp.verbs.explain import explain as explain_item
+
+    async with app.closing():
+        return await explain_item(request, context)
 
 
 def _print(explanation: Explanation) -> None:

@@ -36,6 +36,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
 
 if TYPE_CHECKING:
+    from rye_mcp.app import App
     from rye_mcp.executor.preparation import DryRun
     from rye_mcp.executor.results import ExecutionResult
     from rye_mcp.metadata import ItemMetadata
@@ -79,7 +80,8 @@ def run_item(
 
     from rye_mcp.verbs.execute import ExecuteRequest
 
-    context = person(open_app(project, locked=locked), as_json=as_json)
+    app = open_app(project, locked=locked)
+    context = person(app, as_json=as_json)
     metadata = _verified_metadata(item, item_type, context)
     words, text = _split(ctx.args, params, metadata)
     if _HELP & set(words):
@@ -91,17 +93,18 @@ def run_item(
     parameters |= parse_parameters(words, schema)
     request = ExecuteRequest(item, item_type, parameters, dry_run=dry_run, timeout=timeout)
     try:
-        anyio.run(_run, request, context, as_json)
+        anyio.run(_run, request, app, context, as_json)
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
-async def _run(request: ExecuteRequest, context: Context, as_json: bool) -> None:
+async def _run(request: ExecuteRequest, app: App, context: Context, as_json: bool) -> None:
     from rye_mcp.executor.primitive_executor import Watch
     from rye_mcp.verbs.execute import execute
 
     live = _Live(quiet=as_json)
-    result = await execute(request, context, watch=Watch(on_output=live.show))
+    async with app.closing():
+        result = await execute(request, context, watch=Watch(on_output=live.show))
     if as_json:
         print_json(result.as_dict(detail=True))
     else:

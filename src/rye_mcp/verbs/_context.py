@@ -37,7 +37,7 @@ class Context:
     """What a verb works with. `ask_passphrase` is for callers that have somebody to ask.
 
     `project` is the directory that holds the project's `.ai`; `locked` says that nothing runs without a
-    lockfile that it matches.
+    lockfile that it matches. `client` is the program that an agent came with, by its own account.
     """
 
     spaces: Spaces
@@ -48,6 +48,7 @@ class Context:
     project: Path | None = None
     locked: bool = False
     open_executor: Callable[[], PrimitiveExecutor] | None = None
+    client: str | None = None
 
     @property
     def is_person(self) -> bool:

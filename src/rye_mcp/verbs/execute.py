@@ -108,5 +108,6 @@ async def _run(request: ExecuteRequest, context: Context, watch: Watch) -> Execu
         request.parameters,
         timeout=request.timeout,
         asked_by="person" if context.is_person else "agent",
+        client=context.client,
         watch=watch,
     )
