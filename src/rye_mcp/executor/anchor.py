@@ -32,7 +32,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import Chain, ChainElement
+from rye_mcp.executor.chain import Chain, ChainElement, once_a_chain
 from rye_mcp.executor.declarations import Declarations, is_flag, is_text, is_texts
 from rye_mcp.items import ItemType, printable
 from rye_mcp.spaces.source_tree import SourceTree
@@ -91,6 +91,7 @@ def anchor_of(chain: Chain, project: Path | None) -> Anchor | None:
     return Anchor(kind, source, relative, MappingProxyType(_env_paths(values)), values.get("cwd"))
 
 
+@once_a_chain
 def library_of(chain: Chain) -> Library | None:
     """The library of the runtime that is nearest to the tool, whether or not an anchor is active."""
     _declared(chain)
@@ -107,6 +108,7 @@ def directory_of(element: ChainElement) -> str:
     return directory.rpartition("/")[0]
 
 
+@once_a_chain
 def _declared(chain: Chain) -> Declarations:
     declared = Declarations("anchor", _CHECKS)
     for element in chain.upward:

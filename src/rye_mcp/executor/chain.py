@@ -11,6 +11,8 @@ Rules:
 - Both caches are checked against the files on every look-up: each element is found and read again, and what
   is kept counts only when the very same files hold the very same bytes. So a file that changed, and one that
   now lies in front of another, are seen at once. They are those of one builder, which is for one project.
+- The same files give the same `Chain` object, and what is made of nothing but a chain is kept with it
+  (`once_a_chain`): what no file has changed is merged and checked once.
 
     chain = ChainBuilder(spaces).build("demo/hello")
     [element.item_id for element in chain.elements]
@@ -21,16 +23,25 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemPlace, SpaceName, printable
 from rye_mcp.metadata import ItemMetadata, parse_metadata
 from rye_mcp.spaces import Found, Spaces
 
-__all__ = ["MAX_CHAIN_DEPTH", "CacheEntry", "Chain", "ChainBuilder", "ChainElement", "ChainError"]
+__all__ = [
+    "MAX_CHAIN_DEPTH",
+    "CacheEntry",
+    "Chain",
+    "ChainBuilder",
+    "ChainElement",
+    "ChainError",
+    "once_a_chain",
+]
 
 MAX_CHAIN_DEPTH: Final = 10
 """How many elements a chain may have."""
@@ -95,9 +106,13 @@ class ChainElement:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A tool and everything that runs it, in this order; the last one is a primitive."""
+    """A tool and everything that runs it, in this order; the last one is a primitive.
+
+    `made` is what was made of it, by what made it.
+    """
 
     elements: tuple[ChainElement, ...]
+    made: dict[Callable[[Chain], Any], Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def root(self) -> ChainElement:
@@ -113,6 +128,20 @@ class Chain:
     def upward(self) -> Iterator[ChainElement]:
         """From the primitive to the tool: the order in which later ones override."""
         return reversed(self.elements)
+
+
+def once_a_chain(make: Callable[[Chain], Value]) -> Callable[[Chain], Value]:
+    """Make something of a chain once; it must depend on nothing else, and nobody may change it."""
+
+    @wraps(make)
+    def made(chain: Chain) -> Value:
+        try:
+            found: Value = chain.made[make]
+        except KeyError:
+            found = chain.made[make] = make(chain)
+        return found
+
+    return made
 
 
 class ChainBuilder:

@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import ChainElement
+from rye_mcp.executor.chain import Chain, ChainElement, once_a_chain
 from rye_mcp.executor.integrity_verifier import VerifiedChain
 from rye_mcp.items import SpaceName
 
@@ -84,7 +84,7 @@ def require_valid(verified: VerifiedChain, *, everything: bool = True) -> ValidC
 
     Without `everything`, inputs, outputs and versions are passed over; spaces never are.
     """
-    validation = _validation([_link(element) for element in verified.chain.elements], everything=everything)
+    validation = _validated(verified.chain) if everything else _validated_in_part(verified.chain)
     if validation.issues:
         root = verified.chain.root
         raise RyeError(
@@ -95,6 +95,16 @@ def require_valid(verified: VerifiedChain, *, everything: bool = True) -> ValidC
             issues=list(validation.issues),
         )
     return ValidChain(verified, validation.validated_pairs, validation.warnings)
+
+
+@once_a_chain
+def _validated(chain: Chain) -> ChainValidation:
+    return _validation([_link(element) for element in chain.elements], everything=True)
+
+
+@once_a_chain
+def _validated_in_part(chain: Chain) -> ChainValidation:
+    return _validation([_link(element) for element in chain.elements], everything=False)
 
 
 def _validation(links: Sequence[_Link], *, everything: bool) -> ChainValidation:

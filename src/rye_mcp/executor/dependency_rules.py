@@ -25,7 +25,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from rye_mcp.executor.anchor import Anchor, directory_of
-from rye_mcp.executor.chain import Chain, ChainElement
+from rye_mcp.executor.chain import Chain, ChainElement, once_a_chain
 from rye_mcp.executor.declarations import Check, Declarations, is_flag, is_texts
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME
 from rye_mcp.spaces.source_tree import SourceName, SourceTree
@@ -50,6 +50,7 @@ class DependencyRules:
         return self.extensions is None or name.endswith(self.extensions)
 
 
+@once_a_chain
 def rules_of(chain: Chain) -> DependencyRules:
     """What `verify_deps` says, merged over the chain; RyeError `invalid_item` for what makes no sense."""
     declared = Declarations("verify_deps", _CHECKS)

@@ -17,12 +17,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final
 
 from lilux import _templates
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import Chain, ChainElement
+from rye_mcp.executor.chain import Chain, ChainElement, once_a_chain
 
 __all__ = [
     "CONTEXT",
@@ -58,7 +57,6 @@ PARAMETER_PREFIX: Final = "params."
 
 _REFERENCE: Final = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_MAX_KEPT = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +104,7 @@ def key_of(field_name: str | None) -> str:
     return re.split(r"[.\[]", field_name or "", maxsplit=1)[0]
 
 
+@once_a_chain
 def merge_config(chain: Chain) -> Mapping[str, Any]:
     """What the elements say, merged; templates are as they stand."""
     whole: dict[str, Any] = {}
@@ -114,22 +113,9 @@ def merge_config(chain: Chain) -> Mapping[str, Any]:
     return {name: value for name, value in whole.items() if value is not None}
 
 
-_kept: dict[tuple[tuple[int, Path], ...], MergedConfig] = {}
-
-
+@once_a_chain
 def merged(chain: Chain) -> MergedConfig:
     """The configuration of a chain, checked; RyeError `invalid_item` with the element that is wrong."""
-    # Metadata is shared by everybody with the same bytes, and what is kept holds on to it.
-    key = tuple((id(element.metadata), element.path) for element in chain.elements)
-    kept = _kept.get(key)
-    if kept is None:
-        if len(_kept) >= _MAX_KEPT:
-            _kept.clear()
-        kept = _kept[key] = _checked(chain)
-    return kept
-
-
-def _checked(chain: Chain) -> MergedConfig:
     whole = merge_config(chain)
     owners = {
         name: element for element in chain.upward for name in element.metadata.config or {} if name in whole
