@@ -121,7 +121,8 @@ def test_killing_a_writer_at_random_leaves_no_wrong_answer(shelf: Shelf) -> None
 def test_two_writers_and_four_readers_share_an_index(shelf: Shelf) -> None:
     preparation = "; ".join(IMPORTS.strip().split("\n"))
     parts = {"w": WRITE, "r": READ}
-    script = f"{preparation}\nshelf = Shelf(Ground(Path(sys.argv[1])))\nexec({parts!r}[sys.argv[2][0]])\nprint('ok')"
+    part = f"shelf = Shelf(Ground(Path(sys.argv[1])))\nexec({parts!r}[sys.argv[2][0]])\nprint('ok')"
+    script = f"{preparation}\n{part}"
     who = ["w1", "w2", "r1", "r2", "r3", "r4"]
     root = str(shelf.ground.root)
     assert run_at_once(script, [(root, each) for each in who]) == ["ok\n"] * len(who)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Protocol
@@ -41,7 +42,7 @@ from rye_mcp.spaces import Spaces
 
 __all__ = ["Catalog", "Hit", "Page", "Ranker", "SearchQuery", "cache_directory"]
 
-CANDIDATES: Final = 200
+CANDIDATES: Final = 100
 """How many documents of a space are compared as a whole; what is behind them stays as it was found."""
 
 MAX_SUGGESTIONS: Final = 3
@@ -253,7 +254,8 @@ class _Search:
         return list(dict.fromkeys([*self._asked.words, *measure.groups]))
 
     def _scored(self, index: SpaceIndex, entries: Sequence[Entry], measure: Measure) -> list[_Found]:
-        features = index.ask(lambda engine: engine.features(entries))
+        words, grams = frozenset(measure.groups), frozenset(measure.grams)
+        features = index.ask(lambda engine: engine.features(entries, words, grams))
         return [
             _Found(index, entry, measure.score(features[entry.key]))
             for entry in entries
@@ -261,15 +263,16 @@ class _Search:
         ]
 
     def _behind(self, found: Sequence[_Found], last: int, measure: Measure) -> list[_Found]:
-        """What matches and was no candidate; none of it is worth more than the last one that was."""
-        most = found[-1].score if found else 1.0
+        """What matches and was no candidate, by id; none of it is worth more than what is before it."""
         seen = {(each.index.space, each.entry.key) for each in found}
         rest: list[_Found] = []
         for index in self._indexes:
             entries = index.ask(lambda engine: engine.matches(self.wanted, "id", last + len(found)))
             entries = [entry for entry in entries if (index.space, entry.key) not in seen]
             rest += self._scored(index, entries, measure)
-        return sorted((replace(each, score=min(most, each.score)) for each in rest), key=_by_id)
+        rest.sort(key=_by_id)
+        scores = accumulate((each.score for each in rest), min, initial=found[-1].score if found else 1.0)
+        return [replace(each, score=score) for each, score in zip(rest, islice(scores, 1, None), strict=True)]
 
     def _sorted_by_column(self, last: int) -> list[_Found]:
         order = self._query.sort_by

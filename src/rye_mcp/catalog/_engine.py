@@ -54,11 +54,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What is counted of one document when it is ranked; see `Document`."""
+    """What is counted of one document, as far as a query asks for it; see `Document`.
+
+    `length` and `grams_length` are those of the whole document.
+    """
 
     words: Mapping[str, int]
     length: int
     grams: frozenset[str]
+    grams_length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,10 @@ class Engine(Protocol):
         """The first documents that match, by `name`, by `date` (the latest first) or by `id`."""
         ...
 
-    def features(self, entries: Iterable[Entry]) -> Mapping[int, Features]:
-        """What is counted of these documents, by their keys."""
+    def features(
+        self, entries: Iterable[Entry], words: frozenset[str], grams: frozenset[str]
+    ) -> Mapping[int, Features]:
+        """What is counted of these documents, by their keys, as far as it is about these."""
         ...
 
     def similar(self, word: str, distance: int) -> tuple[str, ...]:

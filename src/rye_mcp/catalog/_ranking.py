@@ -105,11 +105,10 @@ class Measure:
             if word in self.words:
                 value += self.words[word] * times / (times + flattened)
         value += sum(rarity * times / (times + flattened) for rarity, times in found.values())
-        shared = self.grams.keys() & features.grams
-        if shared:
+        if features.grams:
             share = GRAM_LENGTH_SHARE
-            flattened = SATURATION * (1 - share + share * len(features.grams) / self.grams_length)
-            value += math.fsum(self.grams[gram] for gram in shared) / (1 + flattened)
+            flattened = SATURATION * (1 - share + share * features.grams_length / self.grams_length)
+            value += math.fsum(self.grams.get(gram, 0.0) for gram in features.grams) / (1 + flattened)
         return min(1.0, value * (SATURATION + 1) / self.most)
 
 

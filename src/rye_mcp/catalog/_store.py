@@ -11,7 +11,6 @@ Rules:
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ from rye_mcp.items import ItemPlace, ItemType
 
 __all__ = ["Change", "Row", "SqliteEngine"]
 
-MAX_MATCHES: Final = 8_000
+MAX_MATCHES: Final = 2_000
 """How many documents are weighed by FTS5 for one question: about a microsecond each."""
 
 MAX_OF_A_PREFIX: Final = 200
@@ -147,7 +146,8 @@ class SqliteEngine:
                 document.version,
             )
             self._index(key, document)
-            counted.add(Features(document.words, document.length, document.grams), document.texts[0], 1)
+            grams = document.grams
+            counted.add(Features(document.words, document.length, grams, len(grams)), document.texts[0], 1)
         self.database.execute(
             f"INSERT INTO items VALUES ({', '.join('?' * 14)})",
             (key, change.path, after.stamp, after.digest, document is not None, *values),
@@ -167,8 +167,8 @@ class SqliteEngine:
         run(f"INSERT INTO texts VALUES ({marks})", (key, *document.texts))
         for table in ("stemmed", "written"):
             run(f"INSERT INTO {table}(rowid, {columns}) VALUES ({marks})", (key, *document.texts))
-        features = (key, json.dumps(document.words), document.length, " ".join(sorted(document.grams)))
-        run("INSERT INTO features VALUES (?, ?, ?, ?)", features)
+        features = (key, _written(document.words), document.length, " ".join(sorted(document.grams)))
+        run("INSERT INTO features VALUES (?, ?, ?, ?, ?)", (*features, len(document.grams)))
 
     def _remove(self, key: int, counted: Tally) -> None:
         run = self.database.execute
@@ -304,19 +304,28 @@ class SqliteEngine:
         )
         return [_entry(row) for row in rows]
 
-    def features(self, entries: Iterable[Entry]) -> Mapping[int, Features]:
-        """What is counted of these documents, by their keys."""
-        return self._features_of([entry.key for entry in entries])
+    def features(
+        self, entries: Iterable[Entry], words: frozenset[str], grams: frozenset[str]
+    ) -> Mapping[int, Features]:
+        """What is counted of these documents, by their keys, as far as it is about these."""
+        return self._features_of([entry.key for entry in entries], words, grams)
 
     def similar(self, word: str, distance: int) -> tuple[str, ...]:
         """The words of the documents that are at most so many edits away from this one."""
         return similar_words(self.database, word, distance)
 
-    def _features_of(self, keys: Iterable[int]) -> dict[int, Features]:
-        sql = "SELECT key, words, length, grams FROM features WHERE key IN"
+    def _features_of(
+        self, keys: Iterable[int], words: frozenset[str] | None = None, grams: frozenset[str] | None = None
+    ) -> dict[int, Features]:
+        sql = "SELECT key, words, length, grams, grams_length FROM features WHERE key IN"
         return {
-            key: Features(json.loads(words), length, frozenset(grams.split()))
-            for key, words, length, grams in self._asked(sql, keys)
+            key: Features(
+                _read(written, words),
+                length,
+                frozenset(some.split()) if grams is None else grams.intersection(some.split()),
+                grams_length,
+            )
+            for key, written, length, some, grams_length in self._asked(sql, keys)
         }
 
     def _entries(self, keys: Iterable[int]) -> list[Entry]:
@@ -333,6 +342,25 @@ class SqliteEngine:
         for start in range(0, len(every), _VALUES):
             some = every[start : start + _VALUES]
             yield from self.database.execute(f"{sql} ({', '.join('?' * len(some))})", some)
+
+
+def _written(words: Mapping[str, int]) -> str:
+    """Words with how often each counts, as lines of those that count as often."""
+    lines: dict[int, list[str]] = {}
+    for word, times in words.items():
+        lines.setdefault(times, []).append(word)
+    return "\n".join(" ".join((str(times), *same)) for times, same in sorted(lines.items()))
+
+
+def _read(written: str, wanted: frozenset[str] | None) -> dict[str, int]:
+    """The words that are wanted, out of those lines; all of them for None."""
+    found: dict[str, int] = {}
+    for line in written.split("\n"):
+        times, _, same = line.partition(" ")
+        words = same.split()
+        for word in words if wanted is None else wanted.intersection(words):
+            found[word] = int(times)
+    return found
 
 
 def _is_bare(wanted: Wanted) -> bool:

@@ -49,7 +49,7 @@ class Tally:
                 counter.subtract(dict.fromkeys(values, 1))
         self._documents += sign
         self._length += sign * features.length
-        self._grams_length += sign * len(features.grams)
+        self._grams_length += sign * features.grams_length
         self._gone = self._gone or sign < 0
 
     def write(self, database: sqlite3.Connection) -> None:

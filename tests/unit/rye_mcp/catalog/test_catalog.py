@@ -157,7 +157,7 @@ def test_pages_put_together_are_one_list_with_the_same_scores(shelf: Shelf, quer
 
 
 def test_the_order_does_not_depend_on_when_items_were_indexed(tmp_path: Path) -> None:
-    found = []
+    found: list[list[tuple[str, float]]] = []
     for order in (range(230), reversed(range(230))):
         shelf = Shelf.in_directory(tmp_path / str(len(found)))
         with shelf.open() as catalog:
