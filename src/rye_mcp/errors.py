@@ -124,6 +124,14 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "Only a person may do this.", "ask a person to do it with the rye command"
         ),
         "invalid_query": ErrorKind("The search cannot be understood.", "search for plain words"),
+        # --- servers and clients ---
+        "cannot_listen": ErrorKind(
+            "The server cannot listen as it was asked to.", "rye-mcp --http with another address"
+        ),
+        "client_configuration": ErrorKind(
+            "The configuration of a client cannot be changed without losing something of it.",
+            "rye install CLIENT --print, and put it in by hand",
+        ),
         # --- lockfiles ---
         "lock_mismatch": ErrorKind("What would run is not what was locked.", "rye lock update {item_id}"),
         "lock_missing": ErrorKind("There is no lockfile, and one is required.", "rye lock update {item_id}"),

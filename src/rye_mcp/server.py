@@ -1,7 +1,7 @@
-"""The `rye-mcp` command, which client configurations start: the MCP server over standard input and output.
+"""The `rye-mcp` command, which client configurations start: the MCP server over standard streams, or HTTP.
 
-`mcp` is the server object, for `mcp run` and `mcp dev` too. Standard output belongs to MCP; everything else
-goes to standard error.
+`mcp` is the server object, for `mcp run` and `mcp dev` too. Over standard input and output, standard output
+belongs to MCP; everything else goes to standard error.
 """
 
 from __future__ import annotations
@@ -9,32 +9,32 @@ from __future__ import annotations
 import logging
 import sys
 from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from rye_mcp.mcp_surface.projects import Projects
 from rye_mcp.mcp_surface.surface import RyeServer
-
-if TYPE_CHECKING:
-    from rye_mcp.app import App
 
 __all__ = ["main", "mcp"]
 
-
-def _open_app(project: Path | None) -> App:
-    from rye_mcp.app import App, Settings
-
-    return App.open(Settings.find(project=project))
-
-
-mcp = RyeServer(_open_app, version=version("rye-mcp"))
+mcp = RyeServer(Projects().open, version=version("rye-mcp"))
 
 
 def main() -> int:
-    """Serve one client until it goes away."""
+    """Serve one client over standard input and output until it goes away, or many over HTTP."""
     import anyio
 
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
     )
-    anyio.run(mcp.run_stdio_async)
+    server = mcp
+    if arguments := sys.argv[1:]:
+        from rye_mcp.mcp_surface.options import read_options
+
+        options = read_options(arguments)
+        projects = Projects(options.projects, no_other=options.http is not None)
+        server = RyeServer(projects.open, version=version("rye-mcp"))
+        if options.http is not None:
+            from rye_mcp.mcp_surface.http import serve_http
+
+            return serve_http(server, projects, options.http)
+    anyio.run(server.run_stdio_async)
     return 0

@@ -49,6 +49,8 @@ STABLE = [
     "output_not_found",
     "remote_changed",
     "internal",
+    "cannot_listen",
+    "client_configuration",
     "no_key",
     "unusable_key",
     "passphrase_required",
