@@ -37,7 +37,19 @@ from rye_mcp.executor.declarations import Declarations, is_flag, is_text, is_tex
 from rye_mcp.items import ItemType, printable
 from rye_mcp.spaces.source_tree import SourceTree
 
-__all__ = ["Anchor", "EnvPaths", "Library", "anchor_of", "directory_of", "library_of"]
+__all__ = [
+    "LIBRARY_NAME",
+    "Anchor",
+    "EnvPaths",
+    "Library",
+    "anchor_of",
+    "directory_of",
+    "library_of",
+    "names_library",
+]
+
+LIBRARY_NAME: Final = "runtime_lib"
+"""What templates call the library of a runtime; whoever does not say it cannot reach it."""
 
 RootKind = Literal["tool_dir", "tool_parent", "project_path"]
 
@@ -80,11 +92,14 @@ class Library:
     relative: str
 
 
-def anchor_of(chain: Chain, project: Path | None) -> Anchor | None:
-    """The anchor of a chain, when it has one that is active; RyeError `invalid_item` for what is none."""
+def anchor_of(chain: Chain, project: Path | None, tree: SourceTree | None = None) -> Anchor | None:
+    """The anchor of a chain, when it has one that is active; RyeError `invalid_item` for what is none.
+
+    `tree` is the space of the tool, for who looks at it anyway.
+    """
     declared = _declared(chain)
     values = declared.values
-    if not values or not values.get("enabled", True) or not _is_active(chain, values):
+    if not values or not values.get("enabled", True) or not _is_active(chain, values, tree):
         return None
     kind: RootKind = values.get("root", "tool_dir")
     source, relative = _root(chain.root, kind, project)
@@ -100,6 +115,14 @@ def library_of(chain: Chain) -> Library | None:
         if relative is not None:
             return Library(element, f"{directory_of(element)}/{relative.rstrip('/')}")
     return None
+
+
+def names_library(anchor: Anchor) -> bool:
+    """Whether an active anchor asks for the library of the runtime."""
+    templates = [anchor.cwd or ""]
+    for paths in anchor.env_paths.values():
+        templates += (*paths.prepend, *paths.append)
+    return any(LIBRARY_NAME in template for template in templates)
 
 
 def directory_of(element: ChainElement) -> str:
@@ -119,13 +142,15 @@ def _declared(chain: Chain) -> Declarations:
     return declared
 
 
-def _is_active(chain: Chain, values: Mapping[str, Any]) -> bool:
+def _is_active(chain: Chain, values: Mapping[str, Any], tree: SourceTree | None) -> bool:
     mode = values.get("mode", "auto")
     if mode != "auto":
         return bool(mode == "always")
+    if tree is None:
+        with SourceTree(chain.root.file.space.root) as opened:
+            return _is_active(chain, values, opened)
     directory = directory_of(chain.root)
-    with SourceTree(chain.root.file.space.root) as tree:
-        return any(tree.holds(f"{directory}/{name}") for name in values.get("markers_any", _MARKERS))
+    return any(tree.holds(f"{directory}/{name}") for name in values.get("markers_any", _MARKERS))
 
 
 def _root(tool: ChainElement, kind: RootKind, project: Path | None) -> tuple[Path, str | None]:

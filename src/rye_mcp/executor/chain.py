@@ -155,7 +155,7 @@ class ChainBuilder:
         self._spaces = spaces
         self._require_verified = require_verified
         self._chain_cache: dict[str, CacheEntry[Chain]] = {}
-        self._metadata_cache: dict[Path, CacheEntry[ItemMetadata]] = {}
+        self._element_cache: dict[Path, CacheEntry[ChainElement]] = {}
 
     def build(self, item_id: str) -> Chain:
         """The chain of a tool that is looked for by its id."""
@@ -213,25 +213,32 @@ class ChainBuilder:
     def _element(self, found: Found) -> ChainElement:
         file = found.item
         digest = hashlib.sha256(file.content).hexdigest()
-        kept = self._metadata_cache.get(file.path)
-        if kept is None or kept.digest != digest:
-            try:
-                kept = CacheEntry(parse_metadata(file), digest)
-            except RyeError:
-                self._require_verified(file)
-                raise
-            _keep(self._metadata_cache, file.path, kept)
-        return ChainElement(file, kept.value, found.shadowed)
+        kept = self._element_cache.get(file.path)
+        if kept is not None and kept.digest == digest and kept.value.file == file:
+            if kept.value.shadowed == found.shadowed:
+                return kept.value
+            metadata = kept.value.metadata
+        else:
+            metadata = self._metadata(file)
+        element = ChainElement(file, metadata, found.shadowed)
+        _keep(self._element_cache, file.path, CacheEntry(element, digest))
+        return element
+
+    def _metadata(self, file: ItemFile) -> ItemMetadata:
+        try:
+            return parse_metadata(file)
+        except RyeError:
+            self._require_verified(file)
+            raise
 
     def _kept_chain(self, elements: tuple[ChainElement, ...]) -> Chain:
         """The chain that is kept, when it is made of these very files; else a new one."""
-        digest = _combined_digest(element.file for element in elements)
         root = elements[0].item_id
         kept = self._chain_cache.get(root)
-        if kept is not None and kept.digest == digest and kept.value.elements == elements:
+        if kept is not None and kept.value.elements == elements:
             return kept.value
         chain = Chain(elements)
-        _keep(self._chain_cache, root, CacheEntry(chain, digest))
+        _keep(self._chain_cache, root, CacheEntry(chain, _combined_digest(each.file for each in elements)))
         return chain
 
 

@@ -10,6 +10,8 @@ Rules:
 - Nobody who may not sign the tool may exchange what it rests on: what a person signed rests on nothing that
   an agent signed, and the library of a runtime is signed as a runtime is. What is below a system item is what
   the sealed manifest says.
+- The library of a runtime is carried where its place is asked for: in the configuration of the chain, or in
+  an anchor that is active. Nobody can reach it otherwise.
 - An anchor that is the whole project cannot be sealed, nor can what is in it be verified: it is used in a
   project that the person has approved, and the result says so.
 - These bytes are what runs: nothing is read again. Together they are at most 256 MiB.
@@ -27,9 +29,18 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.anchor import Anchor, Library, anchor_of, directory_of, library_of
-from rye_mcp.executor.chain import Chain, ChainElement
+from rye_mcp.executor.anchor import (
+    LIBRARY_NAME,
+    Anchor,
+    Library,
+    anchor_of,
+    directory_of,
+    library_of,
+    names_library,
+)
+from rye_mcp.executor.chain import Chain, ChainElement, once_a_chain
 from rye_mcp.executor.dependency_rules import DependencyRules, directory_asked_for, names_asked_for, rules_of
+from rye_mcp.executor.merged_config import merge_config
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     MAX_ITEM_BYTES,
@@ -111,14 +122,14 @@ def carry(chain: Chain, items: Sequence[VerifiedItem], trust: Trust, project: Pa
     3. what has to be authentic besides
     4. the library of the runtime
     """
-    anchor, rules = anchor_of(chain, project), rules_of(chain)
     tool = chain.root
     content = tool.file.content
     itself = CarriedFile(_relative(tool), content, hashlib.sha256(content).hexdigest())
-    sealed = anchor is None or anchor.relative is not None
-    if not sealed:
-        _require_approved(tool, trust)
     with SourceTree(tool.file.space.root) as tree:
+        anchor, rules = anchor_of(chain, project, tree), rules_of(chain)
+        sealed = anchor is None or anchor.relative is not None
+        if not sealed:
+            _require_approved(tool, trust)
         needs = _Dependencies(tool, items[0].signer.kind, Role.TOOL, trust, tree)
         needs.list_by(directory_of(tool))
         if anchor is not None and anchor.relative is not None:
@@ -126,8 +137,11 @@ def carry(chain: Chain, items: Sequence[VerifiedItem], trust: Trust, project: Pa
         needs.look_for(rules, directory_asked_for(tool, anchor, rules))
         files = needs.files(without=itself)
     library = library_of(chain)
+    if not _config_names_library(chain) and (anchor is None or not names_library(anchor)):
+        library = None
     brought = () if library is None else _library_files(library, trust)
-    _require_room((itself, *files, *brought), tool)
+    if files or brought:
+        _require_room((itself, *files, *brought), tool)
     return Carried(
         files=(itself, *files),
         library=brought,
@@ -137,6 +151,20 @@ def carry(chain: Chain, items: Sequence[VerifiedItem], trust: Trust, project: Pa
         sealed=sealed,
         why_not_sealed=None if sealed else _UNSEALED,
     )
+
+
+@once_a_chain
+def _config_names_library(chain: Chain) -> bool:
+    waiting: list[Any] = [merge_config(chain)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str) and LIBRARY_NAME in value:
+            return True
+    return False
 
 
 class _Dependencies:
@@ -301,7 +329,8 @@ def _library_files(library: Library, trust: Trust) -> tuple[CarriedFile, ...]:
 
 
 def _relative(element: ChainElement) -> str:
-    return element.path.relative_to(element.file.space.root).as_posix()
+    file = element.file
+    return f"{file.item_type.directory}/{file.item_id}{file.extension}"
 
 
 def _require_approved(tool: ChainElement, trust: Trust) -> None:

@@ -18,7 +18,7 @@ from rye_mcp.trust.trust_document import TrustDocument
 from tests.carry_world import ANCHOR, Scene, sha256
 from tests.trust_world import World, new_key, refused
 
-LIBRARY = "anchor: {lib: lib}\n"
+LIBRARY = 'anchor: {lib: lib}\nconfig: {args: ["{runtime_lib}/call.py"]}\n'
 
 
 @pytest.fixture
@@ -345,6 +345,26 @@ def test_a_library_may_be_listed_and_no_more_of_the_runtimes_directory_is_carrie
     scene = Scene.begin(world, LIBRARY)
     scene.bring({"lib/call.py": b"x = 1\n", "other.bin": b"x"}, "tools/base")
     assert [file.relative for file in scene.carried().library] == ["lib/call.py"]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "marker", "is_carried"),
+    [
+        ("anchor: {lib: lib}\n", True, False),
+        ('anchor: {lib: lib, cwd: "{runtime_lib}"}\n', True, True),
+        ('anchor: {lib: lib, cwd: "{runtime_lib}"}\n', False, False),
+        ('anchor: {lib: lib, env_paths: {A: {append: ["{runtime_lib}"]}}}\n', True, True),
+        ('anchor: {lib: lib}\nconfig: {env: {A: [{b: "{{key}}"}], key: runtime_lib}}\n', False, True),
+    ],
+)
+def test_a_library_is_carried_only_where_its_place_is_asked_for(
+    world: World, runtime: str, marker: bool, is_carried: bool
+) -> None:
+    scene = Scene.begin(world, runtime)
+    scene.sign("tools/base/lib/call.py", b"x = 1\n")
+    if marker:
+        scene.write("tools/demo/__init__.py", b"")
+    assert bool(scene.carried().library) is is_carried
 
 
 def test_a_library_that_is_not_there_is_refused(world: World) -> None:

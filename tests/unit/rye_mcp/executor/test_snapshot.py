@@ -18,6 +18,12 @@ from tests.carry_world import Scene
 from tests.file_helpers import UMASKS, mode_of, names_in, umask
 from tests.trust_world import World, refused
 
+RUNTIME = """\
+anchor: {lib: lib}
+config: {args: ["{runtime_lib}/call.py"]}
+verify_deps: {extensions: [".py"]}
+"""
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
@@ -26,7 +32,7 @@ def world(tmp_path: Path) -> World:
 
 @pytest.fixture
 def carried(world: World) -> Carried:
-    scene = Scene.begin(world, 'anchor: {lib: lib}\nverify_deps: {extensions: [".py"]}\n')
+    scene = Scene.begin(world, RUNTIME)
     scene.sign("tools/demo/__init__.py", b"# a package\n")
     scene.sign("tools/base/lib/call.py", b"x = 1\n")
     scene.bring({"data/prices.json": b"{}", "run.sh": b"#!/bin/sh\n"})
