@@ -9,7 +9,10 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import MAX_CHAIN_DEPTH, ChainBuilder, ChainError
+from rye_mcp.executor.integrity_verifier import roles_in
+from rye_mcp.executor.roles import MetadataRole
 from rye_mcp.items import ItemFile, SpaceName
+from rye_mcp.trust.scope import Role
 from tests.space_helpers import Ground
 
 PRIMITIVE = b"tool_type: primitive\nexecutor_id: null\n"
@@ -200,6 +203,12 @@ def test_nothing_that_an_unverified_executor_says_is_told(ground: Ground) -> Non
     with pytest.raises(RyeError) as caught:
         builder(ground, Stranger("demo/runner")).build("demo/hello")
     assert caught.value.code == "unsigned"
+
+
+def test_the_place_decides_what_a_signer_has_to_be_trusted_for(ground: Ground) -> None:
+    root, *others = roles_in(builder(ground).build("demo/hello").elements)
+    assert isinstance(root, MetadataRole)
+    assert others == [Role.RUNTIME, Role.PRIMITIVE]
 
 
 # --- the caches ---
