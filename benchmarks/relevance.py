@@ -1,4 +1,4 @@
-"""How often search finds the right tools: R@5 and nDCG@10 on sets of tools and of sentences that ask for them.
+"""How often search finds the right tools: R@5 and nDCG@10 on sets of tools and of sentences that want them.
 
     python benchmarks/relevance.py DIRECTORY [--json FILE] [--strict] [--set NAME ...]
 

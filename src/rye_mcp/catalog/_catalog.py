@@ -42,7 +42,7 @@ from rye_mcp.spaces import Spaces
 
 __all__ = ["Catalog", "Hit", "Page", "Ranker", "SearchQuery", "cache_directory"]
 
-CANDIDATES: Final = 100
+CANDIDATES: Final = 60
 """How many documents of a space are compared as a whole; what is behind them stays as it was found."""
 
 MAX_SUGGESTIONS: Final = 3

@@ -108,7 +108,7 @@ class Measure:
         if features.grams:
             share = GRAM_LENGTH_SHARE
             flattened = SATURATION * (1 - share + share * features.grams_length / self.grams_length)
-            value += math.fsum(self.grams.get(gram, 0.0) for gram in features.grams) / (1 + flattened)
+            value += math.fsum(map(self.grams.__getitem__, features.grams)) / (1 + flattened)
         return min(1.0, value * (SATURATION + 1) / self.most)
 
 

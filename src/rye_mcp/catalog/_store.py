@@ -43,7 +43,7 @@ __all__ = ["Change", "Row", "SqliteEngine"]
 MAX_MATCHES: Final = 2_000
 """How many documents are weighed by FTS5 for one question: about a microsecond each."""
 
-MAX_OF_A_PREFIX: Final = 200
+MAX_OF_A_PREFIX: Final = 50
 """How many words a beginning stands for when what was found is ranked; all of them are found."""
 
 _ITEM_COLUMNS: Final = "items.key, item_id, extension, items.name, date, digest"
@@ -53,6 +53,7 @@ _ORDERS: Final = {
     "date": "date DESC, item_id, extension, items.key",
 }
 _RANK: Final = f"bm25(stemmed, {', '.join(str(FIELD_WEIGHTS[name]) for name in FIELDS)})"
+_TYPES: Final = tuple(ItemType)
 _VALUES: Final = 500
 """How many values one statement asks for."""
 
@@ -167,7 +168,7 @@ class SqliteEngine:
         run(f"INSERT INTO texts VALUES ({marks})", (key, *document.texts))
         for table in ("stemmed", "written"):
             run(f"INSERT INTO {table}(rowid, {columns}) VALUES ({marks})", (key, *document.texts))
-        features = (key, _written(document.words), document.length, " ".join(sorted(document.grams)))
+        features = (key, _written(document.words), document.length, " ".join(document.grams))
         run("INSERT INTO features VALUES (?, ?, ?, ?, ?)", (*features, len(document.grams)))
 
     def _remove(self, key: int, counted: Tally) -> None:
@@ -370,7 +371,7 @@ def _is_bare(wanted: Wanted) -> bool:
 
 def _entry(row: tuple[Any, ...]) -> Entry:
     key, item_id, extension, name, date, digest = row
-    return Entry(key, tuple(ItemType)[key // KEYS_OF_A_TYPE], item_id, extension, name, date, digest)
+    return Entry(key, _TYPES[key // KEYS_OF_A_TYPE], item_id, extension, name, date, digest)
 
 
 def _by_id(entry: Entry) -> tuple[str, str, str]:

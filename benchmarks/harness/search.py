@@ -1,0 +1,159 @@
+"""Measures the search index: how long it takes to build, to follow a change, and to answer queries."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.figures import IncorrectError, percentile
+from harness.memory import idle_percent
+from harness.report import machine
+from harness.search_scene import Scene, query_kinds
+from harness.search_shared import measure_first_index, measure_shared
+from rye_mcp.catalog import Catalog, SearchQuery
+from rye_mcp.catalog.query import parse
+
+SIZES = (200, 10_000, 100_000)
+QUICK_SIZES = (50,)
+QUERIES = 60
+QUICK_QUERIES = 3
+QUIET_PERCENT = 90
+CHANGES = 15
+
+MAX_FIRST_INDEX_S = 5.0
+MAX_VISIBLE_MS = 100.0
+MAX_PING_MS = 50.0
+FEW_WORDS = ("one word", "three words")
+MAX_P50_MS = {10_000: (5.0, 15.0), 100_000: (25.0, 60.0)}
+"""For so many items: how long a few words, and a sentence, may take."""
+
+
+def main(doc: str) -> int:
+    """Measure, print, write what was asked for."""
+    options = _options(doc)
+    if (idle := idle_percent()) < QUIET_PERCENT:
+        print(f"this machine is busy ({idle:.0f} % idle): expect noise", file=sys.stderr)
+    print(f"{machine()}\n")
+    sizes = options.items or (QUICK_SIZES if options.quick else SIZES)
+    figures: list[dict[str, Any]] = []
+    try:
+        for size in sizes:
+            with tempfile.TemporaryDirectory(prefix="benchmark-") as directory:
+                for figure in measure(Path(directory), size, quick=options.quick):
+                    figures.append(figure)
+                    print(_line(figure), flush=True)
+    except IncorrectError as exc:
+        print(f"INCORRECT: {exc}", file=sys.stderr)
+        return 1
+    if options.json:
+        report = {"quick": options.quick, "machine": machine(), "idle_percent": idle, "figures": figures}
+        options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    return int(options.strict and any(figure["is_met"] is False for figure in figures))
+
+
+def measure(directory: Path, size: int, *, quick: bool) -> Iterator[dict[str, Any]]:
+    """Everything about so many items."""
+    scene = Scene.written(directory, size)
+    seconds, slowest_ms = measure_first_index(scene)
+    limit = MAX_FIRST_INDEX_S if size == 10_000 else None
+    yield _figure(size, "first index", seconds, "s", limit)
+    yield _figure(size, "slowest ping meanwhile", slowest_ms, "ms", MAX_PING_MS)
+    yield _figure(size, "disk", scene.disk_mib(), "MiB", None)
+    with scene.catalog() as catalog:
+        catalog.refresh()
+        yield _figure(size, "memory", _resident_mib(), "MiB", None)
+        yield from _queries(catalog, scene, QUICK_QUERIES if quick else QUERIES)
+        visible_ms, refresh_ms = _changes(catalog, scene, 2 if quick else CHANGES)
+        limit = MAX_VISIBLE_MS if size <= 10_000 else None
+        yield _figure(size, "a change until it is found, p50", visible_ms, "ms", limit)
+        yield _figure(size, "a look at files that are as they were, p50", refresh_ms, "ms", None)
+    shared = measure_shared(scene, 3 if quick else 20)
+    yield _figure(size, "four readers and two writers: a search, p95", shared, "ms", None)
+    if scan_ms := _scan_ms(scene):
+        yield _figure(size, "ripgrep through all files, p50", scan_ms, "ms", None)
+
+
+def _queries(catalog: Catalog, scene: Scene, count: int) -> Iterator[dict[str, Any]]:
+    for kind, queries in query_kinds(count).items():
+        times = []
+        for text, fuzzy in queries:
+            query = SearchQuery(parse(text), fuzzy=fuzzy)
+            catalog.search(query)
+            started = time.perf_counter()
+            page = catalog.search(query)
+            times.append((time.perf_counter() - started) * 1e3)
+            if page.total < len(page.hits) or (kind == "one word" and not page.hits):
+                raise IncorrectError(f"{text!r}: expected hits, found {page.total}")
+        few, sentence = MAX_P50_MS.get(scene.size, (None, None))
+        limit = few if kind in FEW_WORDS else sentence if kind == "sentence" else None
+        yield _figure(scene.size, f"{kind}, p50", percentile(times, 50), "ms", limit)
+        yield _figure(scene.size, f"{kind}, p95", percentile(times, 95), "ms", None)
+
+
+def _changes(catalog: Catalog, scene: Scene, count: int) -> tuple[float, float]:
+    """How long it takes from writing a file to finding it, and to see that nothing has changed."""
+    visible, looks = [], []
+    chance = random.Random(7)  # noqa: S311 - the same in every run
+    for number in range(count):
+        item_id = scene.write(chance.randrange(scene.size), f"novelty{number}")
+        started = time.perf_counter()
+        catalog.refresh()
+        page = catalog.search(SearchQuery(parse(f"novelty{number}")))
+        visible.append((time.perf_counter() - started) * 1e3)
+        if [hit.item_id for hit in page.hits] != [item_id]:
+            raise IncorrectError(f"expected {item_id}, which has changed, found {page.hits}")
+        started = time.perf_counter()
+        catalog.refresh()
+        looks.append((time.perf_counter() - started) * 1e3)
+    return percentile(visible, 50), percentile(looks, 50)
+
+
+def _scan_ms(scene: Scene) -> float | None:
+    """How long ripgrep takes for three words; None when there is none."""
+    ripgrep = shutil.which("rg")
+    if ripgrep is None:
+        return None
+    times = []
+    for text, _ in query_kinds(5)["three words"]:
+        command = [ripgrep, "--files-with-matches", "--ignore-case", "|".join(text.split()), str(scene.tools)]
+        started = time.perf_counter()
+        subprocess.run(command, capture_output=True, check=False)
+        times.append((time.perf_counter() - started) * 1e3)
+    return percentile(times, 50)
+
+
+def _resident_mib() -> float:
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def _figure(size: int, name: str, value: float, unit: str, limit: float | None) -> dict[str, Any]:
+    is_met = None if limit is None else value <= limit
+    return {"items": size, "name": name, "value": value, "unit": unit, "limit": limit, "is_met": is_met}
+
+
+def _line(figure: dict[str, Any]) -> str:
+    verdict = {True: "ok", False: "MISSED", None: ""}[figure["is_met"]]
+    limit = "" if figure["limit"] is None else f"≤ {figure['limit']:g} {figure['unit']}"
+    value = f"{figure['value']:10.2f} {figure['unit']:<4}"
+    return f"{figure['items']:>8,} items  {figure['name']:<46}{value} {limit:<12}{verdict}".rstrip()
+
+
+def _options(doc: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, for scripts")
+    parser.add_argument("--strict", action="store_true", help="a missed target is exit code 1")
+    parser.add_argument("--quick", action="store_true", help="see that it works; the figures mean nothing")
+    parser.add_argument(
+        "--items", type=int, nargs="+", metavar="N", help="how many items (default: all sizes)"
+    )
+    return parser.parse_args()
