@@ -7,6 +7,8 @@ Rules:
   removed.
 - A file is created, never opened for writing when it is there; it gets exactly its mode, whatever the umask
   is. Nothing is synced to a disk: a tree does not outlive the machine.
+- What was only written is removed again by name (`remove_files`), which is quick; whatever else there may be
+  is for `remove_tree`.
 - Removing takes the same few descriptors for a tree of any depth, and gives up without an error: what it
   could not remove is left for the next sweep.
 """
@@ -15,13 +17,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DIRECTORY_MODE", "TreeWriter", "made_directory", "opened_private", "remove_tree"]
+__all__ = ["DIRECTORY_MODE", "TreeWriter", "made_directory", "opened_private", "remove_files", "remove_tree"]
 
 DIRECTORY_MODE: Final = 0o700
 """The permissions of every directory in a private tree."""
@@ -83,14 +85,51 @@ class TreeWriter:
 def made_directory(name: str, above: int) -> int:
     """Make a private directory, whatever the umask is; its descriptor, which the caller closes."""
     os.mkdir(name, DIRECTORY_MODE, dir_fd=above)
-    _give_access(name, above)
-    return os.open(name, _OPEN_DIRECTORY, dir_fd=above)
+    try:
+        descriptor = os.open(name, _OPEN_DIRECTORY, dir_fd=above)
+    except PermissionError:
+        _give_access(name, above)
+        return os.open(name, _OPEN_DIRECTORY, dir_fd=above)
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) & DIRECTORY_MODE != DIRECTORY_MODE:
+        os.fchmod(descriptor, DIRECTORY_MODE)
+    return descriptor
 
 
 def _write_all(descriptor: int, content: bytes) -> None:
     written = os.write(descriptor, content)
     while written < len(content):
         written += os.write(descriptor, memoryview(content)[written:])
+
+
+def remove_files(name: str, above: int, files: Iterable[str]) -> bool:
+    """Remove a directory in which there are these files and no others; whether that went well."""
+    opened: dict[str, int] = {}
+    try:
+        opened[""] = os.open(name, _OPEN_DIRECTORY, dir_fd=above)
+        for relative in files:
+            directory, _, last = relative.rpartition("/")
+            os.unlink(last, dir_fd=_opened_below(directory, opened))
+        for relative in reversed(opened):
+            if relative:
+                directory, _, last = relative.rpartition("/")
+                os.rmdir(last, dir_fd=opened[directory])
+        os.rmdir(name, dir_fd=above)
+    except OSError:
+        return False
+    finally:
+        for descriptor in opened.values():
+            os.close(descriptor)
+    return True
+
+
+def _opened_below(relative: str, opened: dict[str, int]) -> int:
+    """The descriptor of a directory, and of those on the way to it, each of them before what is in it."""
+    known = opened.get(relative)
+    if known is None:
+        directory, _, last = relative.rpartition("/")
+        known = os.open(last, _OPEN_DIRECTORY, dir_fd=_opened_below(directory, opened))
+        opened[relative] = known
+    return known
 
 
 def remove_tree(name: str, above: int) -> None:

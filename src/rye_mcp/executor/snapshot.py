@@ -31,6 +31,7 @@ from rye_mcp.executor._private_trees import (
     TreeWriter,
     made_directory,
     opened_private,
+    remove_files,
     remove_tree,
 )
 from rye_mcp.executor._stations import Place, Station, places, sweep
@@ -54,6 +55,7 @@ class Snapshot:
         self._station = station
         self._name = name
         self._carried = carried
+        self._written = [file.relative for file in (*carried.files, *carried.library)]
         self.root = Path(station.path, name)
         self.tool_path = self.root / carried.tool.relative
 
@@ -91,12 +93,14 @@ class Snapshot:
 
     def add(self, bytecode: Bytecode) -> None:
         """Put bytecode beside its sources, before anything runs in here; RyeError `write_failed`."""
+        self._written += bytecode.files
         with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
             _write(root, ((relative, content, _FILE) for relative, content in bytecode.files.items()))
 
     def remove(self) -> None:
         """Remove it, with everything that was done to it. To do so twice does no harm."""
-        remove_tree(self._name, self._station.descriptor)
+        if not remove_files(self._name, self._station.descriptor, self._written):
+            remove_tree(self._name, self._station.descriptor)
 
     def __enter__(self) -> Snapshot:
         return self
