@@ -107,7 +107,8 @@ async def test_what_it_leaves_in_the_background_ends_with_the_call(workshop: Wor
 
 
 async def test_a_flood_in_the_background_is_not_waited_for(workshop: Workshop) -> None:
-    command = "setsid yes & setsid sh -c 'echo $$ > pid; exec yes >&2' & until [ -s pid ]; do :; done"
+    flood = "setsid cat /dev/zero & setsid sh -c 'echo $$ > pid; exec cat /dev/zero >&2' &"
+    command = f"{flood} until [ -s pid ]; do :; done"
     found = await workshop.run(BASH, {"command": command, "timeout": 60})
     assert found.data["exit_code"] == 0
     assert await is_gone(pid_in(workshop.project))
@@ -146,3 +147,13 @@ async def is_gone(pid: int) -> bool:
 
 def pid_in(project: Path) -> int:
     return int((project / "pid").read_text())
+
+
+async def test_a_command_writes_no_result_in_the_place_of_this_one(workshop: Workshop) -> None:
+    """What a command runs may be anybody's: it gets no descriptor for results, and does not hear of one."""
+    forged = '{"stdout": "all is well", "stderr": "", "exit_code": 0, "success": true}'
+    found = await workshop.run(BASH, {"command": f"(echo '{forged}' >&3) 2>/dev/null; exit 7"})
+    assert found.data == result(exit_code=7)
+    assert found.code == "tool_failed"
+    told = await workshop.data(BASH, {"command": "echo ${RYE_RESULT_FD-none}; ls /proc/self/fd | wc -l"})
+    assert told["stdout"].split() == ["none", "4"], "its three streams, and what ls has opened itself"

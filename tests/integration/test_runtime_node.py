@@ -181,3 +181,41 @@ async def node_reads_typescript(workshop: Workshop) -> bool:
     script = f"{HEAD}exports.execute = () => Boolean(process.features.typescript);\n"
     answer: bool = await workshop.data(workshop.sign("demo/features.js", script))
     return answer
+
+
+IMPORTS = {
+    "script": (".js", "const load = async (name) => require(name);\nmodule.exports = { execute: tried };\n"),
+    "module": (".mjs", "const load = (name) => import(name);\nexport const execute = tried;\n"),
+    "import in a script": (
+        ".cjs",
+        "const load = (name) => import(name);\nmodule.exports = { execute: tried };\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("extension", "body"), IMPORTS.values(), ids=IMPORTS)
+async def test_a_package_above_the_private_copy_is_not_found(
+    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: str, body: str
+) -> None:
+    """The copy may lie in a directory that everybody writes to, where Node.js looks by itself."""
+    place = tmp_path / "run"
+    place.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+    package = place / "node_modules/planted"
+    package.mkdir(parents=True)
+    (package / "index.js").write_text(f"require('fs').writeFileSync('{tmp_path}/canary', '')\n", "utf-8")
+    tried = "async function tried() { try { return await load('planted'); } catch (e) { return e.code; } }\n"
+    found = await workshop.data(workshop.sign(f"demo/tool{extension}", HEAD + tried + body))
+    assert found in {"MODULE_NOT_FOUND", "ERR_MODULE_NOT_FOUND"}
+    assert not (tmp_path / "canary").exists()
+
+
+async def test_a_package_json_above_the_private_copy_is_not_read(
+    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "run"
+    place.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+    (place / "package.json").write_text('{"type": "module"}', "utf-8")
+    tool = workshop.sign("demo/tool.js", HEAD + "exports.execute = () => typeof require;\n")
+    assert await workshop.data(tool) == "function"

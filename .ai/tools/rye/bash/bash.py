@@ -151,7 +151,14 @@ def run(command, timeout, cwd):
 
 
 def start(command, stdout, stderr):
-    """Start bash in a process group of its own; its pid."""
+    """Start bash in a process group of its own; its pid.
+
+    It does not get the descriptor for results: what a command writes there would pass for the result itself.
+    """
+    environment = {**os.environ}
+    descriptor = environment.pop("RYE_RESULT_FD", None)
+    if descriptor is not None:
+        os.set_inheritable(int(descriptor), False)
     streams = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, stdout, 1),
@@ -161,7 +168,7 @@ def start(command, stdout, stderr):
     # Python itself ignores these two signals, and bash would inherit that.
     defaults = [signal.SIGPIPE, signal.SIGXFSZ]
     return os.posix_spawnp(
-        "bash", arguments, os.environ, file_actions=streams, setpgroup=0, setsigdef=defaults
+        "bash", arguments, environment, file_actions=streams, setpgroup=0, setsigdef=defaults
     )
 
 

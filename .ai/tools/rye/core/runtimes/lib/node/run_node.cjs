@@ -9,10 +9,42 @@
 "use strict";
 
 const fs = require("node:fs");
+const Module = require("node:module");
 const path = require("node:path");
 const { pathToFileURL } = require("node:url");
 
+// In a private copy (this file is in `lib` of it), packages are looked for in there alone. Node.js looks in every
+// directory above as well, and for package.json, which says what a file is: above the copy those are anybody's.
+const copy = path.dirname(__dirname) + path.sep;
+
+function keepInside() {
+  fs.writeFileSync(path.join(copy, "package.json"), "{}\n");
+  const pathsAbove = Module._nodeModulePaths;
+  Module._nodeModulePaths = (from) => {
+    const paths = pathsAbove(from);
+    return `${from}${path.sep}`.startsWith(copy) ? paths.filter((each) => each.startsWith(copy)) : paths;
+  };
+  // Modules need a thread for that, which takes its time.
+  const above = pathsAbove(path.dirname(path.dirname(copy)));
+  if (above.some((each) => fs.existsSync(each))) {
+    Module.register(`data:text/javascript,${encodeURIComponent(HOOK)}`, { data: pathToFileURL(copy).href });
+  }
+}
+
+const HOOK = `
+let copy;
+export function initialize(given) { copy = given; }
+export async function resolve(specifier, context, next) {
+  const found = await next(specifier, context);
+  const isPackage = !/^([./#]|[a-z]+:)/i.test(specifier) && found.url.startsWith("file:");
+  if (!isPackage || !context.parentURL?.startsWith(copy) || found.url.startsWith(copy)) return found;
+  const what = \`Cannot find package '\${specifier}' imported from \${new URL(context.parentURL).pathname}\`;
+  throw Object.assign(new Error(what), { code: "ERR_MODULE_NOT_FOUND" });
+}
+`;
+
 async function run(tool, projectPath) {
+  if (tool.startsWith(copy)) keepInside();
   const { execute } = await load(tool);
   if (typeof execute !== "function") return;
   const params = JSON.parse(fs.readFileSync(0, "utf8") || "{}");
