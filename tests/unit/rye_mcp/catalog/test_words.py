@@ -1,0 +1,106 @@
+"""Words, stems and slips: what is taken for the same on both sides of a search."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rye_mcp.catalog._ranking import as_sentence, reciprocal_rank_fusion
+from rye_mcp.catalog._schema import open_memory
+from rye_mcp.catalog._spelling import distance_between, similar_words, spell_out
+from rye_mcp.catalog._stems import Stemmer
+from rye_mcp.catalog._words import name_words, words_of
+from rye_mcp.catalog.query import parse, written
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Hello, World!", ["hello", "world"]),
+        ("snake_case-and.dots/too", ["snake", "case", "and", "dots", "too"]),
+        ("Été à Zürich", ["ete", "a", "zurich"]),
+        ("视频转换", ["视", "频", "转", "换"]),
+        ("x" * 100, ["x" * 64]),
+        ("\x00'\";--", []),
+    ],
+)
+def test_a_text_is_its_words(text: str, words: list[str]) -> None:
+    assert words_of(text) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("convertToMP3", ["converttomp3", "convert", "to", "mp3"]),
+        ("getURLInfo", ["geturlinfo", "get", "url", "info"]),
+        ("read_file", ["read", "file"]),
+        ("html2pdf", ["html2pdf", "html", "2", "pdf"]),
+        ("plain", ["plain"]),
+    ],
+)
+def test_a_name_is_what_is_written_and_its_parts(name: str, words: list[str]) -> None:
+    assert name_words(name) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("how do I convert this video", "convert OR video"),
+        ("what is it", "what OR is OR it"),
+        ("real-time data", "real-time OR real OR time OR data"),
+        ("this AND video", "this AND video"),
+        ("name:this video", "name:this OR video"),
+    ],
+)
+def test_a_sentence_is_what_it_is_about(text: str, sentence: str) -> None:
+    assert written(as_sentence(parse(text))) == sentence
+
+
+def test_stems_are_those_of_the_index_and_are_learnt_once() -> None:
+    stemmer = Stemmer()
+    for _ in range(2):
+        stems = stemmer.stems(["converting", "converts", "running", "mp3", "été"])
+        assert stems["converting"] == stems["converts"] == "convert"
+        assert (stems["running"], stems["mp3"]) == ("run", "mp3")
+    stemmer.close()
+
+
+def naive_distance(one: str, other: str) -> int:
+    """Edits, with neighbours that swap, by the whole table."""
+    table = {(row, 0): row for row in range(len(one) + 1)} | {(0, at): at for at in range(len(other) + 1)}
+    for row in range(1, len(one) + 1):
+        for at in range(1, len(other) + 1):
+            same = one[row - 1] == other[at - 1]
+            best = min(table[row - 1, at] + 1, table[row, at - 1] + 1, table[row - 1, at - 1] + (not same))
+            if row > 1 and at > 1 and one[row - 1] == other[at - 2] and one[row - 2] == other[at - 1]:
+                best = min(best, table[row - 2, at - 2] + 1)
+            table[row, at] = best
+    return table[len(one), len(other)]
+
+
+short = st.text("abc", max_size=7)
+
+
+@given(short, short, st.sampled_from([1, 2]))
+def test_a_distance_is_that_of_the_whole_table_up_to_the_limit(one: str, other: str, limit: int) -> None:
+    assert min(distance_between(one, other, limit), limit + 1) == min(naive_distance(one, other), limit + 1)
+
+
+@given(
+    st.sets(st.text("abcd", min_size=3, max_size=10), min_size=1), st.text("abcd", min_size=5, max_size=10)
+)
+def test_the_index_of_deletions_finds_what_a_scan_finds(words: set[str], wanted: str) -> None:
+    database = open_memory()
+    database.executemany("INSERT INTO words VALUES (?, ?, 1, 0)", [(word, word) for word in words])
+    spell_out(database)
+    for limit in (1, 2):
+        scanned = {word for word in words - {wanted} if naive_distance(word, wanted) <= limit}
+        assert set(similar_words(database, wanted, limit)) == scanned
+    database.close()
+
+
+def test_ranks_are_fused_to_shares_of_the_best_that_there_could_be() -> None:
+    fused = reciprocal_rank_fusion([[0, 1, 2], [0, 2, 1]])
+    assert fused[0] == 1.0
+    assert fused[1] == fused[2] < 1
