@@ -163,7 +163,7 @@ LANGUAGES: Final = {
         head=_block("#"),
         echo="sub execute { return shift }\n",
         measure="sub execute { my ($params) = @_; return length $params->{text} }\n",
-        noisy="sub execute { print 'noise {'; return shift }\n",
+        noisy='sub execute { print "noise {\\n"; return shift }\n',
         fail="exit 3;\n",
         crash="sub execute { my ($params) = @_; die $params->{text} }\n",
         wait="$| = 1; print $$; sleep 1000;\n",

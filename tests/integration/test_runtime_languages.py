@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from lilux.primitives.subprocess import SubprocessPrimitive
 from rye_mcp.executor.jobs import Watch
+from rye_mcp.spaces import Spaces
 from tests.runtime_languages import FUNCTIONS, LANGUAGES, Language
 from tests.runtime_workshop import Workshop, needs
 from tests.trust_world import World
@@ -95,13 +97,13 @@ async def test_an_exit_code_is_a_failure(workshop: Workshop, language: Language)
 
 async def test_an_exception_names_the_line_of_the_signed_file(workshop: Workshop, language: Language) -> None:
     item_id = tool(workshop, language, language.crash)
-    result = await workshop.run(item_id, {"text": "no such “thing”"})
+    result = await workshop.run(item_id, {"text": "no such thé"})
     assert (result.success, result.code) == (False, "tool_failed")
     assert result.exit is not None
     assert result.exit.return_code == 1
     source = workshop.project / f".ai/tools/{item_id}{language.extension}"
     stderr = result.stderr or ""
-    assert "no such “thing”" in stderr
+    assert "no such thé" in stderr
     assert str(source) in stderr
     assert str(language.crash_line) in stderr.partition(str(source))[2].partition("\n")[0]
 
@@ -114,6 +116,33 @@ async def test_a_traceback_begins_in_the_tool(
     item_id = tool(workshop, LANGUAGES[name], LANGUAGES[name].crash)
     result = await workshop.run(item_id, {"text": "x"})
     assert "/lib/" not in (result.stderr or ""), result.stderr
+
+
+BY_HAND = {
+    "python_function": ("python3", "lib/python/call_function.py", "execute"),
+    "node": ("node", "lib/node/run_node.cjs"),
+    "node_module": ("node", "lib/node/run_node.cjs"),
+    "ruby": ("ruby", "-EUTF-8", "lib/ruby/run_ruby.rb"),
+    "perl": ("perl", "lib/perl/run_perl.pl"),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+async def test_a_function_can_be_called_by_hand_too(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As the first lines of each file say; the result comes after what the tool prints."""
+    program, *arguments = BY_HAND[name]
+    needs(program, monkeypatch)
+    place = Spaces.locate().system.root / "tools/rye/core/runtimes"
+    command = [str(place / word) if word.startswith("lib/") else word for word in arguments]
+    path = workshop.write(
+        f"demo/tool{LANGUAGES[name].extension}", LANGUAGES[name].source(LANGUAGES[name].noisy)
+    )
+    given = '{"text": "é"}'.encode()
+    done = await anyio.run_process([program, *command, str(path), ""], input=given)
+    lines = done.stdout.decode().splitlines()
+    assert (lines[0], json.loads(lines[1])) == ("noise {", {"text": "é"})
 
 
 async def test_a_tool_ends_with_its_call(workshop: Workshop, language: Language) -> None:

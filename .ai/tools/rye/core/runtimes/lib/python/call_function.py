@@ -37,10 +37,10 @@ def run(names: list[str], tool: str, project: str) -> int:
 
 
 def load(tool: str) -> object:
-    """The tool as a module of its own name, unless that is a name of the standard library."""
+    """The tool as a module of its own name, unless there is a module of that name already."""
     directory, file_name = os.path.split(tool)
     name = file_name.removesuffix(".py")
-    if name in sys.modules or name in sys.stdlib_module_names:
+    if name in sys.modules:
         name = f"tool_{name}"
     sys.path[0] = directory  # so far the directory of this file, which is no business of a tool
     sys.argv[:] = [tool]
