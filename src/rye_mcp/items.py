@@ -30,6 +30,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -82,6 +83,7 @@ _SEGMENT = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
 _ITEM_ID = re.compile(rf"(?:{_SEGMENT}/){{0,{MAX_ID_SEGMENTS - 1}}}{_SEGMENT}", re.ASCII)
 _NO_SEGMENT = "__pycache__"
 _SHOWN_CHARACTERS = 80
+_KEPT_PATHS: Final = 4096
 
 
 class ItemType(StrEnum):
@@ -200,7 +202,12 @@ class ItemPlace:
     @property
     def path(self) -> Path:
         """The whole path of the file; for messages, and for who asks where an item is."""
-        return self.space.root / relative_path(self.item_type, self.item_id, self.extension)
+        return _path_below(self.space.root, relative_path(self.item_type, self.item_id, self.extension))
+
+
+@lru_cache(maxsize=_KEPT_PATHS)
+def _path_below(root: Path, relative: str) -> Path:
+    return root / relative
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +242,13 @@ def check_item_id(item_id: object) -> str:
 
 def relative_path(item_type: ItemType, item_id: str, extension: str) -> str:
     """Where an item is in its space; RyeError `invalid_id` when no item can be called that."""
+    if not isinstance(item_id, str):
+        check_item_id(item_id)
+    return _relative_path(item_type, item_id, extension)
+
+
+@lru_cache(maxsize=_KEPT_PATHS)
+def _relative_path(item_type: ItemType, item_id: str, extension: str) -> str:
     path = signed_path(item_type, item_id, extension)
     name = path.rpartition("/")[2]
     if name == DEPENDENCY_MANIFEST_NAME:

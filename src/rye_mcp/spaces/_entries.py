@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from rye_mcp.items import EXTENSIONS
+from rye_mcp.spaces._files import open_component
 
-__all__ = ["Entries", "entries_of"]
+__all__ = ["Entries", "Way", "descended", "entries_of"]
 
 _SETTLED_AFTER_NS: Final = 2_000_000_000
 """How long ago a directory must have changed for its listing to be kept; some file systems count by 2 s."""
@@ -44,6 +48,46 @@ class Entries:
     def may_hold(self, name: str) -> bool:
         """Whether it is worth looking for a name."""
         return self.names is None or name in self.names
+
+    def extensions(self, name: str, known: Sequence[str]) -> Sequence[str]:
+        """The extensions with which it is worth looking for a name."""
+        names = self.names
+        return known if names is None else [each for each in known if name + each in names]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The way to a directory: its descriptor, and what stands in each directory below the root."""
+
+    directory: int
+    entries: Sequence[Entries]
+
+
+@contextmanager
+def descended(root: Path, parts: Sequence[str]) -> Iterator[Way | None]:
+    """The way to the directory at `parts`, open as long as the block lasts; None where there is none.
+
+    Each directory is opened in the one above it, through no link; a link there is RyeError `unsafe_path`.
+    """
+    directory: int | None = None
+    try:
+        found: list[Entries] = []
+        try:
+            directory = open_component(str(root), None, root, ())
+            for depth, part in enumerate(parts, start=1):
+                if found and not found[-1].may_hold(part):
+                    raise FileNotFoundError(part)
+                below = open_component(part, directory, root, parts[:depth])
+                os.close(directory)
+                directory = below
+                found.append(entries_of(directory))
+        except FileNotFoundError:
+            yield None
+            return
+        yield Way(directory, found)
+    finally:
+        if directory is not None:
+            os.close(directory)
 
 
 _kept: dict[tuple[int, int], tuple[_Stamp, Entries]] = {}

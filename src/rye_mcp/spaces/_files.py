@@ -18,7 +18,7 @@ import errno
 import os
 import shlex
 import stat
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -27,8 +27,8 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import MAX_ITEM_BYTES, printable
 
 __all__ = [
-    "descended",
     "kind_of",
+    "open_component",
     "open_directory",
     "opened",
     "read_file",
@@ -63,30 +63,18 @@ def opened(root: Path, parts: Sequence[str] = ()) -> Iterator[int]:
 
 def open_directory(root: Path, parts: Sequence[str]) -> int:
     """A descriptor of the directory at `parts` below `root`, which the caller closes."""
-    current = _open_component(str(root), None, root, ())
+    current = open_component(str(root), None, root, ())
     for depth, part in enumerate(parts, start=1):
         above = current
         try:
-            current = _open_component(part, above, root, parts[:depth])
+            current = open_component(part, above, root, parts[:depth])
         finally:
             os.close(above)
     return current
 
 
-def descended(root: Path, parts: Sequence[str]) -> Generator[int, None, None]:
-    """A descriptor of each directory on the way to `parts`, one after the other, without the root."""
-    directory = _open_component(str(root), None, root, ())
-    try:
-        for depth, part in enumerate(parts, start=1):
-            below = _open_component(part, directory, root, parts[:depth])
-            os.close(directory)
-            directory = below
-            yield directory
-    finally:
-        os.close(directory)
-
-
-def _open_component(name: str, above: int | None, root: Path, parts: Sequence[str]) -> int:
+def open_component(name: str, above: int | None, root: Path, parts: Sequence[str]) -> int:
+    """A descriptor of a directory in an open one; `root` and `parts` are what errors call it."""
     try:
         return os.open(name, _DIRECTORY, dir_fd=above)
     except FileNotFoundError:

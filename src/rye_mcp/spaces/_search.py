@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +25,8 @@ from rye_mcp.items import (
     printable,
     relative_path,
 )
-from rye_mcp.spaces._entries import Entries, entries_of
-from rye_mcp.spaces._files import descended, kind_of, opened, read_file, refusal, unsafe_path
+from rye_mcp.spaces._entries import Way, descended
+from rye_mcp.spaces._files import kind_of, opened, read_file, refusal, unsafe_path
 from rye_mcp.spaces._roots import project_space, system_space, user_space
 from rye_mcp.spaces._scan import Entering, Stamp, scan_below
 from rye_mcp.spaces._twins import refuse_twins
@@ -181,22 +180,18 @@ class _Candidates:
         """Look for each extension that the item can have; nothing is listed."""
         *above, _ = (item_type.directory, *item_id.split("/"))
         try:
-            with opened(space.root, above) as directory:
-                return cls.in_directory(directory, entries_of(directory), space, item_type, item_id)
-        except FileNotFoundError:
-            return cls()
+            with descended(space.root, above) as way:
+                return cls() if way is None else cls.in_directory(way, space, item_type, item_id)
         except RyeError as exc:
             return cls((), (exc,))
 
     @classmethod
-    def in_directory(
-        cls, directory: int, entries: Entries, space: Space, item_type: ItemType, item_id: str
-    ) -> _Candidates:
+    def in_directory(cls, way: Way, space: Space, item_type: ItemType, item_id: str) -> _Candidates:
         """The same, in the directory that the item would be in."""
-        name = item_id.rpartition("/")[2]
+        name, directory = item_id.rpartition("/")[2], way.directory
         files, others = [], []
-        for extension in EXTENSIONS[item_type]:
-            if not entries.may_hold(name + extension) or not _can_have(extension, name):
+        for extension in way.entries[-1].extensions(name, EXTENSIONS[item_type]):
+            if not _can_have(extension, name):
                 continue
             place = ItemPlace(space, item_type, item_id, extension)
             mode = _mode(directory, name + extension, place)
@@ -249,20 +244,16 @@ def _item_in(space: Space, item_type: ItemType, item_id: str) -> ItemFile | None
     """The item of one space, read; None when it has none. Each directory on the way is opened once."""
     segments = item_id.split("/")
     *above, _ = (item_type.directory, *segments)
-    with closing(descended(space.root, above)) as directories:
-        try:
-            way = [(directory := next(directories), entries_of(directory)) for _ in segments]
-        except FileNotFoundError:
+    with descended(space.root, above) as way:
+        if way is None:
             return None
-        last, entries = way[-1]
-        place = _Candidates.in_directory(last, entries, space, item_type, item_id).the_one()
+        place = _Candidates.in_directory(way, space, item_type, item_id).the_one()
         if place is None:
             return None
-        if any(
-            segment.lower() in each.in_several_cases for segment, (_, each) in zip(segments, way, strict=True)
-        ):
-            refuse_twins(place)
-        return _read_in(last, place)
+        for segment, entries in zip(segments, way.entries, strict=True):
+            if entries.in_several_cases and segment.lower() in entries.in_several_cases:
+                refuse_twins(place)
+        return _read_in(way.directory, place)
 
 
 def _read(place: ItemPlace) -> ItemFile:
