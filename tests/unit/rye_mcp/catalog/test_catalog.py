@@ -1,4 +1,4 @@
-"""Searching: what comes first, what a page is, what narrows a search, and what stays as fresh as the files."""
+"""Searching: what comes first, what a page is, what narrows a search, what stays as fresh as the files."""
 
 from __future__ import annotations
 
@@ -248,6 +248,28 @@ def test_a_change_within_one_tick_of_the_clock_is_found(shelf: Shelf) -> None:
             assert catalog.search(SearchQuery(parse(word))).total == 1, word
 
 
+def test_a_file_whose_time_cannot_tell_is_looked_at_every_time(shelf: Shelf) -> None:
+    settled, path = shelf.put("settled", tool("settled")), shelf.put("one", tool("one", "alpha"))
+    os.utime(path, ns=(2 * 10**18, 2 * 10**18))  # in the future, as by a clock that was wrong
+    with shelf.open() as catalog:
+        catalog.refresh()
+        wait_until_settled(catalog, but_for=1)
+        looked: list[int] = []
+        catalog.refresh(lambda _, total: looked.append(total))
+        assert looked == [1]
+        assert settled.exists()
+
+
+def test_a_word_that_no_item_has_any_more_is_not_suggested(shelf: Shelf) -> None:
+    path = shelf.put("one", tool("one", "zeppelin"))
+    with shelf.open() as catalog:
+        catalog.refresh()
+        assert catalog.search(SearchQuery(parse("zepelin"))).did_you_mean == ("zeppelin",)
+        path.write_bytes(tool("one", "airship"))
+        catalog.refresh()
+        assert catalog.search(SearchQuery(parse("zepelin"))).did_you_mean == ()
+
+
 def test_one_changed_file_updates_one_row(shelf: Shelf) -> None:
     many(shelf, 30)
     done: list[int] = []
@@ -263,12 +285,12 @@ def test_one_changed_file_updates_one_row(shelf: Shelf) -> None:
         assert done == [1]
 
 
-def wait_until_settled(catalog: Catalog) -> None:
-    """Until no file is so new that it has to be looked at once more."""
-    looked: list[int] = [1]
-    while looked:
+def wait_until_settled(catalog: Catalog, *, but_for: int = 0) -> None:
+    """Until no more than these files have to be looked at once more."""
+    looked = [but_for + 1]
+    while max(looked, default=0) > but_for:
         looked.clear()
-        catalog.refresh(lambda number, _: looked.append(number))
+        catalog.refresh(lambda _, total: looked.append(total))
 
 
 def test_who_knows_of_a_change_can_say_so(shelf: Shelf) -> None:

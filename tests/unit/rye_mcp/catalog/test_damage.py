@@ -68,7 +68,7 @@ def foreign(path: Path) -> None:
 def of_another_version(path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("UPDATE made_by SET version = '0 / rye-mcp 0.0.1 / SQLite 3'")
-        database.execute("UPDATE items SET digest = 'what another parser saw'")
+        database.execute("DELETE FROM features")  # which another parser had no idea of
     database.close()
 
 
