@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NoReturn
@@ -31,6 +31,9 @@ __all__ = [
 ]
 
 DEFAULT_TIMEOUT_S: Final = 300
+
+ARGUMENTS_LIMIT: Final = 8 << 20
+"""How many characters all arguments may have once they are filled; a system takes less."""
 
 RESOLVED_ENVIRONMENT_SIZE: Final = 50
 """So many variables are a complete environment; fewer are added to the inherited one."""
@@ -85,7 +88,7 @@ def render(
     command, args = _text("command", given.get("command", "")), _texts("args", given.get("args", ()))
     shell = _flag("shell", given.get("shell", False))
     filled = render_shell(command, env, params) if shell else fill(command, env, params)
-    arguments = [fill(text, env, params) for text in args]
+    arguments = list(_filled(args, env, params))
     if shell and filled.strip():
         filled, arguments = "/bin/sh", ["-c", filled, "sh", *arguments]
     return ProcessSpec(
@@ -95,8 +98,8 @@ def render(
         env=env,
         search_path=None if "PATH" in env else os.environ.get("PATH", os.defpath),
         input=_input(given.get("input_data"), env, params),
-        timeout=given.get("timeout", DEFAULT_TIMEOUT_S),
-        max_output=given.get("max_output"),
+        timeout=_checked_timeout(given.get("timeout", DEFAULT_TIMEOUT_S)),
+        max_output=None if "max_output" not in given else _size("max_output", given["max_output"]),
     )
 
 
@@ -145,6 +148,22 @@ def _exactly(given: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, s
     env = {**_mapping("env", given), **own}
     _variables(env)
     return env
+
+
+def _filled(args: list[str], env: Mapping[str, str], params: Mapping[str, Any]) -> Iterator[str]:
+    room = ARGUMENTS_LIMIT
+    for position, text in enumerate(args):
+        filled = fill(text, env, params)
+        room -= len(filled)
+        if room < 0:
+            what = f"expected at most {ARGUMENTS_LIMIT} characters in all arguments, found more"
+            raise ConfigurationError(what, field=f"args[{position}]")
+        yield filled
+
+
+def _checked_timeout(seconds: float) -> float:
+    milliseconds("timeout", seconds)
+    return seconds
 
 
 def _input(data: object, env: Mapping[str, str], params: Mapping[str, Any]) -> bytes | None:

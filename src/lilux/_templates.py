@@ -45,6 +45,9 @@ __all__ = [
 MAX_DEFAULT_DEPTH = 16
 """How many defaults may stand inside each other."""
 
+MAX_FILLED_CHARACTERS = 64 << 20
+"""How long a text may become by its values: what is small and names a large one many times becomes huge."""
+
 CACHED_TEMPLATE_CHARACTERS = 4096
 """Longer texts are taken apart anew each time, so that the cache stays small."""
 
@@ -137,12 +140,16 @@ class Template:
 
     def _filled(self, env: Environment, params: Parameters) -> Iterator[tuple[str, Placeholder | None]]:
         """The same, but a default that is used is a value as a whole."""
+        room = MAX_FILLED_CHARACTERS
         for segment in self.segments:
             if isinstance(segment, str):
                 yield segment, None
-            else:
-                value = segment.value(env, params)
-                yield (segment.source, None) if value is None else (value, segment)
+                continue
+            value = segment.value(env, params)
+            room -= len(value or "")
+            if room < 0:
+                raise ConfigurationError(f"expected at most {MAX_FILLED_CHARACTERS} characters of values")
+            yield (segment.source, None) if value is None else (value, segment)
 
 
 def render(text: str, env: Environment, params: Parameters) -> str:

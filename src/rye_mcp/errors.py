@@ -109,7 +109,9 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "item_exists": ErrorKind(
             "There is an item already where a copy would go.", "look at {path}, then copy it with --overwrite"
         ),
-        "invalid_item": ErrorKind("What the item says about itself is wrong.", "rye sign {item_id}"),
+        "invalid_item": ErrorKind(
+            "What the item says about itself is wrong.", "mend {path}, then: rye sign {item_id}"
+        ),
         "not_runnable": ErrorKind("The item is nothing that runs by itself.", "rye show {item_id}"),
         # --- chains ---
         "executor_not_found": ErrorKind("The executor that an item names is nowhere.", "rye list"),

@@ -89,6 +89,15 @@ def test_a_secret_that_was_granted_still_stands_in_no_command_line(world: World)
         assert "GITHUB_TOKEN" in error.message
 
 
+def test_nor_does_a_password_in_an_address_that_was_granted(world: World) -> None:
+    runtime = "config: {command: x, args: ['${DATABASE_URL}']}"
+    call = Call.begin(world, runtime=runtime, tool="permissions: {env: [DATABASE_URL]}")
+    call.server = {**call.server, "DATABASE_URL": f"postgres://ada:{SECRET}@db/x"}
+    error = refused("invalid_item", call.process)
+    assert SECRET not in str(error.as_dict())
+    assert "DATABASE_URL" in error.message
+
+
 @pytest.mark.parametrize(
     "text",
     [

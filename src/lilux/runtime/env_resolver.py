@@ -49,6 +49,9 @@ ASK_LIMIT_MS: Final = 5000
 ANSWER_LIMIT_BYTES: Final = 64 * 1024
 """How much of an answer is kept."""
 
+MAX_ENV_CHARACTERS: Final = 2 << 20
+"""How long all values of an `env` may be together once they are filled; the system takes no more either."""
+
 DotenvFilter = Callable[[str], bool]
 """Says of the name of a variable whether `.env` may set it."""
 
@@ -201,8 +204,13 @@ class _Draft:
             value = interpreter.fallback if found is None else str(found)
             if value is not None:
                 env[interpreter.var] = value
+        room = MAX_ENV_CHARACTERS
         for name, text in self._config.env.items():
             env[name] = render(text, env, {})
+            room -= len(env[name])
+            if room < 0:
+                what = f"expected at most {MAX_ENV_CHARACTERS} characters in all values of env, found more"
+                raise ConfigurationError(what, field=f"env_config.env.{name}")
         env.update(self._tool_env)
         return env
 

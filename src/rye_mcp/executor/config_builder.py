@@ -38,7 +38,7 @@ from rye_mcp.executor.environment import Environment, Paths
 from rye_mcp.executor.filling import Filling
 from rye_mcp.executor.merged_config import PARAMS_ENV, Uses, merge_config, merged
 from rye_mcp.executor.parameters import Parameters
-from rye_mcp.executor.variable_names import chooses_code, looks_secret
+from rye_mcp.executor.variable_names import chooses_code, holds_password, looks_secret
 from rye_mcp.notices import Notice
 
 if TYPE_CHECKING:
@@ -61,6 +61,9 @@ MAX_ARGUMENT_BYTES: Final = 100 << 10
 MAX_VARIABLE_BYTES: Final = 64 << 10
 MAX_VARIABLES_BYTES: Final = 512 << 10
 """How long one variable of `params_env` may be, and all of them together."""
+
+MAX_ENV_CHARACTERS: Final = 2 << 20
+"""How long all variables of `env` may be together. The system takes no more."""
 
 _PROCESS_TIMEOUT_S: Final = 300
 _REQUEST_TIMEOUT_S: Final = 30
@@ -164,7 +167,8 @@ def _check_argv(filling: Filling) -> None:
         problem = "it is writeOnly, and would stand in the command line, which others can read"
         raise filling.wrong_parameters(secret, problem, _STDIN)
     for name in uses.variables:
-        if filling.environment.get(name) and looks_secret(name):
+        value = filling.environment.get(name)
+        if value and (looks_secret(name) or holds_password(value)):
             key = "args" if name in filling.config.uses_of("args").variables else "command"
             problem = f"expected no secret in the command line, which others can read, found ${{{name}}}"
             raise filling.config.refusal(key, problem)
@@ -229,9 +233,7 @@ def _shorter(own: float, asked: float | None) -> float:
 
 
 def _is_time(value: object) -> bool:
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and math.isfinite(value)
-    )
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _variables(filling: Filling) -> tuple[dict[str, str], list[Notice]]:
@@ -240,6 +242,7 @@ def _variables(filling: Filling) -> tuple[dict[str, str], list[Notice]]:
     given = filling.config.values.get("env", {})
     if not isinstance(given, Mapping):
         raise filling.config.refusal("env", f"expected a mapping, found {type(given).__name__}")
+    room = MAX_ENV_CHARACTERS
     for name, value in given.items():
         if name in _TOLD or not name or "=" in name or "\0" in name:
             raise filling.config.refusal(
@@ -250,6 +253,10 @@ def _variables(filling: Filling) -> tuple[dict[str, str], list[Notice]]:
             raise filling.config.refusal(f"env.{name}", f"expected text, found {type(value).__name__}")
         text = value if isinstance(value, str) else _plain_text(value)
         variables[name] = filling.fill(f"env.{name}", text)
+        room -= len(variables[name])
+        if room < 0:
+            problem = f"expected at most {MAX_ENV_CHARACTERS} characters in all of it, found more"
+            raise filling.refusal("env", problem)
     prefix = filling.config.values.get(PARAMS_ENV)
     notices = [] if prefix is None else list(_add_parameters(filling, prefix, variables))
     return variables, notices

@@ -39,7 +39,7 @@ MAX_ROUNDS: Final = 3
 """How often values of a configuration are put into each other."""
 
 MAX_CHARACTERS: Final = 1 << 20
-"""How long a text may become by that."""
+"""How much text may be put into others in one round."""
 
 CONTEXT: Final = frozenset(
     [
@@ -144,9 +144,9 @@ def _linked(config: MergedConfig, names: set[str]) -> dict[str, Any]:
     """The values with each other put in."""
     values = dict(config.values)
     for _ in range(MAX_ROUNDS):
-        texts = {name: _text(values[name]) for name in names}
+        texts = _Texts(config, {name: _text(values[name]) for name in names})
         for name, value in values.items():
-            values[name] = _filled(config, name, value, texts)
+            values[name] = texts.put_into(name, value)
         if names.isdisjoint(_references(values)):
             return values
     wrong = next(name for name, value in values.items() if not names.isdisjoint(_references(value)))
@@ -155,17 +155,33 @@ def _linked(config: MergedConfig, names: set[str]) -> dict[str, Any]:
     )
 
 
-def _filled(config: MergedConfig, name: str, value: Any, texts: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        text = _REFERENCE.sub(lambda found: texts.get(found[1], found[0]), value)
-        if len(text) > MAX_CHARACTERS:
-            raise config.refusal(name, f"expected a text of at most {MAX_CHARACTERS} characters, found more")
+@dataclass(slots=True)
+class _Texts:
+    """What is put into other values in one round, as long as there is room."""
+
+    config: MergedConfig
+    texts: Mapping[str, str]
+    room: int = MAX_CHARACTERS
+
+    def put_into(self, name: str, value: Any) -> Any:
+        """The value of a key, filled."""
+        if isinstance(value, str):
+            return _REFERENCE.sub(lambda found: self._text(name, found), value)
+        if isinstance(value, Mapping):
+            return {key: self.put_into(name, item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.put_into(name, item) for item in value]
+        return value
+
+    def _text(self, name: str, found: re.Match[str]) -> str:
+        text = self.texts.get(found[1])
+        if text is None:
+            return found[0]
+        self.room -= len(text)
+        if self.room < 0:
+            what = f"expected at most {MAX_CHARACTERS} characters out of other values, found more"
+            raise self.config.refusal(name, what)
         return text
-    if isinstance(value, Mapping):
-        return {key: _filled(config, name, item, texts) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_filled(config, name, item, texts) for item in value]
-    return value
 
 
 def _references(value: Any) -> Iterator[str]:

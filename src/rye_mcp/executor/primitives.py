@@ -19,6 +19,7 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
+from lilux.primitives.errors import ConfigurationError
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import Chain
 
@@ -67,7 +68,7 @@ class Primitives:
         item_id = chain.primitive.item_id
         instance = self._instances.get(item_id)
         if instance is None:
-            instance = self._instances[item_id] = self._class(chain)()
+            instance = self._instances[item_id] = self._made(chain)
         return instance
 
     async def close(self) -> None:
@@ -76,6 +77,18 @@ class Primitives:
             close = getattr(instance, "close", None)
             if close is not None:
                 await close()
+
+    def _made(self, chain: Chain) -> Any:
+        primitive = self._class(chain)
+        try:
+            return primitive()
+        except ConfigurationError as exc:  # without its supervisor, say
+            raise RyeError(
+                "spawn_failed",
+                exc.message,
+                hint="pip install --force-reinstall rye-mcp",
+                item_id=chain.root.item_id,
+            ) from exc
 
     def _class(self, chain: Chain) -> type[Any]:
         element = chain.primitive

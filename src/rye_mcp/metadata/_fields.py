@@ -232,7 +232,10 @@ def _texts(value: Any) -> str | None:
 
 def _names_or_schema(value: Any) -> str | None:
     if isinstance(value, dict):
-        return None
+        if "required" in value and (problem := _texts(value["required"])):
+            return f"required: {problem}"
+        problem = _mapping(value["properties"]) if "properties" in value else None
+        return problem and f"properties: {problem}"
     return _texts(value) and _expected("a list of names, or a JSON Schema", value)
 
 

@@ -76,6 +76,13 @@ def test_each_rule_sees_what_was_set_before_it_and_nothing_later(tmp_path: Path)
     assert (env["EARLY"], env["AFTER"], env["LATE"]) == ("[]", "[]late", "tool")
 
 
+def test_rules_that_double_each_other_are_refused_before_they_are_huge() -> None:
+    rules = {"A0": "x" * 1024, **{f"A{n}": f"${{A{n - 1}}}${{A{n - 1}}}" for n in range(1, 40)}}
+    with pytest.raises(ConfigurationError, match="at most") as caught:
+        EnvResolver().resolve({"env": rules}, base_env=BASE)
+    assert caught.value.field == "env_config.env.A11"
+
+
 def test_nothing_at_all_gives_the_given_environment() -> None:
     assert EnvResolver().resolve(base_env=BASE) == BASE
     assert EnvResolver().resolve({}, {}, base_env={}) == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,9 @@ WRONG = {
     "command: x, timeout: 0": "timeout",
     "command: x, timeout: '5'": "timeout",
     "command: x, timeout: true": "timeout",
+    "command: x, timeout: 99999999999": "timeout",
+    "command: x, max_output: 5": "max_output",
+    "command: x, max_output: '5'": "max_output",
     "command: x, cwd: 5": "cwd",
     "command: x, env: [A]": "env",
     "command: x, env: {A: [1]}": "env.A",
@@ -192,8 +196,29 @@ def test_a_caller_shortens_the_time_and_never_extends_it(world: World) -> None:
     assert call.process(timeout=5).spec.timeout == 5
     assert call.process(timeout=50).spec.timeout == 10
     assert Call.begin(world).process().spec.timeout == 300
-    for timeout in (0, -1, float("nan"), True):
+    for timeout in (0, -1, float("nan"), float("inf"), True):
         assert refusal(call, timeout=timeout).code == "invalid_parameters"
+    assert call.process(timeout=10**400).spec.timeout == 300, "which no float can hold"
+
+
+GROWING = {
+    "one text": "input_data: '" + "{name}" * 10 + "'",
+    "all arguments": "args: [" + ", ".join(["'{name}{name}'"] * 100) + "]",
+    "all variables": "env: {" + ", ".join(f"A{number}: '{{name}}{{name}}'" for number in range(100)) + "}",
+    "values in each other": "long: '" + "x" * 60_000 + "', args: [" + ", ".join(["'{long}'"] * 400) + "]",
+    "what would be huge at once": "long: '" + "x" * 60_000 + "', input_data: '" + "{long}" * 60_000 + "'",
+}
+
+
+@pytest.mark.parametrize("text", GROWING.values(), ids=GROWING)
+def test_what_is_small_does_not_become_huge(world: World, text: str) -> None:
+    """Neither does it take long to find out: the server that does so has other calls."""
+    declared = "config_schema: {properties: {name: {type: string}}}"
+    call = Call.begin(world, runtime=config(text), tool=declared)
+    begun = time.process_time()
+    error = refusal(call, {"name": "x" * (8 << 20)})
+    assert error.code in {"invalid_item", "invalid_parameters"}
+    assert time.process_time() - begun < 2
 
 
 def test_the_working_directory_is_the_project_unless_something_says_another(world: World) -> None:
