@@ -1,0 +1,163 @@
+"""The streams of a server that a client has started: its standard input and output, for MCP alone.
+
+Rules:
+
+- While they are claimed, descriptor 0 is empty and descriptor 1 is standard error, and so is what `print`
+  writes: nothing in this process, in a library of it or in a child can write between two messages.
+- A message that is longer than `MAX_MESSAGE_BYTES` is dropped. What stands for it is no JSON: it is treated
+  as every other malformed one.
+- Nothing here waits in a thread, where the system allows that: whoever is cancelled ends at once, though the
+  client neither reads nor writes.
+- `parent_gone` returns once the process that started this one has ended.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import anyio
+from anyio import to_thread
+
+__all__ = ["MAX_MESSAGE_BYTES", "Lines", "Wire", "claimed", "parent_gone"]
+
+MAX_MESSAGE_BYTES: Final = 32 << 20
+"""How long one message may be."""
+
+_CHUNK_BYTES: Final = 64 << 10
+_TOO_LONG: Final = "a message that is too long"
+_ABOVE_STANDARD: Final = 3
+
+
+class Lines:
+    """The lines that come in by a descriptor, as text; bytes that are no UTF-8 become U+FFFD."""
+
+    def __init__(self, descriptor: int, *, limit: int = MAX_MESSAGE_BYTES) -> None:
+        self._descriptor = descriptor
+        self._limit = limit
+        self._can_be_watched = _can_be_watched(descriptor)
+        self._pending = bytearray()
+        self._looked_at = 0
+        self._is_too_long = False
+        self._is_at_end = False
+
+    def __aiter__(self) -> Lines:
+        return self
+
+    async def __anext__(self) -> str:
+        while True:
+            end = self._pending.find(b"\n", self._looked_at)
+            if end >= 0:
+                return self._taken(end + 1)
+            self._looked_at = len(self._pending)
+            if self._looked_at > self._limit:
+                self._is_too_long = True
+                self._pending.clear()
+                self._looked_at = 0
+            if not self._is_at_end:
+                chunk = await self._read()
+                self._pending += chunk
+                self._is_at_end = not chunk
+            elif self._pending:
+                return self._taken(len(self._pending))
+            else:
+                raise StopAsyncIteration
+
+    def _taken(self, end: int) -> str:
+        line = bytes(self._pending[:end])
+        del self._pending[:end]
+        self._looked_at = 0
+        is_too_long, self._is_too_long = self._is_too_long or len(line) > self._limit, False
+        return _TOO_LONG if is_too_long else line.decode("utf-8", "replace")
+
+    async def _read(self) -> bytes:
+        if not self._can_be_watched:
+            return await to_thread.run_sync(os.read, self._descriptor, _CHUNK_BYTES, abandon_on_cancel=True)
+        await anyio.wait_readable(self._descriptor)
+        return os.read(self._descriptor, _CHUNK_BYTES)
+
+
+class Wire:
+    """Text that goes out by a descriptor, a piece at a time, so that a client that does not read holds up
+    nobody else."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
+
+    async def write(self, text: str) -> None:
+        """Write all of a text."""
+        rest = memoryview(text.encode("utf-8", "replace"))
+        while rest:
+            if not self._poll.poll(0):
+                await anyio.wait_writable(self._descriptor)
+            # So much is taken without waiting by whatever takes anything; the descriptor may be shared with
+            # others, and is not made one that never waits.
+            rest = rest[os.write(self._descriptor, rest[: select.PIPE_BUF]) :]
+
+    async def flush(self) -> None:
+        """Nothing is kept back."""
+        await anyio.lowlevel.checkpoint()
+
+
+@contextmanager
+def claimed() -> Iterator[tuple[Lines, Wire]]:
+    """Standard input and output, until the block ends."""
+    incoming, outgoing = _moved(0), _moved(1)
+    diversions = (_opened_null(os.O_RDONLY), _standard_error())
+    for descriptor, diversion in enumerate(diversions):
+        os.dup2(diversion, descriptor)
+        os.close(diversion)
+    printed_to = sys.stdout
+    with suppress(OSError, ValueError):
+        printed_to.flush()  # what was printed before goes where everything that is printed goes
+    sys.stdout = sys.stderr
+    try:
+        yield Lines(incoming), Wire(outgoing)
+    finally:
+        sys.stdout = printed_to
+        for descriptor, saved in enumerate((incoming, outgoing)):
+            os.dup2(saved, descriptor)
+            os.close(saved)
+
+
+async def parent_gone() -> None:
+    """Return when the parent has ended; never where the system cannot tell."""
+    parent = os.getppid()
+    try:
+        descriptor = os.pidfd_open(parent)
+    except OSError:
+        return await anyio.sleep_forever()
+    try:
+        if os.getppid() == parent:
+            await anyio.wait_readable(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _moved(descriptor: int) -> int:
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _ABOVE_STANDARD)
+
+
+def _opened_null(flags: int) -> int:
+    return os.open(os.devnull, flags | os.O_CLOEXEC)
+
+
+def _standard_error() -> int:
+    try:
+        return _moved(2)
+    except OSError:  # it is closed
+        return _opened_null(os.O_WRONLY)
+
+
+def _can_be_watched(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
