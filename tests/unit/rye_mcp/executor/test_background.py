@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from rye_mcp.executor import background
@@ -22,7 +23,7 @@ async def test_it_is_done_after_whoever_asked_for_it_has_gone_on() -> None:
 
     beside = Background()
     beside.start(work)
-    await anyio.sleep(0)
+    await anyio.lowlevel.checkpoint()
     done.append("answer")
     await beside.wait()
     assert done == ["answer", "work"]
