@@ -259,7 +259,7 @@ async def _timer(late: list[float]) -> None:
 
 
 async def _large(scene: Scene, report: Report, rounds: int) -> None:
-    """A tool of many files: its first calls by executors that know nothing of it, then the calls after that."""
+    """A tool of many files: its first calls, by executors that know nothing of it, then those after that."""
     first = []
     for _ in range(LARGE_FIRST_CALLS):
         fresh = scene.executor()
