@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,7 +18,7 @@ from typing import Final
 from rye_mcp.items import EXTENSIONS
 from rye_mcp.spaces._files import open_component
 
-__all__ = ["Entries", "Way", "descended", "entries_of"]
+__all__ = ["Entries", "Way", "descend", "entries_of"]
 
 _SETTLED_AFTER_NS: Final = 2_000_000_000
 """How long ago a directory must have changed for its listing to be kept; some file systems count by 2 s."""
@@ -63,28 +62,26 @@ class Way:
     entries: Sequence[Entries]
 
 
-@contextmanager
-def descended(root: Path, parts: Sequence[str]) -> Iterator[Way | None]:
-    """The way to the directory at `parts`, open as long as the block lasts; None where there is none.
+def descend(root: Path, parts: Sequence[str]) -> Way | None:
+    """The way to the directory at `parts`, whose descriptor the caller closes; None where there is none.
 
     Each directory is opened in the one above it, through no link; a link there is RyeError `unsafe_path`.
     """
+    found: list[Entries] = []
     directory: int | None = None
     try:
-        found: list[Entries] = []
-        try:
-            directory = open_component(str(root), None, root, ())
-            for depth, part in enumerate(parts, start=1):
-                if found and not found[-1].may_hold(part):
-                    raise FileNotFoundError(part)
-                below = open_component(part, directory, root, parts[:depth])
-                os.close(directory)
-                directory = below
-                found.append(entries_of(directory))
-        except FileNotFoundError:
-            yield None
-            return
-        yield Way(directory, found)
+        directory = open_component(str(root), None, root, ())
+        for depth, part in enumerate(parts, start=1):
+            if found and not found[-1].may_hold(part):
+                return None
+            below = open_component(part, directory, root, parts[:depth])
+            os.close(directory)
+            directory = below
+            found.append(entries_of(directory))
+        way, directory = Way(directory, found), None
+        return way
+    except FileNotFoundError:
+        return None
     finally:
         if directory is not None:
             os.close(directory)

@@ -25,7 +25,7 @@ from rye_mcp.items import (
     printable,
     relative_path,
 )
-from rye_mcp.spaces._entries import Way, descended
+from rye_mcp.spaces._entries import Way, descend
 from rye_mcp.spaces._files import kind_of, opened, read_file, refusal, unsafe_path
 from rye_mcp.spaces._roots import project_space, system_space, user_space
 from rye_mcp.spaces._scan import Entering, Stamp, scan_below
@@ -180,8 +180,15 @@ class _Candidates:
         """Look for each extension that the item can have; nothing is listed."""
         *above, _ = (item_type.directory, *item_id.split("/"))
         try:
-            with descended(space.root, above) as way:
-                return cls() if way is None else cls.in_directory(way, space, item_type, item_id)
+            way = descend(space.root, above)
+            if way is None:
+                return cls()
+            try:
+                return cls.in_directory(way, space, item_type, item_id)
+            finally:
+                os.close(way.directory)
+        except FileNotFoundError:
+            return cls()
         except RyeError as exc:
             return cls((), (exc,))
 
@@ -244,9 +251,10 @@ def _item_in(space: Space, item_type: ItemType, item_id: str) -> ItemFile | None
     """The item of one space, read; None when it has none. Each directory on the way is opened once."""
     segments = item_id.split("/")
     *above, _ = (item_type.directory, *segments)
-    with descended(space.root, above) as way:
-        if way is None:
-            return None
+    way = descend(space.root, above)
+    if way is None:
+        return None
+    try:
         place = _Candidates.in_directory(way, space, item_type, item_id).the_one()
         if place is None:
             return None
@@ -254,6 +262,8 @@ def _item_in(space: Space, item_type: ItemType, item_id: str) -> ItemFile | None
             if entries.in_several_cases and segment.lower() in entries.in_several_cases:
                 refuse_twins(place)
         return _read_in(way.directory, place)
+    finally:
+        os.close(way.directory)
 
 
 def _read(place: ItemPlace) -> ItemFile:
