@@ -145,6 +145,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "cancelled": ErrorKind("The run was cancelled.", "run it again"),
         "lost": ErrorKind("The supervisor died, and what it ran was ended.", "run it again"),
         "invalid_run_id": ErrorKind("This is not the id of a run.", "rye log"),
+        "too_many_runs": ErrorKind("Too many runs go on that nobody waits for.", "end some of them"),
         "run_not_found": ErrorKind("The log has no such run.", "rye log"),
         "output_not_found": ErrorKind(
             "Nothing was kept of this output: it was not cut, or it is too old.", "rye log show {run_id}"

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import anyio
 import pytest
 
 from tests.mcp_world import *  # noqa: F403
-from tests.mcp_world import SERVER, Mode, Workshop, facts, gone, read, write
+from tests.mcp_world import SERVER, Mode, Workshop, facts, gone, is_alive, python_tool, read, write
 from tests.people import SCRIPTS
 
 pytestmark = pytest.mark.anyio
@@ -247,3 +248,83 @@ def test_a_malformed_message_is_no_end(workshop: Workshop, frame: bytes) -> None
 
 def _send(descriptor: int, messages: list[dict[str, Any]]) -> None:
     os.write(descriptor, b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+
+
+async def test_a_run_that_nobody_waits_for_is_followed_and_read(workshop: Workshop, mode: Mode) -> None:
+    pipe = workshop.pipe()
+    code = 'print("the needle", flush=True)\nopen(params["pipe"]).read()\nprint("x" * 3_000_000)'
+    workshop.tool("demo/long", code)
+    with anyio.fail_after(50):
+        async with workshop.served(mode) as client:
+            arguments = {"item_id": "demo/long", "parameters": {"pipe": str(pipe)}, "async": True}
+            begun = facts(await client.call_tool("execute", arguments))
+            run_id = begun["run_id"]
+            assert (begun["status"], begun["item_id"]) == ("running", "demo/long")
+            found = await _until(client, run_id, lambda answer: "the needle" in answer.get("stdout", ""))
+            assert found["status"] == "running"
+            await write(pipe)
+            ended = await _until(client, run_id, lambda answer: answer["status"] != "running")
+            assert (ended["status"], ended["run_id"]) == ("success", run_id)
+            assert ended["output"] == f"rye://runs/{run_id}/stdout"
+            for arguments in (
+                {"run_id": run_id, "pattern": "needle"},
+                {"run_id": ended["output"], "length": 20},
+            ):
+                piece = facts(await client.call_tool("load", arguments))
+                assert "the needle" in piece["content"], arguments
+
+
+async def test_a_run_that_nobody_waits_for_is_ended(workshop: Workshop, mode: Mode) -> None:
+    pipe = workshop.pipe()
+    workshop.tool("demo/stubborn", STUBBORN)
+    arguments = {"item_id": "demo/stubborn", "parameters": {"pipe": str(pipe)}, "async": True}
+    with anyio.fail_after(50):
+        async with workshop.served(mode) as client:
+            run_id = facts(await client.call_tool("execute", arguments))["run_id"]
+            pids = [int(pid) for pid in (await read(pipe)).split()]
+            ended = await client.call_tool("execute", {"run_id": run_id, "action": "cancel"})
+            assert facts(ended)["status"] == "cancelled"
+            assert not any(is_alive(pid) for pid in pids)
+            again = facts(await client.call_tool("execute", {"run_id": run_id}))
+            assert again["status"] == "cancelled"
+            await client.call_tool("execute", arguments)
+            pids = [int(pid) for pid in (await read(pipe)).split()]
+        await gone(pids)
+
+
+async def test_what_cannot_run_beside_is_refused_at_once(workshop: Workshop, mode: Mode) -> None:
+    workshop.write("demo/unsigned", python_tool("print(1)"))
+    stranger = "01m7r64xnv25r13hyhb9ccmrbf"
+    async with workshop.served(mode) as client:
+        for name, arguments, code in (
+            ("execute", {"item_id": "demo/unsigned", "async": True}, "unsigned"),
+            ("execute", {"item_id": "demo/a", "item_type": "knowledge", "async": True}, "unknown_argument"),
+            ("execute", {"item_id": "demo/unsigned", "dry_run": True, "async": True}, "unknown_argument"),
+            ("execute", {"run_id": stranger}, "run_not_found"),
+            ("execute", {"run_id": "../../etc", "action": "cancel"}, "invalid_run_id"),
+            ("execute", {"run_id": stranger, "item_id": "demo/unsigned"}, "invalid_parameters"),
+            ("execute", {"run_id": stranger, "parameters": {"a": 1}}, "unknown_argument"),
+            ("execute", {}, "invalid_parameters"),
+            ("execute", {"item_id": "demo/unsigned", "action": "status"}, "unknown_argument"),
+            ("load", {}, "invalid_parameters"),
+            ("load", {"run_id": stranger}, "output_not_found"),
+            ("load", {"run_id": stranger, "destination": "project"}, "unknown_argument"),
+            ("load", {"item_id": "demo/unsigned", "offset": 1}, "unknown_argument"),
+        ):
+            result = await client.call_tool(name, arguments)
+            assert facts(result)["code"] == code, (name, arguments, facts(result))
+
+
+async def test_all_that_is_listed_is_within_its_budget(workshop: Workshop, mode: Mode) -> None:
+    async with workshop.served(mode) as client:
+        listed = await client.list_tools()
+    tools = [tool.model_dump(by_alias=True, exclude_none=True) for tool in listed.tools]
+    assert len(json.dumps(tools, separators=(",", ":"))) / 4 <= 1500
+    for tool in tools:
+        assert set(tool["outputSchema"]) == {"type", "properties"}
+
+
+async def _until(client: Any, run_id: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    while not is_so(found := facts(await client.call_tool("execute", {"run_id": run_id}))):  # noqa: ASYNC110
+        await anyio.sleep(0.02)
+    return found

@@ -36,10 +36,11 @@ Show = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who looks on while a tool runs: gets what it prints as it comes, and its pid."""
+    """Who looks on: gets the id of the run when it begins, what it prints as it comes, and its pid."""
 
     on_output: OnOutput | None = None
     on_started: OnStarted | None = None
+    on_begun: Callable[[str], None] | None = None
 
 
 class Job(Protocol):

@@ -185,6 +185,8 @@ class PrimitiveExecutor:
         ) as call:
             record = _Record(run_id, call, self._project, asked_by, client)
             spool = self._outputs.spool(run_id)
+            if watch is not None and watch.on_begun is not None:
+                watch.on_begun(run_id)
             try:
                 outcome = await call.job.run(watch or Watch(), call.show, spool)
             except BaseException:
@@ -221,6 +223,11 @@ class PrimitiveExecutor:
         """Everything but the run; RyeError for what would be refused."""
         async with self._prepared(item_id, parameters, timeout, use_lockfile=use_lockfile) as call:
             return DryRun.of(call)
+
+    @property
+    def outputs(self) -> RunOutputs:
+        """What was kept of what runs have written."""
+        return self._outputs
 
     async def close(self) -> None:
         """Close what is open in this event loop, and the log."""

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
 from anyio import to_thread
 
 from rye_mcp.app import App
+from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.mcp_surface.progress import Tell, reporting
+from rye_mcp.mcp_surface.runs import Runs
 from rye_mcp.verbs._context import Context
 from rye_mcp.verbs.execute import ExecuteRequest, execute
 from rye_mcp.verbs.load import LoadRequest, load
+from rye_mcp.verbs.runs import OutputRequest, read_output
 from rye_mcp.verbs.search import SearchRequest, search
 from rye_mcp.verbs.sign import SignRequest, sign
 
 __all__ = ["CALLS", "Asked"]
+
+_OF_OUTPUT: Final = frozenset({"stream", "offset", "length", "pattern"})
 
 Call = Callable[[dict[str, Any], "Asked"], Awaitable[Mapping[str, Any]]]
 
@@ -28,12 +33,13 @@ Call = Callable[[dict[str, Any], "Asked"], Awaitable[Mapping[str, Any]]]
 class Asked:
     """What belongs to a call besides its arguments: the parts for its project, and who asks.
 
-    `tell` tells the client how far it is, None when it does not want to know.
+    `tell` tells the client how far it is, None when it does not want to know. `runs` are those of the server.
     """
 
     app: App
     tell: Tell | None = None
     client: str | None = None
+    runs: Runs = field(default_factory=Runs)
 
     def context(self) -> Context:
         """What verbs work with: it is an agent that asks."""
@@ -53,6 +59,13 @@ async def _search(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
 
 
 async def _load(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
+    _require_one_of(arguments, "load", _OF_OUTPUT, "destination", "overwrite", "source")
+    if "run_id" in arguments:
+        wanted = OutputRequest(
+            arguments["run_id"], **{name: arguments[name] for name in _OF_OUTPUT & arguments.keys()}
+        )
+        outputs = asked.app.executor().outputs
+        return await to_thread.run_sync(lambda: read_output(wanted, outputs).as_dict())
     request = LoadRequest(
         arguments["item_id"],
         ItemType(arguments["item_type"]),
@@ -64,6 +77,11 @@ async def _load(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
 
 
 async def _execute(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
+    _require_one_of(arguments, "execute", frozenset({"action"}), "parameters", "timeout", "dry_run", "async")
+    if "run_id" in arguments:
+        if arguments.get("action") == "cancel":
+            return await asked.runs.cancel(arguments["run_id"])
+        return asked.runs.status(arguments["run_id"])
     request = ExecuteRequest(
         arguments["item_id"],
         ItemType(arguments["item_type"]),
@@ -71,12 +89,40 @@ async def _execute(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]
         dry_run=arguments["dry_run"],
         timeout=arguments.get("timeout"),
     )
+    if arguments["async"]:
+        return await _in_background(request, asked, detail=arguments["detail"])
     if asked.tell is None:
         result = await execute(request, asked.context())
     else:
         async with reporting(asked.tell) as reporter:
             result = await execute(request, asked.context(), watch=Watch(on_output=reporter.on_output))
     return result.as_dict(detail=arguments["detail"])
+
+
+async def _in_background(request: ExecuteRequest, asked: Asked, *, detail: bool) -> Mapping[str, Any]:
+    if request.item_type is not ItemType.TOOL or request.dry_run:
+        what = "expected a tool that runs beside async: true, found something that is answered at once"
+        raise RyeError("unknown_argument", what, hint="leave out async")
+    context = asked.context()
+
+    async def run(watch: Watch) -> Mapping[str, Any]:
+        return (await execute(request, context, watch=watch)).as_dict(detail=detail)
+
+    return await asked.runs.start(request.item_id, run)
+
+
+def _require_one_of(arguments: dict[str, Any], name: str, of_run: frozenset[str], *of_item: str) -> None:
+    """An item or a run is named, and nothing is given that belongs to the other."""
+    named = [each for each in ("item_id", "run_id") if each in arguments]
+    if len(named) != 1:
+        found = "both" if named else "neither"
+        what = f"expected item_id or run_id for {name}, found {found}"
+        raise RyeError("invalid_parameters", what, hint="give item_id for an item, or run_id for a run")
+    others = of_item if named == ["run_id"] else tuple(sorted(of_run))
+    wrong = [each for each in others if arguments.get(each) not in (None, False, {})]
+    if wrong:
+        what = f"expected no {', '.join(wrong)} beside {named[0]}, found it"
+        raise RyeError("unknown_argument", what, hint=f"leave out {', '.join(wrong)}")
 
 
 async def _sign(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:

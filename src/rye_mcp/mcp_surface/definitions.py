@@ -24,6 +24,7 @@ class Definition:
     properties: Mapping[str, Mapping[str, Any]]
     required: tuple[str, ...]
     hints: Mapping[str, bool]
+    output: Mapping[str, Any]
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -35,10 +36,50 @@ class Definition:
             "additionalProperties": False,
         }
 
+    @property
+    def output_schema(self) -> dict[str, Any]:
+        """The schema of the structured content of an answer that is no error."""
+        return {"type": "object", "properties": dict(self.output)}
+
 
 _ITEM_ID: Final = {"type": "string", "description": "Id of the item, such as demo/hello."}
 _ITEM_TYPE: Final = {"enum": ["tool", "directive", "knowledge"], "default": "tool"}
+_RUN_ID: Final = {"type": "string", "description": "Instead of item_id."}
 _PROJECT: Final = {"type": "string", "description": "Absolute path of the project; default: the server's."}
+
+_TEXT: Final = {"type": "string"}
+_LIST: Final = {"type": "array"}
+
+_RESULTS: Final = {
+    "results": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"id": _TEXT, "description": _TEXT, "runnable": {"type": "boolean"}},
+            "required": ["id"],
+        },
+    },
+    "total": {"type": "integer"},
+    "did_you_mean": _LIST,
+}
+_LOADED: Final = {
+    "content": _TEXT,
+    "metadata": {"type": "object"},
+    "integrity": {"type": "object"},
+    "path": _TEXT,
+    "copied_to": _TEXT,
+    "next_offset": {"type": ["integer", "null"]},
+}
+_RAN: Final = {
+    "status": _TEXT,
+    "run_id": {"type": ["string", "null"]},
+    "data": {"description": "What the tool returned."},
+    "output": {"type": "string", "description": "Handle of output that was cut."},
+    "instructions": _TEXT,
+    "content": _TEXT,
+    "notices": _LIST,
+}
+_SIGNED: Final = {"status": _TEXT, "path": _TEXT, "warnings": _LIST, "signed": _LIST, "failed": _LIST}
 
 _SEARCH: Final = Definition(
     "search",
@@ -67,30 +108,38 @@ _SEARCH: Final = Definition(
     },
     (),
     MappingProxyType({"readOnlyHint": True, "idempotentHint": True}),
+    _RESULTS,
 )
 
 _LOAD: Final = Definition(
     "load",
     "Load an item",
     "Read a verified item: its content and metadata (schema, description, signer). With destination, copy it "
-    "to another space.",
+    "to another space. With run_id instead, read the long output of a run.",
     {
         "item_id": _ITEM_ID,
         "item_type": _ITEM_TYPE,
         "source": {"enum": ["project", "user", "system"], "description": "Default: by precedence."},
         "destination": {"enum": ["project", "user"]},
         "overwrite": {"type": "boolean", "default": False},
+        "run_id": _RUN_ID,
+        "stream": {"enum": ["stdout", "stderr", "result"]},
+        "offset": {"type": "integer", "description": "In bytes; below 0 from the end."},
+        "length": {"type": "integer", "minimum": 1},
+        "pattern": {"type": "string", "description": "Only lines that match this regular expression."},
         "project_path": _PROJECT,
     },
-    ("item_id",),
+    (),
     MappingProxyType({"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True}),
+    _LOADED,
 )
 
 _EXECUTE: Final = Definition(
     "execute",
     "Execute an item",
     "Run a signed tool, or get the instructions of a directive or the text of knowledge. Call load first to "
-    "see a tool's parameters. dry_run shows what would run.",
+    "see a tool's parameters. dry_run shows what would run. async returns a run_id at once; call again with "
+    "it and an action to follow or end the run.",
     {
         "item_id": _ITEM_ID,
         "item_type": _ITEM_TYPE,
@@ -101,11 +150,15 @@ _EXECUTE: Final = Definition(
             "exclusiveMinimum": 0,
             "description": "Seconds; lowers the tool's own.",
         },
+        "async": {"type": "boolean", "default": False},
+        "run_id": _RUN_ID,
+        "action": {"enum": ["status", "cancel"]},
         "detail": {"type": "boolean", "default": False, "description": "Add chain, lock and all output."},
         "project_path": _PROJECT,
     },
-    ("item_id",),
+    (),
     MappingProxyType({"readOnlyHint": False, "openWorldHint": True}),
+    _RAN,
 )
 
 _SIGN: Final = Definition(
@@ -121,6 +174,7 @@ _SIGN: Final = Definition(
     },
     ("item_id",),
     MappingProxyType({"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True}),
+    _SIGNED,
 )
 
 DEFINITIONS: Final[Mapping[str, Definition]] = MappingProxyType(

@@ -25,9 +25,11 @@ from rye_mcp.errors import RyeError
 from rye_mcp.mcp_surface.answers import answer, refusal, unexpected
 from rye_mcp.mcp_surface.definitions import DEFINITIONS, Definition
 from rye_mcp.mcp_surface.requests import client_of, teller_of
+from rye_mcp.mcp_surface.runs import Runs
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
+    from rye_mcp.mcp_surface.calls import Asked
 
 __all__ = ["RyeServer"]
 
@@ -47,6 +49,7 @@ class RyeServer(MCPServer[None]):
         self._open_app = open_app
         self._apps: dict[str | None, App] = {}
         self._lives = 0
+        self._runs = Runs()
 
     async def run_stdio_async(self) -> None:
         """Serve one client over standard input and output, which nobody else gets at meanwhile."""
@@ -81,7 +84,7 @@ class RyeServer(MCPServer[None]):
 
     async def _call(self, name: str, given: Mapping[str, Any] | None, context: Any) -> Mapping[str, Any]:
         from rye_mcp.mcp_surface.arguments import check_arguments
-        from rye_mcp.mcp_surface.calls import CALLS, Asked
+        from rye_mcp.mcp_surface.calls import CALLS
 
         definition = DEFINITIONS.get(name)
         if definition is None:
@@ -89,7 +92,12 @@ class RyeServer(MCPServer[None]):
             raise RyeError("unknown_argument", what, hint="tools/list names the tools")
         arguments = check_arguments(definition, given)
         app = self._app(arguments.pop("project_path", None))
-        return await CALLS[name](arguments, Asked(app, tell=teller_of(context), client=client_of(context)))
+        return await CALLS[name](arguments, self._asked(app, context))
+
+    def _asked(self, app: App, context: Any) -> Asked:
+        from rye_mcp.mcp_surface.calls import Asked
+
+        return Asked(app, tell=teller_of(context), client=client_of(context), runs=self._runs)
 
     def _app(self, project_path: str | None) -> App:
         """The parts for a project; those of the server's own are opened once."""
@@ -108,7 +116,8 @@ class RyeServer(MCPServer[None]):
         """The time in which one transport serves clients; what was opened is closed after the last."""
         self._lives += 1
         try:
-            yield None
+            async with self._runs.group():
+                yield None
         finally:
             self._lives -= 1
             if not self._lives:
@@ -123,5 +132,6 @@ def _tool(definition: Definition) -> Tool:
         title=definition.title,
         description=definition.description,
         input_schema=definition.input_schema,
+        output_schema=definition.output_schema,
         annotations=ToolAnnotations.model_validate({"title": definition.title, **definition.hints}),
     )

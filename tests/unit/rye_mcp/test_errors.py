@@ -46,6 +46,7 @@ STABLE = [
     "invalid_query",
     "invalid_run_id",
     "run_not_found",
+    "too_many_runs",
     "output_not_found",
     "remote_changed",
     "internal",
