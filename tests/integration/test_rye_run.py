@@ -237,3 +237,22 @@ def test_what_speaks_against_a_call_is_explained_with_everything_else(
     assert "rye: content_changed:" in answer.err
     found = ada.rye("explain", greet, "--json", cwd=project, code=1).json
     assert (found["runs"], found["refusal"]["code"]) == (False, "content_changed")
+
+
+def test_a_lockfile_that_is_none_and_a_chain_that_does_not_fit_are_told_issue_by_issue(
+    ada: Person, project: Path, greet: str
+) -> None:
+    lockfile = project / ".ai/lockfiles/demo/greet@1.0.0.lock.json"
+    lockfile.parent.mkdir(parents=True)
+    lockfile.write_text("{")
+    malformed = ada.rye("run", greet, "--name", "Ada", cwd=project, code=1)
+    assert malformed.err.startswith(
+        "rye: malformed_lockfile: The lockfile cannot be read as one.\n  expected "
+    )
+    runtime = "tool_type: runtime\nexecutor_id: rye/core/primitives/subprocess\nconfig: {command: 'true'}\n"
+    sign(ada, project, "demo/runtime.yaml", f"{runtime}child_constraints: {{min_version: '2'}}\n")
+    tool = sign(ada, project, "demo/young.yaml", "executor_id: demo/runtime\nversion: '1'\n")
+    unfit = ada.rye("run", tool, cwd=project, code=1)
+    assert unfit.err.startswith(
+        "rye: chain_invalid: Two elements of a chain do not fit.\n  demo/runtime takes"
+    )

@@ -92,7 +92,7 @@ def require_valid(verified: VerifiedChain, *, everything: bool = True) -> ValidC
             f"expected a chain whose elements fit, found: {'; '.join(validation.issues)}",
             where=root.path,
             item_id=root.item_id,
-            issues=list(validation.issues),
+            issues=[{"message": issue} for issue in validation.issues],
         )
     return ValidChain(verified, validation.validated_pairs, validation.warnings)
 

@@ -79,7 +79,7 @@ class LockfileStore:
     def __init__(self, spaces: Spaces, trust: Trust) -> None:
         self._spaces = spaces
         self._trust = trust
-        self._kept: dict[Path, tuple[bytes, StoredLock]] = {}
+        self._kept: dict[tuple[SpaceName, str], tuple[bytes, StoredLock]] = {}
 
     @property
     def is_writable(self) -> bool:
@@ -130,17 +130,17 @@ class LockfileStore:
         return path
 
     def _parsed(self, space: Space, relative: str, data: bytes, item_id: str) -> StoredLock:
-        path = space.root / relative
-        kept = self._kept.get(path)
+        kept = self._kept.get((space.name, relative))
         if kept is not None and kept[0] == data:
             return kept[1]
+        path = space.root / relative
         if space.name is SpaceName.SYSTEM:
             self._trust.manifest.require_listed(relative, data, path)
         lockfile = _parse(data, path, item_id)
         stored = StoredLock(lockfile, Pins.of_lockfile(lockfile), space, path)
         if len(self._kept) >= _MAX_KEPT:
             self._kept.clear()
-        self._kept[path] = (data, stored)
+        self._kept[space.name, relative] = (data, stored)
         return stored
 
 
@@ -180,9 +180,8 @@ def _malformed(path: Path, issues: list[str], item_id: str) -> RyeError:
     more = f"; and {len(issues) - _SHOWN_ISSUES} more" if len(issues) > _SHOWN_ISSUES else ""
     what = f"expected a lockfile in {printable(path)}, found one that is malformed: {shown}{more}"
     shown_path = printable(path)
-    return RyeError(
-        "malformed_lockfile", what, where=shown_path, item_id=item_id, issues=issues[:_SHOWN_ISSUES]
-    )
+    listed = [{"message": issue} for issue in issues[:_SHOWN_ISSUES]]
+    return RyeError("malformed_lockfile", what, where=shown_path, item_id=item_id, issues=listed)
 
 
 def _places(space: Space, parts: tuple[str, ...]) -> Iterator[LockPlace]:
