@@ -68,8 +68,10 @@ def validate_parameters(parameters: Any, schema: Any) -> ValidationResult:
 
 def _validated(parameters: Any, compiled: Compiled) -> ValidationResult:
     refused = refusal(parameters)
-    if refused is not None:
-        return ValidationResult(False, [refused])
+    return _compared(parameters, compiled) if refused is None else ValidationResult(False, [refused])
+
+
+def _compared(parameters: Any, compiled: Compiled) -> ValidationResult:
     try:
         with limited():
             findings = list(islice(compiled.validator.iter_errors(parameters), ERRORS_LIMIT + 1))
@@ -105,8 +107,12 @@ def apply_defaults(parameters: Any, schema: Any) -> Any:
 def examine(parameters: dict[str, Any], schema: Any) -> Examination:
     """Fill in defaults, then compare an object with a schema; ConfigurationError when the schema is wrong."""
     compiled = compile_schema(schema)
-    values = _filled(parameters, compiled)
-    errors = _validated(values, compiled).errors
+    refused = refusal(parameters)
+    if refused is not None:
+        return Examination(parameters, [refused], compiled.names.described)
+    values = _filled_in(parameters, compiled)
+    # What was filled in has not been looked at yet.
+    errors = (_validated if compiled.fills else _compared)(values, compiled).errors
     if errors:
         return Examination(values, errors, compiled.names.described)
     try:
@@ -120,8 +126,10 @@ def examine(parameters: dict[str, Any], schema: Any) -> Examination:
 
 
 def _filled(parameters: Any, compiled: Compiled) -> Any:
-    if refusal(parameters) is not None:
-        return parameters
+    return parameters if refusal(parameters) is not None else _filled_in(parameters, compiled)
+
+
+def _filled_in(parameters: Any, compiled: Compiled) -> Any:
     try:
         with limited():
             return fill(compiled, parameters)

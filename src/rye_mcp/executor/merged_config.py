@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lilux import _templates
@@ -83,16 +83,17 @@ class MergedConfig:
     values: Mapping[str, Any]
     owners: Mapping[str, ChainElement] = field(repr=False)
     uses: Mapping[str, Uses] = field(repr=False, default_factory=dict)
+    _asked: dict[tuple[str, ...], Uses] = field(repr=False, compare=False, default_factory=dict)
 
     def uses_of(self, *keys: str) -> Uses:
         """What these values ask for."""
-        found = [self.uses[key] for key in keys if key in self.uses]
-        if len(found) == 1:
-            return found[0]
-        return Uses(
-            frozenset(name for each in found for name in each.names),
-            frozenset(name for each in found for name in each.variables),
-        )
+        known = self._asked.get(keys)
+        if known is None:
+            found = [self.uses[key] for key in keys if key in self.uses]
+            names = frozenset(name for each in found for name in each.names)
+            variables = frozenset(name for each in found for name in each.variables)
+            known = self._asked[keys] = Uses(names, variables)
+        return known
 
     def refusal(self, field_name: str | None, problem: str) -> RyeError:
         """The error for a field, such as `args[1]`, that the element nearest to the tool says wrongly."""
@@ -125,7 +126,7 @@ def merged(chain: Chain) -> MergedConfig:
     _check_keys(unlinked, references)
     names = {name for name in references & whole.keys() if not name.startswith(PARAMETER_PREFIX)}
     values = _linked(unlinked, names) if names else whole
-    return replace(unlinked, values=values, uses={name: Uses.of(value) for name, value in values.items()})
+    return MergedConfig(chain, values, owners, {name: Uses.of(value) for name, value in values.items()})
 
 
 def _check_keys(config: MergedConfig, references: set[str]) -> None:

@@ -60,19 +60,24 @@ def read_below(
     root: Path, relative: str, *, limit: int, forbidden: int = 0, root_forbidden: int | None = None
 ) -> bytes | None:
     """The bytes of a file, or None when there is none."""
-    path = root / relative
     directory, _, name = relative.rpartition("/")
+    descriptor: int | None = None
     try:
-        with (
-            translated("read_failed", path),
-            opened_directory(root, directory, forbidden=forbidden, root_forbidden=root_forbidden) as parent,
-            _closing(os.open(name, _FILE_FLAGS, dir_fd=parent)) as descriptor,
-        ):
-            _require_regular(descriptor, path)
-            _require_permissions(descriptor, path, forbidden)
-            return _read(descriptor, limit, path)
+        parent = _open_below(root, directory, forbidden, root_forbidden)
+        try:
+            descriptor = os.open(name, _FILE_FLAGS, dir_fd=parent)
+        finally:
+            os.close(parent)
+        _require_regular(descriptor, root, relative)
+        _require_permissions(descriptor, root, relative, forbidden)
+        return _read(descriptor, limit, root, relative)
     except FileNotFoundError:
         return None
+    except OSError as exc:
+        raise _refusal("read_failed", root / relative, exc) from exc
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 @contextmanager
@@ -90,25 +95,47 @@ def opened_directory(
     With `create_mode` it is made, and those on the way to it, with exactly that mode; the root too, unless
     `create_root` is off. `root_forbidden` is for a root that is not as private as what is below it.
     """
-    path = root
     if create_mode is not None and create_root:
         whole_files.make_directory(root, mode=create_mode)
-    with translated("read_failed", root):
-        descriptor = os.open(root, _DIRECTORY_FLAGS)
+    descriptor = _open_below(root, relative, forbidden, root_forbidden, create_mode)
     try:
-        _require_permissions(descriptor, path, forbidden if root_forbidden is None else root_forbidden)
-        for name in filter(None, relative.split("/")):
-            path = path / name
-            if create_mode is not None:
-                _make_directory(name, create_mode, descriptor)
-            with translated("read_failed", path):
-                below = os.open(name, _DIRECTORY_FLAGS | os.O_NOFOLLOW, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = below
-            _require_permissions(descriptor, path, forbidden)
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _open_below(
+    root: Path, relative: str, forbidden: int, root_forbidden: int | None, create_mode: int | None = None
+) -> int:
+    """The descriptor of that directory, which the caller closes. Paths are made only for errors."""
+    reached = ""
+    try:
+        descriptor = os.open(root, _DIRECTORY_FLAGS)
+    except OSError as exc:
+        raise _refusal("read_failed", root, exc) from exc
+    try:
+        _require_permissions(
+            descriptor, root, reached, forbidden if root_forbidden is None else root_forbidden
+        )
+        for name in filter(None, relative.split("/")):
+            reached = f"{reached}/{name}" if reached else name
+            if create_mode is not None:
+                _make_directory(name, create_mode, descriptor)
+            below = _open_component(name, descriptor, root, reached)
+            os.close(descriptor)
+            descriptor = below
+            _require_permissions(descriptor, root, reached, forbidden)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _open_component(name: str, above: int, root: Path, reached: str) -> int:
+    try:
+        return os.open(name, _DIRECTORY_FLAGS | os.O_NOFOLLOW, dir_fd=above)
+    except OSError as exc:
+        raise _refusal("read_failed", root / reached, exc) from exc
 
 
 def write_below(
@@ -212,18 +239,19 @@ def translated(code: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        if code == "read_failed" and isinstance(exc, FileNotFoundError):
-            raise
-        if exc.errno in _LINK_ERRORS:
-            what = (
-                f"expected files and directories up to {path}, found a symbolic link or something else there"
-            )
-            raise RyeError("unsafe_path", what, where=path) from exc
-        verb = code.partition("_")[0]
-        hint = f"ls -ld {shlex.quote(str(path.parent))}" if exc.errno in _PERMISSION_ERRORS else None
-        raise RyeError(
-            code, f"expected to {verb} {path}, found: {exc.strerror}", where=path, hint=hint
-        ) from exc
+        raise _refusal(code, path, exc) from exc
+
+
+def _refusal(code: str, path: Path, exc: OSError) -> RyeError:
+    """An error of the system in other words; what is missing when something is read is raised again."""
+    if code == "read_failed" and isinstance(exc, FileNotFoundError):
+        raise exc
+    if exc.errno in _LINK_ERRORS:
+        what = f"expected files and directories up to {path}, found a symbolic link or something else there"
+        return RyeError("unsafe_path", what, where=path)
+    verb = code.partition("_")[0]
+    hint = f"ls -ld {shlex.quote(str(path.parent))}" if exc.errno in _PERMISSION_ERRORS else None
+    return RyeError(code, f"expected to {verb} {path}, found: {exc.strerror}", where=path, hint=hint)
 
 
 def _make_directory(name: str, mode: int, parent: int) -> None:
@@ -233,24 +261,17 @@ def _make_directory(name: str, mode: int, parent: int) -> None:
         os.chmod(name, mode, dir_fd=parent)
 
 
-@contextmanager
-def _closing(descriptor: int) -> Iterator[int]:
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _require_regular(descriptor: int, path: Path) -> None:
+def _require_regular(descriptor: int, root: Path, relative: str) -> None:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        path = root / relative
         what = f"expected a regular file at {path}, found a directory, a pipe or a device"
         raise RyeError("unsafe_path", what, where=path)
 
 
-def _require_permissions(descriptor: int, path: Path, forbidden: int) -> None:
+def _require_permissions(descriptor: int, root: Path, relative: str, forbidden: int) -> None:
     if not forbidden:
         return
-    found = os.fstat(descriptor)
+    found, path = os.fstat(descriptor), root / relative
     quoted = shlex.quote(str(path))
     if found.st_uid not in (os.geteuid(), 0):
         what = f"expected {path} to belong to this user ({os.geteuid()}), found owner {found.st_uid}"
@@ -265,12 +286,13 @@ def _require_permissions(descriptor: int, path: Path, forbidden: int) -> None:
         raise RyeError("unsafe_permissions", what, where=path, hint=hint)
 
 
-def _read(descriptor: int, limit: int, path: Path) -> bytes:
+def _read(descriptor: int, limit: int, root: Path, relative: str) -> bytes:
     chunks: list[bytes] = []
     missing = limit + 1
     while missing and (chunk := os.read(descriptor, min(missing, _READ_CHUNK_BYTES))):
         chunks.append(chunk)
         missing -= len(chunk)
     if not missing:
+        path = root / relative
         raise RyeError("too_large", f"expected at most {limit} bytes in {path}, found more", where=path)
     return b"".join(chunks)
