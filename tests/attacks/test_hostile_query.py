@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rye_mcp.catalog import Catalog
+from rye_mcp.catalog.query import MAX_DEPTH
 from rye_mcp.errors import RyeError
 from rye_mcp.verbs.search import SearchRequest, SearchResult, search
 from tests.trust_world import World
@@ -19,6 +20,15 @@ from tests.verb_world import agent, put, tool
 
 LIMIT_S = 0.5
 """Five times what is promised: these tests run beside others."""
+
+
+def nested(level: str) -> str:
+    """Something that stands in itself, as deep as it may."""
+    query = "hello"
+    for number in range(MAX_DEPTH):
+        query = level.format(n=number, inner=query)
+    return query
+
 
 HOSTILE = [
     "'; DROP TABLE items; --",
@@ -57,6 +67,11 @@ HOSTILE = [
     "\U0001f600" * 8000,
     "é" * 8000 + "*",
     "İıſßﬁ" * 1600,
+    nested("a{n} OR b{n} AND NOT ({inner})"),
+    nested("a{n} OR NOT ({inner})"),
+    nested("* OR a{n} AND NOT ({inner})"),
+    nested("name:(a{n} OR NOT {inner})"),
+    nested("(NOT ({inner}))"),
 ]
 """Some of them make sense as plain words; none may do more than that."""
 
@@ -86,14 +101,21 @@ def ask(world: World, catalog: Catalog, query: str, **options: Any) -> SearchRes
         return error.code
 
 
+def indexes(world: World) -> dict[str, int]:
+    """Which files the indexes are."""
+    return {path.name: path.stat().st_ino for path in (world.root / "cache").glob("*.sqlite")}
+
+
 @pytest.mark.parametrize("query", HOSTILE, ids=lambda query: ascii(query[:20]))
 def test_a_query_is_words_or_is_refused_in_little_time(world: World, catalog: Catalog, query: str) -> None:
     ask(world, catalog, "hello")
+    files = indexes(world)
     for fuzzy in (False, {"max_distance": 2}):
         started = time.process_time()
         answer = ask(world, catalog, query, fuzzy=fuzzy)
         assert time.process_time() - started < LIMIT_S
         assert isinstance(answer, SearchResult) or answer == "invalid_query"
+    assert indexes(world) == files, "the index was taken to be damaged"
     afterwards = ask(world, catalog, "hello", scope="tool.demo.*")
     assert isinstance(afterwards, SearchResult)
     assert afterwards.total == 50
@@ -116,6 +138,11 @@ def test_a_filter_is_a_value_and_nothing_else(world: World, catalog: Catalog, va
     answer = ask(world, catalog, "hello", filters={"category": value})
     assert isinstance(answer, SearchResult)
     assert answer.results == ()
+
+
+@pytest.mark.parametrize("value", ["\ud800", "a" * 4097, ["\udfff"], 1, None, [["a"]]], ids=ascii)
+def test_a_filter_that_is_no_text_is_refused(world: World, catalog: Catalog, value: Any) -> None:
+    assert ask(world, catalog, "hello", filters={"category": value}) == "invalid_query"
 
 
 def test_nothing_but_items_can_be_asked_for(world: World, catalog: Catalog) -> None:

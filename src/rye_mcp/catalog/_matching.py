@@ -7,13 +7,14 @@ Rules:
 - A word matches any word with its stem. One that is put together (`read_file`, `convertToMP3`) matches as it
   is written, or where its parts follow each other. A prefix matches what is written, before stemming.
 - What holds no letter and no digit matches nothing.
-- Parts of a tree that one table can answer are asked in one question; the others are put together by keys.
+- Parts of a tree that one table can answer are asked in one question, whatever stands between them; the
+  others are put together by keys. FTS5 knows no "everything but": a question may be negated as a whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rye_mcp.catalog._engine import Wanted
@@ -43,10 +44,11 @@ _FILTER_COLUMNS: Final = ("category", "tool_type", "executor_id", "version", "na
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A question to one full-text table."""
+    """A question to one full-text table; with `is_negated`, what does not answer it is meant."""
 
     table: str
     expression: str
+    is_negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class Alternative:
 Found = Match | Condition
 _NOTHING: Final = Condition("0")
 _ALL: Final = Condition("1")
+_OPPOSITES: Final = {_NOTHING: _ALL, _ALL: _NOTHING}
 
 
 def first_key(item_type: ItemType) -> int:
@@ -116,8 +119,10 @@ def as_condition(found: Found) -> Condition:
     """What was found, as a condition on `items`."""
     if isinstance(found, Condition):
         return found
-    table = found.table
-    return Condition(f"items.key IN (SELECT rowid FROM {table} WHERE {table} MATCH ?)", (found.expression,))
+    table, word = found.table, "NOT IN" if found.is_negated else "IN"
+    return Condition(
+        f"items.key {word} (SELECT rowid FROM {table} WHERE {table} MATCH ?)", (found.expression,)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,21 +137,11 @@ class _Compiler:
             case Not():
                 return _negated(self.compile(node.part))
             case And():
-                return self._conjunction(node)
+                return _all_of([self.compile(part) for part in node.parts])
             case Or():
-                return _alternatives([self.compile(part) for part in node.parts])
+                return _any_of([self.compile(part) for part in node.parts])
             case _:
                 return self._leaf(node)
-
-    def _conjunction(self, node: And) -> Found:
-        wanted = [self.compile(part) for part in node.parts if not isinstance(part, Not)]
-        unwanted = [self.compile(part.part) for part in node.parts if isinstance(part, Not)]
-        positive = _grouped(" AND ", wanted)
-        if len(positive) == 1 and unwanted and isinstance(one := positive[0], Match):
-            refused = _grouped(" OR ", unwanted)
-            if len(refused) == 1 and isinstance(other := refused[0], Match) and other.table == one.table:
-                return Match(one.table, f"({one.expression}) NOT ({other.expression})")
-        return _together(" AND ", [*positive, *map(_negated, unwanted)])
 
     def _leaf(self, node: Term | Prefix | Phrase | Near) -> Found:
         expression = _EXPRESSIONS[type(node)](node, self.similar)
@@ -200,32 +195,57 @@ def _phrase(words: Sequence[str]) -> str:
     return f'"{" ".join(words)}"' if words else ""
 
 
-def _alternatives(found: Sequence[Found]) -> Found:
-    return _together(" OR ", _grouped(" OR ", found))
+def _all_of(found: Sequence[Found]) -> Found:
+    if _NOTHING in found:
+        return _NOTHING
+    return _together(" AND ", _grouped([each for each in found if each != _ALL])) or _ALL
 
 
-def _grouped(operator: str, found: Sequence[Found]) -> list[Found]:
-    """Questions to the same table as one question."""
-    by_table: dict[str, list[str]] = {}
+def _any_of(found: Sequence[Found]) -> Found:
+    if _ALL in found:
+        return _ALL
+    groups = [_negated(each) for each in _grouped([_negated(each) for each in found if each != _NOTHING])]
+    return _together(" OR ", groups) or _NOTHING
+
+
+def _grouped(found: Sequence[Found]) -> list[Found]:
+    """Questions to the same table, all of which are to be answered, as one question."""
+    by_table: dict[str, list[Match]] = {}
     for each in found:
         if isinstance(each, Match):
-            by_table.setdefault(each.table, []).append(each.expression)
-    groups: list[Found] = [
-        Match(table, parts[0] if len(parts) == 1 else operator.join(f"({part})" for part in parts))
-        for table, parts in by_table.items()
-    ]
+            by_table.setdefault(each.table, []).append(each)
+    groups: list[Found] = [_conjunction(matches) for matches in by_table.values()]
     return groups + [each for each in found if isinstance(each, Condition)]
 
 
-def _together(operator: str, found: Sequence[Found]) -> Found:
-    if len(found) == 1:
-        return found[0]
+def _conjunction(matches: Sequence[Match]) -> Match:
+    if len(matches) == 1:
+        return matches[0]
+    wanted = _listed(" AND ", [each for each in matches if not each.is_negated])
+    refused = _listed(" OR ", [each for each in matches if each.is_negated])
+    table = matches[0].table
+    if not wanted:
+        return Match(table, refused, is_negated=True)
+    return Match(table, f"({wanted}) NOT ({refused})" if refused else wanted)
+
+
+def _listed(operator: str, matches: Sequence[Match]) -> str:
+    expressions = [each.expression for each in matches]
+    return expressions[0] if len(expressions) == 1 else operator.join(f"({each})" for each in expressions)
+
+
+def _together(operator: str, found: Sequence[Found]) -> Found | None:
+    if len(found) <= 1:
+        return found[0] if found else None
     return _joined(operator, [as_condition(each) for each in found])
 
 
-def _negated(found: Found) -> Condition:
-    condition = as_condition(found)
-    return Condition(f"NOT ({condition.sql})", condition.values)
+def _negated(found: Found) -> Found:
+    if isinstance(found, Match):
+        return replace(found, is_negated=not found.is_negated)
+    if found in _OPPOSITES:
+        return _OPPOSITES[found]
+    return Condition(f"NOT ({found.sql})", found.values)
 
 
 def _joined(operator: str, conditions: Sequence[Condition]) -> Condition:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sqlite3
 from contextlib import suppress
 from functools import lru_cache
@@ -24,7 +25,7 @@ from lilux import _files as whole_files
 from rye_mcp.catalog._query_tree import FIELDS
 from rye_mcp.catalog._stems import TOKENIZER
 
-__all__ = ["DamagedError", "file_for", "open_file", "open_memory"]
+__all__ = ["DamagedError", "file_for", "is_whole", "open_file", "open_memory"]
 
 SCHEMA_VERSION: Final = 2
 BUSY_TIMEOUT_S: Final = 10.0
@@ -64,6 +65,7 @@ CREATE TABLE variants(variant INTEGER, word TEXT, PRIMARY KEY(variant, word)) WI
 CREATE TABLE totals(documents INTEGER NOT NULL, length INTEGER NOT NULL, grams INTEGER NOT NULL);
 INSERT INTO totals VALUES (0, 0, 0);
 """
+_NAMES: Final = frozenset(re.findall(r"CREATE (?:VIRTUAL )?TABLE (\w+)", _TABLES))
 
 
 class DamagedError(Exception):
@@ -98,6 +100,12 @@ def open_memory() -> sqlite3.Connection:
     _settle(connection)
     _make_tables(connection)
     return connection
+
+
+def is_whole(connection: sqlite3.Connection) -> bool:
+    """Whether every table is there: then an error in a question is one of who asks."""
+    found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    return {name for (name,) in found} >= _NAMES
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from rye_mcp.catalog._document import document_of
-from rye_mcp.catalog._schema import DamagedError, file_for, open_file, open_memory
+from rye_mcp.catalog._schema import DamagedError, file_for, is_whole, open_file, open_memory
 from rye_mcp.catalog._spelling import spell_out
 from rye_mcp.catalog._stems import Stemmer
 from rye_mcp.catalog._store import Change, Row, SqliteEngine
@@ -76,6 +76,7 @@ class SpaceIndex:
             try:
                 return question(self._engine)
             except sqlite3.DatabaseError as exc:
+                self._require_possible(exc)
                 self._recover(exc)
             self._refresh(None)
             return question(self._engine)
@@ -194,6 +195,12 @@ class SpaceIndex:
         except sqlite3.DatabaseError as exc:
             self._recover(exc)
             self._refresh(None)
+
+    def _require_possible(self, exc: sqlite3.DatabaseError) -> None:
+        """RyeError `invalid_query` for a question that SQLite refuses, however good the index is."""
+        if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR and is_whole(self._engine.database):
+            what = "expected a query that the search engine can read, found one that it refuses"
+            raise RyeError("invalid_query", what, hint="search for less at once") from exc
 
     def _recover(self, exc: sqlite3.DatabaseError) -> None:
         """Put another index in the place of one that is damaged, or cannot be written."""

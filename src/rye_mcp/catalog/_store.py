@@ -221,7 +221,7 @@ class SqliteEngine:
     def count(self, wanted: Wanted) -> int:
         """How many documents match."""
         match = match_of(wanted)
-        if isinstance(match, Match) and _is_bare(wanted):
+        if isinstance(match, Match) and not match.is_negated and _is_bare(wanted):
             return sum(self._count_in(match, item_type) for item_type in wanted.item_types)
         condition = self._condition(wanted)
         found = self.database.execute(f"SELECT count(*) FROM items WHERE {condition.sql}", condition.values)
@@ -239,7 +239,7 @@ class SqliteEngine:
         """The documents that match and speak of these words; the best of them when there are many."""
         match = match_of(wanted)
         restriction = Condition("1")
-        if isinstance(match, Match) and match.table == "stemmed" and _is_bare(wanted):
+        if isinstance(match, Match) and _is_ranked(match) and _is_bare(wanted):
             parts = alternatives_of(wanted)
             expression = match.expression if parts is None else self._plan(parts, limit)
         else:
@@ -362,6 +362,11 @@ def _read(written: str, wanted: frozenset[str] | None) -> dict[str, int]:
         for word in words if wanted is None else wanted.intersection(words):
             found[word] = int(times)
     return found
+
+
+def _is_ranked(match: Match) -> bool:
+    """Whether what answers this question is weighed by it."""
+    return match.table == "stemmed" and not match.is_negated
 
 
 def _is_bare(wanted: Wanted) -> bool:

@@ -81,8 +81,8 @@ MAX_WORDS: Final = 512
 MAX_PREFIXES: Final = 8
 """How many beginnings of words a query may have: each stands for any number of words."""
 
-MAX_DEPTH: Final = 32
-"""How deep parentheses may stand in each other."""
+MAX_DEPTH: Final = 8
+"""How deep parentheses may stand in each other; SQLite reads no expression that is a few times as deep."""
 
 _WORD_HINT: Final = "search for a word, or for * to see everything"
 _OPERATOR_HINT: Final = "for the words and, or, not: write them in small letters"

@@ -135,6 +135,8 @@ def _filter_value(name: str, value: object) -> str:
     text = _text(f"filter {name}", value)
     if len(text) > MAX_FILTER_CHARACTERS:
         raise _wrong(f"at most {MAX_FILTER_CHARACTERS} characters as filter {name}", len(text))
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise _wrong(f"text without halves of characters as filter {name}", text)
     return text
 
 

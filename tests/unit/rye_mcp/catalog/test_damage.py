@@ -12,6 +12,7 @@ import pytest
 
 from rye_mcp.catalog import Catalog, SearchQuery
 from rye_mcp.catalog.query import parse
+from rye_mcp.errors import RyeError
 from tests.catalog_world import Shelf, tool
 from tests.file_helpers import run_python
 
@@ -112,6 +113,16 @@ def test_an_index_that_is_damaged_while_it_is_used_is_made_anew(shelf: Shelf) ->
         assert everything(catalog) == ITEMS
         assert catalog.notices == ()
     assert found(shelf) == ITEMS
+
+
+def test_a_question_that_is_refused_costs_no_index(shelf: Shelf) -> None:
+    before = shelf.index_file().stat().st_ino
+    with shelf.open() as catalog:
+        for index in catalog._indexes:
+            with pytest.raises(RyeError, match="refuses"):
+                index.ask(lambda engine: engine.database.execute("SELECT everything FROM nowhere"))
+        assert everything(catalog) == ITEMS
+    assert shelf.index_file().stat().st_ino == before
 
 
 def test_who_has_the_old_file_open_goes_on_finding(shelf: Shelf) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -148,7 +148,7 @@ REFUSED = [
     (f"NEAR(a b, {MAX_NEAR_DISTANCE + 1})", 1, ">>>NEAR(", "expected a number"),
     ("NEAR(a b, ٣)", 1, ">>>NEAR(", "expected a number"),
     ("?!", 1, ">>>?!<<<", "expected a word, found only punctuation"),
-    ("(" * (MAX_DEPTH + 1) + "a AND b" + ")" * (MAX_DEPTH + 1), MAX_DEPTH + 1, ">>>(<<<a", "at most 32 deep"),
+    ("(" * (MAX_DEPTH + 1) + "a AND b" + ")" * (MAX_DEPTH + 1), MAX_DEPTH + 1, ">>>(<<<a", "at most 8 deep"),
 ]
 
 
@@ -249,18 +249,31 @@ def require_normal(node: Node) -> None:
         case Not(part):
             require_normal(part)
         case Term(text, field) | Prefix(text, field):
-            require_word(text, field)
-        case Phrase(words, field) | Near(words, _, field):
-            assert words
-            for word in words:
-                require_word(word, field)
+            require_word(text, field, never=' "()')
+        case Phrase(words, field):
+            require_words(words, field, never=' "')
+        case Near(words, _, field):
+            require_words(words, field, never=" )")
 
 
-def require_word(word: str, field: str | None) -> None:
+def require_words(words: Sequence[str], field: str | None, *, never: str) -> None:
+    assert words
+    for word in words:
+        require_word(word, field, never=never)
+
+
+def require_word(word: str, field: str | None, *, never: str) -> None:
     assert any(map(str.isalnum, word))
     assert word.isprintable()
-    assert not set(word) & set(' "()')
+    assert not set(word) & set(never)
     assert field in (None, *FIELDS)
+
+
+@pytest.mark.parametrize("text", ['"0)0"', '"a(b c"', 'NEAR(a"b (c d, 2)'])
+def test_what_is_put_together_may_hold_what_ends_a_word(text: str) -> None:
+    tree = parse(text)
+    assert parse(written(tree)) == tree
+    require_normal(tree)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Lu"])), min_size=1).map(" ".join))
