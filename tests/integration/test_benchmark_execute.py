@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "benchmarks" / "execute.py"
 
@@ -22,6 +24,7 @@ TARGETS = {
 STAGES = ("find", "lock", "chain", "verify", "validate", "pin", "parameters", "snapshot", "environment")
 
 
+@pytest.mark.timeout(300)  # every runtime there is, each started many times
 def test_it_measures_every_runtime_and_stage_and_says_what_came_out(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     ran = subprocess.run(

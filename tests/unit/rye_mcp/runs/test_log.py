@@ -71,7 +71,7 @@ def test_a_row_comes_back_as_it_was_written(log: RunLog) -> None:
     }
     assert different == {"project", "duration_ms"}
     assert (found.project, found.duration_ms) == ("/home/leo/caf\\xe9", 12.346)
-    assert abs(found.begun - datetime.now(UTC)) < timedelta(minutes=5)
+    assert abs(found.begun - datetime.now(UTC)) < timedelta(hours=2)
 
 
 def test_there_is_no_room_for_values_environments_and_output(log: RunLog) -> None:
