@@ -4,7 +4,7 @@ Rules:
 
 - A name looks like a secret by its words, which are separated by `_` (or whatever else is no letter and no
   digit), in any case. A word that ends like `APIKEY` or `GITHUBTOKEN` counts, and short words as a whole:
-  `KEYBOARD`, `AUTHOR`, `PASSENGER` and `TOKENIZERS` are none. `PWD` by itself is the working directory, in
+  `KEYBOARD`, `AUTHOR`, `COMPASS` and `TOKENIZERS` are none. `PWD` by itself is the working directory, in
   company (`MYSQL_PWD`) a password.
 - A value looks like one when it is a URL with a password in it, whatever its name.
 - What decides which code an interpreter or a loader loads (`PYTHONPATH`, `LD_PRELOAD`, `NODE_OPTIONS`,
@@ -40,6 +40,7 @@ _WORD = r"(?<![A-Z0-9])"
 _END = r"(?![A-Z0-9])"
 _SECRET: Final = re.compile(
     rf"{_WORD}(?:[A-Z0-9]*(?:{'|'.join(_ENDINGS)})S?[0-9]*|(?:{'|'.join(_WORDS)})){_END}"
+    rf"|{_WORD}[A-Z0-9]+(?<!COM)(?<!BY)(?<!SUR)(?<!TRES)PASS[0-9]*{_END}"
     rf"|.[^A-Z0-9]PWD{_END}|{_WORD}CONNECTION_STRING{_END}"
 )
 

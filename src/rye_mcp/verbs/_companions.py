@@ -88,8 +88,10 @@ class _Listing:
 
     @property
     def is_changed(self) -> bool:
-        """Whether it has to be written."""
-        return bool(self.files) if self.good is None else dict(self.good) != self.files
+        """Whether it has to be written. One that is not good would refuse the run, whatever is listed."""
+        if self.good is None:
+            return self.before is not None or bool(self.files)
+        return dict(self.good) != self.files
 
 
 class CompanionSigner:

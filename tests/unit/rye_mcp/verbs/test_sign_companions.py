@@ -131,7 +131,8 @@ def test_a_tool_that_rests_on_nothing_leaves_no_listing(world: World) -> None:
 
 
 def test_the_library_of_a_runtime_is_signed_with_it(world: World) -> None:
-    put(world, RUNTIME + b"anchor: {enabled: false, lib: lib/python}\n", "my/runtime", ".yaml")
+    brings = b"anchor: {enabled: false, lib: lib/python}\nconfig: {args: ['{runtime_lib}/run.py']}\n"
+    put(world, RUNTIME + brings, "my/runtime", ".yaml")
     library = world.project / ".ai/tools/my/lib/python"
     library.mkdir(parents=True)
     (library / "run.py").write_bytes(b"x = 1\n")
@@ -245,6 +246,16 @@ def test_an_agent_changes_nothing_in_a_persons_listing_but_what_its_own_tool_res
     put(world, tool("pass", executor=primitive), "demo/other")
     sign(SignRequest("demo/other"), agent(world))
     assert listing(world) == before
+
+
+def test_what_a_person_signs_beside_an_agents_listing_runs_afterwards(project: World) -> None:
+    """It rests on nothing that an agent listed, and `rye sign` is what the refusal says."""
+    done(agent(project))
+    put(project, tool("pass", executor="rye/core/primitives/subprocess"), "demo/other")
+    signed = done(person(project), item_id="demo/other")
+    assert "listing_replaced" in codes(signed)
+    assert "out_of_scope" not in codes(signed)
+    assert carried(person(project), "demo/other") == set()
 
 
 @pytest.mark.parametrize("before", [None, b"what somebody has read"])
