@@ -92,7 +92,7 @@ def document_of(file: ItemFile) -> Document | None:
         texts=tuple(" ".join(words) for words in fields.values()),
         words=dict(islice(counted.items(), MAX_DISTINCT_WORDS)),
         length=counted.total(),
-        grams=frozenset().union(*(grams_of(word) for word in _gram_words(fields))),
+        grams=frozenset().union(*map(grams_of, _gram_words(fields))),
         category=metadata.category or "",
         tags=metadata.tags,
         tool_type=metadata.tool_type or "",
@@ -109,42 +109,41 @@ def _fields(file: ItemFile, metadata: ItemMetadata) -> Iterator[list[str]]:
     yield words_of(metadata.description)
     yield words_of(metadata.category or "")
     yield [word for tag in metadata.tags for word in words_of(tag)]
-    yield list(_parameters(metadata.config_schema)) + list(_parameters(metadata.inputs))
+    yield _parameters(metadata.config_schema) + _parameters(metadata.inputs)
     yield words_of(_body(file))
     yield [word for segment in file.item_id.split("/") for word in name_words(segment)]
 
 
 def _counted(fields: Mapping[str, list[str]]) -> Counter[str]:
-    counted: Counter[str] = Counter()
+    every: list[str] = []
     named = frozenset(fields["name"])  # a name comes again in the id, and counts once
     for name, words in fields.items():
-        weight = FIELD_WEIGHTS[name]
-        for word in words:
-            if name != "id" or word not in named:
-                counted[word] += weight
-    return counted
+        once = [word for word in words if word not in named] if name == "id" else words
+        every += once * FIELD_WEIGHTS[name]
+    return Counter(every)
 
 
 def _gram_words(fields: Mapping[str, list[str]]) -> Iterable[str]:
     return {word for name in GRAM_FIELDS for word in fields[name]}
 
 
-def _parameters(schema: Any, depth: int = 0) -> Iterator[str]:
+def _parameters(schema: Any, depth: int = 0) -> list[str]:
     """The names of parameters, and what is said about each, as deep as a person would read."""
     if isinstance(schema, list):
-        for name in schema:
-            yield from name_words(name)
+        return [word for name in schema for word in name_words(name)]
     if not isinstance(schema, dict) or depth > _MAX_SCHEMA_DEPTH:
-        return
+        return []
+    found: list[str] = []
     for key in ("title", "description"):
         if depth and isinstance(text := schema.get(key), str):
-            yield from words_of(text)
+            found += words_of(text)
     properties = schema.get("properties")
     for name, below in properties.items() if isinstance(properties, dict) else ():
-        yield from name_words(name)
-        yield from _parameters(below, depth + 1)
+        found += name_words(name)
+        found += _parameters(below, depth + 1)
     if isinstance(items := schema.get("items"), dict):
-        yield from _parameters(items, depth + 1)
+        found += _parameters(items, depth + 1)
+    return found
 
 
 # --- the body -------------------------------------------------------------------
