@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -151,6 +152,21 @@ def test_a_path_of_the_server_that_leads_into_it(world: World, entry: str) -> No
     assert found.variables["X"] == "none"
     assert found.variables["PATH"] == "/usr/bin:/bin"
     assert not found.project_used
+
+
+@pytest.mark.parametrize("item_id", ["demo/tool", "base/subprocess"])
+def test_a_path_of_the_server_that_leads_nowhere_else(
+    world: World, monkeypatch: pytest.MonkeyPatch, item_id: str
+) -> None:
+    """Nothing is left of it, and it is not looked at any more: what is there was not approved."""
+    path = str(world.project / "bin")
+    monkeypatch.setenv("PATH", path)
+    call = Call.begin(world, runtime="config: {command: tool}")
+    call.server = {**SERVER, "PATH": path}
+    direct = {"config": {"command": "tool"}} if item_id == "base/subprocess" else None
+    spec = call.process(direct, item_id=item_id).spec
+    assert "PATH" not in spec.env
+    assert spec.search_path == os.defpath
 
 
 @pytest.mark.parametrize("name", [".venv", "tools/env"])

@@ -111,7 +111,9 @@ def build_process(
     _check_arguments(filling, spec)
     cwd = _working_directory(filling, paths, anchor)
     notices = [*notices, *filling.unknown(*_PASSED, "cwd", "env")]
-    return Built(replace(spec, env=variables, cwd=cwd, result_fd=True), tuple(notices))
+    searched = _search_path(variables)
+    whole = replace(spec, env=variables, cwd=cwd, search_path=searched, result_fd=True)
+    return Built(whole, tuple(notices))
 
 
 def build_request(
@@ -210,6 +212,11 @@ def _working_directory(filling: Filling, paths: Paths, anchor: Anchor | None) ->
         "cwd", template, None if anchor is None or anchor.cwd is None else Uses.of(template)
     )
     return os.path.join(here, filled)  # noqa: PTH118 - it may be absolute
+
+
+def _search_path(variables: Mapping[str, str]) -> str | None:
+    """Where a command is looked for: never on the PATH of this process, of which nothing may be left."""
+    return None if "PATH" in variables else os.defpath
 
 
 def _timeout(filling: Filling, usual: float, asked: float | None) -> float:
@@ -325,7 +332,7 @@ def _direct_process(
     except ConfigurationError as exc:
         raise _wrong_config(root, exc) from exc
     cwd = os.path.join(here, spec.cwd) if spec.cwd else here  # noqa: PTH118 - it may be absolute
-    return replace(spec, cwd=cwd, result_fd=True)
+    return replace(spec, cwd=cwd, search_path=_search_path(spec.env), result_fd=True)
 
 
 def _direct_request(
