@@ -1,19 +1,20 @@
 """A project with one small tool for each runtime, all of them signed, and both ways to run them.
 
 Each tool gives its parameters back; the one for Python scripts imports what most of them do. Interpreters
-come from the PATH, with the directory of the real Python first: what stands on it may be a script that looks
-for the interpreter, and an interpreter of the project would leave the run unsealed.
+come from the PATH. The Python that comes first on it is that of an empty virtual environment outside of the
+project: what a machine has there may be a script that looks for the interpreter, or load packages of its own
+at each start, and an interpreter of the project would leave the run unsealed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 import subprocess
 import sys
 import time
+import venv
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -136,13 +137,14 @@ class Scene:
         self.project = directory / "project"
         self.tools = self.project / ".ai/tools"
         self.state = directory / "state"
-        here = Path(os.path.realpath(sys.executable)).parent
+        interpreter = directory / "interpreter"
+        venv.create(interpreter, symlinks=True)
         self.environment = {
             "HOME": str(directory),
             "USER_SPACE": str(directory / "home"),
             "XDG_STATE_HOME": str(self.state),
             "XDG_CACHE_HOME": str(directory / "cache"),
-            "PATH": f"{here}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{interpreter}/bin:/usr/local/bin:/usr/bin:/bin",
             "LC_ALL": "C.UTF-8",
         }
         keys = KeyRing(directory / "home/.ai", environment={})
