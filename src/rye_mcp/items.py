@@ -56,6 +56,7 @@ __all__ = [
     "comment_style",
     "is_item_id",
     "parse_relative_path",
+    "path_below",
     "printable",
     "relative_path",
     "signed_path",
@@ -202,11 +203,12 @@ class ItemPlace:
     @property
     def path(self) -> Path:
         """The whole path of the file; for messages, and for who asks where an item is."""
-        return _path_below(self.space.root, relative_path(self.item_type, self.item_id, self.extension))
+        return path_below(self.space.root, relative_path(self.item_type, self.item_id, self.extension))
 
 
 @lru_cache(maxsize=_KEPT_PATHS)
-def _path_below(root: Path, relative: str) -> Path:
+def path_below(root: Path, relative: str) -> Path:
+    """The path of what is below a root; kept, as paths take longer to make than files to read."""
     return root / relative
 
 
@@ -271,6 +273,7 @@ def signed_path(item_type: ItemType, item_id: str, extension: str) -> str:
     return f"{item_type.directory}/{item_id}{extension}"
 
 
+@lru_cache(maxsize=_KEPT_PATHS)
 def parse_relative_path(path: str) -> tuple[ItemType, str, str]:
     """The type, id and extension of the item at a path in its space, which is separated by `/`.
 

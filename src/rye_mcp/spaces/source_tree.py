@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import printable
+from rye_mcp.items import path_below, printable
 from rye_mcp.spaces._files import kind_of, open_directory, read_with_status, refusal, unsafe_path
 
 __all__ = ["MAX_LISTED_NAMES", "SourceFile", "SourceName", "SourceTree"]
@@ -71,7 +71,7 @@ class SourceTree:
     def read(self, relative: str, *, limit: int) -> SourceFile | None:
         """A file; None when there is none."""
         directory, _, name = relative.rpartition("/")
-        path = Path(f"{self._root}/{relative}")
+        path = path_below(self._root, relative)
         try:
             content, status = read_with_status(self._open(directory), name, path, limit)
         except FileNotFoundError:
