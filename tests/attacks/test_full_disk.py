@@ -99,7 +99,7 @@ def test_of_several_decisions_all_are_kept_or_none(
     else:
         refused("write_failed", lambda: decide_on(world.trust(), proposals, Decision.ACCEPTED))
         assert contents(world) == before
-    assert [world.trust().store.standing_of(each, []) for each in proposals] == [standing] * 2
+    assert [world.trust().store.standing_of(each) for each in proposals] == [standing] * 2
 
 
 def contents(world: World) -> dict[Path, bytes]:

@@ -146,7 +146,7 @@ def test_everything_undecided_is_listed(world: World) -> None:
     listing = store.proposals()
     assert [document.owner for document in listing.documents] == ["mallory"]
     assert [problem.code for problem in listing.problems] == ["malformed_trust"]
-    assert store.standing_of(listing.documents[0], []) is Standing.UNDECIDED
+    assert store.standing_of(listing.documents[0]) is Standing.UNDECIDED
 
 
 @pytest.mark.parametrize("relative", ["state", ".", "./state", "~/state"])

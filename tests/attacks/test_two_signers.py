@@ -135,7 +135,7 @@ def test_two_who_need_a_key_get_the_same(world: World) -> None:
 def test_two_who_decide_lose_no_decision(world: World) -> None:
     world.key()
     at_once(REVOKE, world)
-    assert len(world.trust().store.revocations([])) == SIGNERS * 5
+    assert len(world.trust().store.revocations()) == SIGNERS * 5
 
 
 def test_signing_again_changes_nothing_but_the_line(world: World) -> None:

@@ -141,7 +141,7 @@ def passphrase(
 def _facts(app: App, kind: SignerKind) -> dict[str, Any]:
     """What there is to know about a pair, without anything secret."""
     key = app.keys.show(kind)
-    revoked = app.trust.store.revocations([]).get(key.key_id)
+    revoked = app.trust.store.revocations().get(key.key_id)
     return {
         "kind": kind.value,
         **_names(key),

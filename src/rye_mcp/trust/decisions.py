@@ -200,7 +200,7 @@ def _require_digest(document: TrustDocument, digest: str) -> TrustDocument:
 
 
 def _require_not_revoked(trust: Trust, document: TrustDocument) -> None:
-    revocations = trust.store.revocations([])
+    revocations = trust.store.revocations()
     require_not_revoked(revocations, document.key.key_id, Path(document.file_name))
 
 

@@ -27,7 +27,7 @@ from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.scope import Origin, Scope, SignerKind
 from rye_mcp.trust.trust_document import TrustDocument
-from rye_mcp.trust.trust_store import AGENT_OWNER, Listing, Seen, Standing
+from rye_mcp.trust.trust_store import AGENT_OWNER, Listing, Standing
 from rye_mcp.trust.verify import Trust
 
 __all__ = ["KeyState", "KnownKey", "KnownKeys", "Undecided", "find_undecided", "list_keys", "scope_as_dict"]
@@ -124,8 +124,7 @@ def scope_as_dict(scope: Scope) -> dict[str, list[str] | None]:
 
 def list_keys(trust: Trust, ring: KeyRing) -> KnownKeys:
     """Every key that is trusted, proposed or revoked; a file of revocations that is malformed is an error."""
-    seen: Seen = []
-    revocations = trust.store.revocations(seen)
+    revocations = trust.store.revocations()
     problems: list[RyeError] = []
     own = _own_keys(ring, problems)
     users = _documents(trust.store.documents, problems)
@@ -192,7 +191,7 @@ def _row_of_project(
     own: Mapping[SignerKind, PublicKey],
     revocations: Mapping[str, str],
 ) -> KnownKey:
-    standing = trust.store.standing_of(document, [])
+    standing = trust.store.standing_of(document)
     if document.key.key_id in trusted:
         state = KeyState.TRUSTED
     elif standing is Standing.TRUSTED:

@@ -31,7 +31,16 @@ from rye_mcp.trust.revocation import FILE_NAME, MAX_REVOKED_BYTES, parse_revocat
 from rye_mcp.trust.scope import Origin, Scope, SignerKind
 from rye_mcp.trust.trust_document import DIRECTORY, MAX_DOCUMENT_BYTES, TrustDocument
 
-__all__ = ["AGENT_OWNER", "Candidate", "Listing", "Seen", "Standing", "TrustStore", "write_user_document"]
+__all__ = [
+    "AGENT_OWNER",
+    "Candidate",
+    "Listing",
+    "Moment",
+    "Seen",
+    "Standing",
+    "TrustStore",
+    "write_user_document",
+]
 
 AGENT_OWNER: Final = "your agent"
 """The owner of the key that this user's agents sign with."""
@@ -44,8 +53,41 @@ _FILE_MODE = 0o644
 
 Value = TypeVar("Value")
 
-Seen = list[tuple[KeptFile[Any], object]]
-"""The files that an answer rests on, and what they said."""
+
+class Moment:
+    """One look at what trust rests on, for all that is verified together: it is as old as its first use."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: dict[KeptFile[Any], Any] = {}
+
+    def value(self, kept: KeptFile[Value]) -> Value:
+        """What a file says at this moment."""
+        if kept not in self._values:
+            self._values[kept] = kept.value()
+        value: Value = self._values[kept]
+        return value
+
+
+class Seen:
+    """The files that an answer rests on, and what they said at one moment."""
+
+    __slots__ = ("_moment", "files")
+
+    def __init__(self, moment: Moment | None = None) -> None:
+        self._moment = moment or Moment()
+        self.files: list[tuple[KeptFile[Any], object]] = []
+
+    def look(self, kept: KeptFile[Value]) -> Value:
+        """What a file says, which the answer rests on from now on."""
+        value = self._moment.value(kept)
+        self.files.append((kept, value))
+        return value
+
+    def still_holds(self, moment: Moment) -> bool:
+        """Whether every one of them says the very same."""
+        return all(moment.value(kept) is value for kept, value in self.files)
 
 
 class Standing(Enum):
@@ -99,30 +141,30 @@ class TrustStore:
             user_space, FILE_NAME, parse_revocations, limit=MAX_REVOKED_BYTES, forbidden=OTHERS_WRITE
         )
 
-    def revocations(self, seen: Seen) -> Mapping[str, str]:
+    def revocations(self, seen: Seen | None = None) -> Mapping[str, str]:
         """The reason for each revoked key, by its id."""
-        return _look(self._revoked, seen)
+        return (seen or Seen()).look(self._revoked)
 
     def find_signer(self, fingerprint: str, space: SpaceName, seen: Seen) -> Candidate | None:
         """Whoever has this fingerprint, as far as anybody knows them."""
-        agent = _look(self._agent, seen)
+        agent = seen.look(self._agent)
         if agent is not None and agent.fingerprint == fingerprint:
             return Candidate(agent, AGENT_OWNER, SignerKind.AGENT, Origin.USER, Scope(), Standing.TRUSTED)
-        document = _look(self._document(self._user_space, fingerprint, OTHERS_WRITE), seen)
+        document = seen.look(self._document(self._user_space, fingerprint, OTHERS_WRITE))
         if document is not None:
             return _candidate(document, Origin.USER, Standing.TRUSTED)
         if self._project_space is None or space is not SpaceName.PROJECT:
             return None
-        document = _look(self._document(self._project_space, fingerprint, 0), seen)
+        document = seen.look(self._document(self._project_space, fingerprint, 0))
         if document is None:
             return None
         return _candidate(document, Origin.PROJECT, self.standing_of(document, seen))
 
-    def standing_of(self, proposal: TrustDocument, seen: Seen) -> Standing:
+    def standing_of(self, proposal: TrustDocument, seen: Seen | None = None) -> Standing:
         """What was decided about a document of the project."""
         decisions = ProjectDecisions()
         if self._approvals is not None:
-            decisions = _look(self._approvals.kept, seen)
+            decisions = (seen or Seen()).look(self._approvals.kept)
         decision = decisions.proposals.get(proposal.digest)
         if decision is Decision.DENIED:
             return Standing.DENIED
@@ -213,12 +255,6 @@ def _parse_key(data: bytes | None, place: Path) -> PublicKey | None:
 
 def _parse_document(data: bytes | None, place: Path) -> TrustDocument | None:
     return None if data is None else TrustDocument.parse(data, place)
-
-
-def _look(kept: KeptFile[Value], seen: Seen) -> Value:
-    value = kept.value()
-    seen.append((kept, value))
-    return value
 
 
 def _candidate(document: TrustDocument, origin: Origin, standing: Standing) -> Candidate:

@@ -32,14 +32,13 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, ItemType, SpaceName, relative_path, signed_path
 from rye_mcp.trust import signature
 from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
-from rye_mcp.trust.files import KeptFile
 from rye_mcp.trust.manifest import SystemManifest
 from rye_mcp.trust.revocation import require_not_revoked
 from rye_mcp.trust.scope import Origin, Role, SignerKind, require_in_scope
 from rye_mcp.trust.sealed import MANIFEST_SHA256
 from rye_mcp.trust.signature import Claim, SignatureLine
 from rye_mcp.trust.text import require_text
-from rye_mcp.trust.trust_store import Candidate, Seen, Standing, TrustStore
+from rye_mcp.trust.trust_store import Candidate, Moment, Seen, Standing, TrustStore
 
 __all__ = ["Evidence", "Moment", "RoleOf", "Signer", "Trust", "VerifiedItem", "verify_item", "verify_listing"]
 
@@ -95,21 +94,6 @@ class _Answer:
     timestamp: str
     role: Role
     seen: Seen
-
-
-class Moment:
-    """One look at what trust rests on, for all that is verified together: it is as old as its first use."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self) -> None:
-        self._values: dict[KeptFile[Any], object] = {}
-
-    def value(self, kept: KeptFile[Any]) -> object:
-        """What a file says at this moment."""
-        if kept not in self._values:
-            self._values[kept] = kept.value()
-        return self._values[kept]
 
 
 class Trust:
@@ -195,8 +179,8 @@ def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf, moment: M
     claim = signature.locate(file)
     key = (file.space, file.item_type, file.item_id, file.extension, role, claim)
     answer = trust.answers.get(key)
-    if answer is None or not _still_holds(answer, moment):
-        answer = _verify_signed_item(file, claim, trust, role)
+    if answer is None or not answer.seen.still_holds(moment):
+        answer = _verify_signed_item(file, claim, trust, role, moment)
         if len(trust.answers) >= _MAX_KEPT_ANSWERS:
             trust.answers.clear()
         trust.answers[key] = answer
@@ -208,7 +192,7 @@ def _verify_system_item(file: ItemFile, relative: str, trust: Trust, role: RoleO
     return VerifiedItem(file, digest, trust.system_signer, None, Evidence.MANIFEST, _role_of(file, role))
 
 
-def _verify_signed_item(file: ItemFile, claim: Claim, trust: Trust, role: RoleOf) -> _Answer:
+def _verify_signed_item(file: ItemFile, claim: Claim, trust: Trust, role: RoleOf, moment: Moment) -> _Answer:
     trust.require_own(file)
     require_text(file)
     line = signature.parse(file, claim)
@@ -220,7 +204,7 @@ def _verify_signed_item(file: ItemFile, claim: Claim, trust: Trust, role: RoleOf
             where=file.path,
             item_id=file.item_id,
         )
-    seen: Seen = []
+    seen = Seen(moment)
     candidate = trust.store.find_signer(line.fingerprint, file.space.name, seen)
     if candidate is None:
         raise _unknown_signer(file, line)
@@ -232,10 +216,6 @@ def _verify_signed_item(file: ItemFile, claim: Claim, trust: Trust, role: RoleOf
     require_in_scope(file, item_role, kind=candidate.kind, origin=candidate.origin, scope=candidate.scope)
     signer = Signer(candidate.kind, candidate.owner, candidate.key.fingerprint, key_id, candidate.origin)
     return _Answer(signer, line.timestamp, item_role, seen)
-
-
-def _still_holds(answer: _Answer, moment: Moment) -> bool:
-    return all(moment.value(kept) is value for kept, value in answer.seen)
 
 
 def _require_good_signature(file: ItemFile, claim: Claim, line: SignatureLine, candidate: Candidate) -> None:

@@ -24,7 +24,7 @@ def require_no_stranger(
     if context.is_person or before in (None, key.public.fingerprint):
         return
     store = context.trust.store
-    seen: Seen = []
+    seen = Seen()
     signer = store.find_signer(before, file.space.name, seen)
     trusted = signer is not None and signer.standing is Standing.TRUSTED
     if signer is None or not trusted or signer.key.key_id in store.revocations(seen):
