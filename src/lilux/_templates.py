@@ -148,7 +148,7 @@ class Template:
             value = segment.value(env, params)
             room -= len(value or "")
             if room < 0:
-                raise ConfigurationError(f"expected at most {MAX_FILLED_CHARACTERS} characters of values")
+                raise _too_long()
             yield (segment.source, None) if value is None else (value, segment)
 
 
@@ -164,16 +164,40 @@ def render_shell(text: str, env: Environment, params: Parameters) -> str:
 
 def render_tree(value: Any, env: Environment, params: Parameters) -> Any:
     """Fill every string in a structure; one that is nothing but a known `{param}` keeps its value's type."""
-    if isinstance(value, str):
-        match parse(value).segments:
-            case (Parameter(name),) if name in params:
-                return params[name]
-        return render(value, env, params)
-    if isinstance(value, Mapping):
-        return {key: render_tree(item, env, params) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [render_tree(item, env, params) for item in value]
-    return value
+    return _Tree(env, params).filled(value)
+
+
+@dataclass(slots=True)
+class _Tree:
+    """What a structure is filled with, and how much longer its texts may become together."""
+
+    env: Environment
+    params: Parameters
+    room: int = MAX_FILLED_CHARACTERS
+
+    def filled(self, value: Any) -> Any:
+        """A structure, or a part of one."""
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, Mapping):
+            return {key: self.filled(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.filled(item) for item in value]
+        return value
+
+    def _text(self, text: str) -> Any:
+        match parse(text).segments:
+            case (Parameter(name),) if name in self.params:
+                return self.params[name]
+        filled = render(text, self.env, self.params)
+        self.room -= len(filled) - len(text)
+        if self.room < 0:
+            raise _too_long()
+        return filled
+
+
+def _too_long() -> ConfigurationError:
+    return ConfigurationError(f"expected at most {MAX_FILLED_CHARACTERS} characters of values, found more")
 
 
 def placeholders(text: str) -> frozenset[Placeholder]:

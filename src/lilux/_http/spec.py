@@ -44,6 +44,7 @@ Mode = Literal["sync", "stream"]
 DEFAULT_TIMEOUT_S: Final = 30
 MAX_RESPONSE_BYTES: Final = 10 * 1024 * 1024
 DEFAULT_KEY_HEADER: Final = "X-API-Key"
+MAX_HEADER_CHARACTERS: Final = 64 << 10
 
 CONFIG_KEYS: Final = frozenset(
     [
@@ -197,6 +198,8 @@ def _header_name(where: str, name: str) -> str:
 
 
 def _header_value(where: str, text: str) -> str:
+    if len(text) > MAX_HEADER_CHARACTERS:
+        refuse(where, f"at most {MAX_HEADER_CHARACTERS} characters", "more")
     if _CONTROL.search(text):
         refuse(where, "one line of text", "a line break or another control character")
     utf8(where, text)

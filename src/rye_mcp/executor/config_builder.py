@@ -245,7 +245,14 @@ def _is_time(value: object) -> bool:
 
 def _variables(filling: Filling) -> tuple[dict[str, str], list[Notice]]:
     """The environment, with `env` of the configuration and the parameters that `params_env` asks for."""
-    variables = {**filling.environment}
+    variables = {**filling.environment, **dict(_own_variables(filling))}
+    prefix = filling.config.values.get(PARAMS_ENV)
+    notices = [] if prefix is None else list(_add_parameters(filling, prefix, variables))
+    return variables, notices
+
+
+def _own_variables(filling: Filling) -> Iterator[tuple[str, str]]:
+    """What `env` of the configuration sets."""
     given = filling.config.values.get("env", {})
     if not isinstance(given, Mapping):
         raise filling.config.refusal("env", f"expected a mapping, found {type(given).__name__}")
@@ -259,14 +266,12 @@ def _variables(filling: Filling) -> tuple[dict[str, str], list[Notice]]:
         if isinstance(value, Mapping | list):
             raise filling.config.refusal(f"env.{name}", f"expected text, found {type(value).__name__}")
         text = value if isinstance(value, str) else _plain_text(value)
-        variables[name] = filling.fill(f"env.{name}", text)
-        room -= len(variables[name])
+        filled = filling.fill(f"env.{name}", text)
+        room -= len(filled)
         if room < 0:
             problem = f"expected at most {MAX_ENV_CHARACTERS} characters in all of it, found more"
             raise filling.refusal("env", problem)
-    prefix = filling.config.values.get(PARAMS_ENV)
-    notices = [] if prefix is None else list(_add_parameters(filling, prefix, variables))
-    return variables, notices
+        yield name, filled
 
 
 def _add_parameters(filling: Filling, prefix: object, variables: dict[str, str]) -> Iterator[Notice]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from lilux import _templates
 from rye_mcp.errors import RyeError
@@ -16,6 +17,9 @@ from rye_mcp.executor.chain import ChainElement
 from rye_mcp.items import printable
 
 __all__ = ["add_paths", "set_paths"]
+
+_MAX_PATH_CHARACTERS: Final = 4096
+"""How long one path may be: the system takes no longer one."""
 
 
 def add_paths(
@@ -49,12 +53,13 @@ def _path(
         if isinstance(placeholder, _templates.Parameter) and places.get(placeholder.name) == "":
             return ""
     path = _templates.render(template, variables, places)
-    if path.startswith("/") and os.pathsep not in path and "\0" not in path:
+    good = path.startswith("/") and os.pathsep not in path and "\0" not in path
+    if good and len(path) <= _MAX_PATH_CHARACTERS:
         return path
     raise RyeError(
         "invalid_item",
         f"expected an absolute path without {os.pathsep} from {template!r} in anchor.env_paths.{name}, "
-        f"found {printable(path)!r}",
+        f"found {printable(path[:_MAX_PATH_CHARACTERS])!r}",
         where=root.path,
         item_id=root.item_id,
         field=f"anchor.env_paths.{name}",

@@ -24,6 +24,9 @@ from rye_mcp.metadata import ItemMetadata, body_of
 
 __all__ = ["check_inputs", "instructions"]
 
+MAX_CHARACTERS: Final = 4 << 20
+"""How long instructions may be with their inputs put in; no agent reads more."""
+
 _PLACEHOLDER: Final = re.compile(r"\{input:([A-Za-z_][A-Za-z0-9_.-]*)(?:(\?)|\|([^{}]*))?\}")
 
 
@@ -48,11 +51,19 @@ def check_inputs(file: ItemFile, metadata: ItemMetadata, given: Mapping[str, Any
 
 
 def instructions(file: ItemFile, inputs: Mapping[str, Any]) -> str:
-    """The body of a directive, filled."""
+    """The body of a directive, filled; RyeError `invalid_parameters` when that would be too long."""
+    texts = {name: _text(value) for name, value in inputs.items()}
+    room = MAX_CHARACTERS
 
     def value(found: re.Match[str]) -> str:
+        nonlocal room
         name, _, default = found.groups()
-        return _text(inputs[name]) if name in inputs else default or ""
+        text = texts.get(name, default or "")
+        room -= len(text)
+        if room < 0:
+            problem = f"expected at most {MAX_CHARACTERS} characters in all their places, found more"
+            raise _refused(file, {f"/{name}": problem})
+        return text
 
     return _PLACEHOLDER.sub(value, body_of(file))
 

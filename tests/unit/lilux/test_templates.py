@@ -139,6 +139,14 @@ def test_a_structure_is_filled_throughout_and_a_lone_placeholder_keeps_its_type(
     }
 
 
+def test_what_is_small_and_names_a_large_value_many_times_is_refused() -> None:
+    large = {"x": "x" * (1 << 20)}
+    for value in ("{x}" * 100, ["{x}."] * 100, {"a": [{"b": "{x}."}] * 100}):
+        with pytest.raises(ConfigurationError, match="at most"):
+            render_tree(value, {}, large)
+    assert len(render("{x}" * 10, {}, large)) == 10 << 20
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -65,6 +65,12 @@ def test_inputs_are_put_in(body: str, inputs: dict[str, Any], expected: str) -> 
     assert filled(body, inputs) == expected
 
 
+def test_an_input_that_stands_in_many_places_makes_no_huge_text() -> None:
+    (issue,) = issues("{input:who}" * 1000, {"who": "x" * (1 << 20)})
+    assert issue[0] == "/who"
+    assert "at most" in issue[1]
+
+
 @given(value=st.text(alphabet=st.sampled_from("{}input:who?|${HOME}\n\\1 \\g<0>é"), max_size=40))
 def test_what_an_input_holds_is_never_looked_at_again(value: str) -> None:
     assert filled("<{input:who}|{input:who}>", {"who": value}) == f"<{value}|{value}>"
