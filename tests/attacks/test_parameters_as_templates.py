@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from rye_mcp.errors import RyeError
 from rye_mcp.executor.config_builder import build_request
 from tests.call_world import Call
 from tests.trust_world import World
@@ -100,10 +103,16 @@ def test_a_shell_takes_it_as_one_word(world: World, value: str) -> None:
 
 @FILLED
 @given(value=HOSTILE.filter(fits_an_argument))
+@example(value="\\../")
 def test_it_changes_nothing_of_an_address_but_its_own_place(world: World, value: str) -> None:
     call = Call.begin(world, primitive="http_client", runtime="", tool=f"{REQUEST}{DECLARES}")
     valid, environment, paths = call.valid(), call.environment(), call.paths()
-    spec = build_request(valid, call.parameters({"name": value}), environment, paths).spec
+    try:
+        spec = build_request(valid, call.parameters({"name": value}), environment, paths).spec
+    except RyeError as exc:
+        assert exc.code == "invalid_parameters"
+        assert ".." in value or "." in re.split(r"[/\\;]", unquote(value)), "which would climb, decoded"
+        return
     path, _, query = spec.url.target.partition("?")
     assert spec.url.netloc == "example.org"
     assert path.count("/") == 2
