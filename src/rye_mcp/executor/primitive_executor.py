@@ -36,10 +36,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import anyio
-from anyio.lowlevel import RunVar
-
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.admission import admitted
 from rye_mcp.executor.chain import Chain, ChainBuilder
 from rye_mcp.executor.chain_validator import require_valid
 from rye_mcp.executor.companions import missing_companion
@@ -59,8 +57,6 @@ from rye_mcp.trust.approvals import state_directory
 from rye_mcp.trust.verify import Trust
 
 __all__ = ["PrimitiveExecutor", "Watch"]
-
-_admission: RunVar[anyio.Lock] = RunVar("rye_mcp.executor.admission")
 
 
 class PrimitiveExecutor:
@@ -249,10 +245,10 @@ class PrimitiveExecutor:
         use_lockfile: bool = True,
     ) -> AsyncIterator[PreparedCall]:
         """A call, ready to run; its private copy is gone when the block ends."""
-        async with _admitted():
-            pinned = self._pinned(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
-            values = check_parameters(pinned.valid.verified.chain.root, parameters)
-            draft = self._preparation.begin(pinned, values)
+        await admitted()
+        pinned = self._pinned(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
+        values = check_parameters(pinned.valid.verified.chain.root, parameters)
+        draft = self._preparation.begin(pinned, values)
         with draft:
             yield await draft.finish(timeout)
 
@@ -268,18 +264,6 @@ class PrimitiveExecutor:
     def _build_chain(self, item_id: str) -> Chain:
         """The chain of a tool; nothing of it is verified yet."""
         return self._builder.build(item_id)
-
-
-@asynccontextmanager
-async def _admitted() -> AsyncIterator[None]:
-    """One call of an event loop at a time, so that others are heard between two of them."""
-    try:
-        lock = _admission.get()
-    except LookupError:
-        lock = anyio.Lock(fast_acquire=True)
-        _admission.set(lock)
-    async with lock:
-        yield
 
 
 def _with_companion(result: ExecutionResult, call: PreparedCall) -> ExecutionResult:
