@@ -5,6 +5,8 @@ Rules:
 - `refresh` compares the stamps of all files with those of the last time, reads what differs, and writes that
   much: one changed file updates one row. Nothing is locked while files are read.
 - A file that changed so recently that its stamp might not show the next change is looked at again next time.
+- Stamps are kept in memory as long as no other process writes to the index: a look at files that are as they
+  were asks the index for nothing.
 - A file of an index that is damaged is replaced, and indexed anew, by whoever notices. When the file cannot
   be written (a full disk, a directory that is read-only, another process that does not let go), this process
   goes on with a copy in memory. Either way what is found is right; the second is a notice.
@@ -18,28 +20,35 @@ import hashlib
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
 
 from rye_mcp.catalog._document import document_of
+from rye_mcp.catalog._rows import Row
 from rye_mcp.catalog._schema import DamagedError, file_for, is_whole, open_file, open_memory
 from rye_mcp.catalog._spelling import spell_out
 from rye_mcp.catalog._stems import Stemmer
-from rye_mcp.catalog._store import Change, Row, SqliteEngine
+from rye_mcp.catalog._store import SqliteEngine
+from rye_mcp.catalog._writing import Change
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType, Space, parse_relative_path, printable
 from rye_mcp.spaces import Spaces, Stamp, is_settled
 
 __all__ = ["SpaceIndex"]
 
-BATCH: Final = 200
-"""How many changes are written at once."""
+BATCH: Final = 2_000
+"""How many changes are written at once: for that long, half a second perhaps, other writers wait."""
+
+BATCH_WORDS: Final = 500_000
+"""How many words are written at once: changes with more of them are fewer."""
+
+STEP: Final = 100
+"""After how many files other threads are let through, and those who wait hear how far it is."""
 
 YIELD_S: Final = 0.0005
-"""How long other threads are let through after each batch."""
+"""How long other threads are let through."""
 
 _MAX_PASSES: Final = 3
 """How often a refresh begins again when other processes write at the same time."""
@@ -61,6 +70,8 @@ class SpaceIndex:
         self._path = None if directory is None else file_for(directory, space.root)
         self._stemmer = stemmer
         self._lock = threading.RLock()
+        self._version: int | None = None
+        self._seen: dict[str, Stamp | None] = {}
         self._engine = SqliteEngine(self._open(None), stemmer)
         if directory is None:
             self.notice = "the search index is kept in memory: there is no directory for it"
@@ -106,11 +117,11 @@ class SpaceIndex:
     def note_changed(self, places: Iterable[ItemPlace]) -> None:
         """Look at these files alone."""
         with self._lock, self._recovering():
-            known = self._engine.rows()
+            self._learn()
             for place in places:
                 path = _path_of(place)
                 stamps = self._spaces.scan(self.space.name, place.item_type, _directories(place))
-                self._apply({path: known.get(path)}, {path: stamps[path]} if path in stamps else {}, None)
+                self._apply([path], {path: stamps[path]} if path in stamps else {}, None)
 
     # --- what has changed ---
 
@@ -119,32 +130,45 @@ class SpaceIndex:
             stamps: dict[str, Stamp] = {}
             for item_type in ItemType:
                 stamps |= self._spaces.scan(self.space.name, item_type)
-            known = self._engine.rows()
-            seen = {path: ",".join(map(str, stamp)) for path, stamp in stamps.items()}
-            concerned: dict[str, Row | None] = {
-                path: known.get(path)
-                for path, stamp in seen.items()
-                if path not in known or known[path].stamp != stamp
-            }
-            concerned |= {path: row for path, row in known.items() if path not in stamps}
+            self._learn()
+            seen = self._seen
+            concerned = [path for path, stamp in stamps.items() if seen.get(path) != stamp]
+            concerned += [path for path in seen if path not in stamps]
             if self._apply(concerned, stamps, progress):
                 return
 
-    def _apply(
-        self, concerned: Mapping[str, Row | None], stamps: Mapping[str, Stamp], progress: Progress | None
-    ) -> bool:
+    def _learn(self) -> None:
+        """What the index holds; it is not asked when nobody else has written to it since the last time."""
+        version = self._engine.version()
+        if version != self._version:
+            self._seen = {path: _stamp_of(row) for path, row in self._engine.rows(None).items()}
+            self._version = version
+
+    def _apply(self, paths: Sequence[str], stamps: Mapping[str, Stamp], progress: Progress | None) -> bool:
         """Look at these files and write what has become of them; False when somebody else has done so too."""
-        whole, done = True, 0
-        changes = (
-            self._examined(path, before, stamps.get(path)) for path, before in sorted(concerned.items())
-        )
-        while batch := list(islice(changes, BATCH)):
-            whole = self._engine.write(batch) and whole
-            done += len(batch)
-            if progress is not None:
-                progress(done, len(concerned))
-            time.sleep(YIELD_S)
+        known = self._engine.rows(path for path in paths if path in self._seen)
+        whole, batch, words = True, list[Change](), 0
+        for done, path in enumerate(sorted(paths), start=1):
+            change = self._examined(path, known.get(path), stamps.get(path))
+            batch.append(change)
+            words += change.words
+            if len(batch) == BATCH or words >= BATCH_WORDS or done == len(paths):
+                whole = self._write(batch) and whole
+                batch, words = [], 0
+            if done % STEP == 0 or done == len(paths):
+                _report(progress, done, len(paths))
         return whole
+
+    def _write(self, batch: Sequence[Change]) -> bool:
+        if not self._engine.write(batch):
+            self._version = None  # somebody else has written
+            return False
+        for change in batch:
+            if change.after is None:
+                self._seen.pop(change.path, None)
+            else:
+                self._seen[change.path] = _stamp_of(change.after)
+        return True
 
     def _examined(self, path: str, before: Row | None, stamp: Stamp | None) -> Change:
         if stamp is None:
@@ -219,11 +243,28 @@ class SpaceIndex:
             replacement = self._in_memory(exc, old)
             old.close()
         self._engine = SqliteEngine(replacement, self._stemmer)
+        self._version = None
 
 
 def _is_damage(exc: sqlite3.DatabaseError) -> bool:
     code = getattr(exc, "sqlite_errorcode", None)
     return code is None or code & 0xFF in _DAMAGE
+
+
+def _report(progress: Progress | None, done: int, total: int) -> None:
+    if progress is not None:
+        progress(done, total)
+    if done < total:
+        time.sleep(YIELD_S)
+
+
+def _stamp_of(row: Row) -> Stamp | None:
+    """The stamp that a file had; None when it is to be looked at again whatever it has now."""
+    try:
+        written, changed, size, inode = map(int, str(row.stamp).split(","))
+    except ValueError:
+        return None
+    return (written, changed, size, inode)
 
 
 def _path_of(place: ItemPlace) -> str:

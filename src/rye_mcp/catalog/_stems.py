@@ -33,12 +33,12 @@ class Stemmer:
         """The stem of each of these words."""
         wanted = set(words)
         with self._lock:
-            if missing := sorted(word for word in wanted if word not in self._kept):
+            if missing := sorted(wanted.difference(self._kept)):
                 if len(self._kept) + len(missing) > _MAX_KEPT:
                     self._kept.clear()
                     missing = sorted(wanted)
                 self._learn(missing)
-            return {word: self._kept[word] for word in wanted}
+            return dict(zip(wanted, map(self._kept.__getitem__, wanted), strict=True))
 
     def close(self) -> None:
         """Give its table back."""

@@ -2,8 +2,6 @@
 
 Rules:
 
-- What is written is written in transactions of a few milliseconds, and what is counted changes with what it
-  counts: whoever is killed leaves the one state or the other.
 - A question that many documents answer is asked in two steps. Words that are in few documents find
   candidates, words that are in many only where they stand in a name; then every candidate is compared as a
   whole. The plan, and what wins a tie, depend on the documents, and not on when they were indexed.
@@ -13,11 +11,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
-from rye_mcp.catalog._document import FIELD_WEIGHTS, Document
+from rye_mcp.catalog._document import FIELD_WEIGHTS
 from rye_mcp.catalog._engine import Counts, Entry, Features, Group, Wanted
 from rye_mcp.catalog._matching import (
     KEYS_OF_A_TYPE,
@@ -32,13 +29,14 @@ from rye_mcp.catalog._matching import (
     match_of,
 )
 from rye_mcp.catalog._query_tree import FIELDS
+from rye_mcp.catalog._rows import Row, features_of, known_files, selected
 from rye_mcp.catalog._spelling import similar_words
 from rye_mcp.catalog._stems import Stemmer
-from rye_mcp.catalog._tally import Tally
 from rye_mcp.catalog._words import grams_of
-from rye_mcp.items import ItemPlace, ItemType
+from rye_mcp.catalog._writing import Change, write_changes
+from rye_mcp.items import ItemType
 
-__all__ = ["Change", "Row", "SqliteEngine"]
+__all__ = ["SqliteEngine"]
 
 MAX_MATCHES: Final = 2_000
 """How many documents are weighed by FTS5 for one question: about a microsecond each."""
@@ -54,33 +52,6 @@ _ORDERS: Final = {
 }
 _RANK: Final = f"bm25(stemmed, {', '.join(str(FIELD_WEIGHTS[name]) for name in FIELDS)})"
 _TYPES: Final = tuple(ItemType)
-_VALUES: Final = 500
-"""How many values one statement asks for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What is known about a file: the stamp that it had, and the digest of its bytes."""
-
-    stamp: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a file has become.
-
-    `before` is what was known when it was looked at: when something else is known by now, another process has
-    looked at it too, and the change is not made. `place` and `document` are None for what is no item to
-    search for, and `after` is None when the file is gone.
-    """
-
-    path: str
-    before: Row | None
-    after: Row | None
-    place: ItemPlace | None = None
-    document: Document | None = None
-    date: int = 0
 
 
 class SqliteEngine:
@@ -96,93 +67,17 @@ class SqliteEngine:
 
     # --- what changes ---
 
-    def rows(self) -> dict[str, Row]:
-        """What is known about each file, by its path."""
-        rows = self.database.execute("SELECT path, stamp, digest FROM items")
-        return {path: Row(stamp, digest) for path, stamp, digest in rows}
+    def version(self) -> int:
+        """A number that is another one after another process has written."""
+        return int(self.database.execute("PRAGMA data_version").fetchone()[0])
+
+    def rows(self, paths: Iterable[str] | None) -> dict[str, Row]:
+        """What is known about each of these files, by its path; about all of them for None."""
+        return {path: row for path, (_, row) in known_files(self.database, paths).items()}
 
     def write(self, changes: Sequence[Change]) -> bool:
         """Make these changes, all of them or none; whether none was left out."""
-        self._stemmer.stems(word for each in changes if each.document for word in each.document.words)
-        counted = Tally(self._stemmer)
-        self.database.execute("BEGIN IMMEDIATE")
-        try:
-            made = [self._change(change, counted) for change in changes]
-            counted.write(self.database)
-        except BaseException:
-            self.database.execute("ROLLBACK")
-            raise
-        self.database.execute("COMMIT")
-        return all(made)
-
-    def _change(self, change: Change, counted: Tally) -> bool:
-        found = self.database.execute(
-            "SELECT key, stamp, digest FROM items WHERE path = ?", (change.path,)
-        ).fetchone()
-        if (Row(*found[1:]) if found else None) != change.before:
-            return False
-        if found and change.after and found[2] == change.after.digest:
-            self.database.execute("UPDATE items SET stamp = ? WHERE key = ?", (change.after.stamp, found[0]))
-            return True
-        if found:
-            self._remove(found[0], counted)
-        if change.after:
-            self._add(change, change.after, counted)
-        return True
-
-    def _add(self, change: Change, after: Row, counted: Tally) -> None:
-        place, document = change.place, change.document
-        key = self._next_key(place.item_type if place else ItemType.TOOL)
-        values: tuple[Any, ...] = ("", "", "", 0, "", "", "", "", "")
-        if place and document:
-            values = (
-                place.item_id,
-                place.extension,
-                document.name,
-                change.date,
-                document.category,
-                "\n".join(("", *document.tags, "")),
-                document.tool_type,
-                document.executor_id,
-                document.version,
-            )
-            self._index(key, document)
-            grams = document.grams
-            counted.add(Features(document.words, document.length, grams, len(grams)), document.texts[0], 1)
-        self.database.execute(
-            f"INSERT INTO items VALUES ({', '.join('?' * 14)})",
-            (key, change.path, after.stamp, after.digest, document is not None, *values),
-        )
-
-    def _next_key(self, item_type: ItemType) -> int:
-        first = first_key(item_type)
-        within = (first, first + KEYS_OF_A_TYPE - 1)
-        last = self.database.execute(
-            "SELECT max(key) FROM items WHERE key BETWEEN ? AND ?", within
-        ).fetchone()
-        return first if last[0] is None else int(last[0]) + 1
-
-    def _index(self, key: int, document: Document) -> None:
-        run = self.database.execute
-        columns, marks = ", ".join(FIELDS), ", ".join("?" * (len(FIELDS) + 1))
-        run(f"INSERT INTO texts VALUES ({marks})", (key, *document.texts))
-        for table in ("stemmed", "written"):
-            run(f"INSERT INTO {table}(rowid, {columns}) VALUES ({marks})", (key, *document.texts))
-        features = (key, _written(document.words), document.length, " ".join(document.grams))
-        run("INSERT INTO features VALUES (?, ?, ?, ?, ?)", (*features, len(document.grams)))
-
-    def _remove(self, key: int, counted: Tally) -> None:
-        run = self.database.execute
-        columns, marks = ", ".join(FIELDS), ", ".join("?" * (len(FIELDS) + 1))
-        row = run(f"SELECT {columns} FROM texts WHERE key = ?", (key,)).fetchone()
-        if row is not None:
-            (features,) = self._features_of([key]).values()
-            for table in ("stemmed", "written"):
-                run(f"INSERT INTO {table}({table}, rowid, {columns}) VALUES ('delete', {marks})", (key, *row))
-            run("DELETE FROM texts WHERE key = ?", (key,))
-            run("DELETE FROM features WHERE key = ?", (key,))
-            counted.add(features, row[0], -1)
-        run("DELETE FROM items WHERE key = ?", (key,))
+        return write_changes(self.database, self._stemmer, changes)
 
     # --- what is found ---
 
@@ -309,25 +204,11 @@ class SqliteEngine:
         self, entries: Iterable[Entry], words: frozenset[str], grams: frozenset[str]
     ) -> Mapping[int, Features]:
         """What is counted of these documents, by their keys, as far as it is about these."""
-        return self._features_of([entry.key for entry in entries], words, grams)
+        return features_of(self.database, [entry.key for entry in entries], words, grams)
 
     def similar(self, word: str, distance: int) -> tuple[str, ...]:
         """The words of the documents that are at most so many edits away from this one."""
         return similar_words(self.database, word, distance)
-
-    def _features_of(
-        self, keys: Iterable[int], words: frozenset[str] | None = None, grams: frozenset[str] | None = None
-    ) -> dict[int, Features]:
-        sql = "SELECT key, words, length, grams, grams_length FROM features WHERE key IN"
-        return {
-            key: Features(
-                _read(written, words),
-                length,
-                frozenset(some.split()) if grams is None else grams.intersection(some.split()),
-                grams_length,
-            )
-            for key, written, length, some, grams_length in self._asked(sql, keys)
-        }
 
     def _entries(self, keys: Iterable[int]) -> list[Entry]:
         return [_entry(row) for row in self._asked(f"SELECT {_ITEM_COLUMNS} FROM items WHERE key IN", keys)]
@@ -339,29 +220,7 @@ class SqliteEngine:
         )
 
     def _asked(self, sql: str, values: Iterable[Any]) -> Iterator[Any]:
-        every = list(values)
-        for start in range(0, len(every), _VALUES):
-            some = every[start : start + _VALUES]
-            yield from self.database.execute(f"{sql} ({', '.join('?' * len(some))})", some)
-
-
-def _written(words: Mapping[str, int]) -> str:
-    """Words with how often each counts, as lines of those that count as often."""
-    lines: dict[int, list[str]] = {}
-    for word, times in words.items():
-        lines.setdefault(times, []).append(word)
-    return "\n".join(" ".join((str(times), *same)) for times, same in sorted(lines.items()))
-
-
-def _read(written: str, wanted: frozenset[str] | None) -> dict[str, int]:
-    """The words that are wanted, out of those lines; all of them for None."""
-    found: dict[str, int] = {}
-    for line in written.split("\n"):
-        times, _, same = line.partition(" ")
-        words = same.split()
-        for word in words if wanted is None else wanted.intersection(words):
-            found[word] = int(times)
-    return found
+        return selected(self.database, sql, values)
 
 
 def _is_ranked(match: Match) -> bool:

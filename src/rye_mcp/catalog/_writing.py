@@ -1,0 +1,173 @@
+"""What files have become → the tables of an index.
+
+Rules:
+
+- What is written at once is one transaction, and what is counted changes with what it counts: whoever is
+  killed leaves the one state or the other.
+- A change is made only as long as what is known about its file is what it was made for. Otherwise another
+  process has looked at the file too, and whoever asked for the change looks again.
+- Work that grows with the number of documents is left to SQLite, in few statements: while one of these runs,
+  other threads do.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rye_mcp.catalog._document import Document
+from rye_mcp.catalog._engine import Features
+from rye_mcp.catalog._matching import KEYS_OF_A_TYPE, first_key
+from rye_mcp.catalog._query_tree import FIELDS
+from rye_mcp.catalog._rows import Row, features_of, known_files, selected, written_words
+from rye_mcp.catalog._stems import Stemmer
+from rye_mcp.catalog._tally import Tally
+from rye_mcp.items import ItemPlace, ItemType
+
+__all__ = ["Change", "write_changes"]
+
+_COLUMNS: Final = ", ".join(FIELDS)
+_NO_DOCUMENT: Final = ("", "", "", 0, "", "", "", "", "")
+_OF_DOCUMENTS: Final = ("texts", "features")
+_FULL_TEXT: Final = ("stemmed", "written")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a file has become.
+
+    `before` is what was known when it was looked at. `place` and `document` are None for what is no item to
+    search for, and `after` is None when the file is gone.
+    """
+
+    path: str
+    before: Row | None
+    after: Row | None
+    place: ItemPlace | None = None
+    document: Document | None = None
+    date: int = 0
+
+    @property
+    def words(self) -> int:
+        """How many words there are to write."""
+        return self.document.length if self.document else 0
+
+
+def write_changes(database: sqlite3.Connection, stemmer: Stemmer, changes: Sequence[Change]) -> bool:
+    """Make these changes, all of them or none; whether none was left out."""
+    stemmer.stems(word for change in changes if change.document for word in change.document.words)
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        made = _write(database, stemmer, changes)
+    except BaseException:
+        database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")
+    return made == len(changes)
+
+
+def _write(database: sqlite3.Connection, stemmer: Stemmer, changes: Sequence[Change]) -> int:
+    known = known_files(database, [change.path for change in changes])
+    stamps: list[tuple[str, int]] = []
+    gone: list[int] = []
+    come: dict[ItemType, list[tuple[Change, Row]]] = {}
+    made = 0
+    for change in changes:
+        key, row = known.get(change.path, (None, None))
+        if row != change.before:
+            continue
+        made += 1
+        if key is not None and row and change.after and row.digest == change.after.digest:
+            stamps.append((change.after.stamp, key))
+            continue
+        if key is not None:
+            gone.append(key)
+        if change.after:
+            item_type = change.place.item_type if change.place else ItemType.TOOL
+            come.setdefault(item_type, []).append((change, change.after))
+    database.executemany("UPDATE items SET stamp = ? WHERE key = ?", stamps)
+    tally = Tally(stemmer)
+    _remove(database, gone, tally)
+    for item_type, added in come.items():
+        _add(database, item_type, added, tally)
+    tally.write(database)
+    return made
+
+
+def _remove(database: sqlite3.Connection, keys: Sequence[int], tally: Tally) -> None:
+    names = dict(selected(database, "SELECT key, name FROM texts WHERE key IN", keys))
+    for key, features in features_of(database, keys).items():
+        tally.add(features, names[key], -1)
+    each = [(key,) for key in keys]
+    for table in _FULL_TEXT:
+        database.executemany(
+            f"INSERT INTO {table}({table}, rowid, {_COLUMNS}) "
+            f"SELECT 'delete', key, {_COLUMNS} FROM texts WHERE key = ?",
+            each,
+        )
+    for table in (*_OF_DOCUMENTS, "items"):
+        database.executemany(f"DELETE FROM {table} WHERE key = ?", each)
+
+
+def _add(
+    database: sqlite3.Connection, item_type: ItemType, come: Iterable[tuple[Change, Row]], tally: Tally
+) -> None:
+    first = _next_key(database, item_type)
+    items: list[tuple[Any, ...]] = []
+    documents: list[tuple[int, Document]] = []
+    for key, (change, after) in enumerate(come, start=first):
+        items.append((key, *_of_file(change, after)))
+        if change.document:
+            documents.append((key, change.document))
+    _insert(database, "items", items)
+    _insert(database, "texts", [(key, *document.texts) for key, document in documents])
+    _insert(database, "features", [(key, *_counted(document, tally)) for key, document in documents])
+    for table in _FULL_TEXT:
+        database.execute(
+            f"INSERT INTO {table}(rowid, {_COLUMNS}) SELECT key, {_COLUMNS} FROM texts "
+            "WHERE key BETWEEN ? AND ? ORDER BY key",
+            (first, first + len(items) - 1),
+        )
+
+
+def _next_key(database: sqlite3.Connection, item_type: ItemType) -> int:
+    first = first_key(item_type)
+    within = (first, first + KEYS_OF_A_TYPE - 1)
+    last = database.execute("SELECT max(key) FROM items WHERE key BETWEEN ? AND ?", within).fetchone()[0]
+    return first if last is None else int(last) + 1
+
+
+def _insert(database: sqlite3.Connection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    if rows:
+        database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+
+
+def _of_file(change: Change, after: Row) -> tuple[Any, ...]:
+    """The columns of `items` without the key."""
+    place, document = change.place, change.document
+    if place is None or document is None:
+        return (change.path, after.stamp, after.digest, False, *_NO_DOCUMENT)
+    return (
+        change.path,
+        after.stamp,
+        after.digest,
+        True,
+        place.item_id,
+        place.extension,
+        document.name,
+        change.date,
+        document.category,
+        "\n".join(("", *document.tags, "")),
+        document.tool_type,
+        document.executor_id,
+        document.version,
+    )
+
+
+def _counted(document: Document, tally: Tally) -> tuple[Any, ...]:
+    """The columns of `features` without the key, told to the tally too."""
+    grams = document.grams
+    tally.add(Features(document.words, document.length, grams, len(grams)), document.texts[0], 1)
+    return (written_words(document.words), document.length, " ".join(grams), len(grams))
