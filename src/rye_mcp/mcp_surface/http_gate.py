@@ -95,7 +95,7 @@ class Gate:
 
     async def _serve(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "POST":
-            body = await self._body(receive)
+            body = await self._body(scope, receive)
             if isinstance(body, Response):
                 await body(scope, receive, send)
                 return
@@ -109,8 +109,11 @@ class Gate:
             await self._application(scope, _replay(exchange, body, receive), answer.send)
         await answer.end()
 
-    async def _body(self, receive: Receive) -> bytes | Response | None:
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | Response | None:
         """The whole body, or the refusal of it, or None for a client that is gone."""
+        too_long = refused(413, f"expected a body of at most {MAX_BODY_BYTES} bytes, found a longer one")
+        if int(Request(scope).headers.get("content-length", "0")) > MAX_BODY_BYTES:
+            return too_long
         body = bytearray()
         with anyio.move_on_after(self._body_limit_s):
             while True:
@@ -119,9 +122,7 @@ class Gate:
                     return None
                 body += message.get("body", b"")
                 if len(body) > MAX_BODY_BYTES:
-                    return refused(
-                        413, f"expected a body of at most {MAX_BODY_BYTES} bytes, found a longer one"
-                    )
+                    return too_long
                 if not message.get("more_body", False):
                     return bytes(body)
         return refused(408, f"expected the whole body within {self._body_limit_s:g} s")

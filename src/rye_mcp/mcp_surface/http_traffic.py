@@ -5,7 +5,7 @@ Rules:
 - Whoever goes away takes their calls along: when the connection of a request ends before its answer, what it
   asked for is cancelled, in every revision of the protocol. Nobody would be there to get the answer.
 - So many calls at a time and no more; one too many is refused, and told so.
-- Once draining, nothing new begins. What runs may end, until it is cancelled; its answers still go out.
+- Once draining, no tool is called any more. What runs may end, until it is cancelled; answers still go out.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ _BUSY: Final = -32000
 _CANCELLED: Final = -32800
 _STREAMS = frozenset({"subscriptions/listen"})
 """What has no end of its own, and is no work."""
+
+_WORK = frozenset({"tools/call"})
+"""What a server that ends does not begin; clients look things up to read the answers that they still get."""
 
 CallNext = Callable[[Any], Awaitable[Any]]
 
@@ -77,7 +80,7 @@ class Traffic:
             if exchange is not None:
                 exchange.is_stream = True
             return await call_next(ctx)
-        self._admit()
+        self._admit(ctx.method)
         with anyio.CancelScope() as scope:
             holders = [self._calls] if exchange is None else [self._calls, exchange.calls]
             for holder in holders:
@@ -114,8 +117,8 @@ class Traffic:
         for exchange in tuple(self._exchanges):
             exchange.scope.cancel()
 
-    def _admit(self) -> None:
-        if self.is_draining:
+    def _admit(self, method: str) -> None:
+        if self.is_draining and method in _WORK:
             raise MCPError(code=_BUSY, message="the server is ending: connect again, and call again")
         if len(self._calls) >= self._limit:
             raise MCPError(
