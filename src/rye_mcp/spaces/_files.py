@@ -117,7 +117,10 @@ def _require_regular(mode: int, path: Path) -> None:
 
 
 def _read_all(descriptor: int, size: int, path: Path, limit: int) -> bytes:
-    """Everything, in one read as a rule: the size is a guess, the end of the file is what counts."""
+    """Everything, in one read as a rule.
+
+    Each read asks for more than there should be: one that gets exactly all of it has met the end.
+    """
     chunks: list[bytes] = []
     wanted = min(size, limit) + 1
     room = limit + 1
@@ -125,6 +128,8 @@ def _read_all(descriptor: int, size: int, path: Path, limit: int) -> bytes:
         chunks.append(chunk)
         room -= len(chunk)
         wanted = room
+        if limit + 1 - room == size:
+            break
     if not room:
         raise RyeError(
             "too_large",
