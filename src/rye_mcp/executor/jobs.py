@@ -138,6 +138,8 @@ class OtherJob:
             data = await self.primitive.execute(self.config)
         except ToolExecutionError as exc:
             error = exc.message
+        except Exception as exc:  # noqa: BLE001 - nobody knows what a class of another package raises
+            error = f"expected a result of the primitive, found {type(exc).__name__}: {exc}"
         else:
             if getattr(data, "success", True) is False:
                 error = str(getattr(data, "error", None) or "the primitive says that it failed")

@@ -124,20 +124,21 @@ class ExecutionResult:
             answer |= {"hint": printable(self.hint or "")}
         answer |= {"item_id": self.item_id, "run_id": self.run_id, "data": self.data}
         answer["exit"] = None if self.exit is None else self.exit.as_dict()
-        answer |= {
-            name: value
-            for name, value in (
-                ("stdout", self.stdout if detail else None),
-                ("stderr", self.stderr if detail or not self.success else None),
-                ("truncated", self.truncated or None),
-                ("output", self.output),
-            )
-            if value
-        }
+        answer |= self._printed(detail=detail)
         answer |= {"duration_ms": round(self.duration_ms, 3), "sealed": self.sealed}
         answer["usage"] = None if self.usage is None else asdict(self.usage)
         answer |= self._rest(detail=detail)
         return answer
+
+    def _printed(self, *, detail: bool) -> dict[str, Any]:
+        """What was printed beside the data, as far as somebody wants to know it."""
+        printed = {
+            "stdout": self.stdout if detail else None,
+            "stderr": self.stderr if detail or not self.success else None,
+            "truncated": self.truncated,
+            "output": self.output,
+        }
+        return {name: value for name, value in printed.items() if value}
 
     def _sentence(self) -> str:
         return ERRORS[self.code or "internal"].sentence
