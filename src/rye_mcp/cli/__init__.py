@@ -60,6 +60,9 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "explain": CommandPlace(
             "rye_mcp.cli.explain", "explain", "Show what would run a tool, and what speaks against it."
         ),
+        "install": CommandPlace(
+            "rye_mcp.cli.install", "install", "Put the MCP server into the configuration of a client."
+        ),
         "demo": CommandPlace(
             "rye_mcp.cli.demo", "demo", "Let an agent run a signed tool, and check what is promised."
         ),

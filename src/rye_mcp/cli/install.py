@@ -1,0 +1,171 @@
+"""`rye install`: this server in the configuration of an MCP client, and out of it again.
+
+One member of the file changes and every other byte stays; what cannot be changed so is refused. The file as
+it was is kept beside it. Exit codes: 0 done, also where nothing was to do; 1 refused; 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from lilux import _files as whole_files
+from rye_mcp.cli._clients import CLIENTS, Client, ClientName, Surroundings, entry
+from rye_mcp.cli._common import JsonOption, ProjectOption, print_json, visible
+from rye_mcp.cli._json_members import with_member, without_member
+from rye_mcp.errors import RyeError, printable
+
+__all__ = ["BACKUP_SUFFIX", "install"]
+
+BACKUP_SUFFIX: Final = ".before-rye"
+"""What is put behind the name of a file for the copy of what it was."""
+
+_COMMAND: Final = "rye-mcp"
+_MAX_BYTES: Final = 64 << 20
+_NEW_MODE: Final = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What a file was, what it is to be, and where the server stands in it."""
+
+    file: Path
+    before: str | None
+    after: str
+    mode: int
+
+    @property
+    def is_one(self) -> bool:
+        return self.after != (self.before or "")
+
+
+def install(
+    client: Annotated[ClientName, typer.Argument(metavar="CLIENT", help=", ".join(ClientName))],
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="What the client calls the server.")
+    ] = "rye",
+    remove: Annotated[bool, typer.Option("--remove", help="Take the server out again.")] = False,
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Show what would be put in, and change nothing.")
+    ] = False,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put the MCP server into the configuration of a client."""
+    if remove and only_print:
+        raise typer.BadParameter("expected --remove or --print, found both")
+    known = CLIENTS[client]
+    where = _project(project)
+    server = None if remove else entry(known, _command(), where, os.environ, user_directory=Path.home())
+    path = known.path_of(name, where)
+    file = Path(os.path.realpath(known.file(Surroundings(Path.home(), os.environ))))
+    if only_print:
+        _print_entry(path, server, file, as_json=as_json)
+        return
+    change = _change(file, path, server, known)
+    backup = _apply(change) if change.is_one else None
+    if as_json:
+        print_json(_answer(client, name, change, server, backup))
+    else:
+        _print_done(known, name, change, backup, removed=remove)
+
+
+def _project(named: Path | None) -> Path | None:
+    from rye_mcp.app import Settings
+
+    settings = Settings.find(project=named)
+    return None if settings.spaces().project is None else settings.project
+
+
+def _command() -> Path:
+    command = Path(sysconfig.get_path("scripts")) / _COMMAND
+    if not os.access(command, os.X_OK):
+        what = f"expected {_COMMAND} beside the interpreter that runs this, found none"
+        raise RyeError("internal", what, where=command, hint="pip install --force-reinstall rye-mcp")
+    return command
+
+
+def _change(file: Path, path: tuple[str, ...], server: dict[str, Any] | None, client: Client) -> _Change:
+    before, mode = _read(file)
+    text = before or ""
+    try:
+        after = without_member(text, path) if server is None else with_member(text, path, server)
+    except (ValueError, RecursionError) as exc:
+        what = f"expected strict JSON that {client.title} and every program read alike, found: {exc}"
+        hint = f"put it in by hand: rye install {_name_of(client)} --print"
+        raise RyeError("client_configuration", what, where=file, hint=hint) from exc
+    return _Change(file, before, after, mode)
+
+
+def _read(file: Path) -> tuple[str | None, int]:
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+        return whole_files.read_capped(file, _MAX_BYTES).decode("utf-8"), mode
+    except FileNotFoundError:
+        return None, _NEW_MODE
+    except UnicodeDecodeError as exc:
+        raise RyeError("client_configuration", f"expected UTF-8, found: {exc}", where=file) from exc
+    except OSError as exc:
+        raise RyeError("read_failed", f"the system said: {exc.strerror or exc}", where=file) from exc
+
+
+def _apply(change: _Change) -> Path | None:
+    """Write the file, and what it was beside it."""
+    backup = change.file.with_name(change.file.name + BACKUP_SUFFIX)
+    try:
+        change.file.parent.mkdir(parents=True, exist_ok=True)
+        if change.before is not None:
+            whole_files.write_whole(backup, change.before.encode(), mode=change.mode)
+        if _read(change.file)[0] != change.before:
+            what = "expected the file as it was read, found that its program has written it meanwhile"
+            raise RyeError("client_configuration", what, where=change.file, hint="do it again")
+        whole_files.write_whole(change.file, change.after.encode(), mode=change.mode)
+    except OSError as exc:
+        raise RyeError("write_failed", f"the system said: {exc.strerror or exc}", where=change.file) from exc
+    return None if change.before is None else backup
+
+
+def _name_of(client: Client) -> ClientName:
+    return next(name for name, each in CLIENTS.items() if each is client)
+
+
+def _answer(
+    client: ClientName, name: str, change: _Change, server: dict[str, Any] | None, backup: Path | None
+) -> dict[str, Any]:
+    return {
+        "status": "success",
+        "client": client.value,
+        "name": name,
+        "file": printable(change.file),
+        "changed": change.is_one,
+        "server": server,
+        "backup": None if backup is None else printable(backup),
+    }
+
+
+def _print_entry(path: tuple[str, ...], server: dict[str, Any] | None, file: Path, *, as_json: bool) -> None:
+    """What to put in, as a document of its own; where, on standard error."""
+    document: Any = server
+    for name in reversed(path):
+        document = {name: document}
+    if not as_json:
+        typer.echo(f"for {visible(printable(file))}:", err=True)
+    print_json(document)
+
+
+def _print_done(client: Client, name: str, change: _Change, backup: Path | None, *, removed: bool) -> None:
+    file = visible(printable(change.file))
+    if not change.is_one:
+        typer.echo(f"{file}: nothing to do")
+        return
+    typer.echo(f"{'Took' if removed else 'Put'} {visible(name)} {'out of' if removed else 'into'} {file}")
+    if backup is not None:
+        typer.echo(f"  what it was: {visible(shlex.quote(printable(backup)))}")
+    typer.echo(f"  now {client.restart}")
