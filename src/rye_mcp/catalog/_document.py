@@ -60,14 +60,15 @@ class Document:
     """What is indexed of one item.
 
     `texts` are the words of each field, in the order of `FIELDS`, with blanks between them. `words` says how
-    often each counts, `length` how much all of them count; `grams` are those of its name and description.
+    often each counts, `length` how much all of them count; `grams` are those of its name and description,
+    each once.
     """
 
     name: str
     texts: tuple[str, ...]
     words: Mapping[str, int]
     length: int
-    grams: frozenset[str]
+    grams: tuple[str, ...]
     category: str
     tags: tuple[str, ...]
     tool_type: str
@@ -78,7 +79,7 @@ class Document:
 def document_of(file: ItemFile) -> Document | None:
     """What is indexed of an item; None for a library."""
     try:
-        metadata: ItemMetadata | None = parse_metadata(file)
+        metadata: ItemMetadata | None = parse_metadata(file, keep=False)
     except RyeError:
         metadata = None
     if metadata is None:
@@ -92,7 +93,7 @@ def document_of(file: ItemFile) -> Document | None:
         texts=tuple(" ".join(words) for words in fields.values()),
         words=dict(islice(counted.items(), MAX_DISTINCT_WORDS)),
         length=counted.total(),
-        grams=frozenset().union(*map(grams_of, _gram_words(fields))),
+        grams=tuple(set().union(*map(grams_of, _gram_words(fields)))),
         category=metadata.category or "",
         tags=metadata.tags,
         tool_type=metadata.tool_type or "",

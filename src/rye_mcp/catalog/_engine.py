@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -61,7 +61,7 @@ class Features:
 
     words: Mapping[str, int]
     length: int
-    grams: frozenset[str]
+    grams: Collection[str]
     grams_length: int
 
 

@@ -65,7 +65,10 @@ def written_words(words: Mapping[str, int]) -> str:
     """Words with how often each counts, as they are kept."""
     lines: dict[int, list[str]] = {}
     for word, times in words.items():
-        lines.setdefault(times, []).append(word)
+        if times in lines:
+            lines[times].append(word)
+        else:
+            lines[times] = [word]
     return "\n".join(" ".join((str(times), *same)) for times, same in sorted(lines.items()))
 
 

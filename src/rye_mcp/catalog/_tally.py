@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from rye_mcp.catalog._engine import Features
-from rye_mcp.catalog._stems import Stemmer
 
 __all__ = ["Tally"]
 
@@ -19,10 +19,10 @@ _TABLES: Final = {"words": "word", "stems": "stem", "grams": "gram"}
 
 
 class Tally:
-    """Documents that came and went, until they are written."""
+    """Documents that came and went, until they are written; `stems` has the stem of each of their words."""
 
-    def __init__(self, stemmer: Stemmer) -> None:
-        self._stemmer = stemmer
+    def __init__(self, stems: Mapping[str, str]) -> None:
+        self._stem_of = stems
         self._words: Counter[str] = Counter()
         self._stems: Counter[str] = Counter()
         self._names: Counter[str] = Counter()
@@ -34,12 +34,11 @@ class Tally:
 
     def add(self, features: Features, name: str, sign: int) -> None:
         """A document came (1) or went (-1); `name` are the words of its name."""
-        stems = self._stemmer.stems(features.words)
-        in_name = {stems[word] for word in name.split() if word in stems}
+        stem_of = self._stem_of.__getitem__
         counted = (
             (self._words, features.words),
-            (self._stems, set(stems.values())),
-            (self._names, in_name),
+            (self._stems, set(map(stem_of, features.words))),
+            (self._names, set(map(stem_of, features.words.keys() & name.split()))),
             (self._grams, features.grams),
         )
         for counter, values in counted:
@@ -52,7 +51,7 @@ class Tally:
 
     def write(self, database: sqlite3.Connection) -> None:
         """Add all of it to what is there, in the transaction that is open."""
-        stems = self._stemmer.stems(self._words)
+        stems = self._stem_of
         database.executemany(
             "INSERT INTO words VALUES (?, ?, ?, 0) ON CONFLICT(word) "
             "DO UPDATE SET documents = documents + excluded.documents",

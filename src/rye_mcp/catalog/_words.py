@@ -69,6 +69,8 @@ def name_parts(name: str) -> list[str]:
 
 def name_words(name: str) -> list[str]:
     """The words of a name as it is written, and those it is put together from when these are others."""
+    if name.islower() and name.isascii() and name.isalpha():
+        return [name[:MAX_WORD]]  # there is nothing to split at
     written, parts = words_of(name), name_parts(name)
     return written if written == parts else written + parts
 

@@ -13,7 +13,7 @@ Rules:
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -57,10 +57,11 @@ class Change:
 
 def write_changes(database: sqlite3.Connection, stemmer: Stemmer, changes: Sequence[Change]) -> bool:
     """Make these changes, all of them or none; whether none was left out."""
-    stemmer.stems(word for change in changes if change.document for word in change.document.words)
+    words = {word for change in changes if change.document for word in change.document.words}
+    stemmer.stems(words)  # learnt before anybody has to wait
     database.execute("BEGIN IMMEDIATE")
     try:
-        made = _write(database, stemmer, changes)
+        made = _write(database, stemmer, changes, words)
     except BaseException:
         database.execute("ROLLBACK")
         raise
@@ -68,7 +69,7 @@ def write_changes(database: sqlite3.Connection, stemmer: Stemmer, changes: Seque
     return made == len(changes)
 
 
-def _write(database: sqlite3.Connection, stemmer: Stemmer, changes: Sequence[Change]) -> int:
+def _write(database: sqlite3.Connection, stemmer: Stemmer, changes: Sequence[Change], words: set[str]) -> int:
     known = known_files(database, [change.path for change in changes])
     stamps: list[tuple[str, int]] = []
     gone: list[int] = []
@@ -88,17 +89,20 @@ def _write(database: sqlite3.Connection, stemmer: Stemmer, changes: Sequence[Cha
             item_type = change.place.item_type if change.place else ItemType.TOOL
             come.setdefault(item_type, []).append((change, change.after))
     database.executemany("UPDATE items SET stamp = ? WHERE key = ?", stamps)
-    tally = Tally(stemmer)
-    _remove(database, gone, tally)
+    forgotten = features_of(database, gone)
+    tally = Tally(stemmer.stems(words.union(*(features.words for features in forgotten.values()))))
+    _remove(database, gone, forgotten, tally)
     for item_type, added in come.items():
         _add(database, item_type, added, tally)
     tally.write(database)
     return made
 
 
-def _remove(database: sqlite3.Connection, keys: Sequence[int], tally: Tally) -> None:
+def _remove(
+    database: sqlite3.Connection, keys: Sequence[int], forgotten: Mapping[int, Features], tally: Tally
+) -> None:
     names = dict(selected(database, "SELECT key, name FROM texts WHERE key IN", keys))
-    for key, features in features_of(database, keys).items():
+    for key, features in forgotten.items():
         tally.add(features, names[key], -1)
     each = [(key,) for key in keys]
     for table in _FULL_TEXT:

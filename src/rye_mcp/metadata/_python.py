@@ -180,9 +180,9 @@ class _Literals:
             raise Unreadable(f"expected at most {MAX_NODES} values, found more", node.lineno)
         if depth > MAX_DEPTH:
             raise Unreadable(f"expected at most {MAX_DEPTH} levels, found more", node.lineno)
+        if type(node) is ast.Constant:
+            return _constant(node.value, node)
         match node:
-            case ast.Constant(value=constant):
-                return _constant(constant, node)
             case ast.Dict(keys=keys, values=values):
                 return self._mapping(keys, values, node, depth)
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
@@ -210,6 +210,8 @@ class _Literals:
 
 
 def _constant(constant: Any, node: ast.expr) -> Any:
+    if type(constant) is str and constant.isascii():  # as nearly all of them are
+        return constant
     match constant:
         case None | bool():
             return constant

@@ -24,11 +24,11 @@ _Key = tuple[ItemType, str, str, bytes]
 _kept: OrderedDict[_Key, ItemMetadata] = OrderedDict()
 
 
-def parse_metadata(file: ItemFile) -> ItemMetadata:
+def parse_metadata(file: ItemFile, *, keep: bool = True) -> ItemMetadata:
     """What an item says about itself; RyeError `invalid_item` with all issues when something is wrong.
 
     This is what every call pays for. Schemas are not checked, nor is Python behind the first function;
-    `examine` does both.
+    `examine` does both. Who looks at all items once does not `keep` what calls will hardly ask for.
     """
     key = (file.item_type, file.item_id, file.extension, hashlib.sha256(file.content).digest())
     kept = _kept.get(key)
@@ -37,9 +37,10 @@ def parse_metadata(file: ItemFile) -> ItemMetadata:
     issues = Issues()
     metadata = check_fields(_read(file, issues, whole=False), file, issues)
     issues.raise_any(file)
-    while len(_kept) >= _KEPT:
-        _kept.popitem(last=False)
-    _kept[key] = metadata
+    if keep:
+        while len(_kept) >= _KEPT:
+            _kept.popitem(last=False)
+        _kept[key] = metadata
     return metadata
 
 
