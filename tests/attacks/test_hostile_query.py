@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rye_mcp.catalog import Catalog
-from rye_mcp.catalog.query import MAX_DEPTH
+from rye_mcp.catalog.query import MAX_DEPTH, MAX_PREFIXES
 from rye_mcp.errors import RyeError
 from rye_mcp.verbs.search import SearchRequest, SearchResult, search
 from tests.trust_world import World
@@ -58,9 +58,12 @@ HOSTILE = [
     "(" * 4000 + "a AND b" + ")" * 4000,
     "NOT " * 2000 + "a",
     "a AND " * 1300,
-    " OR ".join(f"NOT w{number}" for number in range(500)),
-    " AND ".join(f"w{number}*" for number in range(8)),
-    "a* b* c* d* e* f* g* h*",
+    " OR ".join(f"NOT w{number}" for number in range(250)),
+    " AND ".join(f"w{number}*" for number in range(MAX_PREFIXES)),
+    " ".join(f"{letter}*" for letter in "hsdt"[:MAX_PREFIXES]),
+    f"NEAR({'hello ' * 400}, 1000)",
+    "-".join("ab" * 2000),
+    "\ufdfa" * 8000,
     "AND",
     "OR OR OR",
     "x" * 100_000,

@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.catalog import Catalog
-from rye_mcp.catalog.query import FIELDS, MAX_CHARACTERS, MAX_DEPTH, MAX_PREFIXES, MAX_WORDS
+from rye_mcp.catalog.query import (
+    FIELDS,
+    MAX_CHARACTERS,
+    MAX_DEPTH,
+    MAX_NEAR_WORDS,
+    MAX_PREFIXES,
+    MAX_WORDS,
+)
 from rye_mcp.errors import RyeError
 from rye_mcp.verbs.search import SearchRequest, search
 from tests.trust_world import World
@@ -77,6 +84,7 @@ def test_the_page_names_the_fields_and_the_limits() -> None:
         f"{MAX_CHARACTERS:,} characters",
         f"{MAX_WORDS} words",
         f"{MAX_PREFIXES} of them",
+        f"{MAX_NEAR_WORDS} of them in one",
         f"{MAX_DEPTH} deep",
     ):
         assert limit in PAGE

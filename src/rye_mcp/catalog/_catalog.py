@@ -20,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, islice
+from itertools import accumulate, zip_longest
 from pathlib import Path
+from string import ascii_lowercase, ascii_uppercase
 from types import TracebackType
 from typing import Final, Literal, Protocol
 
@@ -37,6 +38,7 @@ from rye_mcp.catalog._ranking import (
 from rye_mcp.catalog._space_index import SpaceIndex
 from rye_mcp.catalog._stems import Stemmer
 from rye_mcp.catalog._words import words_of
+from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType, SpaceName
 from rye_mcp.spaces import Spaces
 
@@ -45,8 +47,15 @@ __all__ = ["Catalog", "Hit", "Page", "Ranker", "SearchQuery", "cache_directory"]
 CANDIDATES: Final = 60
 """How many documents of a space are compared as a whole; what is behind them stays as it was found."""
 
+MAX_BEHIND: Final = 400
+"""How many of those behind the candidates are weighed; what is behind them is worth no more than the last."""
+
+MAX_FUZZY_WORDS: Final = 16
+"""How many words may be taken for slips of others at once."""
+
 MAX_SUGGESTIONS: Final = 3
 
+_CAPITALS: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
 _ALL_SPACES: Final = (SpaceName.PROJECT, SpaceName.USER, SpaceName.SYSTEM)
 SortBy = Literal["score", "name", "date"]
 Fuzzy = Literal[0, 1, 2]
@@ -110,6 +119,10 @@ class _Found:
     index: SpaceIndex
     entry: Entry
     score: float
+
+    @property
+    def identity(self) -> tuple[SpaceName, int]:
+        return (self.index.space.name, self.entry.key)
 
     @property
     def hit(self) -> Hit:
@@ -232,7 +245,7 @@ class _Search:
         """Words of the documents that are close to those that nothing has."""
         counted = self._counts()
         unknown = [word for word in self._asked.words if not counted.words.get(word)]
-        suggested = dict.fromkeys(each for word in unknown for each in self._nearest(word))
+        suggested = dict.fromkeys(each for word in unknown[:MAX_FUZZY_WORDS] for each in self._nearest(word))
         yield from list(suggested)[:MAX_SUGGESTIONS]
 
     def _counts(self) -> Counts:
@@ -251,7 +264,12 @@ class _Search:
         return Measure.of(self._asked, replace(counts, groups=groups), stems)
 
     def _words_of(self, measure: Measure) -> list[str]:
-        return list(dict.fromkeys([*self._asked.words, *measure.groups]))
+        """The words of the query and those that its parts stand for, of each part one after the other."""
+        by_label: dict[str, list[str]] = {}
+        for word, (label, _) in measure.groups.items():
+            by_label.setdefault(label, []).append(word)
+        in_turn = [word for turn in zip_longest(*by_label.values()) for word in turn if word is not None]
+        return list(dict.fromkeys([*self._asked.words, *in_turn]))
 
     def _scored(self, index: SpaceIndex, entries: Sequence[Entry], measure: Measure) -> list[_Found]:
         words, grams = frozenset(measure.groups), frozenset(measure.grams)
@@ -263,34 +281,39 @@ class _Search:
         ]
 
     def _behind(self, found: Sequence[_Found], last: int, measure: Measure) -> list[_Found]:
-        """What matches and was no candidate, by id; none of it is worth more than what is before it."""
-        seen = {(each.index.space, each.entry.key) for each in found}
-        rest: list[_Found] = []
-        for index in self._indexes:
-            entries = index.ask(lambda engine: engine.matches(self.wanted, "id", last + len(found)))
-            entries = [entry for entry in entries if (index.space, entry.key) not in seen]
-            rest += self._scored(index, entries, measure)
-        rest.sort(key=_by_id)
-        scores = accumulate((each.score for each in rest), min, initial=found[-1].score if found else 1.0)
-        return [replace(each, score=score) for each, score in zip(rest, islice(scores, 1, None), strict=True)]
+        """What matches and was no candidate, by id; none of it is worth more than what is before it.
+
+        The first of them are weighed, whatever page is asked for, so that a late one is no more work.
+        """
+        seen = {each.identity for each in found}
+        everything = self._in_any_order(max(last, MAX_BEHIND) + len(found))
+        rest = [each for each in everything if each.identity not in seen]
+        worth = self._worth(rest[:MAX_BEHIND], measure)
+        scores = (worth.get(each.identity, 0.0) for each in rest[:MAX_BEHIND])
+        lowest = list(accumulate(scores, min, initial=found[-1].score if found else 1.0))
+        return [
+            replace(each, score=lowest[min(number, MAX_BEHIND)]) for number, each in enumerate(rest, start=1)
+        ]
 
     def _sorted_by_column(self, last: int) -> list[_Found]:
         order = self._query.sort_by
         found = self._first(order, last)
         if order == "name":
-            found.sort(key=lambda each: (each.entry.name.lower(), *_by_id(each)))
+            found.sort(key=lambda each: (_as_sqlite_folds(each.entry.name), *_by_id(each)))
         else:
             found.sort(key=lambda each: (-each.entry.date, *_by_id(each)))
-        found = found[:last]
+        before, found = found[: self._query.offset], found[self._query.offset : last]
         if not self._asked.words and not self._asked.prefixes:
-            return found
-        measure = self._measure()
-        worth = {
-            (each.index.space, each.entry.key): each.score
+            return before + found
+        worth = self._worth(found, self._measure())
+        return before + [replace(each, score=worth.get(each.identity, 0.0)) for each in found]
+
+    def _worth(self, found: Sequence[_Found], measure: Measure) -> dict[tuple[SpaceName, int], float]:
+        return {
+            each.identity: each.score
             for index in self._indexes
             for each in self._scored(index, [one.entry for one in found if one.index is index], measure)
         }
-        return [replace(each, score=worth.get((each.index.space, each.entry.key), 0.0)) for each in found]
 
     def _in_any_order(self, last: int) -> list[_Found]:
         """What matches a query that asks for no word: everything is worth the same."""
@@ -310,10 +333,12 @@ class _Search:
 
     def _similar_words(self) -> dict[str, tuple[str, ...]]:
         """For each word of the query as it was written, what it may be a slip of."""
-        words = {word: words_of(word) for word in _terms(self._query.tree)}
-        return {
-            text: self._near(split[0], self._query.fuzzy) for text, split in words.items() if len(split) == 1
-        }
+        split = {text: words_of(text) for text in _terms(self._query.tree)}
+        single = {text: words[0] for text, words in split.items() if len(words) == 1}
+        if len(single) > MAX_FUZZY_WORDS:
+            what = f"expected at most {MAX_FUZZY_WORDS} words with fuzzy, found {len(single)}"
+            raise RyeError("invalid_query", what, hint="search for fewer words, or without fuzzy")
+        return {text: self._near(word, self._query.fuzzy) for text, word in single.items()}
 
     def _near(self, word: str, distance: int) -> tuple[str, ...]:
         found: dict[str, None] = {}
@@ -339,6 +364,11 @@ def _terms(tree: Node) -> Iterator[str]:
         yield tree.text
     for part in getattr(tree, "parts", ()):
         yield from _terms(part)
+
+
+def _as_sqlite_folds(name: str) -> str:
+    """A name as NOCASE compares it: the pages of several spaces are put together in the order of each."""
+    return name.translate(_CAPITALS)
 
 
 def _by_score(found: _Found) -> tuple[float, str, str, int, str]:

@@ -20,13 +20,25 @@ from typing import Final, NoReturn
 from rye_mcp.catalog._query_tree import FIELDS, Everything, Leaf, Near, Phrase, Prefix, Term
 from rye_mcp.errors import RyeError
 
-__all__ = ["MAX_NEAR_DISTANCE", "OPERATORS", "Kind", "Token", "printed", "read_tokens", "refuse"]
+__all__ = [
+    "MAX_NEAR_DISTANCE",
+    "MAX_NEAR_WORDS",
+    "OPERATORS",
+    "Kind",
+    "Token",
+    "printed",
+    "read_tokens",
+    "refuse",
+]
 
 DEFAULT_NEAR_DISTANCE: Final = 10
 """How many words may stand between those of a NEAR that says nothing about it."""
 
 MAX_NEAR_DISTANCE: Final = 1000
 """How many words a NEAR may let stand between."""
+
+MAX_NEAR_WORDS: Final = 16
+"""How many words a NEAR may have: what it takes to compare their places grows with the square."""
 
 _SHOWN_CHARACTERS: Final = 32
 """How much of a query is shown of what is wrong, before it and behind it."""
@@ -165,6 +177,9 @@ class _Scanner:
         words = _words(listed)
         if len(words) < 2:
             refuse(self.text, "two words or more in NEAR", f"{len(words)}", start, end + 1, hint=hint)
+        if len(words) > MAX_NEAR_WORDS:
+            expected = f"at most {MAX_NEAR_WORDS} words in NEAR"
+            refuse(self.text, expected, f"{len(words)}", start, end + 1, hint=hint)
         distance = _distance(number.strip()) if comma else DEFAULT_NEAR_DISTANCE
         if distance is None:
             expected = f"a number up to {MAX_NEAR_DISTANCE} behind the comma of NEAR"

@@ -72,8 +72,12 @@ def spell_out(database: sqlite3.Connection) -> None:
 
 def distance_between(one: str, other: str, limit: int) -> int:
     """How many edits are between two words; more than `limit` when that many are not enough."""
-    if abs(len(one) - len(other)) > limit:
+    if (
+        abs(len(one) - len(other)) > limit
+        or max(len(set(one) - set(other)), len(set(other) - set(one))) > limit
+    ):
         return limit + 1
+    one, other = _without_common_ends(one, other)
     before: list[int] = []
     row = list(range(len(other) + 1))
     for index, character in enumerate(one, start=1):
@@ -88,6 +92,17 @@ def distance_between(one: str, other: str, limit: int) -> int:
             return limit + 1
         before = above
     return row[-1]
+
+
+def _without_common_ends(one: str, other: str) -> tuple[str, str]:
+    """What is left of two words when both begin and end alike, which is as many edits apart as they are."""
+    start, most = 0, min(len(one), len(other))
+    while start < most and one[start] == other[start]:
+        start += 1
+    end = 0
+    while end < most - start and one[-1 - end] == other[-1 - end]:
+        end += 1
+    return one[start : len(one) - end], other[start : len(other) - end]
 
 
 def _variants(word: str, distance: int) -> Iterator[int]:

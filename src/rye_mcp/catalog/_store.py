@@ -41,6 +41,12 @@ __all__ = ["SqliteEngine"]
 MAX_MATCHES: Final = 2_000
 """How many documents are weighed by FTS5 for one question: about a microsecond each."""
 
+MAX_NARROWED_MATCHES: Final = 20_000
+"""The same where most of them are probably not wanted, as something else has to be so too."""
+
+MAX_PARTS: Final = 64
+"""How many parts a question may have that weighs documents: each costs something for each document."""
+
 MAX_OF_A_PREFIX: Final = 50
 """How many words a beginning stands for when what was found is ranked; all of them are found."""
 
@@ -134,12 +140,13 @@ class SqliteEngine:
         """The documents that match and speak of these words; the best of them when there are many."""
         match = match_of(wanted)
         restriction = Condition("1")
-        if isinstance(match, Match) and _is_ranked(match) and _is_bare(wanted):
+        if isinstance(match, Match) and _is_ranked(wanted, match):
             parts = alternatives_of(wanted)
-            expression = match.expression if parts is None else self._plan(parts, limit)
+            expression = match.expression if parts is None else self._plan(parts, limit, MAX_MATCHES)
         else:
             condition = self._condition(wanted)
-            expression = any_of(Alternative((word,), f'"{word}"') for word in words)
+            parts = [Alternative((word,), f'"{word}"', f'name : "{word}"') for word in self._by_stem(words)]
+            expression = self._plan(parts[:MAX_PARTS], limit, MAX_NARROWED_MATCHES)
             # The plus keeps SQLite from asking the full-text table once for each key.
             restriction = Condition(
                 f"+rowid IN (SELECT key FROM items WHERE {condition.sql})", condition.values
@@ -159,22 +166,29 @@ class SqliteEngine:
             f"{sql} AND {restriction.sql}", (*values, *restriction.values)
         ).fetchall()
 
-    def _plan(self, parts: Sequence[Alternative], limit: int) -> str:
+    def _by_stem(self, words: Iterable[str]) -> list[str]:
+        """One word of each stem, in their order."""
+        listed = list(words)
+        stems = self._stemmer.stems(listed)
+        return list({stems[word]: word for word in reversed(listed)}.values())[::-1]
+
+    def _plan(self, parts: Sequence[Alternative], limit: int, most: int) -> str:
         """The question that finds candidates: as many of its parts, the rarest first, as are affordable."""
         stems = self._stemmer.stems(word for part in parts for word in part.words)
         sql = "SELECT stem, documents, names FROM stems WHERE stem IN"
         known = {stem: (documents, names) for stem, documents, names in self._asked(sql, set(stems.values()))}
         costs = [
-            (sum(known.get(stems[word], (0, 0))[0] for word in part.words), part.expression, part)
+            (sum(known[stems[word]][0] for word in part.words), part.expression, part)
             for part in parts
+            if all(stems[word] in known for word in part.words)
         ]
-        left, chosen = MAX_MATCHES, list[Alternative]()
-        for documents, _, part in sorted(costs, key=itemgetter(0, 1)):
-            names = sum(known.get(stems[word], (0, 0))[1] for word in part.words)
+        left, chosen = most, list[Alternative]()
+        for documents, _, part in sorted(costs, key=itemgetter(0, 1))[:MAX_PARTS]:
+            names = sum(known[stems[word]][1] for word in part.words)
             if part.in_name and documents > left >= names > 0:
                 chosen.append(Alternative(part.words, part.in_name))
                 left -= names
-            elif documents <= left or MAX_MATCHES - left < limit:
+            elif documents <= left or most - left < limit:
                 chosen.append(part)
                 left = max(0, left - documents)
         return any_of(chosen)
@@ -223,9 +237,14 @@ class SqliteEngine:
         return selected(self.database, sql, values)
 
 
-def _is_ranked(match: Match) -> bool:
-    """Whether what answers this question is weighed by it."""
-    return match.table == "stemmed" and not match.is_negated
+def _is_ranked(wanted: Wanted, match: Match) -> bool:
+    """Whether what answers this question can be weighed by it."""
+    is_weighing = match.table == "stemmed" and not match.is_negated
+    return is_weighing and _is_bare(wanted) and _has_few_parts(wanted, match)
+
+
+def _has_few_parts(wanted: Wanted, match: Match) -> bool:
+    return alternatives_of(wanted) is not None or match.expression.count('"') <= 2 * MAX_PARTS
 
 
 def _is_bare(wanted: Wanted) -> bool:

@@ -29,6 +29,7 @@ from typing import Final, NoReturn
 
 from rye_mcp.catalog._query_tokens import (
     MAX_NEAR_DISTANCE,
+    MAX_NEAR_WORDS,
     OPERATORS,
     Kind,
     Token,
@@ -49,6 +50,7 @@ from rye_mcp.catalog._query_tree import (
     Prefix,
     Term,
 )
+from rye_mcp.catalog._words import words_of
 from rye_mcp.errors import RyeError
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "MAX_CHARACTERS",
     "MAX_DEPTH",
     "MAX_NEAR_DISTANCE",
+    "MAX_NEAR_WORDS",
     "MAX_PREFIXES",
     "MAX_WORDS",
     "And",
@@ -75,10 +78,10 @@ __all__ = [
 MAX_CHARACTERS: Final = 8192
 """How many characters a query may have."""
 
-MAX_WORDS: Final = 512
-"""How many words a query may have, those of phrases among them."""
+MAX_WORDS: Final = 256
+"""How many words a query may have, with those of phrases and those that a word is put together from."""
 
-MAX_PREFIXES: Final = 8
+MAX_PREFIXES: Final = 4
 """How many beginnings of words a query may have: each stands for any number of words."""
 
 MAX_DEPTH: Final = 8
@@ -133,7 +136,7 @@ def written(node: Node) -> str:
 
 def _require_within_limits(tokens: Iterable[Token]) -> None:
     leaves = [token.leaf for token in tokens if token.leaf is not None]
-    words = sum(len(leaf.words) if isinstance(leaf, Phrase | Near) else 1 for leaf in leaves)
+    words = sum(_count_words(leaf) for leaf in leaves)
     prefixes = sum(isinstance(leaf, Prefix) for leaf in leaves)
     for count, limit, what in ((words, MAX_WORDS, "words"), (prefixes, MAX_PREFIXES, "words with a *")):
         if count > limit:
@@ -142,6 +145,16 @@ def _require_within_limits(tokens: Iterable[Token]) -> None:
                 f"expected at most {limit} {what}, found {count}",
                 hint="search for fewer words",
             )
+
+
+def _count_words(leaf: Leaf) -> int:
+    match leaf:
+        case Everything():
+            return 0
+        case Phrase(words) | Near(words):
+            return sum(max(1, len(words_of(word))) for word in words)
+        case Term(text) | Prefix(text):
+            return max(1, len(words_of(text)))
 
 
 def _is_sentence(tokens: Iterable[Token]) -> bool:

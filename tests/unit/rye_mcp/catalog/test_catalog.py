@@ -156,6 +156,15 @@ def test_pages_put_together_are_one_list_with_the_same_scores(shelf: Shelf, quer
             assert [hit.score for hit in whole] == sorted((hit.score for hit in whole), reverse=True)
 
 
+def test_names_in_any_letters_are_on_one_page_each(shelf: Shelf) -> None:
+    names = ["Äb", "äa", "Zoo", "apple", "Éclair", "éa", "ßx", "İs", "ss"]
+    for number, name in enumerate(names):
+        shelf.put(f"t{number}", tool(name, "does"), space=("project", "user")[number % 2])
+    pages = [shelf.ids("*", sort_by="name", offset=offset, limit=1) for offset in range(len(names))]
+    assert [hit for page in pages for hit in page] == shelf.ids("*", sort_by="name", limit=100)
+    assert shelf.ids("*", sort_by="name", limit=2) == ["t3", "t8"]
+
+
 def test_the_order_does_not_depend_on_when_items_were_indexed(tmp_path: Path) -> None:
     found: list[list[tuple[str, float]]] = []
     for order in (range(230), reversed(range(230))):

@@ -18,6 +18,7 @@ from rye_mcp.catalog.query import (
     MAX_CHARACTERS,
     MAX_DEPTH,
     MAX_NEAR_DISTANCE,
+    MAX_NEAR_WORDS,
     MAX_PREFIXES,
     MAX_WORDS,
     And,
@@ -170,14 +171,17 @@ def test_what_is_refused_and_where(text: str, column: int, where: str, what: str
         ("a" * MAX_CHARACTERS, "a" * (MAX_CHARACTERS + 1)),
         ("a " * MAX_WORDS, "a " * (MAX_WORDS + 1)),
         (f'"{"a " * MAX_WORDS}"', f'"{"a " * MAX_WORDS}" a'),
-        (f"NEAR({'a ' * MAX_WORDS})", f"NEAR({'a ' * MAX_WORDS}) a"),
+        ("-".join("a" * MAX_WORDS), "-".join("a" * (MAX_WORDS + 1))),
+        ("\u6f22" * MAX_WORDS, "\u6f22" * (MAX_WORDS + 1)),
+        ("\ufdfa" * 80, "\ufdfa" * 90),
+        (f"NEAR({'a ' * MAX_NEAR_WORDS})", f"NEAR({'a ' * (MAX_NEAR_WORDS + 1)})"),
         ("a* " * MAX_PREFIXES, "a* " * (MAX_PREFIXES + 1)),
         (
             "(" * MAX_DEPTH + "a AND b" + ")" * MAX_DEPTH,
             "(" * (MAX_DEPTH + 1) + "a AND b" + ")" * (MAX_DEPTH + 1),
         ),
     ],
-    ids=["characters", "words", "words of a phrase", "words of a NEAR", "prefixes", "depth"],
+    ids=["characters", "words", "a phrase", "parts", "signs", "ligatures", "NEAR", "prefixes", "depth"],
 )
 def test_a_limit_is_the_last_that_is_taken(most: str, more: str) -> None:
     parse(most)

@@ -1,0 +1,105 @@
+"""What a query costs has a bound, whatever it asks: what reaches SQLite is looked at, and not a clock."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from rye_mcp.catalog import Catalog, SearchQuery
+from rye_mcp.catalog._catalog import CANDIDATES, MAX_BEHIND, MAX_FUZZY_WORDS
+from rye_mcp.catalog._store import MAX_PARTS
+from rye_mcp.catalog.query import MAX_PREFIXES, parse
+from rye_mcp.errors import RyeError
+from tests.catalog_world import Shelf, tool
+
+ITEMS = 700
+BEGINNINGS = "spctrmda"
+COMMON = [f"{BEGINNINGS[number % 8]}{number:02}" for number in range(80)]
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    """Many items that share their words, and each of which has one of its own."""
+    shelf, chance = Shelf.in_directory(tmp_path_factory.mktemp("cost")), random.Random(3)  # noqa: S311
+    for number in range(ITEMS):
+        words = chance.sample(COMMON, 30)
+        shelf.put(f"t{number:03}", tool(f"own{number}", " ".join(words[:10]), body=" ".join(words)))
+    with shelf.open_anew() as catalog:
+        catalog.refresh()
+        yield catalog
+
+
+def statements(catalog: Catalog, query: str, **options: Any) -> list[str]:
+    """What SQLite is asked for one search."""
+    asked: list[str] = []
+    databases: list[sqlite3.Connection] = [
+        index.ask(lambda engine: engine.database) for index in catalog._indexes
+    ]
+    for database in databases:
+        database.set_trace_callback(asked.append)
+    try:
+        catalog.search(SearchQuery(parse(query), **options))
+    finally:
+        for database in databases:
+            database.set_trace_callback(None)
+    return asked
+
+
+HEAVY = [
+    " ".join(f"{letter}*" for letter in BEGINNINGS[:MAX_PREFIXES]),
+    " AND ".join(f"({letter}* OR x)" for letter in BEGINNINGS[:MAX_PREFIXES]),
+    " ".join(f'"{one} {other}"' for one, other in pairwise(COMMON)),
+    " ".join(f"NEAR({' '.join(COMMON[at : at + 2])}, {at})" for at in range(50)),
+    " ".join(f"({one} AND {other})" for one, other in zip(COMMON, COMMON[2:], strict=False)),
+    " ".join(COMMON * 3),
+]
+
+
+@pytest.mark.parametrize("query", HEAVY, ids=lambda query: query[:12])
+@pytest.mark.parametrize("options", [{}, {"filters": {"version": "1.0.0"}}, {"fields": ("body",)}], ids=str)
+def test_what_is_weighed_is_asked_in_few_parts(catalog: Catalog, query: str, options: dict[str, Any]) -> None:
+    asked = [each for each in statements(catalog, query, **options) if "bm25" in each]
+    weighed = [each.partition(" MATCH ")[2].partition(" AND rowid BETWEEN ")[0] for each in asked]
+    assert weighed
+    for each in weighed:
+        assert each.count('"') // 2 <= MAX_PARTS
+
+
+def test_a_late_page_compares_no_more_than_an_early_one(catalog: Catalog) -> None:
+    for offset in (0, 300, 100_000):
+        asked = statements(catalog, COMMON[0] + " " + COMMON[1], offset=offset, limit=100)
+        keys = [each.partition(" IN (")[2] for each in asked if "FROM features" in each]
+        assert 0 < sum(each.count(",") + 1 for each in keys) <= CANDIDATES + MAX_BEHIND
+
+
+def test_what_is_not_compared_comes_last_and_is_worth_no_more(catalog: Catalog) -> None:
+    query = parse(" ".join(COMMON[:9]))
+    hits = catalog.search(SearchQuery(query, limit=ITEMS)).hits
+    scores = [hit.score for hit in hits]
+    assert len(hits) > CANDIDATES + MAX_BEHIND
+    assert scores == sorted(scores, reverse=True)
+    late = catalog.search(SearchQuery(query, offset=CANDIDATES + MAX_BEHIND - 5, limit=20)).hits
+    assert late == hits[CANDIDATES + MAX_BEHIND - 5 :][:20]
+
+
+def test_only_so_many_words_may_be_misspelt(catalog: Catalog) -> None:
+    words = [COMMON[0], *(f"wo{number}rd" for number in range(MAX_FUZZY_WORDS - 1))]
+    asked = statements(catalog, " ".join(words), fuzzy=2)
+    spaces = 3
+    assert sum("FROM variants" in each for each in asked) == MAX_FUZZY_WORDS * spaces
+    with pytest.raises(RyeError, match=f"at most {MAX_FUZZY_WORDS} words") as caught:
+        catalog.search(SearchQuery(parse(" ".join([*words, "another"])), fuzzy=1))
+    assert caught.value.code == "invalid_query"
+    assert catalog.search(SearchQuery(parse(" ".join([*words, "another"])))).total
+
+
+def test_only_so_many_words_are_tried_to_say_what_was_meant(catalog: Catalog) -> None:
+    words = [f"wo{number}rd" for number in range(100)]
+    asked = statements(catalog, " AND ".join(words))
+    spaces, distances = 3, 2
+    assert 0 < sum("FROM variants" in each for each in asked) <= MAX_FUZZY_WORDS * spaces * distances
