@@ -180,7 +180,7 @@ def _vouched(words: Iterable[str], query: SearchQuery, finder: Finder, view: _Vi
     """The suggestions with which something is found that passes: others may be anybody's words."""
     for word in words:
         try:
-            tried = replace(query, tree=parse(word), limit=_TRIED, offset=0)
+            tried = replace(query, tree=parse(word), limit=_TRIED, offset=0, fuzzy=0)
         except RyeError:
             continue
         found = view.those_that_are_there(finder.search(tried).hits, tried)

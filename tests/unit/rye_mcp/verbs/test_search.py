@@ -255,6 +255,14 @@ def test_only_suggestions_that_find_something_that_passes_are_made(world: World)
     assert "did_you_mean" not in found(world, Prepared(()), "helo").as_dict()
 
 
+def test_a_word_that_only_an_unsigned_item_has_is_no_suggestion_however_near_it_is(
+    world: World, look: Search
+) -> None:
+    put(world, tool(), signed=True)
+    put(world, tool("hexlp()"), "demo/other")
+    assert "hexlp" not in look("hexlo NOT *", fuzzy={"max_distance": 2}).did_you_mean
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"query": "AND"}, "expected a word"),
     ({"query": None}, "text as query"),
