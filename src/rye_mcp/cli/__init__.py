@@ -63,6 +63,11 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "install": CommandPlace(
             "rye_mcp.cli.install", "install", "Put the MCP server into the configuration of a client."
         ),
+        "doctor": CommandPlace(
+            "rye_mcp.cli.doctor",
+            "doctor",
+            "Check that the server works, as a client would start it, and say what to do.",
+        ),
         "demo": CommandPlace(
             "rye_mcp.cli.demo", "demo", "Let an agent run a signed tool, and check what is promised."
         ),

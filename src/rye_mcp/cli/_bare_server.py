@@ -1,0 +1,96 @@
+"""The MCP server, started as a program with windows starts it, and asked a few things.
+
+Rules:
+
+- The environment is that of a graphical session: hardly any PATH, the user's name and home, and what `rye
+  install` puts into a configuration. The working directory is `/`. Nothing of the terminal gets in.
+- It is started by the supervisor like every other program, so that nothing of it is left behind.
+- Nothing is run or written by asking: the one tool that is called is called as a dry run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from rye_mcp.cli._clients import KEPT
+
+__all__ = ["BARE_PATH", "Conversation", "bare_environment", "talk"]
+
+BARE_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+"""What a graphical session has as PATH, give or take."""
+
+TIME_LIMIT_S: Final = 20.0
+
+_PERSONAL = ("HOME", "USER", "LOGNAME", "LANG", "SHELL", "TMPDIR", "XDG_RUNTIME_DIR")
+_PROTOCOL: Final = "2025-11-25"
+_INITIALIZE, _LIST, _CALL = 1, 2, 3
+_LAST_WORDS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What the server answered; None for what it did not. `last_words` is the end of its standard error."""
+
+    initialized: Mapping[str, Any] | None
+    tools: tuple[str, ...] | None
+    dry_run: Mapping[str, Any] | None
+    last_words: str
+    duration_ms: float
+
+
+def bare_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment that a client with windows starts the server with."""
+    named = {name: environment[name] for name in (*_PERSONAL, *KEPT) if environment.get(name)}
+    return {**named, "PATH": BARE_PATH}
+
+
+async def talk(command: Path, project: Path | None, environment: Mapping[str, str]) -> Conversation:
+    """Start the server, shake hands, list its tools, and try what would run one."""
+    spec = ProcessSpec(
+        command=str(command),
+        args=() if project is None else ("--project", str(project)),
+        cwd="/",
+        env=bare_environment(environment),
+        input=b"".join(json.dumps(message).encode() + b"\n" for message in _messages()),
+        timeout=TIME_LIMIT_S,
+    )
+    result = await SubprocessPrimitive().run(spec)
+    answers = {each.get("id"): each.get("result") for each in map(_read, result.stdout.splitlines())}
+    listed = answers.get(_LIST)
+    called = answers.get(_CALL)
+    return Conversation(
+        initialized=answers.get(_INITIALIZE),
+        tools=None if listed is None else tuple(tool["name"] for tool in listed["tools"]),
+        dry_run=None if called is None else called["structuredContent"],
+        last_words=" ".join(result.stderr.strip().splitlines()[-_LAST_WORDS:]),
+        duration_ms=result.duration_ms,
+    )
+
+
+def _messages() -> list[dict[str, Any]]:
+    client = {"name": "rye doctor", "version": "1"}
+    hello = {"protocolVersion": _PROTOCOL, "capabilities": {}, "clientInfo": client}
+    call = {"item_id": "rye/bash/bash", "parameters": {"command": "true"}, "dry_run": True}
+    return [
+        _request(_INITIALIZE, "initialize", hello),
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        _request(_LIST, "tools/list", {}),
+        _request(_CALL, "tools/call", {"name": "execute", "arguments": call}),
+    ]
+
+
+def _request(number: int, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
+
+
+def _read(line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
