@@ -8,7 +8,7 @@ A test module takes the fixtures by importing them:
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,11 +106,11 @@ class Workshop:
         mode: Mode,
         *arguments: str,
         cwd: Path | None = None,
-        client: dict[str, Any] | None = None,
-        **variables: str,
+        client: Mapping[str, Any] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Client]:
         """A client, connected to a server of its own."""
-        parameters = self.parameters(*arguments, cwd=cwd, **variables)
+        parameters = self.parameters(*arguments, cwd=cwd, **(variables or {}))
         async with Client(stdio_client(parameters), mode=mode, **(client or {})) as connected:
             yield connected
 

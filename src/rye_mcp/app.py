@@ -4,9 +4,9 @@ Rules:
 
 - `Settings.find` looks at options first, then at the environment, then at the working directory. Everything
   after that works with what it found, and never asks the process again.
-- A project is what an option or `RYE_PROJECT_PATH` names, and then has to be one; else the working directory,
-  or the nearest directory above it, that has an `.ai` and is a project. The directory of the user's own space
-  and the source of rye-mcp are none, and are passed over. There may be no project at all.
+- A project is what an option, `RYE_PROJECT` or `RYE_PROJECT_PATH` names, and then has to be one; else the
+  working directory, or the nearest directory above it, that has an `.ai` and is a project. The directory of
+  the user's own space and the source of rye-mcp are none, and are passed over. There may be no project.
 - `RYE_LOCKED` is on with anything but nothing, `0`, `false` and `no`: it restricts, and a typing mistake must
   not lift a restriction.
 - `App` is the only place that makes `Spaces`, `Trust`, a `KeyRing` and a `Catalog` out of settings. The
@@ -40,10 +40,20 @@ if TYPE_CHECKING:
     from rye_mcp.catalog import Catalog
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
-__all__ = ["LOCKED_VARIABLE", "PROJECT_VARIABLE", "USER_SPACE_VARIABLE", "App", "Settings"]
+__all__ = [
+    "LOCKED_VARIABLE",
+    "OWN_PROJECT_VARIABLE",
+    "PROJECT_VARIABLE",
+    "USER_SPACE_VARIABLE",
+    "App",
+    "Settings",
+]
 
 PROJECT_VARIABLE: Final = "RYE_PROJECT_PATH"
 """The environment variable that names the project; what runs under rye-mcp has it set."""
+
+OWN_PROJECT_VARIABLE: Final = "RYE_PROJECT"
+"""The same for people and for client configurations, and it comes first."""
 
 LOCKED_VARIABLE: Final = "RYE_LOCKED"
 """The environment variable that asks for locked mode."""
@@ -62,7 +72,8 @@ class Settings:
 
     `project` is the directory that holds the project's `.ai` (which need not be there yet), `user_directory`
     the one that holds the user's. `system_space` is the system space itself, None for that of this package.
-    `cache` is None where the surroundings name no place for one. `no_project` says why there is no project.
+    `cache` is None where the surroundings name no place for one. `no_project` says why there is no project,
+    `is_named` that somebody has named it.
     """
 
     project: Path | None
@@ -73,6 +84,7 @@ class Settings:
     cache: Path | None = None
     locked: bool = False
     no_project: RyeError | None = None
+    is_named: bool = False
 
     @classmethod
     def find(
@@ -97,11 +109,12 @@ class Settings:
             cache=cache or _cache_directory(),
             locked=locked or environment.get(LOCKED_VARIABLE, "").strip().lower() not in _NOT_LOCKED,
         )
-        named = project or _path(environment.get(PROJECT_VARIABLE))
+        in_environment = environment.get(OWN_PROJECT_VARIABLE) or environment.get(PROJECT_VARIABLE)
+        named = project or _path(in_environment)
         if named is None:
             return settings._with_nearest_project(working_directory)
         settings._spaces_of(named).require_project()
-        return replace(settings, project=_absolute(named))
+        return replace(settings, project=_absolute(named), is_named=True)
 
     def spaces(self) -> Spaces:
         """The three spaces; without a project, with the reason why there is none."""

@@ -31,7 +31,7 @@ def main() -> int:
 
         options = read_options(arguments)
         projects = Projects(options.projects, no_other=options.http is not None)
-        server = RyeServer(projects.open, version=version("rye-mcp"))
+        server = RyeServer(projects.open, version=version("rye-mcp"), expose=options.expose)
         if options.http is not None:
             from rye_mcp.mcp_surface.http import serve_http
 

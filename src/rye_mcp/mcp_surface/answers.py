@@ -6,7 +6,8 @@ Rules:
   sentence and a hint.
 - What nobody expected becomes `internal`, without its text: that may hold anything.
 - The text says what a model needs without the rest: data or output of a run, content of an item, code and
-  hint of a refusal.
+  hint of a refusal. Content blocks that a tool returned stand in its place.
+- Nothing hides in any of it; see `rye_mcp.mcp_surface.content`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Any
 from mcp.types import CallToolResult, TextContent
 
 from rye_mcp.errors import RyeError
+from rye_mcp.mcp_surface.content import blocks_in, seen, summary
 
-__all__ = ["answer", "refusal", "unexpected"]
+__all__ = ["answer", "native_answer", "refusal", "unexpected"]
 
 _log = logging.getLogger(__name__)
 
@@ -28,13 +30,35 @@ _log = logging.getLogger(__name__)
 def answer(facts: Mapping[str, Any]) -> CallToolResult:
     """The answer of a verb; one whose status is `error` is a failure."""
     is_error = facts.get("status") == "error"
-    content = TextContent(type="text", text=_text(facts, is_error=is_error))
-    return CallToolResult(content=[content], structured_content=dict(facts), is_error=is_error)
+    blocks = None if is_error else blocks_in(facts.get("data"))
+    if blocks is not None:
+        shown = seen({**facts, "data": {**facts["data"], "content": summary(blocks)}})
+        return CallToolResult(content=blocks, structured_content=shown)
+    shown = seen(facts)
+    content = TextContent(type="text", text=_text(shown, is_error=is_error))
+    return CallToolResult(content=[content], structured_content=shown, is_error=is_error)
 
 
-def refusal(error: RyeError) -> CallToolResult:
+def native_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -> CallToolResult:
+    """The answer of a tool that is one of MCP itself: its data and nothing else; `schema` is its promise."""
+    about = {f"rye/{name}": facts[name] for name in ("run_id", "project", "notices") if facts.get(name)}
+    if facts.get("status") != "success":
+        return answer(facts).model_copy(update={"meta": seen(about)})
+    data = facts.get("data")
+    blocks = blocks_in(data)
+    structured = data
+    if blocks is not None and isinstance(data, dict):
+        structured = data.get("structuredContent")
+    if schema is not None:
+        _require_promised(structured, schema, str(facts.get("item_id")))
+    content = blocks or [TextContent(type="text", text=_compact(seen(data)))]
+    shown = seen(structured) if isinstance(structured, dict) else None
+    return CallToolResult(content=content, structured_content=shown, _meta=seen(about))
+
+
+def refusal(error: RyeError, **more: Any) -> CallToolResult:
     """The answer to what was refused."""
-    return answer(error.as_dict())
+    return answer(error.as_dict() | more)
 
 
 def unexpected(error: Exception) -> CallToolResult:
@@ -42,6 +66,16 @@ def unexpected(error: Exception) -> CallToolResult:
     _log.error("a call ended with %s", type(error).__name__, exc_info=error)
     found = f"expected none of this, found {type(error).__name__}"
     return refusal(RyeError("internal", found, hint="report it, with what the server's log says"))
+
+
+def _require_promised(data: Any, schema: Mapping[str, Any], item_id: str) -> None:
+    from lilux.schemas import validate_parameters
+
+    errors = validate_parameters(data, schema).errors if isinstance(data, dict) else ("it is no object",)
+    if errors:
+        listed = "; ".join(map(str, errors))
+        what = f"expected output that fits the output schema of {item_id}, found: {listed}"
+        raise RyeError("tool_failed", what, hint=f"mend the output or the schema of {item_id}", data=data)
 
 
 def _text(facts: Mapping[str, Any], *, is_error: bool) -> str:

@@ -16,13 +16,13 @@ from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.mcp_surface.progress import Tell, reporting
 from rye_mcp.mcp_surface.runs import Runs
 from rye_mcp.verbs._context import Context
-from rye_mcp.verbs.execute import ExecuteRequest, execute
+from rye_mcp.verbs.execute import Executed, ExecuteRequest, execute
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.runs import OutputRequest, read_output
 from rye_mcp.verbs.search import SearchRequest, search
 from rye_mcp.verbs.sign import SignRequest, sign
 
-__all__ = ["CALLS", "Asked"]
+__all__ = ["CALLS", "Asked", "run_tool"]
 
 _OF_OUTPUT: Final = frozenset({"stream", "offset", "length", "pattern"})
 
@@ -91,12 +91,19 @@ async def _execute(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]
     )
     if arguments["async"]:
         return await _in_background(request, asked, detail=arguments["detail"])
+    return (await _run(request, asked)).as_dict(detail=arguments["detail"])
+
+
+async def run_tool(item_id: str, parameters: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
+    """Run a tool that is one of MCP itself."""
+    return (await _run(ExecuteRequest(item_id, parameters=parameters), asked)).as_dict()
+
+
+async def _run(request: ExecuteRequest, asked: Asked) -> Executed:
     if asked.tell is None:
-        result = await execute(request, asked.context())
-    else:
-        async with reporting(asked.tell) as reporter:
-            result = await execute(request, asked.context(), watch=Watch(on_output=reporter.on_output))
-    return result.as_dict(detail=arguments["detail"])
+        return await execute(request, asked.context())
+    async with reporting(asked.tell) as reporter:
+        return await execute(request, asked.context(), watch=Watch(on_output=reporter.on_output))
 
 
 async def _in_background(request: ExecuteRequest, asked: Asked, *, detail: bool) -> Mapping[str, Any]:

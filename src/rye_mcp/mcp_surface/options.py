@@ -53,6 +53,7 @@ class ServerOptions:
     """What was asked of the server; `http` is None for standard input and output."""
 
     projects: tuple[Path, ...] = ()
+    expose: tuple[str, ...] = ()
     http: HttpOptions | None = None
 
 
@@ -62,14 +63,14 @@ def read_options(arguments: Sequence[str]) -> ServerOptions:
         return ServerOptions()
     parser = _parser()
     found = parser.parse_args(arguments)
-    projects = tuple(found.project)
+    projects, expose = tuple(found.project), tuple(found.expose)
     if found.http is None:
         for name in ("token_file", "no_auth", "allow_host", "allow_origin", "drain"):
             if getattr(found, name):
                 parser.error(f"expected --http beside --{name.replace('_', '-')}, found none")
         if len(projects) > 1:
             parser.error("expected one --project over standard input and output, found several")
-        return ServerOptions(projects)
+        return ServerOptions(projects, expose)
     if found.no_auth and found.token_file is not None:
         parser.error("expected --no-auth or --token-file, found both")
     http = HttpOptions(
@@ -80,7 +81,7 @@ def read_options(arguments: Sequence[str]) -> ServerOptions:
         allowed_origins=tuple(found.allow_origin),
         drain_s=DEFAULT_DRAIN_S if found.drain is None else found.drain,
     )
-    return ServerOptions(projects, http)
+    return ServerOptions(projects, expose, http)
 
 
 def parse_address(text: str) -> Address:
@@ -133,6 +134,8 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--project", type=Path, action="append", default=[], metavar="DIR",
         help="the project; over HTTP several, and project_path has to be one of them")  # fmt: skip
+    add("--expose", action="append", default=[], metavar="GLOB",
+        help="list verified tools with such ids (demo/*) as tools of MCP themselves")  # fmt: skip
     add("--http", type=_address_argument, nargs="?", const=Address(_LOOPBACK, DEFAULT_PORT),
         metavar="HOST:PORT", help=f"serve over HTTP; by default {_LOOPBACK}:{DEFAULT_PORT}")  # fmt: skip
     add("--token-file", type=Path, metavar="FILE",

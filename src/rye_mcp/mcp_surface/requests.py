@@ -1,13 +1,21 @@
-"""What a request tells beside its arguments: who sent it, and whether they want to hear of its progress."""
+"""What requests have in common: who sent one, who wants to hear of its progress, how it is refused."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rye_mcp.errors import RyeError
+from rye_mcp.mcp_surface.content import seen
+
 if TYPE_CHECKING:
+    from mcp.types import CompleteRequestParams, CompleteResult
+
+    from rye_mcp.app import App
     from rye_mcp.mcp_surface.progress import Tell
 
-__all__ = ["client_of", "teller_of"]
+__all__ = ["client_of", "complete", "protocol_error", "session_of", "teller_of"]
 
 
 def client_of(context: Any) -> str | None:
@@ -16,6 +24,13 @@ def client_of(context: Any) -> str | None:
     if params is None:
         return None
     return f"{params.client_info.name} {params.client_info.version}".strip()
+
+
+def session_of(context: Any) -> Any:
+    """The session to ask a client by; None over HTTP, where nobody tells the server where to look."""
+    if context is None or context.request_context.request is not None:
+        return None
+    return context.session
 
 
 def teller_of(context: Any) -> Tell | None:
@@ -27,3 +42,35 @@ def teller_of(context: Any) -> Tell | None:
         await context.report_progress(seconds, None, message)
 
     return tell
+
+
+@contextmanager
+def protocol_error() -> Iterator[None]:
+    """A refusal of a prompt or a resource is an error of the protocol, with code and hint in its data."""
+    from mcp.shared.exceptions import MCPError
+    from mcp.types import INVALID_PARAMS
+
+    try:
+        yield
+    except RyeError as exc:
+        facts = seen(exc.as_dict())
+        message = f"{facts['code']}: {facts['error']}"
+        raise MCPError(code=INVALID_PARAMS, message=message, data=facts) from exc
+
+
+def complete(app: App, params: CompleteRequestParams) -> CompleteResult:
+    """What an argument of a prompt, or a variable of an address, may go on with."""
+    from mcp.types import CompleteResult, Completion, PromptReference
+
+    from rye_mcp.mcp_surface.prompts import completions_of_prompt
+    from rye_mcp.mcp_surface.resources import MAX_COMPLETIONS, completions_of_template
+
+    ref, argument, context = params.ref, params.argument, params.context
+    if isinstance(ref, PromptReference):
+        values = completions_of_prompt(app, ref.name, argument.name, argument.value)
+    else:
+        known = (context.arguments if context is not None else None) or {}
+        values = completions_of_template(app, str(ref.uri), argument.name, argument.value, known)
+    shown = values[:MAX_COMPLETIONS]
+    found = Completion(values=shown, total=len(values), has_more=len(values) > len(shown))
+    return CompleteResult(completion=found)

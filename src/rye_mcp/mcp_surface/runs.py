@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -35,6 +36,8 @@ MAX_KEPT: Final = 256
 
 TAIL_BYTES: Final = 4096
 """How much of the end of each stream is shown while a tool runs."""
+
+_log = logging.getLogger(__name__)
 
 Work = Callable[["Watch"], Awaitable[Mapping[str, Any]]]
 
@@ -72,6 +75,13 @@ class _Run:
         return answer
 
 
+async def _quietly(work: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await work()
+    except Exception:  # noqa: BLE001 - it must not end the server
+        _log.exception("work beside the calls has failed")
+
+
 class Runs:
     """The runs of one server."""
 
@@ -89,6 +99,11 @@ class Runs:
             finally:
                 self._groups.remove(group)
                 group.cancel_scope.cancel()
+
+    def beside(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something that nobody waits for, as long as there is somebody to do it for."""
+        if self._groups:
+            self._groups[-1].start_soon(_quietly, work)
 
     async def start(self, item_id: str, work: Work) -> Mapping[str, Any]:
         """Begin a run, and tell its id; what refuses it is raised."""

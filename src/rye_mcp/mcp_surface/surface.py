@@ -1,33 +1,52 @@
-"""The MCP server object: lists the tools, checks arguments, calls the verbs, answers.
+"""The MCP server object: lists what there is, checks arguments, calls the verbs, answers.
 
 Rules:
 
 - Whoever calls is an agent: the context that a verb gets says so, whatever the arguments are.
 - Nothing heavy is imported before it is needed: a client waits for the answer to `initialize`, and most of
   that time is imports.
-- Every failure is an answer. Cancelling a call ends what it runs.
+- Every failure of a tool is an answer, which says which project it was about. Cancelling a call ends what it
+  runs.
+- Who has listed something is told when it changes; nothing is watched before.
 - Over standard input and output the server ends when its client closes them, and when its parent has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 from mcp.server import MCPServer
+from mcp.server.caching import CacheHint
+from mcp.server.lowlevel import NotificationOptions
 from mcp.server.stdio import stdio_server
-from mcp.types import CallToolResult, Tool, ToolAnnotations
+from mcp.types import (
+    CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    NotificationParams,
+    Tool,
+    ToolAnnotations,
+)
 
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_surface.answers import answer, refusal, unexpected
+from rye_mcp.mcp_surface.announcing import Announcing
+from rye_mcp.mcp_surface.answers import answer, native_answer, refusal, unexpected
+from rye_mcp.mcp_surface.apps import Apps
 from rye_mcp.mcp_surface.definitions import DEFINITIONS, Definition
-from rye_mcp.mcp_surface.requests import client_of, teller_of
+from rye_mcp.mcp_surface.listings import Listings
+from rye_mcp.mcp_surface.native import NativeTools
+from rye_mcp.mcp_surface.requests import client_of, complete, protocol_error, session_of, teller_of
 from rye_mcp.mcp_surface.runs import Runs
 
 if TYPE_CHECKING:
+    from mcp.server.lowlevel.helper_types import ReadResourceContents
+    from mcp.types import GetPromptResult, Prompt, Resource, ResourceTemplate
+
     from rye_mcp.app import App
     from rye_mcp.mcp_surface.calls import Asked
 
@@ -38,18 +57,46 @@ INSTRUCTIONS = (
     "sign makes what you wrote runnable. Every refusal has a code and a hint: follow the hint."
 )
 
+_LISTED: Final = CacheHint(ttl_ms=60_000, scope="private")
+_FIXED: Final = CacheHint(ttl_ms=3_600_000, scope="public")
+
 
 class RyeServer(MCPServer[None]):
-    """The tools of rye-mcp over MCP. `open_app` opens the parts for a project path, or for none."""
+    """The tools of rye-mcp over MCP. `open_app` opens the parts for a project path, or for none; `expose`
+    are the patterns of ids whose tools are tools of MCP themselves."""
 
-    def __init__(self, open_app: Callable[[Path | None], App], *, version: str = "") -> None:
+    def __init__(
+        self,
+        open_app: Callable[[Path | None], App],
+        *,
+        version: str = "",
+        expose: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(
-            "rye-mcp", title="Rye", instructions=INSTRUCTIONS, version=version, lifespan=self._living
+            "rye-mcp",
+            title="Rye",
+            instructions=INSTRUCTIONS,
+            version=version,
+            lifespan=self._living,
+            cache_hints={
+                "tools/list": _LISTED,
+                "prompts/list": _LISTED,
+                "resources/list": _LISTED,
+                "resources/templates/list": _FIXED,
+            },
         )
-        self._open_app = open_app
-        self._apps: dict[str | None, App] = {}
-        self._lives = 0
+        self._apps = Apps(open_app)
         self._runs = Runs()
+        self._native = NativeTools(expose)
+        self._announcing = Announcing(self._subscriptions)
+        self._listings = Listings(self._native, self._announcing)
+        self._lives = 0
+        server = self._lowlevel_server
+        options = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+        vars(server)["create_initialization_options"] = partial(server.create_initialization_options, options)
+        for name, handler in (("initialized", self._on_initialized), ("roots/list_changed", self._on_roots)):
+            server.add_notification_handler(f"notifications/{name}", NotificationParams, handler)
+        server.add_request_handler("completion/complete", CompleteRequestParams, self._complete)
 
     async def run_stdio_async(self) -> None:
         """Serve one client over standard input and output, which nobody else gets at meanwhile."""
@@ -69,47 +116,110 @@ class RyeServer(MCPServer[None]):
                     await self._lowlevel_server.run(incoming, outgoing, options)
                 group.cancel_scope.cancel()
 
+    # --- tools ---
+
     async def list_tools(self) -> list[Tool]:
         """What the server offers."""
-        return [_tool(definition) for definition in DEFINITIONS.values()]
+        fixed = [_tool(definition) for definition in DEFINITIONS.values()]
+        return [*fixed, *await self._list(self._listings.tools)]
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> CallToolResult:
         """Do what a client asks for."""
+        about: dict[str, Any] = {}
         try:
-            return answer(await self._call(name, arguments, context))
+            if name in DEFINITIONS:
+                return answer(await self._call(DEFINITIONS[name], arguments, context, about) | about)
+            return await self._call_native(name, arguments, context, about)
         except RyeError as exc:
-            return refusal(exc)
+            return refusal(exc, **about)
         except Exception as exc:  # noqa: BLE001 - its text must not reach the client
             return unexpected(exc)
 
-    async def _call(self, name: str, given: Mapping[str, Any] | None, context: Any) -> Mapping[str, Any]:
+    async def _call(
+        self, definition: Definition, given: Mapping[str, Any] | None, context: Any, about: dict[str, Any]
+    ) -> dict[str, Any]:
         from rye_mcp.mcp_surface.arguments import check_arguments
         from rye_mcp.mcp_surface.calls import CALLS
 
-        definition = DEFINITIONS.get(name)
-        if definition is None:
+        arguments = check_arguments(definition, given)
+        path = arguments.pop("project_path", None)
+        app = await self._apps.own(session_of(context)) if path is None else self._apps.named(path)
+        about["project"] = _project_of(app)
+        return dict(await CALLS[definition.name](arguments, self._asked(app, context)))
+
+    async def _call_native(
+        self, name: str, arguments: dict[str, Any], context: Any, about: dict[str, Any]
+    ) -> CallToolResult:
+        from rye_mcp.mcp_surface.calls import run_tool
+
+        app = await self._apps.own(session_of(context))
+        about["project"] = _project_of(app)
+        item_id = self._native.id_of(name, app)
+        if item_id is None:
             what = f"expected one of {', '.join(DEFINITIONS)}, found {name[:80]!r}"
             raise RyeError("unknown_argument", what, hint="tools/list names the tools")
-        arguments = check_arguments(definition, given)
-        app = self._app(arguments.pop("project_path", None))
-        return await CALLS[name](arguments, self._asked(app, context))
+        found = await run_tool(item_id, arguments, self._asked(app, context))
+        return native_answer({**found, **about}, self._native.output_schema(name))
 
     def _asked(self, app: App, context: Any) -> Asked:
         from rye_mcp.mcp_surface.calls import Asked
 
         return Asked(app, tell=teller_of(context), client=client_of(context), runs=self._runs)
 
-    def _app(self, project_path: str | None) -> App:
-        """The parts for a project; those of the server's own are opened once."""
-        if project_path is not None and not project_path.startswith("/"):
-            what = f"expected an absolute path as project_path, found {project_path[:80]!r}"
-            raise RyeError("no_project", what, hint="name the whole path of the project, or leave it out")
-        app = self._apps.get(project_path)
-        if app is None:
-            app = self._apps[project_path] = self._open_app(
-                None if project_path is None else Path(project_path)
-            )
-        return app
+    # --- prompts and resources ---
+
+    async def list_prompts(self) -> list[Prompt]:
+        """Every directive."""
+        return await self._list(self._listings.prompts)
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Any = None
+    ) -> GetPromptResult:
+        """The instructions of a directive."""
+        from rye_mcp.mcp_surface.prompts import get_prompt
+
+        with protocol_error():
+            return await get_prompt(await self._apps.own(session_of(context)), name, arguments or {})
+
+    async def list_resources(self) -> list[Resource]:
+        """All knowledge."""
+        return await self._list(self._listings.resources)
+
+    async def list_resource_templates(self) -> list[ResourceTemplate]:
+        """Addresses of items and of the output of runs."""
+        from rye_mcp.mcp_surface.resources import TEMPLATES
+
+        return list(TEMPLATES)
+
+    async def read_resource(self, uri: Any, context: Any = None) -> Iterable[ReadResourceContents]:
+        """What stands at an address."""
+        from rye_mcp.mcp_surface.resources import read_resource
+
+        with protocol_error():
+            return [read_resource(await self._apps.own(session_of(context)), self._runs, str(uri))]
+
+    async def _complete(self, _: Any, params: CompleteRequestParams) -> CompleteResult:
+        with protocol_error():
+            return complete(await self._apps.own(), params)
+
+    # --- what changes ---
+
+    async def _list(self, listing: Callable[[App], list[Any]]) -> list[Any]:
+        """A list of what there is now; who gets one is told when there is another."""
+        try:
+            app = await self._apps.own()
+        except RyeError:
+            return []  # every call says why
+        self._runs.beside(partial(self._listings.watch, app))
+        return listing(app)
+
+    async def _on_initialized(self, context: Any, _: NotificationParams) -> None:
+        self._announcing.remember(context.session)
+        await self._on_roots(context, _)
+
+    async def _on_roots(self, context: Any, _: NotificationParams) -> None:
+        if context.request is None:  # over HTTP nobody tells the server where to look
+            self._runs.beside(partial(self._apps.ask_for_roots, context.session))
 
     @asynccontextmanager
     async def _living(self, _: MCPServer[None]) -> AsyncIterator[None]:
@@ -122,8 +232,11 @@ class RyeServer(MCPServer[None]):
             self._lives -= 1
             if not self._lives:
                 with anyio.CancelScope(shield=True):
-                    while self._apps:
-                        await self._apps.popitem()[1].close()
+                    await self._apps.close()
+
+
+def _project_of(app: App) -> str | None:
+    return None if app.spaces.project is None else str(app.settings.project)
 
 
 def _tool(definition: Definition) -> Tool:

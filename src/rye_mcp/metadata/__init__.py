@@ -16,6 +16,7 @@ Rules:
     metadata.version, metadata.executor_id, metadata.config_schema
 """
 
+from rye_mcp.metadata._configuration import parse_configuration
 from rye_mcp.metadata._fields import DEFAULT_VERSION, TOOL_TYPES, ItemMetadata
 from rye_mcp.metadata._python import PYTHON_NAMES
 from rye_mcp.metadata._reading import body_of, examine, parse_metadata
@@ -27,5 +28,6 @@ __all__ = [
     "ItemMetadata",
     "body_of",
     "examine",
+    "parse_configuration",
     "parse_metadata",
 ]

@@ -28,7 +28,7 @@ from rye_mcp.verbs._context import Context
 from rye_mcp.verbs._directives import check_inputs, instructions
 from rye_mcp.verbs._shapes import metadata_as_dict
 
-__all__ = ["ExecuteRequest", "Instructions", "Knowledge", "execute"]
+__all__ = ["ExecuteRequest", "Executed", "Instructions", "Knowledge", "execute"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,11 @@ class Knowledge:
         return answer | ({"signer": self.item.signer.as_dict()} if detail else {})
 
 
-async def execute(
-    request: ExecuteRequest, context: Context, *, watch: Watch | None = None
-) -> ExecutionResult | DryRun | Instructions | Knowledge:
+Executed = ExecutionResult | DryRun | Instructions | Knowledge
+"""What comes of it: of a tool, of its dry run, of a directive, of knowledge."""
+
+
+async def execute(request: ExecuteRequest, context: Context, *, watch: Watch | None = None) -> Executed:
     """Execute one item."""
     if request.item_type is ItemType.TOOL:
         return await _run(request, context, watch or Watch())

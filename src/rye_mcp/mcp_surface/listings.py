@@ -1,0 +1,103 @@
+"""The lists that clients have: of tools, prompts and resources; and what is told when one is another one.
+
+A list is what the spaces hold when it is asked for. From the first one on the spaces are watched: after each
+change the lists that somebody has are made again, and compared.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemType, parse_relative_path
+
+if TYPE_CHECKING:
+    from mcp.types import Prompt, Resource, Tool
+
+    from rye_mcp.app import App
+    from rye_mcp.mcp_surface.announcing import Announcing, Listed
+    from rye_mcp.mcp_surface.native import NativeTools
+
+__all__ = ["Listings"]
+
+_log = logging.getLogger(__name__)
+
+
+class Listings:
+    """The lists of one server."""
+
+    def __init__(self, native: NativeTools, announcing: Announcing) -> None:
+        self._native = native
+        self._announcing = announcing
+        self._known: dict[Listed, str] = {}
+        self._watched: set[Path] = set()
+
+    def tools(self, app: App) -> list[Tool]:
+        """The tools that are exposed."""
+        return self._made("tools", app)
+
+    def prompts(self, app: App) -> list[Prompt]:
+        """The directives."""
+        return self._made("prompts", app)
+
+    def resources(self, app: App) -> list[Resource]:
+        """The knowledge."""
+        return self._made("resources", app)
+
+    async def watch(self, app: App) -> None:
+        """Watch the spaces of a project, unless that is done already, until it is cancelled."""
+        from rye_mcp.mcp_surface.watching import watch
+
+        roots = [space.root for space in app.spaces.accessible()]
+        roots = [root for root in (*roots, app.settings.state / "projects") if root not in self._watched]
+        if not roots:
+            return
+        self._watched |= set(roots)
+
+        async def changed(paths: frozenset[Path]) -> None:
+            await self._changed(app, paths)
+
+        try:
+            await watch(roots, changed)
+        except OSError as exc:
+            _log.warning("changes are not announced: %s", exc)
+        finally:
+            self._watched -= set(roots)
+
+    async def _changed(self, app: App, paths: frozenset[Path]) -> None:
+        for listed, before in tuple(self._known.items()):
+            self._made(listed, app)
+            if self._known[listed] != before:
+                await self._announcing.changed(listed)
+        for address in sorted(_addresses(app, paths)):
+            await self._announcing.updated(address)
+
+    def _made(self, listed: Listed, app: App) -> list[Any]:
+        made = _makers(self._native)[listed](app)
+        self._known[listed] = "\n".join(each.model_dump_json() for each in made)
+        return made
+
+
+def _makers(native: NativeTools) -> dict[Listed, Callable[[App], list[Any]]]:
+    from rye_mcp.mcp_surface.prompts import list_prompts
+    from rye_mcp.mcp_surface.resources import list_resources
+
+    return {"tools": native.listed, "prompts": list_prompts, "resources": list_resources}
+
+
+def _addresses(app: App, paths: frozenset[Path]) -> set[str]:
+    """The addresses of the items that changed."""
+    from rye_mcp.mcp_surface.resources import address_of
+
+    found: set[str] = set()
+    for space in app.spaces.accessible():
+        for path in paths:
+            try:
+                item_type, item_id, _ = parse_relative_path(path.relative_to(space.root).as_posix())
+            except (ValueError, RyeError):
+                continue
+            found.add(address_of(ItemType(item_type), item_id))
+    return found

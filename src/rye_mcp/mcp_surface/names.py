@@ -1,0 +1,40 @@
+"""Names that every client takes, for items: letters, digits, `_` and `-`, at most 64 of them.
+
+Ids that would get the same name, or one that is taken, get a piece of their hash behind it, all of them:
+which name an item has depends on what there is, and never on an order.
+
+    >>> names_of(["demo/hello", "a/b_c", "a_b/c"])
+    {'demo_hello': 'demo/hello', 'a_b_c_ab14be': 'a/b_c', 'a_b_c_02d730': 'a_b/c'}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Container, Iterable
+from typing import Final
+
+__all__ = ["MAX_NAME", "names_of"]
+
+MAX_NAME: Final = 64
+"""How many characters a name may have."""
+
+_HASH_CHARACTERS: Final = 6
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
+
+
+def names_of(item_ids: Iterable[str], *, taken: Container[str] = ()) -> dict[str, str]:
+    """Name → id, in the order of the ids."""
+    plain = {item_id: _OTHER.sub("_", item_id) for item_id in item_ids}
+    counts = Counter(plain.values())
+
+    def is_free(name: str) -> bool:
+        return counts[name] == 1 and name not in taken and len(name) <= MAX_NAME
+
+    return {name if is_free(name) else _qualified(name, item_id): item_id for item_id, name in plain.items()}
+
+
+def _qualified(name: str, item_id: str) -> str:
+    digest = hashlib.sha256(item_id.encode()).hexdigest()[:_HASH_CHARACTERS]
+    return f"{name[: MAX_NAME - _HASH_CHARACTERS - 1]}_{digest}"

@@ -1,0 +1,116 @@
+"""Signed tools as MCP tools of their own, so that a client can approve each by its name.
+
+Rules:
+
+- What stands in the list comes from bytes that were verified: name, description, schemas, annotations. What
+  does not pass the gate is not listed, and the log says why, once.
+- A call goes through the same executor as every other one, which verifies the tool again. A tool that was
+  listed and has changed since is refused by its code.
+- What a tool declares as its output schema is kept: an answer that does not fit is a failure.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from mcp.types import Tool, ToolAnnotations
+
+from rye_mcp.errors import RyeError
+from rye_mcp.mcp_surface.content import seen
+from rye_mcp.mcp_surface.definitions import DEFINITIONS
+from rye_mcp.mcp_surface.names import names_of
+from rye_mcp.visible import visible, visible_lines
+
+if TYPE_CHECKING:
+    from rye_mcp.app import App
+    from rye_mcp.verbs.offers import Offer
+
+__all__ = ["NativeTools"]
+
+_log = logging.getLogger(__name__)
+
+_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+
+class NativeTools:
+    """The tools of a server that are exposed: by patterns of its start, or of an approved project."""
+
+    def __init__(self, patterns: tuple[str, ...] = ()) -> None:
+        self._patterns = patterns
+        self._ids: dict[str, str] = {}
+        self._said: set[tuple[str, str]] = set()
+        self._schemas: dict[str, Mapping[str, Any]] = {}
+
+    @property
+    def item_ids(self) -> frozenset[str]:
+        """The ids of all that was ever listed."""
+        return frozenset(self._ids.values())
+
+    def listed(self, app: App) -> list[Tool]:
+        """The tools as they are now."""
+        by_id = {offer.item_id: offer for offer in self._offers(app)}
+        names = names_of(by_id, taken=DEFINITIONS)
+        self._ids |= names
+        tools = [_tool(name, by_id[item_id]) for name, item_id in names.items()]
+        self._schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
+        return tools
+
+    def id_of(self, name: str, app: App) -> str | None:
+        """The id of the tool that has, or had, this name; None when there never was one."""
+        if name not in self._ids:
+            self.listed(app)
+        return self._ids.get(name)
+
+    def output_schema(self, name: str) -> Mapping[str, Any] | None:
+        """What the tool with this name promised of its output when it was listed."""
+        return self._schemas.get(name)
+
+    def _offers(self, app: App) -> tuple[Offer, ...]:
+        from rye_mcp.verbs.offers import OffersRequest, exposed, offers
+
+        context = app.context()
+        patterns = self._patterns
+        try:
+            patterns += exposed(context)
+            if not patterns:
+                return ()
+            found = offers(OffersRequest(patterns), context)
+        except RyeError as exc:
+            self._say("expose", exc)
+            return ()
+        for item_id, error in found.refused:
+            self._say(item_id, error)
+        refused = {(item_id, error.code) for item_id, error in found.refused}
+        self._said &= refused | {each for each in self._said if each[0] == "expose"}
+        return found.items
+
+    def _say(self, item_id: str, error: RyeError) -> None:
+        if (item_id, error.code) not in self._said:
+            self._said.add((item_id, error.code))
+            _log.warning("%s is not offered: %s: %s", visible(item_id), error.code, visible(error.message))
+
+
+def _tool(name: str, offer: Offer) -> Tool:
+    metadata = offer.metadata
+    declared = dict(metadata.annotations or {})
+    title = visible(str(declared.get("title") or metadata.name))
+    hints = {hint: declared[hint] for hint in _HINTS if hint in declared}
+    return Tool(
+        name=name,
+        title=title,
+        description=visible_lines(metadata.description) or title,
+        input_schema={"type": "object", **seen(metadata.config_schema or {})},
+        output_schema=_object_schema(metadata.output_schema),
+        annotations=ToolAnnotations.model_validate({"title": title, **hints}),
+        _meta={"rye/item": offer.item_id, "rye/signer": offer.item.signer.as_dict()},
+    )
+
+
+def _object_schema(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """An output schema that every revision of MCP takes: one of an object."""
+    if schema is None or schema.get("type") != "object":
+        return None
+    shown: dict[str, Any] = seen(schema)
+    return shown

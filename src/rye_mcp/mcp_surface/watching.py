@@ -1,0 +1,43 @@
+"""Looks for changes of the spaces, and of whom is trusted, while there is somebody to tell.
+
+Rules:
+
+- The system tells of changes (`watchfiles`); nothing is read until it does.
+- Changes that come together are told together. Which files changed is only a hint: whoever is told looks for
+  themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+__all__ = ["STEP_MS", "watch"]
+
+STEP_MS: Final = 100
+"""For how long nothing may change before a change is told."""
+
+MAX_WAIT_MS: Final = 1000
+"""How long a change waits at most for others."""
+
+_PASSED_OVER: Final = frozenset({"lockfiles", "outputs", "__pycache__"})
+
+
+async def watch(roots: Sequence[Path], changed: Callable[[frozenset[Path]], Awaitable[None]]) -> None:
+    """Tell of changes below these directories, those that are there, until it is cancelled."""
+    from watchfiles import awatch
+
+    there = [root for root in roots if root.is_dir()]
+    if not there:
+        await anyio.sleep_forever()
+    async for changes in awatch(
+        *there, watch_filter=_counts, step=STEP_MS, debounce=MAX_WAIT_MS, ignore_permission_denied=True
+    ):
+        await changed(frozenset(Path(path) for _, path in changes))
+
+
+def _counts(_: object, path: str) -> bool:
+    return not _PASSED_OVER & set(Path(path).parts) and "runs.sqlite3" not in path

@@ -1,0 +1,123 @@
+"""Items that are offered by themselves: what passes the gate now, and what does not, with its reason.
+
+Rules:
+
+- An item is offered as it runs: the one that comes first by precedence. When that one does not pass, nothing
+  with its id is offered, though a space below has another.
+- What is said of an offer comes from the very bytes that were verified.
+- Of tools only those are offered that run by themselves. At most `MAX_OFFERS` are, by their ids.
+- A project may say in `.ai/config/rye.yaml` which of its tools are offered (`expose`), once a person has
+  approved it: nothing signs that file.
+
+    offers(OffersRequest(("demo/*",)), context).items
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemPlace, ItemType
+from rye_mcp.metadata import ItemMetadata, parse_configuration
+from rye_mcp.trust.files import read_below
+from rye_mcp.trust.verify import VerifiedItem
+from rye_mcp.verbs._context import Context
+from rye_mcp.verbs._selection import EVERYTHING, select
+
+__all__ = ["CONFIGURATION", "MAX_OFFERS", "Offer", "Offers", "OffersRequest", "exposed", "offers"]
+
+MAX_OFFERS: Final = 500
+"""How many items are offered."""
+
+CONFIGURATION: Final = "config/rye.yaml"
+"""Where a space has its configuration."""
+
+_MAX_CONFIGURATION_BYTES: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class OffersRequest:
+    """Which items are meant: by ids and patterns of ids."""
+
+    patterns: tuple[str, ...] = (EVERYTHING,)
+    item_type: ItemType = ItemType.TOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An item that passed the gate, and what it says about itself."""
+
+    item: VerifiedItem
+    metadata: ItemMetadata
+
+    @property
+    def item_id(self) -> str:
+        """Its id."""
+        return self.item.file.item_id
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What is offered, by id; and what was meant and is not."""
+
+    items: tuple[Offer, ...]
+    refused: tuple[tuple[str, RyeError], ...] = ()
+
+
+def offers(request: OffersRequest, context: Context) -> Offers:
+    """Everything that is meant, as it is now."""
+    found: list[Offer] = []
+    refused: list[tuple[str, RyeError]] = []
+    places, unreadable = _places(request, context)
+    for place in places[:MAX_OFFERS]:
+        try:
+            offer = _offer(place, context)
+        except RyeError as exc:
+            refused.append((place.item_id, exc))
+        else:
+            if offer is not None:
+                found.append(offer)
+    return Offers(tuple(found), (*unreadable, *refused))
+
+
+def exposed(context: Context) -> tuple[str, ...]:
+    """The patterns that the project names; RyeError for a configuration that is none."""
+    approvals = context.trust.approvals
+    if context.spaces.project is None or approvals is None or not approvals.read().approved:
+        return ()
+    root = context.spaces.project.root
+    try:
+        content = read_below(root, CONFIGURATION, limit=_MAX_CONFIGURATION_BYTES)
+    except FileNotFoundError:
+        content = None
+    patterns = [] if content is None else parse_configuration(content, root / CONFIGURATION).get("expose", [])
+    if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
+        what = f"expected a list of patterns as expose, found {type(patterns).__name__}"
+        raise RyeError("invalid_item", what, where=root / CONFIGURATION, hint="such as expose: [demo/*]")
+    return tuple(patterns)
+
+
+def _places(request: OffersRequest, context: Context) -> tuple[list[ItemPlace], list[tuple[str, RyeError]]]:
+    names = [space.name for space in context.spaces.accessible()]
+    first: dict[str, ItemPlace] = {}
+    refused: dict[str, RyeError] = {}
+    for pattern in request.patterns:
+        selection = select(context.spaces, pattern, names=names, types=[request.item_type])
+        refused |= {each.item_id: each.error for each in selection.refused}
+        for place in _by_precedence(selection.places):
+            first.setdefault(place.item_id, place)
+    places = [first[item_id] for item_id in sorted(first) if item_id not in refused]
+    return places, sorted(refused.items())
+
+
+def _by_precedence(places: Iterable[ItemPlace]) -> list[ItemPlace]:
+    return sorted(places, key=lambda place: -place.space.precedence)
+
+
+def _offer(place: ItemPlace, context: Context) -> Offer | None:
+    verified = context.verify(context.spaces.read(place))
+    metadata = context.metadata(verified)
+    runs = not (metadata.is_library or metadata.is_runtime or metadata.is_primitive)
+    return Offer(verified, metadata) if runs or place.item_type is not ItemType.TOOL else None
