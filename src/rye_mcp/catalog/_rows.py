@@ -7,16 +7,20 @@ picked out of it without building the rest.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from rye_mcp.catalog._engine import Features
 
-__all__ = ["Row", "features_of", "known_files", "selected", "written_words"]
+__all__ = ["Row", "features_of", "insert", "known_files", "selected", "written_words"]
 
 _VALUES: Final = 500
 """How many values one statement asks for."""
+
+_ROWS: Final = 250
+"""How many rows one statement inserts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,17 @@ def selected(database: sqlite3.Connection, sql: str, values: Iterable[Any]) -> I
     for start in range(0, len(every), _VALUES):
         some = every[start : start + _VALUES]
         yield from database.execute(f"{sql} ({', '.join('?' * len(some))})", some)
+
+
+def insert(database: sqlite3.Connection, table: str, rows: Sequence[Sequence[Any]], tail: str = "") -> None:
+    """Insert these rows, many in a statement; `tail` says what is done about those that are there."""
+    if not rows:
+        return
+    one = f"({', '.join('?' * len(rows[0]))})"
+    for start in range(0, len(rows), _ROWS):
+        some = rows[start : start + _ROWS]
+        values = tuple(chain.from_iterable(some))
+        database.execute(f"INSERT INTO {table} VALUES {', '.join([one] * len(some))} {tail}", values)
 
 
 def known_files(database: sqlite3.Connection, paths: Iterable[str] | None) -> dict[str, tuple[int, Row]]:

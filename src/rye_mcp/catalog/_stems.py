@@ -26,7 +26,9 @@ class Stemmer:
         self._kept: dict[str, str] = {}
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-        self._database.execute(f"CREATE VIRTUAL TABLE word USING fts5(text, tokenize='{TOKENIZER}')")
+        self._database.execute(
+            f"CREATE VIRTUAL TABLE word USING fts5(text, tokenize='{TOKENIZER}', content='', detail=none)"
+        )
         self._database.execute("CREATE VIRTUAL TABLE stem USING fts5vocab(word, 'instance')")
 
     def stems(self, words: Iterable[str]) -> Mapping[str, str]:

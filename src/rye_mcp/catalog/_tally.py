@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from rye_mcp.catalog._engine import Features
+from rye_mcp.catalog._rows import insert
 
 __all__ = ["Tally"]
 
+_COUNTED: Final = "ON CONFLICT({}) DO UPDATE SET documents = documents + excluded.documents"
 _TABLES: Final = {"words": "word", "stems": "stem", "grams": "gram"}
 
 
@@ -52,21 +54,12 @@ class Tally:
     def write(self, database: sqlite3.Connection) -> None:
         """Add all of it to what is there, in the transaction that is open."""
         stems = self._stem_of
-        database.executemany(
-            "INSERT INTO words VALUES (?, ?, ?, 0) ON CONFLICT(word) "
-            "DO UPDATE SET documents = documents + excluded.documents",
-            [(word, stems[word], count) for word, count in sorted(self._words.items())],
-        )
-        database.executemany(
-            "INSERT INTO stems VALUES (?, ?, ?) ON CONFLICT(stem) DO UPDATE "
-            "SET documents = documents + excluded.documents, names = names + excluded.names",
-            [(stem, count, self._names[stem]) for stem, count in sorted(self._stems.items())],
-        )
-        database.executemany(
-            "INSERT INTO grams VALUES (?, ?) ON CONFLICT(gram) "
-            "DO UPDATE SET documents = documents + excluded.documents",
-            sorted(self._grams.items()),
-        )
+        words = [(word, stems[word], count, 0) for word, count in sorted(self._words.items())]
+        insert(database, "words", words, _COUNTED.format("word"))
+        names = self._names
+        known = [(stem, count, names[stem]) for stem, count in sorted(self._stems.items())]
+        insert(database, "stems", known, f"{_COUNTED.format('stem')}, names = names + excluded.names")
+        insert(database, "grams", sorted(self._grams.items()), _COUNTED.format("gram"))
         database.execute(
             "UPDATE totals SET documents = documents + ?, length = length + ?, grams = grams + ?",
             (self._documents, self._length, self._grams_length),

@@ -21,7 +21,7 @@ from rye_mcp.catalog._document import Document
 from rye_mcp.catalog._engine import Features
 from rye_mcp.catalog._matching import KEYS_OF_A_TYPE, first_key
 from rye_mcp.catalog._query_tree import FIELDS
-from rye_mcp.catalog._rows import Row, features_of, known_files, selected, written_words
+from rye_mcp.catalog._rows import Row, features_of, insert, known_files, selected, written_words
 from rye_mcp.catalog._stems import Stemmer
 from rye_mcp.catalog._tally import Tally
 from rye_mcp.items import ItemPlace, ItemType
@@ -125,9 +125,9 @@ def _add(
         items.append((key, *_of_file(change, after)))
         if change.document:
             documents.append((key, change.document))
-    _insert(database, "items", items)
-    _insert(database, "texts", [(key, *document.texts) for key, document in documents])
-    _insert(database, "features", [(key, *_counted(document, tally)) for key, document in documents])
+    insert(database, "items", items)
+    insert(database, "texts", [(key, *document.texts) for key, document in documents])
+    insert(database, "features", [(key, *_counted(document, tally)) for key, document in documents])
     for table in _FULL_TEXT:
         database.execute(
             f"INSERT INTO {table}(rowid, {_COLUMNS}) SELECT key, {_COLUMNS} FROM texts "
@@ -141,11 +141,6 @@ def _next_key(database: sqlite3.Connection, item_type: ItemType) -> int:
     within = (first, first + KEYS_OF_A_TYPE - 1)
     last = database.execute("SELECT max(key) FROM items WHERE key BETWEEN ? AND ?", within).fetchone()[0]
     return first if last is None else int(last) + 1
-
-
-def _insert(database: sqlite3.Connection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    if rows:
-        database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
 
 
 def _of_file(change: Change, after: Row) -> tuple[Any, ...]:
