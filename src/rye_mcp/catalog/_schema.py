@@ -28,8 +28,11 @@ from rye_mcp.catalog._stems import TOKENIZER
 __all__ = ["DamagedError", "file_for", "is_whole", "open_file", "open_memory"]
 
 SCHEMA_VERSION: Final = 2
-BUSY_TIMEOUT_S: Final = 10.0
+BUSY_TIMEOUT_S: Final = 2.0
 """How long to wait for another process that writes; each writes for milliseconds at a time."""
+
+LOCK_TIMEOUT_S: Final = 1.0
+"""How long to wait for other processes that open an index: who is stopped then stops nobody else."""
 
 _DIRECTORY_MODE: Final = 0o700
 _COLUMNS: Final = ", ".join(FIELDS)
@@ -84,7 +87,10 @@ def open_file(path: Path, *, replacing: int | None = None) -> sqlite3.Connection
     be none: the caller does without a file then.
     """
     whole_files.make_directory(path.parent, mode=_DIRECTORY_MODE)
-    with whole_files.open_directory(path.parent) as directory, whole_files.lock(directory):
+    with (
+        whole_files.open_directory(path.parent) as directory,
+        whole_files.lock(directory, timeout_s=LOCK_TIMEOUT_S),
+    ):
         if replacing is not None and _inode(path) == replacing:
             _remove(path)
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lilux._files import lock, open_directory
 from rye_mcp.catalog import Catalog, SearchQuery
 from rye_mcp.catalog.query import parse
 from rye_mcp.errors import RyeError
@@ -163,6 +164,18 @@ def test_a_file_that_somebody_keeps_locked_is_copied_to_memory(
     writer.execute("ROLLBACK")
     writer.close()
     assert found(shelf) == ITEMS + 1
+
+
+def test_who_keeps_the_directory_locked_keeps_nobody_from_searching(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rye_mcp.catalog._schema.LOCK_TIMEOUT_S", 0.1)
+    with open_directory(shelf.cache) as directory, lock(directory), shelf.open() as catalog:
+        catalog.refresh()
+        assert everything(catalog) == ITEMS
+        assert any("another process holds it" in notice for notice in catalog.notices)
+    with shelf.open() as catalog:
+        assert catalog.notices == ()
 
 
 def test_a_file_that_is_read_only_is_copied_to_memory(shelf: Shelf) -> None:
