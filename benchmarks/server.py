@@ -1,0 +1,32 @@
+"""How long a client waits for the server, beside a bare `MCPServer` with one tool on the same SDK.
+
+    python benchmarks/server.py [--rounds N]
+
+Rules:
+
+- Both are started as a client starts them, in turns within each round; medians count.
+- `start` is from starting the process to the answer to `initialize`. `load` is compared with a ping of the
+  same server, `execute` with the same script, interpreter and arguments started by hand.
+- Every answer is checked before its time counts. Figures mean little while the machine is busy.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def main() -> int:
+    """Import what is measured, then what measures: a file in this directory has the name of the package."""
+    sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != HERE]
+    __import__("lilux")
+    sys.path.append(str(HERE))
+    from harness.server import main as run
+
+    return run(__doc__ or "")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
