@@ -29,6 +29,10 @@ with open(params["pipe"], "w") as pipe:
 time.sleep(600)
 """
 
+OVERSIZED = b'{"jsonrpc": "2.0", "id": 9, "method": "ping", "params": {"_meta": {"a": "%s"}}}' % (
+    b"x" * (33 << 20)
+)
+
 HANDSHAKE: list[dict[str, Any]] = [
     {
         "jsonrpc": "2.0",
@@ -180,7 +184,7 @@ def test_what_is_printed_never_reaches_the_client(workshop: Workshop) -> None:
         "from rye_mcp import server\n"
         "search = calls.CALLS['search']\n"
         "async def noisy(arguments, asked):\n"
-        "    print('stray: print'); sys.__stdout__.write('stray: stream\\n'); sys.__stdout__.flush()\n"
+        "    sys.__stdout__.write('stray: stream\\n'); sys.__stdout__.flush(); print('stray: print')\n"
         "    os.write(1, b'stray: descriptor\\n'); os.system('echo stray: child')\n"
         "    assert sys.stdin.read() == ''\n"
         "    return await search(arguments, asked)\n"
@@ -219,7 +223,7 @@ def test_what_is_printed_never_reaches_the_client(workshop: Workshop) -> None:
         b'{"jsonrpc": "2.0"',
         b"\xff\xfe\x00",
         b"[" * 100_000,
-        b'"' + b"x" * (33 << 20) + b'"',
+        OVERSIZED,
         b"null",
         b"",
     ],
@@ -240,8 +244,8 @@ def test_a_malformed_message_is_no_end(workshop: Workshop, frame: bytes) -> None
         server.stdin.write(frame + b"\n")
         server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"}).encode() + b"\n")
         server.stdin.flush()
-        while json.loads(server.stdout.readline()).get("id") != 2:
-            pass
+        while (found := json.loads(server.stdout.readline()).get("id")) != 2:
+            assert found != 9, "a message that is too long was taken"
         server.stdin.close()
     assert server.returncode == 0
 
