@@ -15,7 +15,7 @@ import copy
 import json
 import re
 from collections.abc import Sequence
-from json.decoder import scanstring
+from json.decoder import scanstring  # type: ignore[attr-defined]  # the stubs lack it
 from typing import Any, Final
 
 __all__ = ["parse", "with_member", "without_member"]
@@ -71,7 +71,7 @@ def without_member(text: str, path: Path) -> str:
 
 def _put(text: str, path: Path, value: Any) -> str:
     unit = found[1] if (found := _FIRST_INDENT.search(text)) else _DEFAULT_INDENT
-    start = _skip(text, 0)
+    start = end = _skip(text, 0)
     for depth, name in enumerate(path):
         members = _members(text, start)
         if name in members:

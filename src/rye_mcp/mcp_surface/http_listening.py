@@ -178,7 +178,8 @@ class _Connection(H11Protocol):
 
     def _is_asked(self) -> bool:
         """Whether a whole head is here, and not answered yet."""
-        return self.cycle is not None and not self.cycle.response_complete
+        cycle = getattr(self, "cycle", None)  # which is None before the first one
+        return cycle is not None and not cycle.response_complete
 
     def _wait_for_head(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_LIMIT_S, self._give_up)
