@@ -12,7 +12,6 @@ Rules:
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ __all__ = ["CLIENTS", "KEPT", "Client", "ClientName", "Surroundings", "entry"]
 
 KEPT: Final = ("USER_SPACE", "XDG_STATE_HOME", "XDG_CACHE_HOME", "RYE_LOCKED")
 """The variables that a server has to have as the terminal has them."""
-
-_DIRECTORIES = frozenset({"USER_SPACE", "XDG_STATE_HOME", "XDG_CACHE_HOME"})
 
 
 class ClientName(StrEnum):
@@ -81,11 +78,7 @@ def entry(
     user_directory: Path,
 ) -> dict[str, Any]:
     """What stands in the configuration for the server; `user_directory` is the user's home."""
-    variables = {
-        name: os.path.abspath(value) if name in _DIRECTORIES else value  # noqa: PTH100 - links stay
-        for name in KEPT
-        if (value := environment.get(name, ""))
-    }
+    variables = {name: environment[name] for name in KEPT if environment.get(name)}
     if variables.get("USER_SPACE") == str(user_directory):
         del variables["USER_SPACE"]
     found: dict[str, Any] = {"type": "stdio"} if client.says_type else {}
