@@ -25,6 +25,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from rye_mcp.errors import RyeError
@@ -154,6 +155,8 @@ class App:
     trust: Trust
     keys: KeyRing
     _executors: list[PrimitiveExecutor] = field(default_factory=list, compare=False, repr=False)
+    _catalogs: list[Catalog] = field(default_factory=list, compare=False, repr=False)
+    _opening: Lock = field(default_factory=Lock, compare=False, repr=False)
 
     @classmethod
     def open(cls, settings: Settings) -> App:
@@ -206,9 +209,11 @@ class App:
         return self._executors[0]
 
     async def close(self) -> None:
-        """Close what was opened in this event loop."""
+        """Close what was opened in this event loop, and what was kept for many calls."""
         for executor in self._executors:
             await executor.close()
+        while self._catalogs:
+            self._catalogs.pop().close()
 
     @asynccontextmanager
     async def closing(self) -> AsyncIterator[None]:
@@ -227,6 +232,13 @@ class App:
 
         cache = self.settings.cache
         return Catalog.open(self.spaces, None if cache is None else cache / _INDEX_DIRECTORY)
+
+    def kept_catalog(self) -> Catalog:
+        """The same for many calls, in any thread: opened for the first, closed with everything else."""
+        with self._opening:
+            if not self._catalogs:
+                self._catalogs.append(self.catalog())
+            return self._catalogs[0]
 
 
 def _user_directory(environment: Mapping[str, str]) -> Path:

@@ -51,9 +51,9 @@ async def _search(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
     request = SearchRequest(**{**arguments, "space": space})
 
     def work() -> Mapping[str, Any]:
-        with asked.app.catalog() as catalog:
-            catalog.refresh()
-            return search(request, asked.context(), catalog).as_dict()
+        catalog = asked.app.kept_catalog()
+        catalog.refresh()
+        return search(request, asked.context(), catalog).as_dict()
 
     return await to_thread.run_sync(work)  # a first index takes its time, and others are to be heard
 

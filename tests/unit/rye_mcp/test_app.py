@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,18 @@ def test_a_catalog_is_kept_in_the_cache_and_not_opened_before_it_is_asked_for(pl
     with app.catalog() as catalog:
         catalog.refresh()
     assert list((place / "cache/search").iterdir())
+
+
+@pytest.mark.anyio
+async def test_a_catalog_that_is_kept_is_the_same_in_every_thread_until_all_is_closed(place: Path) -> None:
+    app = App.open(Settings.find(project=place / "work/demo", cache=place / "cache", state=place / "state"))
+    with ThreadPoolExecutor(4) as threads:
+        opened = {id(catalog): catalog for catalog in threads.map(lambda _: app.kept_catalog(), range(16))}
+        (catalog,) = opened.values()
+        assert app._catalogs == [catalog]
+        for _ in threads.map(lambda _: catalog.refresh(), range(4)):
+            assert catalog.notices == ()
+    await app.close()
+    assert not list((place / "cache/search").glob("*-wal"))
+    assert app.kept_catalog() is not catalog
+    await app.close()

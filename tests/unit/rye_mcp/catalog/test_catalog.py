@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rye_mcp.catalog import Catalog, Hit, SearchQuery
+from rye_mcp.catalog._space_index import BATCH
 from rye_mcp.catalog.query import parse
 from rye_mcp.items import ItemPlace, ItemType, SpaceName
 from tests.catalog_world import Shelf, tool
@@ -292,6 +293,50 @@ def test_one_changed_file_updates_one_row(shelf: Shelf) -> None:
         shelf.put("many/t007", tool("t007", "something new"))
         catalog.refresh(lambda number, _: done.append(number))
         assert done == [1]
+
+
+def test_what_somebody_else_has_indexed_is_not_looked_at_again(shelf: Shelf) -> None:
+    paths = [shelf.put(f"t{number}", tool(f"t{number}", "shared")) for number in range(3)]
+    looked: list[int] = []
+    with shelf.open() as one, shelf.open() as other:
+        for catalog in (one, other):
+            catalog.refresh()
+            wait_until_settled(catalog)
+        paths[0].write_bytes(tool("t0", "novelty shared"))
+        paths[1].unlink()
+        one.refresh()
+        wait_until_settled(one)
+        other.refresh(lambda _, total: looked.append(total))
+        assert looked == []
+        assert [hit.item_id for hit in other.search(SearchQuery(parse("novelty"))).hits] == ["t0"]
+        assert other.search(SearchQuery(parse("shared"))).total == 2
+
+
+def test_what_is_more_than_is_written_at_once_is_counted_as_one(shelf: Shelf) -> None:
+    many(shelf, BATCH + 5)
+    with shelf.open() as catalog, shelf.open_anew() as anew:
+        catalog.refresh()
+        assert catalog.search(SearchQuery(parse("*"))).total == BATCH + 5
+        require_texts_as_indexed(catalog)
+        gone = sorted(shelf.ground.space("project").rglob("*.py"))[3:]
+        for path in gone:
+            path.unlink()
+        for each in (catalog, anew):
+            each.refresh()
+        queries = [SearchQuery(parse(text)) for text in ("*", "t001", "common", "t9*")]
+        assert [catalog.search(query) for query in queries] == [anew.search(query) for query in queries]
+        assert catalog.search(queries[0]).total == 3
+        require_texts_as_indexed(catalog)
+
+
+def require_texts_as_indexed(catalog: Catalog) -> None:
+    """SQLite compares its full-text tables with the texts, and raises when one has more or less."""
+    checks = (
+        "INSERT INTO stemmed(stemmed, rank) VALUES ('integrity-check', 1)",
+        "INSERT INTO written(written, rank) VALUES ('integrity-check', 1)",
+    )
+    for index in catalog._indexes:
+        index.ask(lambda engine: [engine.database.execute(check) for check in checks])
 
 
 def wait_until_settled(catalog: Catalog, *, but_for: int = 0) -> None:
