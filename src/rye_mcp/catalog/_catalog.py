@@ -286,7 +286,7 @@ class _Search:
         The first of them are weighed, whatever page is asked for, so that a late one is no more work.
         """
         seen = {each.identity for each in found}
-        everything = self._in_any_order(max(last, MAX_BEHIND) + len(found))
+        everything = self._in_any_order(last + len(found))
         rest = [each for each in everything if each.identity not in seen]
         worth = self._worth(rest[:MAX_BEHIND], measure)
         scores = (worth.get(each.identity, 0.0) for each in rest[:MAX_BEHIND])

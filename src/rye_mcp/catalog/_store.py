@@ -174,17 +174,8 @@ class SqliteEngine:
 
     def _plan(self, parts: Sequence[Alternative], limit: int, most: int) -> str:
         """The question that finds candidates: as many of its parts, the rarest first, as are affordable."""
-        stems = self._stemmer.stems(word for part in parts for word in part.words)
-        sql = "SELECT stem, documents, names FROM stems WHERE stem IN"
-        known = {stem: (documents, names) for stem, documents, names in self._asked(sql, set(stems.values()))}
-        costs = [
-            (sum(known[stems[word]][0] for word in part.words), part.expression, part)
-            for part in parts
-            if all(stems[word] in known for word in part.words)
-        ]
         left, chosen = most, list[Alternative]()
-        for documents, _, part in sorted(costs, key=itemgetter(0, 1))[:MAX_PARTS]:
-            names = sum(known[stems[word]][1] for word in part.words)
+        for documents, names, part in self._priced(parts)[:MAX_PARTS]:
             if part.in_name and documents > left >= names > 0:
                 chosen.append(Alternative(part.words, part.in_name))
                 left -= names
@@ -192,6 +183,22 @@ class SqliteEngine:
                 chosen.append(part)
                 left = max(0, left - documents)
         return any_of(chosen)
+
+    def _priced(self, parts: Sequence[Alternative]) -> list[tuple[int, int, Alternative]]:
+        """In how many documents, and in how many names, the words of each part are; the rarest part first.
+
+        A part with a word that nothing has is left out.
+        """
+        stems = self._stemmer.stems(word for part in parts for word in part.words)
+        sql = "SELECT stem, documents, names FROM stems WHERE stem IN"
+        known = {stem: counted for stem, *counted in self._asked(sql, set(stems.values()))}
+        priced: list[tuple[int, int, Alternative]] = []
+        for part in parts:
+            counted = [known.get(stems[word]) for word in part.words]
+            if None not in counted:
+                documents, names = map(sum, zip(*filter(None, counted), strict=True))
+                priced.append((documents, names, part))
+        return sorted(priced, key=lambda each: (each[0], each[2].expression))
 
     def _best(self, weighed: list[tuple[int, float]], limit: int) -> list[int]:
         """The keys of the best; of those that are equally good, the first by id."""
