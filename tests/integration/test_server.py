@@ -179,6 +179,16 @@ async def test_a_dry_run_tells_what_would_run_and_runs_nothing(
     assert not (project / ".ai/lockfiles").exists()
 
 
+async def test_a_server_that_nobody_speaks_to_any_more_ends_at_once(
+    ada: Person, project: Path, mode: Mode
+) -> None:
+    write(project, TOOL)
+    async with served(ada, project, mode) as client:
+        await client.list_tools()  # from now on it watches the files of its project
+        left = anyio.current_time()
+    assert anyio.current_time() - left < 2
+
+
 @pytest.mark.parametrize("ending", ["cancel", "close", "kill"])
 async def test_nothing_outlives_its_call(ada: Person, project: Path, mode: Mode, ending: str) -> None:
     write(project, WAITING, "demo/wait")

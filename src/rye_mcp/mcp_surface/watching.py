@@ -33,10 +33,27 @@ async def watch(roots: Sequence[Path], changed: Callable[[frozenset[Path]], Awai
     there = [root for root in roots if root.is_dir()]
     if not there:
         await anyio.sleep_forever()
-    async for changes in awatch(
-        *there, watch_filter=_counts, step=STEP_MS, debounce=MAX_WAIT_MS, ignore_permission_denied=True
-    ):
-        await changed(frozenset(Path(path) for _, path in changes))
+    stop = anyio.Event()
+    notices = awatch(
+        *there,
+        watch_filter=_counts,
+        step=STEP_MS,
+        debounce=MAX_WAIT_MS,
+        stop_event=stop,
+        ignore_permission_denied=True,
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(_set_when_cancelled, stop)
+        async for changes in notices:
+            await changed(frozenset(Path(path) for _, path in changes))
+
+
+async def _set_when_cancelled(stop: anyio.Event) -> None:
+    """End the thread that waits for changes: cancelling does not reach it before it wakes by itself."""
+    try:
+        await anyio.sleep_forever()
+    finally:
+        stop.set()
 
 
 def _counts(_: object, path: str) -> bool:
