@@ -29,7 +29,7 @@ __all__ = ["DamagedError", "file_for", "is_whole", "open_file", "open_memory"]
 
 SCHEMA_VERSION: Final = 2
 BUSY_TIMEOUT_S: Final = 2.0
-"""How long to wait for another process that writes; each writes for milliseconds at a time."""
+"""How long to wait for another process that writes; each writes for a second at most."""
 
 LOCK_TIMEOUT_S: Final = 1.0
 """How long to wait for other processes that open an index: who is stopped then stops nobody else."""

@@ -38,8 +38,8 @@ from rye_mcp.spaces import Spaces, Stamp, is_settled
 
 __all__ = ["SpaceIndex"]
 
-BATCH: Final = 1_000
-"""How many changes are written at once: for that long, some tenths of a second, other writers wait."""
+BATCH: Final = 2_000
+"""How many changes are written at once: for that long, half a second perhaps, other writers wait."""
 
 BATCH_WORDS: Final = 500_000
 """How many words are written at once: changes with more of them are fewer."""
