@@ -28,7 +28,9 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
     shelf, chance = Shelf.in_directory(tmp_path_factory.mktemp("cost")), random.Random(3)  # noqa: S311
     for number in range(ITEMS):
         words = chance.sample(COMMON, 30)
-        shelf.put(f"t{number:03}", tool(f"own{number}", " ".join(words[:10]), body=" ".join(words)))
+        shelf.put(
+            f"t{number:03}", tool(f"own{number}", " ".join(["converting", *words[:10]]), body=" ".join(words))
+        )
     with shelf.open_anew() as catalog:
         catalog.refresh()
         yield catalog
@@ -50,6 +52,12 @@ def statements(catalog: Catalog, query: str, **options: Any) -> list[str]:
     return asked
 
 
+def weighed(catalog: Catalog, query: str, **options: Any) -> list[str]:
+    """What documents are weighed by, of each question that weighs."""
+    asked = [each for each in statements(catalog, query, **options) if "bm25" in each]
+    return [each.partition(" MATCH ")[2].partition(" AND rowid BETWEEN ")[0] for each in asked]
+
+
 HEAVY = [
     " ".join(f"{letter}*" for letter in BEGINNINGS[:MAX_PREFIXES]),
     " AND ".join(f"({letter}* OR x)" for letter in BEGINNINGS[:MAX_PREFIXES]),
@@ -57,17 +65,26 @@ HEAVY = [
     " ".join(f"NEAR({' '.join(COMMON[at : at + 2])}, {at})" for at in range(50)),
     " ".join(f"({one} AND {other})" for one, other in zip(COMMON, COMMON[2:], strict=False)),
     " ".join(COMMON * 3),
+    " ".join(f"own{number}" for number in range(100)),
 ]
 
 
 @pytest.mark.parametrize("query", HEAVY, ids=lambda query: query[:12])
 @pytest.mark.parametrize("options", [{}, {"filters": {"version": "1.0.0"}}, {"fields": ("body",)}], ids=str)
 def test_what_is_weighed_is_asked_in_few_parts(catalog: Catalog, query: str, options: dict[str, Any]) -> None:
-    asked = [each for each in statements(catalog, query, **options) if "bm25" in each]
-    weighed = [each.partition(" MATCH ")[2].partition(" AND rowid BETWEEN ")[0] for each in asked]
-    assert weighed
-    for each in weighed:
+    asked = weighed(catalog, query, **options)
+    assert asked
+    for each in asked:
         assert each.count('"') // 2 <= MAX_PARTS
+
+
+def test_words_of_the_query_are_weighed_before_those_that_it_stands_for(catalog: Catalog) -> None:
+    assert '"p01"' in "".join(weighed(catalog, "own* t* p01"))
+
+
+def test_words_of_one_stem_are_one_part(catalog: Catalog) -> None:
+    asked = weighed(catalog, "convert converting converts", filters={"version": "1.0.0"})
+    assert [each.count('"') // 2 for each in asked if each] == [1]
 
 
 def test_a_late_page_compares_no_more_than_an_early_one(catalog: Catalog) -> None:
