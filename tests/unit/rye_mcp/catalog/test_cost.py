@@ -27,10 +27,9 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
     """Many items that share their words, and each of which has one of its own."""
     shelf, chance = Shelf.in_directory(tmp_path_factory.mktemp("cost")), random.Random(3)  # noqa: S311
     for number in range(ITEMS):
-        words = chance.sample(COMMON, 30)
-        shelf.put(
-            f"t{number:03}", tool(f"own{number}", " ".join(["converting", *words[:10]]), body=" ".join(words))
-        )
+        words = ["converting", *chance.sample(COMMON, 30)]
+        body = " ".join([*words, f"own{number}"])
+        shelf.put(f"t{number:03}", tool(f"own{number}", " ".join(words[:10]), body=body))
     with shelf.open_anew() as catalog:
         catalog.refresh()
         yield catalog
