@@ -27,7 +27,7 @@ from rye_mcp.catalog._stems import TOKENIZER
 
 __all__ = ["DamagedError", "file_for", "is_whole", "open_file", "open_memory"]
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 BUSY_TIMEOUT_S: Final = 2.0
 """How long to wait for another process that writes; each writes for a second at most."""
 
@@ -55,7 +55,7 @@ CREATE VIRTUAL TABLE stemmed USING fts5(
     {_COLUMNS}, content='texts', content_rowid='key', tokenize='{TOKENIZER}'
 );
 CREATE VIRTUAL TABLE written USING fts5(
-    {_COLUMNS}, content='texts', content_rowid='key', tokenize='unicode61', columnsize=0
+    {_COLUMNS}, content='texts', content_rowid='key', tokenize='unicode61', columnsize=0, prefix='1 2 3'
 );
 CREATE TABLE words(
     word TEXT PRIMARY KEY, stem TEXT NOT NULL, documents INTEGER NOT NULL, is_spelled INTEGER NOT NULL
