@@ -27,6 +27,7 @@ def test_defaults_are_filled_in() -> None:
         "item_type": "tool",
         "parameters": {},
         "dry_run": False,
+        "async": False,
         "detail": False,
     }
 
@@ -57,7 +58,6 @@ def test_an_unknown_argument_is_an_error_that_lists_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("given", "paths"),
     [
-        ({}, ["/item_id"]),
         ({"item_id": 1, "item_type": "thing", "timeout": 0}, ["/item_id", "/item_type", "/timeout"]),
         ({"item_id": "x", "parameters": "no JSON"}, ["/parameters"]),
         ({"item_id": "x", "parameters": "[" * 100_000}, ["/parameters"]),

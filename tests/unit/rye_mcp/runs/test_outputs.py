@@ -301,9 +301,9 @@ def test_what_a_crash_has_left_goes_as_it_ages(tmp_path: Path, age: int, total: 
     """What is younger than a day may be what another process is writing to."""
     outputs = RunOutputs(tmp_path / "state", total_bytes=total)
     left = outputs.directory(new_run_id())
+    outputs.close()  # the first run of a process sweeps, in a thread of its own
     left = left.rename(left.with_name("." + old_id(timedelta(days=age))))
     (left / "stdout").write_text("something")
-    outputs.close()
     outputs.sweep()
     assert left.exists() == is_there
 
