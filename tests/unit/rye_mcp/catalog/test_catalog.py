@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -386,3 +387,25 @@ def test_a_second_ranker_is_fused_with_the_first(media: Shelf) -> None:
     assert {hits[0].item_id, hits[1].item_id} == {first, last} or len(hits) > 2
     assert all(0 < hit.score < 1 for hit in hits)
     assert hits[0].score == hits[1].score  # first and last by one, last and first by the other
+
+
+@dataclass(frozen=True)
+class Disturbing:
+    """A second opinion that takes its time, in which somebody else writes to the index."""
+
+    shelf: Shelf
+
+    def rank(self, query: SearchQuery, hits: Sequence[Hit]) -> Sequence[int]:
+        self.shelf.put("media/later", tool("later", "Comes while others are searching for a video"))
+        with self.shelf.open() as other:
+            other.refresh()
+            assert other.search(SearchQuery(parse("comes"))).total == 1
+        return range(len(hits))
+
+
+def test_a_search_sees_one_state_of_the_index_whoever_writes_meanwhile(media: Shelf) -> None:
+    with Catalog.open(media.ground.spaces, media.cache, ranker=Disturbing(media)) as catalog:
+        catalog.refresh()
+        page = catalog.search(SearchQuery(parse("video")))
+    assert len(page.hits) == page.total == 2
+    assert media.search("video").total == 3

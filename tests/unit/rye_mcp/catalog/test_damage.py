@@ -116,6 +116,14 @@ def test_an_index_that_is_damaged_while_it_is_used_is_made_anew(shelf: Shelf) ->
     assert found(shelf) == ITEMS
 
 
+def test_an_index_that_loses_a_table_while_it_is_used_is_made_anew(shelf: Shelf) -> None:
+    with shelf.open() as catalog:
+        without_a_table(shelf.index_file())
+        assert everything(catalog) == ITEMS
+        assert catalog.notices == ()
+    assert found(shelf) == ITEMS
+
+
 def test_a_question_that_is_refused_costs_no_index(shelf: Shelf) -> None:
     before = shelf.index_file().stat().st_ino
     with shelf.open() as catalog:
