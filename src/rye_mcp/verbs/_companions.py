@@ -7,6 +7,7 @@ Rules:
 - A file that can carry a signature line, and is an item by its path and its content, gets one. Every other,
   and each that is named by whoever signs, is listed with its hash in the signed `deps.manifest.yaml` of the
   tool's directory, or of the anchor. What is authentic already stays as it is.
+- Many files that want a signature are listed, all of them: one signature is checked then, instead of many.
 - A listing that is good goes on: what it lists is listed as it is now, and what is gone is left out; a change
   is a warning that names the files. One that is not good is begun anew. In that of a person, an agent changes
   nothing but what its own tool rests on.
@@ -56,6 +57,9 @@ from rye_mcp.verbs._context import Context
 from rye_mcp.verbs._replacing import other_signer, require_no_stranger
 
 __all__ = ["CompanionSigner"]
+
+MAX_SIGNED_ALONG: Final = 8
+"""How many files get a signature each; to check one takes about as long as all else that is done for a file."""
 
 _ANY_DIGEST: Final = "0" * 64
 _SHOWN: Final = 20
@@ -166,6 +170,10 @@ class _Task:
                 raise self._refusal(self._tree.unsafe(name), name.relative)
             if name.relative != self._own:
                 self._look_at(name.relative)
+        if len(self._to_sign) > MAX_SIGNED_ALONG:
+            for file in self._to_sign:
+                self._list(file.path.relative_to(file.space.root).as_posix())
+            self._to_sign.clear()
 
     def sign_files(self) -> None:
         """Give each file that can carry one its signature."""

@@ -14,6 +14,7 @@ from rye_mcp.trust.dependency_manifest import manifest_file, render_listing
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_listing
 from rye_mcp.verbs._chains import Chains
+from rye_mcp.verbs._companions import MAX_SIGNED_ALONG
 from rye_mcp.verbs._context import Context
 from rye_mcp.verbs.sign import BatchResult, SignRequest, SignResult, sign
 from tests.file_helpers import names_in
@@ -93,6 +94,20 @@ def test_an_anchored_tool_is_signed_with_all_that_it_rests_on(project: World) ->
     assert "broken.py" in listing(project)
     assert beside(project, "broken.py").read_bytes() == FILES["broken.py"]
     assert carried(person(project)) == {f"tools/demo/{name}" for name in FILES}
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_many_files_are_listed_by_one_signature_and_stay_as_they_are(project: World, more: bool) -> None:
+    wanting = [name for name in FILES if name in ("helper.py", "sub/more.py")]
+    added = [f"module{number}.py" for number in range(MAX_SIGNED_ALONG - len(wanting) + more)]
+    for name in added:
+        beside(project, name).write_bytes(b"z = 3\n")
+    assert codes(done(person(project))) == (["listed"] if more else ["signed_along", "listed"])
+    signed = [name for name in (*wanting, *added) if b"rye:signed:" in beside(project, name).read_bytes()]
+    assert signed == ([] if more else [*wanting, *added])
+    assert carried(person(project)) == {f"tools/demo/{name}" for name in (*FILES, *added)}
+    beside(project, added[0]).write_bytes(b"z = 4\n")
+    refused("content_changed" if more else "unsigned", lambda: carried(person(project)))
 
 
 def test_what_is_authentic_already_stays_as_it_is(project: World) -> None:
