@@ -59,7 +59,7 @@ from rye_mcp.verbs._replacing import other_signer, require_no_stranger
 __all__ = ["CompanionSigner"]
 
 MAX_SIGNED_ALONG: Final = 8
-"""How many files get a signature each; to check one takes about as long as all else that is done for a file."""
+"""How many files get a signature each; to check it takes about as long as all else that is done for one."""
 
 _ANY_DIGEST: Final = "0" * 64
 _SHOWN: Final = 20
