@@ -125,6 +125,17 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "person_required": ErrorKind(
             "Only a person may do this.", "ask a person to do it with the rye command"
         ),
+        "confirmation_required": ErrorKind(
+            "A person has to agree first, and this client cannot ask one.",
+            "ask a person to do it with the rye command",
+        ),
+        "confirmation_declined": ErrorKind(
+            "The person who was asked did not agree.", "ask the person what to do instead"
+        ),
+        "confirmation_outdated": ErrorKind(
+            "What was agreed to is not what would happen now, or was done already.",
+            "call again, and have it confirmed again",
+        ),
         "invalid_query": ErrorKind("The search cannot be understood.", "search for plain words"),
         # --- servers and clients ---
         "cannot_listen": ErrorKind(

@@ -38,6 +38,7 @@ from typing import Any, ClassVar, Self
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.admission import admitted
+from rye_mcp.executor.agreement import Preview, require_agreed
 from rye_mcp.executor.chain import Chain, ChainBuilder
 from rye_mcp.executor.chain_validator import require_valid
 from rye_mcp.executor.companions import missing_companion
@@ -173,11 +174,20 @@ class PrimitiveExecutor:
         asked_by: Caller = "person",
         client: str | None = None,
         watch: Watch | None = None,
+        agreed: str | None = None,
     ) -> ExecutionResult:
-        """Run a tool; RyeError for what is refused before it runs."""
+        """Run a tool; RyeError for what is refused before it runs.
+
+        With `agreed`, the mark of a preview, nothing runs but what that preview was of.
+        """
         run_id = new_run_id()
         async with self._prepared(
-            item_id, parameters, timeout, validate_chain=validate_chain, use_lockfile=use_lockfile
+            item_id,
+            parameters,
+            timeout,
+            validate_chain=validate_chain,
+            use_lockfile=use_lockfile,
+            agreed=agreed,
         ) as call:
             record = _Record(run_id, call, self._project, asked_by, client)
             spool = self._outputs.spool(run_id)
@@ -220,6 +230,12 @@ class PrimitiveExecutor:
         async with self._prepared(item_id, parameters, timeout, use_lockfile=use_lockfile) as call:
             return DryRun.of(call)
 
+    async def preview(self, item_id: str, parameters: Mapping[str, Any] | None = None) -> Preview:
+        """What somebody can agree to; RyeError for what would be refused up to there."""
+        await admitted()
+        valid = self._pinned(item_id).valid
+        return Preview.of(valid, check_parameters(valid.verified.chain.root, parameters))
+
     @property
     def outputs(self) -> RunOutputs:
         """What was kept of what runs have written."""
@@ -243,16 +259,18 @@ class PrimitiveExecutor:
         *,
         validate_chain: bool = True,
         use_lockfile: bool = True,
+        agreed: str | None = None,
     ) -> AsyncIterator[PreparedCall]:
         """A call, ready to run; its private copy is gone when the block ends."""
         await admitted()
         pinned = self._pinned(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
+        require_agreed(pinned.valid, agreed)
         values = check_parameters(pinned.valid.verified.chain.root, parameters)
         draft = self._preparation.begin(pinned, values)
         with draft:
             yield await draft.finish(timeout)
 
-    def _pinned(self, item_id: str, *, validate_chain: bool, use_lockfile: bool) -> PinnedChain:
+    def _pinned(self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True) -> PinnedChain:
         """Stages 1 to 6."""
         root = self._builder.find(item_id)
         root_lock = self._locks.check_root(root, use_lockfile=use_lockfile)

@@ -6,6 +6,7 @@ Rules:
   it runs is a RyeError; how a run ended, also badly, is a result.
 - A dry run goes through the same stages and stops before the last one. It tells what would run, and the names
   of variables, never their values.
+- What somebody has agreed to (`preview`) runs as it was then, or not at all.
 - Instructions and knowledge pass the gate first: an agent follows what it is given here.
 
     result = await execute(ExecuteRequest("demo/hello", parameters={"name": "Ada"}), context)
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.agreement import Preview
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import ExecutionResult
@@ -28,18 +30,22 @@ from rye_mcp.verbs._context import Context
 from rye_mcp.verbs._directives import check_inputs, instructions
 from rye_mcp.verbs._shapes import metadata_as_dict
 
-__all__ = ["ExecuteRequest", "Executed", "Instructions", "Knowledge", "execute"]
+__all__ = ["ExecuteRequest", "Executed", "Instructions", "Knowledge", "execute", "preview"]
 
 
 @dataclass(frozen=True, slots=True)
 class ExecuteRequest:
-    """What to execute. `timeout`, in seconds, only lowers that of the tool."""
+    """What to execute. `timeout`, in seconds, only lowers that of the tool.
+
+    `agreed` is the mark of what somebody has agreed to; nothing else runs then.
+    """
 
     item_id: str
     item_type: ItemType = ItemType.TOOL
     parameters: Mapping[str, Any] | None = field(default=None, repr=False)
     dry_run: bool = False
     timeout: float | None = None
+    agreed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,11 @@ async def execute(request: ExecuteRequest, context: Context, *, watch: Watch | N
     return Instructions(verified, instructions(verified.file, inputs), inputs)
 
 
+async def preview(request: ExecuteRequest, context: Context) -> Preview:
+    """What a run of this tool would be, for somebody who has to agree to it first."""
+    return await context.executor().preview(request.item_id, request.parameters)
+
+
 async def _run(request: ExecuteRequest, context: Context, watch: Watch) -> ExecutionResult | DryRun:
     executor = context.executor()
     if request.dry_run:
@@ -112,4 +123,5 @@ async def _run(request: ExecuteRequest, context: Context, watch: Watch) -> Execu
         asked_by="person" if context.is_person else "agent",
         client=context.client,
         watch=watch,
+        agreed=request.agreed,
     )

@@ -1,0 +1,70 @@
+"""What somebody can agree to before a tool runs, and that it is this and nothing else which runs then.
+
+Rules:
+
+- What would run is everything that a lockfile would pin: each element of the chain with its space, hash and
+  key, and each file that the tool brings along. One mark stands for all of it; another byte is another mark.
+- The mark is compared inside of the run, with the very bytes that run: what changes between the question and
+  the run runs never.
+- The parameters are not in the mark: whoever asks holds them, and hands over the same ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain_validator import ValidChain
+from rye_mcp.executor.parameters import Parameters
+from rye_mcp.executor.pins import Pins
+
+__all__ = ["Preview", "mark_of", "require_agreed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would run: `mark` stands for all of its files, `root` is the tool with its signer.
+
+    `brought` are the files that the tool brings along, path → SHA256.
+    """
+
+    mark: str
+    item_id: str
+    digest: str
+    signer: Mapping[str, Any]
+    brought: Mapping[str, str]
+    parameters: Parameters
+
+    @classmethod
+    def of(cls, valid: ValidChain, parameters: Parameters) -> Preview:
+        """That of a chain which is ready to run."""
+        root = valid.verified.root
+        return cls(
+            mark_of(valid),
+            valid.verified.chain.root.item_id,
+            root.digest,
+            root.signer.as_dict(),
+            valid.verified.carried.digests,
+            parameters,
+        )
+
+
+def mark_of(valid: ValidChain) -> str:
+    """What stands for every file of a run."""
+    pins = Pins.of_chain(valid)
+    whole = [pins.root, pins.elements, sorted((pins.dependencies or {}).items())]
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+
+def require_agreed(valid: ValidChain, mark: str | None) -> None:
+    """Refuse what is not what was agreed to; None is for what nobody had to agree to."""
+    if mark is not None and mark_of(valid) != mark:
+        item_id = valid.verified.chain.root.item_id
+        what = (
+            f"expected {item_id} as it was agreed to, found that it, or what it rests on, has changed since"
+        )
+        raise RyeError("confirmation_outdated", what, item_id=item_id)
