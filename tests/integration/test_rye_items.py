@@ -290,3 +290,17 @@ def test_names_that_are_no_text_are_shown_and_not_stumbled_over(leo: Person, pro
     refused = leo.rye("verify", cwd=project, code=1)
     assert "odd\\xff" in refused.shown
     assert leo.rye("verify", "--json", cwd=project, code=1).json["refused"] == 2
+
+
+def test_an_example_that_its_own_schema_refuses_is_a_warning(leo: Person, project: Path) -> None:
+    schema = b"CONFIG_SCHEMA = {'properties': {'n': {'type': 'integer'}}}\n"
+    example = (
+        b"{'parameters': {'n': 'x'}}, {'parameters': {'n': 'x'}, 'expect': {'code': 'invalid_parameters'}}"
+    )
+    (project / HELLO).write_bytes(
+        tool() + schema + b"EXAMPLES = [{'parameters': {'n': 1}}, " + example + b"]\n"
+    )
+    signed = leo.rye("sign", "demo/hello", cwd=project)
+    assert "rye: warning: example_invalid: examples[1].parameters do not fit" in signed.err
+    assert "examples[0]" not in signed.err
+    assert "examples[2]" not in signed.err

@@ -54,5 +54,6 @@ def _lines(issues: Sequence[Mapping[str, Any]]) -> list[str]:
 def _place(issue: Mapping[str, Any]) -> str:
     """Where in a file, or in what was given, an issue is."""
     if "line" in issue:
-        return f"line {issue['line']}: "
+        column = f", column {issue['column']}" if "column" in issue else ""
+        return f"line {issue['line']}{column}: "
     return f"{issue['path']}: " if issue.get("path") else ""

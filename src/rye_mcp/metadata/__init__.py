@@ -6,8 +6,8 @@ Rules:
 - Python is read by the literals of its syntax tree, YAML by a parser that knows only data, every other
   language by a block of comments that holds YAML, Markdown by its front matter.
 - Everything that is wrong is reported at once, as RyeError `invalid_item` with the lines: syntax, wrong
-  types, unknown tool types, versions, schemas. Too deep, too long and too much are wrong too, and are found
-  out in little time.
+  types, unknown tool types, versions, schemas, examples. Too deep, too long and too much are wrong too, and
+  are found out in little time.
 - A file that names no executor is a library, which is not the same as one that names none on purpose
   (`executor_id: null`, a primitive).
 - What was parsed is kept by the hash of the bytes.
@@ -17,17 +17,20 @@ Rules:
 """
 
 from rye_mcp.metadata._configuration import parse_configuration
+from rye_mcp.metadata._examples import Example
 from rye_mcp.metadata._fields import DEFAULT_VERSION, TOOL_TYPES, ItemMetadata
 from rye_mcp.metadata._python import PYTHON_NAMES
-from rye_mcp.metadata._reading import body_of, examine, parse_metadata
+from rye_mcp.metadata._reading import body_of, examine, examples_of, parse_metadata
 
 __all__ = [
     "DEFAULT_VERSION",
     "PYTHON_NAMES",
     "TOOL_TYPES",
+    "Example",
     "ItemMetadata",
     "body_of",
     "examine",
+    "examples_of",
     "parse_configuration",
     "parse_metadata",
 ]

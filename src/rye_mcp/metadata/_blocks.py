@@ -24,7 +24,7 @@ _FENCE = "---"
 _SIGNATURE_BEGINS = "<!-- rye:signed:"
 
 
-def read_comment_block(text: str, style: CommentStyle, issues: Issues) -> Raw:
+def read_comment_block(text: str, style: CommentStyle, issues: Issues, *, places: bool = False) -> Raw:
     """What the block of comments says, in a language with these comments."""
     comment = style.opening.decode("ascii")
     opening, closing = f"{comment}/// rye", f"{comment}///"
@@ -40,7 +40,13 @@ def read_comment_block(text: str, style: CommentStyle, issues: Issues) -> Raw:
     content: list[str] = []
     for number, line in enumerate(lines[first:], start=first + 1):
         if line.rstrip() == closing:
-            return read_yaml("\n".join(content), issues, first_line=first + 1)
+            return read_yaml(
+                "\n".join(content),
+                issues,
+                first_line=first + 1,
+                first_column=len(comment) + 1,
+                places=places,
+            )
         if not line.startswith(comment) and line.rstrip() != comment.rstrip():
             issues.add(f"expected a line with {closing!r} at the end of the block, found none", number)
             return Raw()
@@ -49,7 +55,7 @@ def read_comment_block(text: str, style: CommentStyle, issues: Issues) -> Raw:
     return Raw()
 
 
-def read_front_matter(text: str, issues: Issues) -> Raw:
+def read_front_matter(text: str, issues: Issues, *, places: bool = False) -> Raw:
     """What stands before the text of a Markdown file."""
     lines = text.split("\n")
     first, last = _fences(lines)
@@ -58,7 +64,7 @@ def read_front_matter(text: str, issues: Issues) -> Raw:
     if last is None:
         issues.add(f"expected a line with {_FENCE} at the end of the front matter, found none", first + 1)
         return Raw()
-    return read_yaml("\n".join(lines[first + 1 : last]), issues, first_line=first + 2)
+    return read_yaml("\n".join(lines[first + 1 : last]), issues, first_line=first + 2, places=places)
 
 
 def markdown_body(text: str) -> str:

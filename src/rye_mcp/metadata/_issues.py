@@ -20,27 +20,31 @@ _SHOWN_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One finding: what was expected and found, in which line of the file, in which field."""
+    """One finding: what was expected and found, where in the file (both count from 1), in which field."""
 
     message: str
     line: int | None = None
     field: str | None = None
+    column: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The finding as data; a line or a field that is not known is left out."""
-        known = {"message": self.message, "line": self.line, "field": self.field}
+        """The finding as data; what is not known is left out."""
+        known = {"message": self.message, "line": self.line, "column": self.column, "field": self.field}
         return {name: value for name, value in known.items() if value is not None}
 
     def __str__(self) -> str:
-        return self.message if self.line is None else f"line {self.line}: {self.message}"
+        if self.line is None:
+            return self.message
+        column = "" if self.column is None else f", column {self.column}"
+        return f"line {self.line}{column}: {self.message}"
 
 
 class Unreadable(Exception):  # noqa: N818 - says what it is
     """Nothing can be read from here on. It stays inside this package."""
 
-    def __init__(self, message: str, line: int | None = None) -> None:
+    def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
         super().__init__(message)
-        self.issue = Issue(_short(message), line)
+        self.issue = Issue(_short(message), line, column=column)
 
 
 @dataclass(slots=True)
@@ -49,10 +53,12 @@ class Issues:
 
     found: list[Issue] = field(default_factory=list)
 
-    def add(self, message: str, line: int | None = None, field: str | None = None) -> None:
+    def add(
+        self, message: str, line: int | None = None, field: str | None = None, column: int | None = None
+    ) -> None:
         """Take note of a finding; more than anybody reads are dropped."""
         if len(self.found) < MAX_ISSUES:
-            self.found.append(Issue(_short(message), line, field))
+            self.found.append(Issue(_short(message), line, field, column))
         elif len(self.found) == MAX_ISSUES:
             self.found.append(Issue(f"expected no more than {MAX_ISSUES} issues, found others besides"))
 
@@ -60,14 +66,16 @@ class Issues:
         """RyeError `invalid_item` with all issues, by line, when there are any."""
         if not self.found:
             return
-        issues = sorted(self.found, key=lambda issue: issue.line or 0)
+        issues = sorted(self.found, key=lambda issue: (issue.line or 0, issue.column or 0))
         first = "; ".join(map(str, issues[:_NAMED]))
         others = f"; and {len(issues) - _NAMED} more" if len(issues) > _NAMED else ""
         where = printable(file.path)
         raise RyeError(
             "invalid_item",
             f"{where}: {first}{others}",
-            where=where if issues[0].line is None else f"{where}:{issues[0].line}",
+            where=":".join(
+                str(each) for each in (where, issues[0].line, issues[0].column) if each is not None
+            ),
             hint=f"mend {shlex.quote(where)}, then: rye sign {file.item_id}",
             item_id=file.item_id,
             issues=[issue.as_dict() for issue in issues],

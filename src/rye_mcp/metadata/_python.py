@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from rye_mcp.metadata._issues import Issues, Unreadable
 from rye_mcp.metadata._source_limits import require_parsable
-from rye_mcp.metadata._values import MAX_DEPTH, MAX_INT_BITS, MAX_NODES, Raw
+from rye_mcp.metadata._values import MAX_DEPTH, MAX_INT_BITS, MAX_NODES, Place, Raw, Way
 
 __all__ = ["PYTHON_NAMES", "read_python"]
 
@@ -70,7 +70,7 @@ def read_python(text: str, issues: Issues, *, whole: bool = False) -> Raw:
         issues.found.append(exc.issue)
         return Raw()
     raw = Raw(description=_first_paragraph(body))
-    reader = _Literals()
+    reader = _Literals(raw.places if whole else None, text)
     for name, node, line in _assignments(body, issues):
         field = PYTHON_NAMES[name]
         if field in raw.lines:
@@ -78,9 +78,9 @@ def read_python(text: str, issues: Issues, *, whole: bool = False) -> Raw:
             continue
         raw.lines[field] = line
         try:
-            raw.values[field] = reader.value(node)
+            raw.values[field] = reader.value(node, (field,))
         except Unreadable as exc:
-            issues.add(f"{name}: {exc.issue.message}", exc.issue.line, field)
+            issues.add(f"{name}: {exc.issue.message}", exc.issue.line, field, exc.issue.column)
     return raw
 
 
@@ -124,7 +124,7 @@ def _parse(text: str) -> list[ast.stmt]:
             warnings.simplefilter("ignore")
             return ast.parse(text).body
     except SyntaxError as exc:
-        raise Unreadable(f"expected Python, found: {exc.msg}", exc.lineno) from exc
+        raise Unreadable(f"expected Python, found: {exc.msg}", exc.lineno, exc.offset or None) from exc
     except ValueError as exc:
         raise Unreadable(f"expected Python, found: {exc}") from exc
     except (RecursionError, MemoryError) as exc:
@@ -168,25 +168,29 @@ def _names_inside(targets: list[ast.expr]) -> Iterator[str]:
 
 
 class _Literals:
-    """Literals → values, within limits for all of a module together."""
+    """Literals → values, within limits for all of a module together; with `places`, where each begins."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: dict[Way, Place] | None, text: str) -> None:
         self._nodes = 0
+        self._places = places
+        self._lines = [] if places is None else text.split("\n")
 
-    def value(self, node: ast.expr, depth: int = 0) -> Any:
+    def value(self, node: ast.expr, way: Way) -> Any:
         """The value of a literal; Unreadable when it is none."""
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise Unreadable(f"expected at most {MAX_NODES} values, found more", node.lineno)
-        if depth > MAX_DEPTH:
+        if len(way) > MAX_DEPTH + 1:
             raise Unreadable(f"expected at most {MAX_DEPTH} levels, found more", node.lineno)
+        if self._places is not None:
+            self._places[way] = self._place(node)
         if type(node) is ast.Constant:
             return _constant(node.value, node)
         match node:
             case ast.Dict(keys=keys, values=values):
-                return self._mapping(keys, values, node, depth)
+                return self._mapping(keys, values, node, way)
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
-                return [self.value(element, depth + 1) for element in elements]
+                return [self.value(element, (*way, number)) for number, element in enumerate(elements)]
             case ast.UnaryOp(
                 op=ast.USub() | ast.UAdd() as sign, operand=ast.Constant(value=int() | float() as number)
             ):
@@ -195,8 +199,13 @@ class _Literals:
                     return -number if isinstance(sign, ast.USub) else number
         raise Unreadable(f"expected a literal, found {_described(node)}", node.lineno)
 
+    def _place(self, node: ast.expr) -> Place:
+        """Where a value begins: Python counts bytes, and people characters."""
+        before = self._lines[node.lineno - 1].encode()[: node.col_offset]
+        return node.lineno, len(before.decode("utf-8", "replace")) + 1
+
     def _mapping(
-        self, keys: list[ast.expr | None], values: list[ast.expr], node: ast.expr, depth: int
+        self, keys: list[ast.expr | None], values: list[ast.expr], node: ast.expr, way: Way
     ) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         for key, value in zip(keys, values, strict=True):
@@ -205,7 +214,7 @@ class _Literals:
                 raise Unreadable(f"expected text as a key, found {found}", (key or value).lineno)
             if key.value in mapping:
                 raise Unreadable(f"expected each key once, found {key.value!r} again", key.lineno)
-            mapping[_constant(key.value, key)] = self.value(value, depth + 1)
+            mapping[_constant(key.value, key)] = self.value(value, (*way, key.value))
         return mapping
 
 

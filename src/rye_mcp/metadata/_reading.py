@@ -8,16 +8,18 @@ from typing import Any, Final
 
 from rye_mcp.items import ItemFile, ItemType, comment_style
 from rye_mcp.metadata._blocks import markdown_body, read_comment_block, read_front_matter
+from rye_mcp.metadata._examples import Example, find_problems, read_examples
 from rye_mcp.metadata._fields import ItemMetadata, check_fields
 from rye_mcp.metadata._issues import Issues, Unreadable
 from rye_mcp.metadata._python import read_python
-from rye_mcp.metadata._values import Raw
+from rye_mcp.metadata._values import Raw, Way
 from rye_mcp.metadata._yaml import read_yaml
 
-__all__ = ["body_of", "examine", "parse_metadata"]
+__all__ = ["body_of", "examine", "examples_of", "parse_metadata"]
 
 _KEPT: Final = 8192
 _YAML: Final = frozenset({".yaml", ".yml"})
+_EXAMPLES: Final = "examples"
 _SCHEMAS: Final = ("config_schema", "output_schema", "inputs", "outputs")
 
 _Key = tuple[ItemType, str, str, bytes]
@@ -45,13 +47,26 @@ def parse_metadata(file: ItemFile, *, keep: bool = True) -> ItemMetadata:
 
 
 def examine(file: ItemFile) -> ItemMetadata:
-    """The same, after a look at everything: all of the code's syntax, and its schemas. For who signs it."""
+    """The same, after a look at everything: all of the code's syntax, its schemas, its examples.
+
+    For who signs it."""
     issues = Issues()
     raw = _read(file, issues, whole=True)
     metadata = check_fields(raw, file, issues)
     _check_schemas(metadata, raw, issues)
+    if file.item_type is ItemType.TOOL:
+        _check_examples(raw, issues)
     issues.raise_any(file)
     return metadata
+
+
+def examples_of(file: ItemFile) -> tuple[Example, ...]:
+    """The example calls of a tool; RyeError `invalid_item` with all issues for what are none."""
+    issues = Issues()
+    raw = _read(file, issues, whole=True)
+    _check_examples(raw, issues)
+    issues.raise_any(file)
+    return read_examples(raw.values.get(_EXAMPLES))
 
 
 def body_of(file: ItemFile) -> str:
@@ -68,11 +83,11 @@ def _read(file: ItemFile, issues: Issues, *, whole: bool) -> Raw:
     if file.extension == ".py":
         return read_python(text, issues, whole=whole)
     if file.extension in _YAML:
-        return read_yaml(text, issues)
+        return read_yaml(text, issues, places=whole)
     if file.item_type is not ItemType.TOOL:
-        return read_front_matter(text, issues)
+        return read_front_matter(text, issues, places=whole)
     style = comment_style(file.extension)
-    return Raw() if style is None else read_comment_block(text, style, issues)
+    return Raw() if style is None else read_comment_block(text, style, issues, places=whole)
 
 
 def _text(content: bytes) -> str:
@@ -96,6 +111,19 @@ def _check_schemas(metadata: ItemMetadata, raw: Raw, issues: Issues) -> None:
     for name, schema in schemas.items():
         if isinstance(schema, dict) and (problem := _problem_of(schema)) is not None:
             issues.add(f"{name}: {problem}", raw.lines.get(name), name)
+
+
+def _check_examples(raw: Raw, issues: Issues) -> None:
+    if raw.values.get(_EXAMPLES) is None:
+        return
+    for way, problem in find_problems(raw.values[_EXAMPLES]):
+        line, column = raw.place((_EXAMPLES, *way))
+        issues.add(f"{_spelled(way)}: {problem}", line, _EXAMPLES, column)
+
+
+def _spelled(way: Way) -> str:
+    """The way to a part of the examples, as people write it: `examples[0].expect.code`."""
+    return _EXAMPLES + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in way)
 
 
 def _problem_of(schema: dict[str, Any]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["MAX_DEPTH", "MAX_INT_BITS", "MAX_NODES", "Raw", "kind"]
+__all__ = ["MAX_DEPTH", "MAX_INT_BITS", "MAX_NODES", "Place", "Raw", "Way", "kind"]
 
 MAX_DEPTH: Final = 64
 """How many lists and mappings may stand inside each other."""
@@ -17,17 +17,33 @@ MAX_INT_BITS: Final = 1024
 """How long a whole number may be."""
 
 
+Way = tuple[str | int, ...]
+"""The keys and positions that lead to a value, the name of its field first."""
+
+Place = tuple[int, int]
+"""A line and a column, both counted from 1."""
+
+
 @dataclass(slots=True)
 class Raw:
     """What an item says about itself, before anything of it was checked.
 
-    `values` are by the names of metadata fields, `lines` says in which line of the file each begins;
+    `values` are by the names of metadata fields, `lines` says in which line of the file each begins. `places`
+    says of every value, by the way to it, in which line and column it begins, for who asks for all of that;
     `description` is what the code says for want of a description, such as a docstring.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     description: str | None = None
+    places: dict[Way, Place] = field(default_factory=dict)
+
+    def place(self, way: Way) -> Place | tuple[int | None, None]:
+        """Where a value begins, or the nearest around it of which that is known."""
+        for length in range(len(way), 0, -1):
+            if way[:length] in self.places:
+                return self.places[way[:length]]
+        return self.lines.get(str(way[0])), None
 
 
 def kind(value: object) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rye_mcp.metadata._issues import Issues, Unreadable
-from rye_mcp.metadata._values import MAX_DEPTH, MAX_INT_BITS, MAX_NODES, Raw, kind
+from rye_mcp.metadata._values import MAX_DEPTH, MAX_INT_BITS, MAX_NODES, Place, Raw, Way, kind
 
 __all__ = ["MAX_ALIASES", "read_yaml"]
 
@@ -40,9 +40,14 @@ _NO_NUMBER: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.A
 _MAX_DIGITS: Final = int(MAX_INT_BITS * math.log10(2))
 
 
-def read_yaml(text: str, issues: Issues, *, first_line: int = 1) -> Raw:
-    """The mapping that a text holds; `first_line` is where the text begins in its file."""
-    reader = _Reader(issues, first_line)
+def read_yaml(
+    text: str, issues: Issues, *, first_line: int = 1, first_column: int = 1, places: bool = False
+) -> Raw:
+    """The mapping that a text holds; `first_line` and `first_column` are where its lines begin in the file.
+
+    With `places`, the result says of every value where it begins.
+    """
+    reader = _Reader(issues, first_line, first_column, {} if places else None)
     try:
         value = reader.read(text)
     except Unreadable as exc:
@@ -53,7 +58,7 @@ def read_yaml(text: str, issues: Issues, *, first_line: int = 1) -> Raw:
     if not isinstance(value, dict):
         issues.add(f"expected a mapping of names to values, found {kind(value)}", first_line)
         return Raw()
-    return Raw(value, reader.lines)
+    return Raw(value, reader.lines, places=reader.places or {})
 
 
 @dataclass(slots=True)
@@ -71,10 +76,14 @@ class _Open:
 class _Reader:
     """Takes the events of one text, one after the other, and makes values of them."""
 
-    def __init__(self, issues: Issues, first_line: int) -> None:
+    def __init__(
+        self, issues: Issues, first_line: int, first_column: int, places: dict[Way, Place] | None
+    ) -> None:
         self.lines: dict[str, int] = {}
+        self.places = places
         self._issues = issues
         self._first_line = first_line
+        self._first_column = first_column
         self._open: list[_Open] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._nodes = 0
@@ -93,8 +102,8 @@ class _Reader:
                 _TAKE[type(event).__name__](self, event)
         except MarkedYAMLError as exc:
             mark = exc.problem_mark or exc.context_mark
-            line = self._first_line + mark.line if mark is not None else None
-            raise Unreadable(f"expected YAML, found: {exc.problem or exc.context}", line) from exc
+            line, column = (None, None) if mark is None else self._place(mark)
+            raise Unreadable(f"expected YAML, found: {exc.problem or exc.context}", line, column) from exc
         except (YAMLError, ValueError) as exc:
             raise Unreadable(f"expected YAML, found: {str(exc).partition(chr(10))[0]}", None) from exc
         return self._result
@@ -102,6 +111,16 @@ class _Reader:
     def _line(self, event: Any) -> int:
         line: int = event.start_mark.line
         return self._first_line + line
+
+    def _place(self, mark: Any) -> Place:
+        return self._first_line + mark.line, self._first_column + mark.column
+
+    def _note_place(self, event: Any) -> None:
+        """Keep where a value begins, when somebody wants to know."""
+        if self.places is None or self._expects_key():
+            return
+        way = tuple(len(each.value) if isinstance(each.value, list) else str(each.key) for each in self._open)
+        self.places[way] = self._place(event.start_mark)
 
     def _ignore(self, event: Any) -> None:
         """The stream begins or ends, or the document ends."""
@@ -115,6 +134,7 @@ class _Reader:
 
     def _take_scalar(self, event: Any) -> None:
         self._refuse_tag(event)
+        self._note_place(event)
         value: Any = event.value
         if event.implicit[0] and not self._expects_key():
             value = self._plain(value, event)
@@ -132,6 +152,7 @@ class _Reader:
                 f"expected an anchor for *{event.anchor}, found none before it", self._line(event)
             )
         value, nodes = self._anchors[event.anchor]
+        self._note_place(event)
         self._count(nodes, event)
         self._put(value, event)
 
@@ -147,6 +168,7 @@ class _Reader:
             raise Unreadable("expected text as a key, found a list or a mapping", self._line(event))
         if len(self._open) >= MAX_DEPTH:
             raise Unreadable(f"expected at most {MAX_DEPTH} levels, found more", self._line(event))
+        self._note_place(event)
         if event.anchor is not None:
             self._anchors.pop(event.anchor, None)  # until it ends, it means nothing
         self._open.append(_Open(value, event.anchor, self._nodes, self._line(event)))

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "909e407666e6522c23be4599cce480a6b1a495420d6638e2c2f59c40283685e6"
+MANIFEST_SHA256: Final = "142508e8ed78557f1f725dad76d5cbe9f0c4ef6af01ce22d64c7abd7a4ccb512"

@@ -9,11 +9,12 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import Chain, ChainElement
 from rye_mcp.executor.companions import mentioned_companions, placeholders_in_shell
 from rye_mcp.executor.dependencies import Carried
-from rye_mcp.items import printable
+from rye_mcp.items import ItemFile, printable
+from rye_mcp.metadata import ItemMetadata, examples_of
 from rye_mcp.notices import Notice
 from rye_mcp.spaces.source_tree import SourceTree
 
-__all__ = ["in_shell", "not_carried"]
+__all__ = ["examples_that_do_not_fit", "in_shell", "not_carried"]
 
 _SHOWN: Final = 10
 _FIELDS: Final = ("command", "args", "shell")
@@ -33,6 +34,19 @@ def not_carried(root: ChainElement, carried: Carried) -> Iterator[Notice]:
         options = " ".join(f"--with {printable(each)}" for each in missing[:_SHOWN])
         what = f"{root.item_id} names {shown}, which will not be there when it runs"
         yield Notice("not_carried", f"{what}: rye sign {root.item_id} {options}")
+
+
+def examples_that_do_not_fit(file: ItemFile, metadata: ItemMetadata) -> Iterator[Notice]:
+    """Examples whose parameters the tool's own schema refuses, unless that is what they are to show."""
+    if metadata.config_schema is None or not metadata.extra.get("examples"):
+        return
+    from lilux.schemas import validate_parameters
+
+    for number, example in enumerate(examples_of(file)):
+        errors = validate_parameters(dict(example.parameters), metadata.config_schema).errors
+        if errors and example.expected_code != "invalid_parameters":
+            what = f"examples[{number}].parameters do not fit the schema of {file.item_id}: {errors[0]}"
+            yield Notice("example_invalid", what)
 
 
 def in_shell(chain: Chain) -> Iterator[Notice]:

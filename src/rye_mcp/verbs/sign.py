@@ -12,7 +12,8 @@ Rules:
   replaced: from now on it is the new signer who vouches for the item.
 - A pattern signs everything that matches, one after the other: what fails is reported, and stops nothing.
 - What a tool rests on is signed or listed before it: see `rye_mcp.verbs._companions`. What its code names and
-  will not be there when it runs is a warning, and so is text of a caller inside of a shell's command.
+  will not be there when it runs is a warning, and so are text of a caller inside of a shell's command, and
+  examples that its own schema refuses.
 - The lockfile of a tool follows when the pinned signer has signed it and nothing else has changed.
 - An item is replaced whole, or stays as it was.
 
@@ -39,7 +40,7 @@ from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._companions import CompanionSigner
 from rye_mcp.verbs._context import Context, options_of, whole_hints
-from rye_mcp.verbs._outlook import in_shell, not_carried
+from rye_mcp.verbs._outlook import examples_that_do_not_fit, in_shell, not_carried
 from rye_mcp.verbs._replacing import other_signer, require_no_stranger
 from rye_mcp.verbs._selection import Tracked, is_pattern, select
 
@@ -205,6 +206,7 @@ class _Signer:
         warnings = [other_signer(file, self._key), self._missing_executor(file, metadata), *along]
         if is_tool:
             self._companions.list_again(element, verified)
+            warnings += examples_that_do_not_fit(file, metadata)
             warnings += self._outlook(ChainElement(verified.file, metadata))
         return SignResult(verified, tuple(warning for warning in warnings if warning is not None))
 

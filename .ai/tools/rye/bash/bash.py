@@ -70,8 +70,18 @@ ANNOTATIONS = {
 }
 
 EXAMPLES = [
-    {"command": "git status --short"},
-    {"command": "make test 2>&1 | tail -n 20", "timeout": 600, "cwd": "backend"},
+    {
+        "description": "A pipe: how many files there are.",
+        "parameters": {"command": "ls *.txt | wc -l"},
+        "files": {"a.txt": "", "b.txt": ""},
+        "expect": {"contains": {"stdout": "2", "exit_code": 0, "success": True}},
+    },
+    {
+        "description": "A command that fails is a result that says so.",
+        "parameters": {"command": "ls ../missing; exit 3", "timeout": 600, "cwd": "backend"},
+        "files": {"backend/main.c": ""},
+        "expect": {"code": "tool_failed"},
+    },
 ]
 
 DEFAULTS = {
