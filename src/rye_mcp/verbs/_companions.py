@@ -52,6 +52,7 @@ from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_item, sign_listing
 from rye_mcp.trust.text import require_honest_text
 from rye_mcp.trust.verify import Signer, VerifiedItem, verify_item
+from rye_mcp.verbs._agreement import Agreement, digest_of, relative_of
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._context import Context
 from rye_mcp.verbs._replacing import other_signer, require_no_stranger
@@ -106,16 +107,29 @@ class CompanionSigner:
         self._key = key
         self._chains = chains
 
-    def sign(self, element: ChainElement, named: Sequence[str]) -> list[Notice]:
+    def planned(self, element: ChainElement, named: Sequence[str]) -> dict[str, str]:
+        """What would be vouched for with an item: path below the space → SHA256; nothing is written."""
+        with SourceTree(element.file.space.root) as tree:
+            return dict(self._looked(element, named, tree).planned())
+
+    def sign(
+        self, element: ChainElement, named: Sequence[str], agreement: Agreement | None = None
+    ) -> list[Notice]:
         """Sign and list what an item rests on, which is not signed itself yet; warnings."""
         with SourceTree(element.file.space.root) as tree:
-            task = _Task(self._context, self._key, element, tree, self._scope(element, tree))
-            for name in named:
-                task.list_named(name)
-            task.look()
-            task.sign_files()
+            task = self._looked(element, named, tree)
+            if agreement is not None:
+                agreement.require(element.item_id, task.planned())
+            task.sign_files(agreement)
             task.write_listings()
             return task.warnings()
+
+    def _looked(self, element: ChainElement, named: Sequence[str], tree: SourceTree) -> _Task:
+        task = _Task(self._context, self._key, element, tree, self._scope(element, tree))
+        for name in named:
+            task.list_named(name)
+        task.look()
+        return task
 
     def list_again(self, element: ChainElement, verified: VerifiedItem) -> None:
         """List a file as it is now that it was signed, where its directory lists it."""
@@ -172,17 +186,31 @@ class _Task:
                 self._look_at(name.relative)
         if len(self._to_sign) > MAX_SIGNED_ALONG:
             for file in self._to_sign:
-                self._list(file.path.relative_to(file.space.root).as_posix())
+                self._list(relative_of(file))
             self._to_sign.clear()
+        for listing in self._listings:
+            for path in sorted(listing.known.keys() - listing.files.keys()):
+                self._list_again(listing, path)
 
-    def sign_files(self) -> None:
+    def planned(self) -> Iterator[tuple[str, str]]:
+        """Each file that is vouched for from now on, and was not as it is: its path, its SHA256."""
+        for file in self._to_sign:
+            yield relative_of(file), digest_of(file)
+        for listing in self._listings:
+            for path, digest in listing.files.items():
+                if listing.known.get(path) != digest:
+                    yield f"{listing.directory}/{path}", digest
+
+    def sign_files(self, agreement: Agreement | None) -> None:
         """Give each file that can carry one its signature."""
         for file in self._to_sign:
-            relative = file.path.relative_to(file.space.root).as_posix()
+            relative = relative_of(file)
             try:
-                sign_item(file, self._key, self._context.trust, role=self._scope.role)
+                verified = sign_item(file, self._key, self._context.trust, role=self._scope.role)
             except RyeError as exc:
                 raise self._refusal(exc, relative) from exc
+            if agreement is not None:
+                agreement.signed(verified.file)
             self._signed.append(relative)
             self._note_other_signer(file)
 
@@ -197,10 +225,8 @@ class _Task:
         self._list(relative)
 
     def write_listings(self) -> None:
-        """List anew what was listed before, and write what differs."""
+        """Write what differs from what was listed before."""
         for listing in self._listings:
-            for path in sorted(listing.known.keys() - listing.files.keys()):
-                self._list_again(listing, path)
             if listing.is_changed:
                 self._write(listing)
 

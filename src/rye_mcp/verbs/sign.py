@@ -16,6 +16,7 @@ Rules:
   examples that its own schema refuses.
 - The lockfile of a tool follows when the pinned signer has signed it and nothing else has changed.
 - An item is replaced whole, or stays as it was.
+- What somebody has agreed to (`plan`) is signed as it was then, or not at all.
 
     sign(SignRequest("demo/*"), context).as_dict()
 """
@@ -23,7 +24,7 @@ Rules:
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,14 +38,15 @@ from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_item
 from rye_mcp.trust.verify import VerifiedItem
+from rye_mcp.verbs._agreement import Agreement, SigningPlan, digest_of, relative_of
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._companions import CompanionSigner
 from rye_mcp.verbs._context import Context, options_of, whole_hints
 from rye_mcp.verbs._outlook import examples_that_do_not_fit, in_shell, not_carried
 from rye_mcp.verbs._replacing import other_signer, require_no_stranger
-from rye_mcp.verbs._selection import Tracked, is_pattern, select
+from rye_mcp.verbs._selection import Selection, Tracked, is_pattern, select
 
-__all__ = ["BatchResult", "SignFailure", "SignRequest", "SignResult", "sign"]
+__all__ = ["BatchResult", "SignFailure", "SignRequest", "SignResult", "plan", "sign"]
 
 
 _TOLD_ALREADY: Final = frozenset({"executor_not_found", "item_not_found"})
@@ -55,12 +57,14 @@ class SignRequest:
     """What to sign: an item id, or a pattern such as `demo/*`, in the project or in the user space.
 
     `companions` are files beside one tool, or below, that are listed with it: by their paths from there.
+    `agreed` are the files of a plan that somebody has agreed to; no other is signed then.
     """
 
     item_id: str
     item_type: ItemType = ItemType.TOOL
     source: SpaceName = SpaceName.PROJECT
     companions: tuple[str, ...] = ()
+    agreed: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,34 @@ def sign(
     found = context.spaces.find(request.item_id, request.item_type, only=request.source)
     with whole_hints(found.item):
         metadata = examine(found.item)
-        return _Signer(context, _key(context)).sign(found.item, metadata, request.companions)
+        signer = _Signer(context, _key(context), Agreement.of(request.agreed))
+        return signer.sign(found.item, metadata, request.companions)
+
+
+def plan(request: SignRequest, context: Context) -> SigningPlan:
+    """What would be signed, for somebody who has to agree to it first; nothing is."""
+    _require_allowed(request, context)
+    _require_one_tool(request)
+    key = _key(context)
+    signer = _Signer(context, key)
+    files: dict[str, str] = {}
+    item_ids: list[str] = []
+    failing: list[str] = []
+    if is_pattern(request.item_id):
+        selection = _selected(request, context)
+        failing += [each.item_id for each in selection.refused]
+        for place in selection.places:
+            try:
+                files |= signer.planned(context.spaces.read(place))
+                item_ids.append(place.item_id)
+            except RyeError:
+                failing.append(place.item_id)
+    else:
+        found = context.spaces.find(request.item_id, request.item_type, only=request.source)
+        files |= signer.planned(found.item, request.companions)
+        item_ids.append(found.item.item_id)
+    root = context.spaces.space(request.source).root
+    return SigningPlan(tuple(item_ids), files, key.public.fingerprint, root, tuple(sorted(failing)))
 
 
 def _require_allowed(request: SignRequest, context: Context) -> None:
@@ -156,13 +187,10 @@ def _require_one_tool(request: SignRequest) -> None:
 
 
 def _sign_all(request: SignRequest, context: Context, tracked: Tracked) -> BatchResult:
-    selection = select(context.spaces, request.item_id, names=[request.source], types=[request.item_type])
-    if not selection.places and not selection.refused:
-        what = f"expected {request.item_type} ids that match {request.item_id}, found none"
-        raise RyeError("item_not_found", f"{what} in the {request.source} space", item_id=request.item_id)
+    selection = _selected(request, context)
     failed = [SignFailure(each.item_id, each.error) for each in selection.refused]
     signed: list[SignResult] = []
-    signer = _Signer(context, _key(context))
+    signer = _Signer(context, _key(context), Agreement.of(request.agreed))
     for place in tracked(selection.places):
         try:
             file = context.spaces.read(place)
@@ -171,6 +199,14 @@ def _sign_all(request: SignRequest, context: Context, tracked: Tracked) -> Batch
         except RyeError as exc:
             failed.append(SignFailure(place.item_id, exc))
     return BatchResult(tuple(signed), tuple(sorted(failed, key=lambda failure: failure.item_id)))
+
+
+def _selected(request: SignRequest, context: Context) -> Selection:
+    found = select(context.spaces, request.item_id, names=[request.source], types=[request.item_type])
+    if not found.places and not found.refused:
+        what = f"expected {request.item_type} ids that match {request.item_id}, found none"
+        raise RyeError("item_not_found", f"{what} in the {request.source} space", item_id=request.item_id)
+    return found
 
 
 def _key(context: Context) -> SigningKey:
@@ -189,20 +225,35 @@ def _key(context: Context) -> SigningKey:
 class _Signer:
     """Signs with one key, and looks for each executor once."""
 
-    def __init__(self, context: Context, key: SigningKey) -> None:
+    def __init__(self, context: Context, key: SigningKey, agreement: Agreement | None = None) -> None:
         self._context = context
         self._key = key
+        self._agreement = agreement
         self._chains = Chains(context)
         self._companions = CompanionSigner(context, key, self._chains)
         self._executors: dict[str, Notice | None] = {}
 
+    def planned(self, file: ItemFile, named: Sequence[str] = ()) -> dict[str, str]:
+        """What would be vouched for with an item; RyeError for what would not be signed."""
+        with whole_hints(file):
+            metadata = examine(file)
+            require_no_stranger(file, self._context, self._key)
+            is_tool = file.item_type is ItemType.TOOL
+            along = self._companions.planned(ChainElement(file, metadata), named) if is_tool else {}
+            return {**along, relative_of(file): digest_of(file)}
+
     def sign(self, file: ItemFile, metadata: ItemMetadata, named: Sequence[str] = ()) -> SignResult:
         """Sign an item that was looked at, and what it rests on first."""
         require_no_stranger(file, self._context, self._key)
+        agreement = self._agreement
+        if agreement is not None:
+            agreement.require(file.item_id, [(relative_of(file), digest_of(file))])
         element = ChainElement(file, metadata)
         is_tool = file.item_type is ItemType.TOOL
-        along = self._companions.sign(element, named) if is_tool else []
+        along = self._companions.sign(element, named, agreement) if is_tool else []
         verified = sign_item(file, self._key, self._context.trust, role=MetadataRole.of(file))
+        if agreement is not None:
+            agreement.signed(verified.file)
         warnings = [other_signer(file, self._key), self._missing_executor(file, metadata), *along]
         if is_tool:
             self._companions.list_again(element, verified)
