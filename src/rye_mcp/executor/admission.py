@@ -1,27 +1,40 @@
-"""Calls of one event loop are admitted one a round, so that everybody else is heard between two of them.
+"""Calls of one event loop are admitted one after the other, and no faster than the machine can run them.
 
-What a call does before it runs anything takes less than a millisecond, but does not let go of the event loop.
-Many calls at once would keep it for as long as all of them take.
+What a call does before it runs anything takes about a millisecond, but does not let go of the event loop.
+Many calls at once would keep it for as long as all of them take; and what they have started by then takes the
+processor away from the server, which would answer nobody for a second.
 
 Rules:
 
-- Who comes alone is admitted at once. Otherwise one is admitted each round of the event loop, in the order in
-  which they came; a turn of who has given up meanwhile just passes.
+- Who comes alone is admitted at once. Otherwise they come in their order, one a round of the event loop.
+- While the server waits for a processor, the next one waits too: to start more would end nothing sooner. It
+  waits `MAX_WAIT_S` at most, so that tools which take long hold up nobody.
 - Nothing has to be given back: an admitted call does its work before it waits for anything.
 """
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections import deque
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.lowlevel
 from anyio.lowlevel import RunVar
 
 __all__ = ["admitted"]
+
+MAX_WAIT_S: Final = 0.05
+"""How long one call waits for a processor to be free."""
+
+STARVED_NS: Final = 1_000_000
+"""Waiting longer than this for a processor, since the last call was admitted, is to be short of one."""
+
+LOOK_S: Final = 0.01
+"""How long to wait between two looks at whether there is one."""
+
+_STATISTICS: Final = Path("/proc/thread-self/schedstat")
 
 
 async def admitted() -> None:
@@ -29,47 +42,41 @@ async def admitted() -> None:
     try:
         admission = _admissions.get()
     except LookupError:
-        admission = _Admission(_next_round())
+        admission = _Admission(_waited_ns)
         _admissions.set(admission)
-    if not admission.enter_alone():
-        await admission.enter()
+    await admission.enter()
 
 
 class _Admission:
-    """The turns of one event loop; `next_round` calls something back in its next round."""
+    """The turns of one event loop; `waited_ns` tells for how long it has waited for a processor so far."""
 
-    def __init__(self, next_round: Callable[[Callable[[], None]], object]) -> None:
-        self._next_round = next_round
-        self._waiting: deque[anyio.Event] = deque()
-        self._is_taken = False
-
-    def enter_alone(self) -> bool:
-        """Take this round, unless somebody has."""
-        if self._is_taken:
-            return False
-        self._is_taken = True
-        self._next_round(self._begin_round)
-        return True
+    def __init__(self, waited_ns: Callable[[], int]) -> None:
+        self._waited_ns = waited_ns
+        self._turns = anyio.Lock(fast_acquire=True)
+        self._last = float("-inf")
+        self._waited = 0
 
     async def enter(self) -> None:
-        """Wait for a round of one's own."""
-        turn = anyio.Event()
-        self._waiting.append(turn)
-        await turn.wait()
+        """Wait for those who came before, then for a processor."""
+        async with self._turns:
+            deadline = self._last + MAX_WAIT_S
+            if time.perf_counter() < deadline:
+                await anyio.lowlevel.checkpoint()
+            waited = self._waited_ns()
+            while time.perf_counter() < deadline and waited - self._waited > STARVED_NS:
+                self._waited = waited
+                await anyio.sleep(LOOK_S)
+                waited = self._waited_ns()
+            self._last = time.perf_counter()
+            self._waited = waited
 
-    def _begin_round(self) -> None:
-        self._is_taken = bool(self._waiting)
-        if self._waiting:
-            self._waiting.popleft().set()
-            self._next_round(self._begin_round)
+
+def _waited_ns() -> int:
+    """For how long this thread was ready to go on, so far, but had no processor."""
+    try:
+        return int(_STATISTICS.read_bytes().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 _admissions: Final[RunVar[_Admission]] = RunVar("rye_mcp.executor.admission")
-
-
-def _next_round() -> Callable[[Callable[[], None]], object]:
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_task():
-        soon: Callable[[Callable[[], None]], object] = trio.lowlevel.current_trio_token().run_sync_soon
-        return soon
-    return asyncio.get_running_loop().call_soon
