@@ -208,6 +208,22 @@ class App:
             self._executors.append(made)
         return self._executors[0]
 
+    def executor_in(self, directory: Path) -> PrimitiveExecutor:
+        """One for which this directory is the project, with the same items; for who closes it again."""
+        from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+
+        spaces = self.spaces
+        if spaces.project is None:
+            spaces = replace(self.settings, project=directory, no_project=None).spaces()
+        return PrimitiveExecutor.of(
+            spaces,
+            self.trust,
+            project=directory,
+            state=self.settings.state,
+            locked=self.settings.locked,
+            environment=self.settings.environment,
+        )
+
     async def close(self) -> None:
         """Close what was opened in this event loop, and what was kept for many calls."""
         for executor in self._executors:

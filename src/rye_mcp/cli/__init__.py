@@ -37,6 +37,11 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "sign": CommandPlace(
             "rye_mcp.cli.sign", "sign_items", "Sign an item, or all that match a pattern, with your key."
         ),
+        "test": CommandPlace(
+            "rye_mcp.cli.testing",
+            "run_tests",
+            "Run the examples that tools declare, and compare what comes of them.",
+        ),
         "verify": CommandPlace(
             "rye_mcp.cli.verify",
             "verify",

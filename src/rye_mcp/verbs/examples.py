@@ -1,0 +1,268 @@
+"""`run_examples`: the example calls that tools declare, run and compared with what they expect.
+
+Rules:
+
+- Everything that runs passed the gate, in the very stages of a call: there is no other way to run it here.
+- Tools of the project are run in the project, one after the other unless they only read. All other tools,
+  and every example that has `files`, are run in a project of their own: a fresh directory, which is gone
+  afterwards. These run beside each other.
+- What is run is what a call by this id would run. An item that another one hides is refused, not exchanged.
+- What is refused is a failed example, unless its code is what was expected. Nothing stops the others.
+
+    await run_examples(ExamplesRequest("demo/*"), context, executor_in=app.executor_in)
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+from rye_mcp.executor.results import ExecutionResult
+from rye_mcp.items import ItemFile, ItemType, SpaceName
+from rye_mcp.metadata import Example, ItemMetadata, examples_of
+from rye_mcp.verbs._context import Context
+from rye_mcp.verbs._expectations import differences
+from rye_mcp.verbs._selection import is_pattern, select
+
+__all__ = ["ExampleOutcome", "ExamplesRequest", "ExamplesResult", "run_examples"]
+
+_LAST_LINES: Final = 5
+_ALL: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ExamplesRequest:
+    """Whose examples: of a tool, or of all that match a pattern; in one space, or wherever a call finds them.
+
+    `timeout`, in seconds, only lowers that of a tool.
+    """
+
+    item_id: str
+    space: SpaceName | None = None
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleOutcome:
+    """What came of one example. `number` is its place in the list; None when the tool itself was refused."""
+
+    item_id: str
+    number: int | None
+    description: str = ""
+    differences: tuple[str, ...] = ()
+    duration_ms: float = 0.0
+    error: RyeError | None = None
+    stderr: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything was as expected."""
+        return not self.differences and self.error is None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        answer: dict[str, Any] = {
+            "item_id": self.item_id,
+            "example": self.number,
+            "description": self.description,
+            "status": "passed" if self.passed else "failed",
+            "duration_ms": round(self.duration_ms, 3),
+        }
+        if not self.passed:
+            answer["differences"] = list(self.differences)
+            answer["stderr"] = list(self.stderr)
+        if self.error is not None:
+            answer["refusal"] = {
+                name: each for name, each in self.error.as_dict().items() if name != "status"
+            }
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class ExamplesResult:
+    """What came of all of them, by tool and place; `without` are tools that declare no example."""
+
+    outcomes: tuple[ExampleOutcome, ...]
+    without: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> tuple[ExampleOutcome, ...]:
+        """Those that did not pass."""
+        return tuple(outcome for outcome in self.outcomes if not outcome.passed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data; nothing has passed where nothing was run."""
+        passed = bool(self.outcomes) and not self.failed
+        return {
+            "status": "passed" if passed else "failed",
+            "examples": [outcome.as_dict() for outcome in self.outcomes],
+            "without_examples": list(self.without),
+            "total": len(self.outcomes),
+            "passed": len(self.outcomes) - len(self.failed),
+            "failed": len(self.failed),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One example, ready to be run; `alone` when it must not run beside others."""
+
+    item_id: str
+    number: int
+    example: Example
+    in_project: bool
+    alone: bool
+
+
+async def run_examples(
+    request: ExamplesRequest,
+    context: Context,
+    *,
+    executor_in: Callable[[Path], PrimitiveExecutor],
+) -> ExamplesResult:
+    """Run the examples of everything that is meant; RyeError only when nothing can be meant by the request.
+
+    `executor_in` makes an executor for which a directory is the project.
+    """
+    outcomes: list[ExampleOutcome] = []
+    calls: list[_Call] = []
+    without: list[str] = []
+    for item_id in _ids(request, context):
+        try:
+            found = _calls(item_id, request, context)
+        except RyeError as exc:
+            outcomes.append(ExampleOutcome(item_id, None, error=exc))
+            continue
+        calls += found or ()
+        if found == []:
+            without.append(item_id)
+    runner = _Runner(request, context, executor_in)
+
+    async def run_one(call: _Call) -> None:
+        outcomes.append(await runner.run(call))
+
+    async with anyio.create_task_group() as group:
+        for call in calls:
+            group.start_soon(run_one, call)
+    ordered = sorted(outcomes, key=lambda each: (each.item_id, _ALL if each.number is None else each.number))
+    return ExamplesResult(tuple(ordered), tuple(without))
+
+
+def _ids(request: ExamplesRequest, context: Context) -> Sequence[str]:
+    """The ids that are meant, each once."""
+    if not is_pattern(request.item_id):
+        return (request.item_id,)
+    names = [request.space] if request.space else [space.name for space in context.spaces.accessible()]
+    selection = select(context.spaces, request.item_id, names=names, types=[ItemType.TOOL])
+    ids = {place.item_id for place in selection.places} | {each.item_id for each in selection.refused}
+    if not ids:
+        what = f"expected tools that match {request.item_id}, found none in {', '.join(names)}"
+        raise RyeError("item_not_found", what, item_id=request.item_id)
+    return sorted(ids)
+
+
+def _calls(item_id: str, request: ExamplesRequest, context: Context) -> list[_Call] | None:
+    """The examples of one tool; None for what nobody runs by itself and that has none."""
+    file = context.spaces.find(item_id, ItemType.TOOL).item
+    if request.space not in (None, file.space.name):
+        what = f"expected {item_id} of the {request.space} space to be what runs"
+        raise RyeError("item_not_found", f"{what}, found that of the {file.space.name} space in front of it")
+    metadata = context.metadata(context.verify(file))
+    examples = examples_of(file)
+    if not examples and (metadata.is_library or metadata.is_runtime or metadata.is_primitive):
+        return None
+    return [_call(file, metadata, number, example) for number, example in enumerate(examples)]
+
+
+def _call(file: ItemFile, metadata: ItemMetadata, number: int, example: Example) -> _Call:
+    in_project = file.space.name is SpaceName.PROJECT and not example.files
+    only_reads = (metadata.annotations or {}).get("readOnlyHint") is True
+    return _Call(file.item_id, number, example, in_project, in_project and not only_reads)
+
+
+class _Runner:
+    """Runs examples: as many at once as there are processors, those of the project that write one by one."""
+
+    def __init__(
+        self, request: ExamplesRequest, context: Context, executor_in: Callable[[Path], PrimitiveExecutor]
+    ) -> None:
+        self._timeout = request.timeout
+        self._context = context
+        self._executor_in = executor_in
+        self._places = anyio.CapacityLimiter(max(2, os.cpu_count() or 1))
+        self._project = anyio.Lock()
+
+    async def run(self, call: _Call) -> ExampleOutcome:
+        """What came of one."""
+        if call.alone:
+            async with self._project:
+                return await self._run(call)
+        return await self._run(call)
+
+    async def _run(self, call: _Call) -> ExampleOutcome:
+        error: RyeError | None = None
+        async with self._places:
+            try:
+                async with self._executor(call) as executor:
+                    result = await executor.run(
+                        call.item_id,
+                        dict(call.example.parameters),
+                        timeout=self._timeout,
+                        use_lockfile=call.in_project or self._context.locked,
+                    )
+            except RyeError as exc:
+                result, error = ExecutionResult.refused(exc, item_id=call.item_id), exc
+        found = differences(call.example, result)
+        return ExampleOutcome(
+            call.item_id,
+            call.number,
+            call.example.description,
+            found,
+            result.duration_ms,
+            error if found else None,
+            tuple((result.stderr or "").splitlines()[-_LAST_LINES:]),
+        )
+
+    @asynccontextmanager
+    async def _executor(self, call: _Call) -> AsyncIterator[PrimitiveExecutor]:
+        """What runs it: the project's own, or one in a directory that is made for it."""
+        if call.in_project:
+            yield self._context.executor()
+            return
+        with _project_of(call.example) as project:
+            executor = self._executor_in(project)
+            try:
+                yield executor
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await executor.close()
+
+
+@contextmanager
+def _project_of(example: Example) -> Iterator[Path]:
+    """A fresh project with the files of an example; it is gone when the block ends."""
+    with tempfile.TemporaryDirectory(prefix="rye-example-", ignore_cleanup_errors=True) as directory:
+        project = Path(os.path.realpath(directory))
+        _lay_out(project, example)
+        yield project
+
+
+def _lay_out(project: Path, example: Example) -> None:
+    """Write the files of an example; RyeError when two of them are in each other's way."""
+    (project / ".ai").mkdir()
+    try:
+        for relative, text in example.files.items():
+            path = project / relative
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="")
+    except (OSError, UnicodeEncodeError) as exc:
+        raise RyeError("write_failed", f"expected room for the files of an example, found: {exc}") from exc
