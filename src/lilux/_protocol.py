@@ -74,6 +74,7 @@ class RunRequest:
     result_fd: bool = False
     spool: Spool | None = None
     stream_credit: int | None = None
+    stream_whole: bool = False
     notify: bool = False
 
     _PLAIN: ClassVar = ("cwd", "search_path", "stdin", "timeout_ms", "max_output", "result_fd", "notify")
@@ -92,7 +93,8 @@ class RunRequest:
         if self.spool is not None:
             header["spool"] = _present(dir=self.spool.dir, max_bytes=self.spool.max_bytes)
         if self.stream_credit is not None:
-            header["stream"] = {"credit": self.stream_credit}
+            whole = {"interval_ms": 0, "whole": True} if self.stream_whole else {}
+            header["stream"] = {"credit": self.stream_credit, **whole}
         return header
 
 

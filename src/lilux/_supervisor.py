@@ -24,7 +24,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -46,6 +46,7 @@ from lilux._connection import (
     Outcome,
     Run,
 )
+from lilux._dialogue import Dialogue, OnBegun
 from lilux._frames import PAYLOAD_LIMIT, to_json
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 
@@ -113,13 +114,28 @@ class Supervisor:
         on_started: OnStarted | None = None,
     ) -> Outcome:
         """Run a tool to its end. The request need not speak of `stdin`, `stream_credit` and `notify`."""
-        connection = await self._connected()
         call = Run(self._loop.flag(), input=input or b"", on_output=on_output, on_started=on_started)
+        return await self._carry_out(call, _completed(request, input, on_output, on_started))
+
+    async def converse(
+        self, request: protocol.RunRequest, *, on_begun: OnBegun, on_output: OnOutput
+    ) -> Outcome:
+        """Run a tool to its end, and talk with it meanwhile: `on_begun` gets what one does so by."""
+        call = Dialogue(self._loop.flag(), on_output=on_output)
+        asked = replace(request, stdin="pipe", stream_credit=OUTPUT_CREDIT, stream_whole=True)
+        return await self._carry_out(call, asked, partial(on_begun, call))
+
+    async def _carry_out(
+        self, call: Run, request: protocol.RunRequest, then: Callable[[], None] | None = None
+    ) -> Outcome:
+        connection = await self._connected()
         if request.timeout_ms is not None:
             call.due = time.monotonic() + request.timeout_ms / 1000 + self._answer_limit_s
-        connection.begin(call, _completed(request, input, on_output, on_started), call.first_input())
+        connection.begin(call, request, call.first_input())
         try:
             call.send_input()
+            if then is not None:
+                then()
             await call.done.wait()
         except GeneratorExit:  # the coroutine is thrown away, and cannot wait
             call.cancel()

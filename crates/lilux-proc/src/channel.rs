@@ -116,6 +116,10 @@ pub enum ReadOutcome {
 pub struct Output {
     pub pipe: Option<OwnedFd>,
     pub pending: Option<Pending>,
+    /// Every byte goes to the client: no read brings more than one event can carry.
+    pub whole: bool,
+    /// Nobody looks at the pipe until there is credit again.
+    pub held: bool,
     capture: Capture,
     spool: Option<Spool>,
 }
@@ -124,7 +128,7 @@ impl Output {
     /// A stream that has just been connected.
     pub fn new(pipe: OwnedFd, cap: u64, spool: Option<Spool>, watched: bool) -> Self {
         let pending = watched.then(Pending::default);
-        Self { pipe: Some(pipe), pending, capture: Capture::new(cap), spool }
+        Self { pipe: Some(pipe), pending, whole: false, held: false, capture: Capture::new(cap), spool }
     }
 
     /// Reads once. The first piece, and the one that outgrows the cap, come through `scratch`: a silent stream needs no
@@ -133,7 +137,8 @@ impl Output {
         let Some(pipe) = &self.pipe else {
             return ReadOutcome::EndOfFile;
         };
-        let through_scratch = self.capture.is_empty() || (self.capture.is_full() && !self.spooling());
+        let through_scratch =
+            self.whole || self.capture.is_empty() || (self.capture.is_full() && !self.spooling());
         let result = if through_scratch {
             read_retrying(pipe, &mut [IoSliceMut::new(scratch)])
         } else {

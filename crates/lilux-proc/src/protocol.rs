@@ -59,6 +59,9 @@ pub struct StreamRequest {
     /// Shortest time between two events; 0 sends whatever comes as it comes.
     #[serde(default = "default_stream_interval")]
     pub interval_ms: u64,
+    /// Leave nothing out: without credit the tool is not read from, and waits.
+    #[serde(default)]
+    pub whole: bool,
 }
 
 fn default_stream_interval() -> u64 {

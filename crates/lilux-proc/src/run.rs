@@ -30,12 +30,20 @@ pub struct Watch {
     pub next_at: Instant,
     pub sequence: u64,
     pub alarm_set: bool,
+    pub whole: bool,
 }
 
 impl Watch {
     fn new(request: &StreamRequest) -> Self {
         let interval = Duration::from_millis(request.interval_ms);
-        Self { credit: request.credit, interval, next_at: Instant::now(), sequence: 0, alarm_set: false }
+        Self {
+            credit: request.credit,
+            interval,
+            next_at: Instant::now(),
+            sequence: 0,
+            alarm_set: false,
+            whole: request.whole,
+        }
     }
 }
 
@@ -88,7 +96,9 @@ impl Run {
             let (ours, theirs) = output_pipe(*stream)?;
             ends.outputs.push(theirs);
             let watched = request.stream.is_some();
-            outputs[*stream as usize] = Some(Output::new(ours, request.max_output, spool, watched));
+            let mut output = Output::new(ours, request.max_output, spool, watched);
+            output.whole = request.stream.as_ref().is_some_and(|stream| stream.whole);
+            outputs[*stream as usize] = Some(output);
         }
         let mut input = None;
         match request.stdin {
@@ -115,6 +125,14 @@ impl Run {
             started: Instant::now(),
         };
         Ok((run, ends))
+    }
+
+    /// The client wants all of this stream, and cannot take another read of it now.
+    pub fn must_wait(&self, stream: Stream, read: usize) -> bool {
+        let output = self.outputs[stream as usize].as_ref();
+        self.watch.as_ref().is_some_and(|watch| {
+            watch.whole && (watch.credit < read as u64 || output.is_some_and(Output::has_pending))
+        })
     }
 
     /// Every stream has been read to its end.

@@ -27,15 +27,18 @@ from typing import Any, Final, Literal
 
 from lilux import _process, _supervisor
 from lilux._connection import STREAMS, OnOutput, OnStarted, Outcome
+from lilux._dialogue import Dialogue, OnBegun
 from lilux._process import ProcessSpec, render
 from lilux._protocol import Killed, KillRequest, ProcessStatus, Spool, StatusRequest
 from lilux._results import Cleanup, Failure, StreamCounts, Usage
-from lilux.primitives.errors import SupervisorError
+from lilux.primitives.errors import ConfigurationError, SupervisorError
 
 __all__ = [
     "Cleanup",
+    "Dialogue",
     "Failure",
     "KillResult",
+    "OnBegun",
     "OnOutput",
     "OnStarted",
     "ProcessSpec",
@@ -136,6 +139,18 @@ class SubprocessPrimitive:
                 raise
             failure = Failure("arguments_too_large", "request", None, exc.message)
             return _not_started(failure, f"Failed to spawn: {exc.message}")
+        return _result(outcome, spec.timeout)
+
+    async def converse(self, spec: ProcessSpec, on_begun: OnBegun) -> SubprocessResult:
+        """Run this to its end, and talk with it meanwhile: `on_begun` gets the `Dialogue` to do so by.
+
+        `on_output` of the spec gets every byte; nothing is left out, as the program waits for who listens.
+        """
+        if spec.on_output is None or spec.input is not None:
+            raise ConfigurationError("expected on_output and no input, found otherwise", field="on_output")
+        request = _process.request_of(spec)
+        supervisor = _supervisor.supervisor(self._lilux_proc)
+        outcome = await supervisor.converse(request, on_begun=on_begun, on_output=spec.on_output)
         return _result(outcome, spec.timeout)
 
     async def spawn(

@@ -49,6 +49,12 @@ def test_the_frame_of_a_fixture_decodes_to_its_header_and_payload(name: str) -> 
 
 REQUESTS: dict[str, tuple[protocol.Request, int]] = {
     "run_minimal": (protocol.RunRequest(command="/bin/true"), 1),
+    "run_whole": (
+        protocol.RunRequest(
+            command="server", env={"PATH": "/usr/bin"}, stdin="pipe", stream_credit=262_144, stream_whole=True
+        ),
+        2,
+    ),
     "run_full": (
         protocol.RunRequest(
             command="python3",

@@ -186,8 +186,17 @@ impl Engine {
 
     fn read_output(&mut self, key: Key, stream: Stream) {
         let Some(run) = self.runs.get_mut(&key) else { return };
+        let waits = run.must_wait(stream, SCRATCH);
         let Some(output) = run.outputs[stream as usize].as_mut() else { return };
-        for _ in 0..READS_IN_A_ROW {
+        if waits {
+            // Removed rather than modified: a pipe whose writer is gone would say so again and again.
+            if let Some(pipe) = output.pipe.as_ref() {
+                self.poller.remove(pipe);
+                output.held = true;
+            }
+            return;
+        }
+        for _ in 0..if output.whole { 1 } else { READS_IN_A_ROW } {
             match output.read(&self.regions, &mut self.scratch) {
                 ReadOutcome::Some => {}
                 ReadOutcome::Nothing => break,
@@ -266,6 +275,30 @@ impl Engine {
 
     /// Sends what a watching client may have by now, or plans to.
     fn send_output(&mut self, key: Key) {
+        self.send_pending(key);
+        self.resume_reading(key);
+    }
+
+    /// Looks again at streams that were held back for want of credit.
+    fn resume_reading(&mut self, key: Key) {
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        for stream in Stream::ALL {
+            if run.must_wait(stream, SCRATCH) {
+                continue;
+            }
+            let Some(output) = run.outputs[stream as usize].as_mut().filter(|output| output.held) else {
+                continue;
+            };
+            output.held = false;
+            let token = Token::Output(key, stream);
+            let added = output.pipe.as_ref().map(|pipe| self.poller.add(pipe, token, EventFlags::IN));
+            if let Some(Err(_)) = added {
+                output.pipe = None; // it can be watched no more, and ends here
+            }
+        }
+    }
+
+    fn send_pending(&mut self, key: Key) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         let Some(watch) = run.watch.as_mut() else { return };
         let now = Instant::now();

@@ -5,7 +5,7 @@ use crate::channel::ReadOutcome;
 use crate::error::RequestError;
 use crate::poller::{Alarm, Key};
 use crate::pool::Job;
-use crate::protocol::{Event, KillMethod};
+use crate::protocol::{Event, KillMethod, Stream};
 use crate::run::{self, Outcome, Phase, Run};
 use crate::sys::wait::Ending;
 use crate::wire::{self, EndReport, Received, Report};
@@ -101,16 +101,28 @@ impl Engine {
     }
 
     fn read_what_is_left(&mut self, key: Key) {
-        if let Some(run) = self.runs.get_mut(&key) {
-            for output in run.outputs.iter_mut().flatten() {
-                let mut reads = 0;
-                while reads < LAST_READS && output.read(&self.regions, &mut self.scratch) == ReadOutcome::Some
-                {
-                    reads += 1;
-                }
+        let watch = self.runs.get_mut(&key).and_then(|run| run.watch.as_mut());
+        if let Some(watch) = watch.filter(|watch| watch.whole) {
+            watch.credit = u64::MAX; // what little a pipe still holds waits for nobody any more
+        }
+        for stream in Stream::ALL {
+            let mut reads = 0;
+            while reads < LAST_READS && self.read_last(key, stream) {
+                reads += 1;
             }
         }
         self.flush_output(key);
+    }
+
+    /// Reads once more from a run that is over; true when something was there.
+    fn read_last(&mut self, key: Key, stream: Stream) -> bool {
+        let Some(run) = self.runs.get_mut(&key) else { return false };
+        let Some(output) = run.outputs[stream as usize].as_mut() else { return false };
+        let found = output.read(&self.regions, &mut self.scratch) == ReadOutcome::Some;
+        if output.whole {
+            self.flush_output(key);
+        }
+        found
     }
 
     fn answer_killers(&mut self, key: Key, method: KillMethod) {

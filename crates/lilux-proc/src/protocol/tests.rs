@@ -95,9 +95,18 @@ fn full_run() -> RunRequest {
         max_output: 4096,
         result_fd: true,
         spool: Some(SpoolRequest { dir: "/tmp/spool".into(), max_bytes: 1_048_576 }),
-        stream: Some(StreamRequest { credit: 262_144, interval_ms: 100 }),
+        stream: Some(StreamRequest { credit: 262_144, interval_ms: 100, whole: false }),
         notify: true,
         ..run(2, "python3")
+    }
+}
+
+fn whole_run() -> RunRequest {
+    RunRequest {
+        env: environment([("PATH", b"/usr/bin")]),
+        stdin: Stdin::Pipe,
+        stream: Some(StreamRequest { credit: 262_144, interval_ms: 0, whole: true }),
+        ..run(2, "server")
     }
 }
 
@@ -123,6 +132,7 @@ fn runs() -> Vec<(&'static str, RunRequest)> {
     vec![
         ("run_minimal", run(1, "/bin/true")),
         ("run_full", full_run()),
+        ("run_whole", whole_run()),
         ("run_data", RunRequest { env, stdin: Stdin::Data, ..run(3, "cat") }),
         ("run_os_text", run_of_bytes()),
         ("run_largest_id", run(u64::MAX, "true")),
