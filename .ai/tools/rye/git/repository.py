@@ -1,0 +1,266 @@
+"""What the tools for git share: how git is asked, and how its answers are read.
+
+Rules:
+
+- Reading runs git and nothing else. A repository can name programs in many places (hooks, external diffs,
+  text converters, filters, a file system monitor, the fetching of missing objects, the checking of
+  signatures), and whoever unpacked it did not choose them. Each is switched off; filters, which have no
+  switch, one by one.
+- Nothing that a caller says is an option: revisions are resolved to the ids of commits first, and paths stand
+  behind `--`, as they are spelled (a `*` is a star), and do not lead out of the project.
+- Nobody is asked for anything: no editor, no pager, no password. Output has a limit, and the tools say how
+  long they may take.
+- What is wrong ends the tool with one sentence on standard error.
+"""
+
+import os
+import subprocess
+import tempfile
+
+MAX_PATCH_BYTES = 256 * 1024
+"""How much of a patch, or of a file, is given out."""
+
+MAX_LIST_BYTES = 8 * 1024 * 1024
+"""How much of a list is read."""
+
+MAX_MESSAGE_BYTES = 16 * 1024
+"""How much of what git says is passed on, from its end."""
+
+KEPT_VARIABLES = (
+    "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
+    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES",
+)  # fmt: skip
+"""The variables of git that say who and where the person is; all others are dropped."""
+
+QUIET = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": ":",
+    "GIT_PAGER": "cat",
+    "GIT_ASKPASS": "true",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "LC_ALL": "C.UTF-8",
+    "LANGUAGE": "",
+}
+
+READING = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    # No protocol has this name: objects that are missing are not fetched.
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+}
+
+PLAIN = {
+    "core.quotePath": "false",
+    "color.ui": "false",
+    "safe.bareRepository": "explicit",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "submodule.recurse": "false",
+    "log.showRoot": "true",
+    "log.follow": "false",
+    "i18n.commitEncoding": "UTF-8",
+}
+
+HARMLESS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.sshCommand": "false",
+    "diff.external": "",
+    "log.showSignature": "false",
+    "log.diffMerges": "first-parent",
+}
+
+DIFF = (
+    "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short",
+    "--src-prefix=a/", "--dst-prefix=b/", "-O/dev/null", "--find-renames",
+)  # fmt: skip
+"""Options of everything that compares. A submodule is not looked into: git would follow its configuration."""
+
+OF_COMMIT = ("show", "--format=", "--diff-merges=first-parent", "--no-show-signature", "--no-notes")
+"""What a commit changed, against its first parent; its id follows."""
+
+STATES = {
+    "A": "added", "C": "copied", "D": "deleted", "M": "modified", "R": "renamed", "T": "type_changed",
+    "U": "conflict",
+}  # fmt: skip
+
+
+class Repository:
+    """The repository that a project is in, seen from the project: paths are relative to it."""
+
+    def __init__(self, project):
+        if not project:
+            refuse("expected a project, found none")
+        self._project = project
+        self._drivers = {}
+        self.ask("rev-parse", "--is-inside-work-tree")
+        self.prefix = self.ask("rev-parse", "--show-prefix").decode(errors="replace").rstrip("\n")
+        self._drivers = self._filters_of_the_repository()
+
+    def ask(self, *arguments, limit=MAX_LIST_BYTES):
+        """What git prints for a question, when it has an answer; more than the limit is refused."""
+        output, cut = self.ask_for_much(*arguments, limit=limit)
+        if cut:
+            refuse(f"expected at most {limit} bytes from git {arguments[0]}, found more: name paths")
+        return output
+
+    def ask_for_much(self, *arguments, limit=MAX_PATCH_BYTES):
+        """The same, as far as the limit; and whether it was cut."""
+        environment = self._environment(READING, PLAIN | HARMLESS | self._drivers)
+        code, output, message, cut = self._run(arguments, environment, limit)
+        if code and not cut:
+            refuse(message or f"expected git {arguments[0]} to succeed, found exit code {code}")
+        return output, cut
+
+    def try_to(self, *arguments, text=""):
+        """Let git change something, as the person's configuration says; exit code and what it says."""
+        code, output, message, _ = self._run(arguments, self._environment({}, PLAIN), MAX_LIST_BYTES, text)
+        return code, message or output.decode(errors="replace")[-MAX_MESSAGE_BYTES:]
+
+    def commit_id(self, revision):
+        """The id of the commit that a revision means."""
+        found = self._id_of(revision)
+        if found is None:
+            refuse(f"expected a revision that is there, found {revision!r:.200}")
+        return found
+
+    def head(self):
+        """The id of the last commit; None before the first one."""
+        return self._id_of("HEAD")
+
+    def commits(self, *arguments):
+        """The commits that `git log` or `git show` names."""
+        fields = "%H%x00%P%x00%an%x00%ae%x00%aI%x00%cI%x00%s%x00%b"
+        output = self.ask(*arguments[:1], "-z", f"--format=format:{fields}", "--encoding=UTF-8",
+                          "--no-show-signature", "--no-notes", "--no-color", *arguments[1:])  # fmt: skip
+        texts = output.decode(errors="replace").split("\0")
+        return [commit_of(texts[start : start + 8]) for start in range(0, len(texts) - 7, 8)]
+
+    def changes(self, *arguments):
+        """The files that differ, with how many lines, of a question that compares."""
+        raw = texts_of(self.ask(*arguments[:1], *DIFF, "--relative", "--raw", "-z", *arguments[1:]))
+        counts = numbers_of(
+            texts_of(self.ask(*arguments[:1], *DIFF, "--relative", "--numstat", "-z", *arguments[1:]))
+        )
+        found = []
+        while raw:
+            state = raw.pop(0).rpartition(" ")[2][:1]
+            before = raw.pop(0) if state in ("R", "C") else None
+            path = raw.pop(0)
+            change = {"path": path, "state": STATES.get(state, "unknown")}
+            found.append(change | ({"from": before} if before else {}) | counts.get(path, {}))
+        return found
+
+    def patch(self, *arguments, context=3):
+        """The patch of a question that compares, cut at the end of a line; and whether it was cut."""
+        output, cut = self.ask_for_much(
+            *arguments[:1], *DIFF, "--relative", "--patch", f"--unified={context}", *arguments[1:]
+        )
+        return (output[: output.rfind(b"\n") + 1] if cut else output).decode(errors="replace"), cut
+
+    def inside(self, paths):
+        """Paths as they were given, when they stay in the project; all of it when there are none."""
+        for path in paths:
+            plain = os.path.normpath(path)
+            if not path or "\0" in path or os.path.isabs(path) or plain.split("/")[0] == "..":
+                refuse(f"expected a path in the project, relative to it, found {path!r:.200}")
+        return list(paths) or ["."]
+
+    def relative(self, path):
+        """A path below the top of the repository as one relative to the project; None when it is outside."""
+        return path[len(self.prefix) :] if path.startswith(self.prefix) else None
+
+    def _id_of(self, revision):
+        if revision.startswith("-") or not revision.isprintable():
+            refuse(f"expected a revision, found {revision!r:.200}")
+        question = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        environment = self._environment(READING, PLAIN | HARMLESS)
+        code, output, _, _ = self._run(question, environment, MAX_MESSAGE_BYTES)
+        return None if code else output.decode().strip()
+
+    def _filters_of_the_repository(self):
+        """What switches off each filter that the repository itself configures; the person's own ones stay."""
+        environment = self._environment(READING, PLAIN | HARMLESS)
+        question = ("config", "-z", "--show-scope", "--name-only", "--includes",
+                    "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$")  # fmt: skip
+        _, output, _, cut = self._run(question, environment, MAX_LIST_BYTES)
+        if cut:
+            refuse("expected a configuration of a few filters, found more than can be switched off")
+        texts = texts_of(output)
+        off = {}
+        for scope, key in zip(texts[::2], texts[1::2], strict=True):
+            if scope in ("local", "worktree"):
+                driver = key.rpartition(".")[0]
+                off |= {f"{driver}.{each}": "" for each in ("clean", "smudge", "process")}
+                off[f"{driver}.required"] = "false"
+        return off
+
+    def _environment(self, variables, configuration):
+        """The variables that git gets. As variables, names of a configuration may hold any character."""
+        own = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
+        own |= {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        own |= QUIET | variables | {"GIT_CONFIG_COUNT": str(len(configuration))}
+        for number, (key, value) in enumerate(configuration.items()):
+            own |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        for name in ("RYE_RESULT_FD", "GPG_TTY"):
+            own.pop(name, None)
+        return own
+
+    def _run(self, arguments, environment, limit, text=""):
+        """Exit code, output up to a limit, what stands on standard error, and whether output was cut."""
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
+            given.write(text.encode())
+            given.seek(0)
+            try:
+                process = subprocess.Popen(
+                    ["git", "--no-pager", *arguments], cwd=self._project, env=environment,
+                    stdin=given, stdout=subprocess.PIPE, stderr=said, start_new_session=True,
+                )  # fmt: skip
+            except FileNotFoundError:
+                refuse("expected git on the PATH, found none")
+            output = process.stdout.read(limit + 1)
+            cut = len(output) > limit
+            if cut:
+                process.kill()
+            process.stdout.close()
+            code = process.wait()
+            said.seek(max(0, said.seek(0, os.SEEK_END) - MAX_MESSAGE_BYTES))
+            return code, output[:limit], said.read().decode(errors="replace").strip(), cut
+
+
+def commit_of(texts):
+    """A commit out of the fields that were asked for."""
+    commit, parents, name, email, written, committed, subject, body = texts
+    return {
+        "commit": commit,
+        "parents": parents.split(),
+        "author": {"name": name, "email": email},
+        "date": written,
+        "committed": committed,
+        "subject": subject,
+        "body": body.strip(),
+    }
+
+
+def numbers_of(texts):
+    """Path → how many lines were added and removed, or that it is binary."""
+    found = {}
+    while texts:
+        added, removed, path = texts.pop(0).split("\t", 2)
+        if not path:  # a rename: where from and where to follow
+            path = texts[1]
+            del texts[:2]
+        binary = added == "-"
+        found[path] = {"binary": True} if binary else {"added": int(added), "removed": int(removed)}
+    return found
+
+
+def texts_of(output):
+    """The parts of a list that is separated by NUL."""
+    return [part.decode(errors="replace") for part in output.split(b"\0")][:-1]
+
+
+def refuse(sentence):
+    """End the tool with a sentence."""
+    raise SystemExit(sentence)
