@@ -1,12 +1,16 @@
-"""How long a client waits for the server, beside a bare `MCPServer` with one tool on the same SDK.
+"""How long a client waits for the server, beside a bare `MCPServer` with one tool and a server on FastMCP.
 
-    python benchmarks/server.py [--rounds N]
+    python benchmarks/server.py [--rounds N] [--peer DIRECTORY | --no-peer]
 
 Rules:
 
-- Both are started as a client starts them, in turns within each round; medians count.
+- All are started as a client starts them, in turns within each round; medians count.
 - `start` is from starting the process to the answer to `initialize`. `load` is compared with a ping of the
   same server, `execute` with the same script, interpreter and arguments started by hand.
+- FastMCP does the same work: its one tool starts the same script. It is installed into an environment of its
+  own, which is thrown away unless `--peer` names one to keep.
+- Fifty calls are sent at once, and pings until all of them are answered. The first ping stands in line behind
+  the calls; it is told apart.
 - Every answer is checked before its time counts. Figures mean little while the machine is busy.
 """
 

@@ -1,4 +1,4 @@
-"""The server and a bare one, started in turns, and asked the same over their standard streams."""
+"""The server, a bare one and one on FastMCP, started in turns, and asked the same over their streams."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import sys
 import sysconfig
 import tempfile
 import time
+import venv
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -44,13 +46,26 @@ params = json.loads(parser.parse_known_args()[0].params)
 print(json.dumps({"greeting": f"Hello, {params['name']}!"}))
 '''
 
+PEER: Final = """
+import asyncio, json, sys
+from fastmcp import FastMCP
+server = FastMCP("peer")
+@server.tool
+async def execute(parameters: dict) -> dict:
+    process = await asyncio.create_subprocess_exec(
+        *sys.argv[1:], "--params", json.dumps(parameters), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    return json.loads(output)
+server.run(show_banner=False)
+"""
+"""A server on FastMCP that starts the same script, and checks nothing."""
+
 PARAMS: Final = {"name": "Ada"}
 CALLS_PER_ROUND: Final = 20
-TARGETS: Final = (
-    ("start, times the bare server", 1.1),
-    ("load over a ping, ms", 2.0),
-    ("execute, times by hand", 1.15),
-)
+AT_ONCE: Final = 50
+PAUSE_S: Final = 0.002
+"""How long after one ping the next one is sent, while tools run."""
 
 
 class Talk:
@@ -69,6 +84,7 @@ class Talk:
             cwd=directory,
         )
         self._id = 0
+        self._under_way: set[int] = set()
         client = {"name": "benchmark", "version": "1"}
         self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
         self.started_ms = (time.perf_counter() - self.begun) * 1000
@@ -92,11 +108,27 @@ class Talk:
             if answer.get("id") == self._id:
                 result: dict[str, Any] = answer["result"]
                 return result
+            self._under_way.discard(answer.get("id"))
+
+    def pings_among(self, calls: int, name: str, arguments: Mapping[str, Any]) -> list[float]:
+        """How long pings take, in ms, while so many calls that were sent at once are under way."""
+        for _ in range(calls):
+            self._id += 1
+            self._under_way.add(self._id)
+            call = {"name": name, "arguments": arguments}
+            self._send({"jsonrpc": "2.0", "id": self._id, "method": "tools/call", "params": call})
+        times = []
+        while self._under_way:
+            begun = time.perf_counter()
+            self.ask("ping")
+            times.append((time.perf_counter() - begun) * 1000)
+            time.sleep(PAUSE_S)
+        return times
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
         """The structured content of a call that goes well."""
         result = self.ask("tools/call", name=name, arguments=arguments)
-        assert not result["isError"], result
+        assert not result.get("isError"), result
         content: dict[str, Any] = result["structuredContent"]
         return content
 
@@ -106,70 +138,107 @@ class Talk:
         self._process.stdin.flush()
 
 
+Times = dict[str, list[float]]
+
+
 def main(description: str) -> int:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=9)
-    rounds: int = parser.parse_args().rounds
+    parser.add_argument("--peer", type=Path, help="a virtual environment with fastmcp, which is made here")
+    parser.add_argument("--no-peer", action="store_true", help="leave FastMCP out")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rye-bench-") as place:
         project, environment = _project(Path(place))
-        starts, figures = _measured(project, environment, rounds)
-    load, hand = figures["load"] - figures["ping"], figures["execute"] / figures["by hand"]
-    for name, milliseconds in {**starts, **figures}.items():
-        print(f"{name:24} {milliseconds:8.2f} ms")
-    for (name, target), found in zip(
-        TARGETS, (starts["start"] / starts["start, bare"], load, hand), strict=True
-    ):
-        print(f"{name:32} {found:6.2f}  (at most {target:g}: {'met' if found <= target else 'missed'})")
-    print(f"{'execute over by hand, ms':32} {figures['execute'] - figures['by hand']:6.2f}")
+        peer = None if options.no_peer else _with_fastmcp(options.peer or Path(place) / "peer")
+        times = _measured(project, environment, peer, options.rounds)
+    _print(times)
     return 0
 
 
-def _measured(
-    project: Path, environment: Mapping[str, str], rounds: int
-) -> tuple[dict[str, float], dict[str, float]]:
-    starts: dict[str, list[float]] = {"start": [], "start, bare": []}
-    times: dict[str, list[float]] = {"ping": [], "load": [], "execute": [], "by hand": []}
+def _print(times: Times) -> None:
+    middle = {name: statistics.median(found) for name, found in times.items()}
+    print(f"{'':34} {'p50 ms':>9} {'p95 ms':>9} {'max ms':>9}")
+    late = {name: sorted(found)[int(len(found) * 0.95)] for name, found in times.items()}
+    for name, found in times.items():
+        print(f"{name:34} {middle[name]:9.2f} {late[name]:9.2f} {max(found):9.2f}")
+    targets = [
+        ("start, times the bare server", middle["start"] / middle["start, bare"], 1.1),
+        ("load over a ping, ms", middle["load"] - middle["ping"], 2.0),
+        ("execute, times by hand", middle["execute"] / middle["by hand"], 1.15),
+        (f"ping while {AT_ONCE} tools run, p95, ms", late["ping while they run"], 50),
+    ]
+    for name, found_, target in targets:
+        print(f"{name:34} {found_:9.2f}  (at most {target:g}: {'met' if found_ <= target else 'MISSED'})")
+    print(f"{'execute over by hand, ms':34} {middle['execute'] - middle['by hand']:9.2f}")
+
+
+def _with_fastmcp(environment: Path) -> Path:
+    """The interpreter of an environment of its own that FastMCP is installed in."""
+    interpreter = environment / "bin/python"
+    if not interpreter.exists():
+        venv.create(environment, with_pip=True)
+        subprocess.run([interpreter, "-m", "pip", "install", "--quiet", "fastmcp"], check=True)
+    return interpreter
+
+
+def _measured(project: Path, environment: Mapping[str, str], peer: Path | None, rounds: int) -> Times:
+    times: Times = defaultdict(list)
+    script = [sys.executable, str(project / ".ai/tools/demo/hello.py")]
     for _ in range(rounds):
         with Talk([sys.executable, "-c", BARE], environment, project) as bare:
-            starts["start, bare"].append(bare.started_ms)
+            times["start, bare"].append(bare.started_ms)
         with Talk([SCRIPTS / "rye-mcp"], environment, project) as server:
-            starts["start"].append(server.started_ms)
-            _one_round(server, project, environment, times)
-    return _medians(starts), _medians(times)
+            times["start"].append(server.started_ms)
+            call = {"item_id": "demo/hello", "parameters": PARAMS}
+            _ask_in_turns(_questions(server, script, environment, call), times)
+            among = server.pings_among(AT_ONCE, "execute", call)
+            times[f"ping behind {AT_ONCE} calls"].append(among[0])
+            times["ping while they run"] += among[1:]
+        if peer is not None:
+            with Talk([peer, "-c", PEER, *script], environment, project) as other:
+                times["start, FastMCP"].append(other.started_ms)
+                _ask_in_turns(_questions_to_peer(other), times)
+                among = other.pings_among(AT_ONCE, "execute", {"parameters": PARAMS})
+                times[f"ping behind {AT_ONCE} calls, FastMCP"].append(among[0])
+                times["ping while they run, FastMCP"] += among[1:]
+    return times
 
 
-def _one_round(
-    server: Talk, project: Path, environment: Mapping[str, str], times: dict[str, list[float]]
-) -> None:
-    call = {"item_id": "demo/hello", "parameters": PARAMS}
-    tool = project / ".ai/tools/demo/hello.py"
-    script = [sys.executable, str(tool), "--params", json.dumps(PARAMS)]
-
+def _questions(
+    server: Talk, script: Sequence[str], environment: Mapping[str, str], call: Mapping[str, Any]
+) -> dict[str, Callable[[], object]]:
     def by_hand() -> None:
-        done = subprocess.run(script, env=environment, capture_output=True, check=True)
+        command = [*script, "--params", json.dumps(PARAMS)]
+        done = subprocess.run(command, env=environment, capture_output=True, check=True)
         assert json.loads(done.stdout)["greeting"] == "Hello, Ada!"
 
     def execute() -> None:
         assert server.call("execute", **call)["data"] == {"greeting": "Hello, Ada!"}
 
-    work: dict[str, Callable[[], object]] = {
+    return {
         "ping": lambda: server.ask("ping"),
         "load": lambda: server.call("load", item_id="demo/hello"),
         "execute": execute,
         "by hand": by_hand,
     }
-    for each in work.values():
+
+
+def _questions_to_peer(peer: Talk) -> dict[str, Callable[[], object]]:
+    def execute() -> None:
+        assert peer.call("execute", parameters=PARAMS) == {"greeting": "Hello, Ada!"}
+
+    return {"ping, FastMCP": lambda: peer.ask("ping"), "execute, FastMCP": execute}
+
+
+def _ask_in_turns(questions: Mapping[str, Callable[[], object]], times: Times) -> None:
+    for each in questions.values():
         each()
     for _ in range(CALLS_PER_ROUND):
-        for name, each in work.items():
+        for name, each in questions.items():
             begun = time.perf_counter()
             each()
             times[name].append((time.perf_counter() - begun) * 1000)
-
-
-def _medians(times: Mapping[str, list[float]]) -> dict[str, float]:
-    return {name: statistics.median(found) for name, found in times.items()}
 
 
 def _project(place: Path) -> tuple[Path, dict[str, str]]:
