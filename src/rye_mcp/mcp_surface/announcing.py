@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from rye_mcp.mcp_surface.wishes import is_awaited
+
 if TYPE_CHECKING:
     from mcp.server.subscriptions import SubscriptionBus
 
@@ -54,3 +56,6 @@ class Announcing:
         from mcp.shared.subscriptions import ResourceUpdated
 
         await self._bus.publish(ResourceUpdated(uri=address))
+        for session in tuple(self._sessions):
+            if is_awaited(session, address):
+                await session.send_resource_updated(address)

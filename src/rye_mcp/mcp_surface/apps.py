@@ -48,6 +48,10 @@ class Apps:
             raise RyeError("no_project", what, hint="name the whole path of the project, or leave it out")
         return self._open(project_path)
 
+    def named_at_start(self) -> App:
+        """The parts for a call that names no project, of a client that has no roots."""
+        return self._open(None)
+
     async def own(self, session: Any = None) -> App:
         """The parts for a call that names no project; `session` is that of a client that may have roots."""
         app = self._open(None)

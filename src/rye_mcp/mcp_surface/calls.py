@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
@@ -13,6 +14,7 @@ from rye_mcp.app import App
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.mcp_surface.messages import Send, sending
 from rye_mcp.mcp_surface.progress import Tell, reporting
 from rye_mcp.mcp_surface.runs import Runs
 from rye_mcp.verbs._context import Context
@@ -26,6 +28,8 @@ __all__ = ["CALLS", "Asked", "run_tool"]
 
 _OF_OUTPUT: Final = frozenset({"stream", "offset", "length", "pattern"})
 
+OnOutput = Callable[[str, bytes, int], None]
+
 Call = Callable[[dict[str, Any], "Asked"], Awaitable[Mapping[str, Any]]]
 
 
@@ -33,11 +37,13 @@ Call = Callable[[dict[str, Any], "Asked"], Awaitable[Mapping[str, Any]]]
 class Asked:
     """What belongs to a call besides its arguments: the parts for its project, and who asks.
 
-    `tell` tells the client how far it is, None when it does not want to know. `runs` are those of the server.
+    `tell` tells the client how far it is, `sender` makes what sends it log messages by a logger; None when it
+    does not want to know. `runs` are those of the server.
     """
 
     app: App
     tell: Tell | None = None
+    sender: Callable[[str], Send] | None = None
     client: str | None = None
     runs: Runs = field(default_factory=Runs)
 
@@ -100,10 +106,24 @@ async def run_tool(item_id: str, parameters: Mapping[str, Any], asked: Asked) ->
 
 
 async def _run(request: ExecuteRequest, asked: Asked) -> Executed:
-    if asked.tell is None:
-        return await execute(request, asked.context())
-    async with reporting(asked.tell) as reporter:
-        return await execute(request, asked.context(), watch=Watch(on_output=reporter.on_output))
+    async with AsyncExitStack() as stack:
+        heard: list[OnOutput] = []
+        if asked.tell is not None:
+            heard.append((await stack.enter_async_context(reporting(asked.tell))).on_output)
+        if asked.sender is not None:
+            send = asked.sender(request.item_id)
+            heard.append((await stack.enter_async_context(sending(send))).on_output)
+        return await execute(request, asked.context(), watch=_watch_of(heard))
+
+
+def _watch_of(heard: list[OnOutput]) -> Watch | None:
+    """What tells all of them of output; None when there is nobody to tell."""
+
+    def on_output(stream: str, data: bytes, skipped: int) -> None:
+        for each in heard:
+            each(stream, data, skipped)
+
+    return Watch(on_output=on_output) if heard else None
 
 
 async def _in_background(request: ExecuteRequest, asked: Asked, *, detail: bool) -> Mapping[str, Any]:

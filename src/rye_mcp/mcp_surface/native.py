@@ -42,6 +42,7 @@ class NativeTools:
         self._ids: dict[str, str] = {}
         self._said: set[tuple[str, str]] = set()
         self._schemas: dict[str, Mapping[str, Any]] = {}
+        self._inputs: dict[str, dict[str, Any]] = {}
 
     @property
     def item_ids(self) -> frozenset[str]:
@@ -55,6 +56,7 @@ class NativeTools:
         self._ids |= names
         tools = [_tool(name, by_id[item_id]) for name, item_id in names.items()]
         self._schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
+        self._inputs = {tool.name: tool.input_schema for tool in tools}
         return tools
 
     def id_of(self, name: str, app: App) -> str | None:
@@ -62,6 +64,12 @@ class NativeTools:
         if name not in self._ids:
             self.listed(app)
         return self._ids.get(name)
+
+    def input_schema(self, name: str, app: App) -> dict[str, Any] | None:
+        """What the tool with this name takes; None when there is no such tool."""
+        if name not in self._ids:
+            self.listed(app)
+        return self._inputs.get(name)
 
     def output_schema(self, name: str) -> Mapping[str, Any] | None:
         """What the tool with this name promised of its output when it was listed."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rye_mcp.errors import RyeError
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
     from mcp.types import CompleteRequestParams, CompleteResult
 
     from rye_mcp.app import App
+    from rye_mcp.mcp_surface.messages import Send
     from rye_mcp.mcp_surface.progress import Tell
 
-__all__ = ["client_of", "complete", "protocol_error", "session_of", "teller_of"]
+__all__ = ["client_of", "complete", "protocol_error", "sender_of", "session_of", "teller_of"]
 
 
 def client_of(context: Any) -> str | None:
@@ -44,8 +46,32 @@ def teller_of(context: Any) -> Tell | None:
     return tell
 
 
+def sender_of(context: Any) -> Callable[[str], Send] | None:
+    """What sends the client log messages by a logger, while a call is answered; None when it wants none."""
+    from rye_mcp.mcp_surface.messages import LEVEL
+    from rye_mcp.mcp_surface.wishes import wants_messages
+
+    if context is None or not wants_messages(context.session, context.request_context.meta, LEVEL):
+        return None
+
+    def sender(logger: str) -> Send:
+        return partial(_send_message, context, logger)
+
+    return sender
+
+
+async def _send_message(context: Any, logger: str, text: str) -> None:
+    from mcp.types import LoggingMessageNotification, LoggingMessageNotificationParams
+
+    from rye_mcp.mcp_surface.messages import LEVEL
+
+    params = LoggingMessageNotificationParams(level=LEVEL, logger=logger, data=text)
+    notification = LoggingMessageNotification(params=params)
+    await context.session.send_notification(notification, related_request_id=context.request_id)
+
+
 @contextmanager
-def protocol_error() -> Iterator[None]:
+def protocol_error(**more: Any) -> Iterator[None]:
     """A refusal of a prompt or a resource is an error of the protocol, with code and hint in its data."""
     from mcp.shared.exceptions import MCPError
     from mcp.types import INVALID_PARAMS
@@ -53,7 +79,7 @@ def protocol_error() -> Iterator[None]:
     try:
         yield
     except RyeError as exc:
-        facts = seen(exc.as_dict())
+        facts = seen(exc.as_dict() | more)
         message = f"{facts['code']}: {facts['error']}"
         raise MCPError(code=INVALID_PARAMS, message=message, data=facts) from exc
 

@@ -28,9 +28,14 @@ from mcp.types import (
     CallToolResult,
     CompleteRequestParams,
     CompleteResult,
+    EmptyResult,
     NotificationParams,
+    SetLevelRequestParams,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
     Tool,
     ToolAnnotations,
+    UnsubscribeRequestParams,
 )
 
 from rye_mcp.errors import RyeError
@@ -40,8 +45,16 @@ from rye_mcp.mcp_surface.apps import Apps
 from rye_mcp.mcp_surface.definitions import DEFINITIONS, Definition
 from rye_mcp.mcp_surface.listings import Listings
 from rye_mcp.mcp_surface.native import NativeTools
-from rye_mcp.mcp_surface.requests import client_of, complete, protocol_error, session_of, teller_of
+from rye_mcp.mcp_surface.requests import (
+    client_of,
+    complete,
+    protocol_error,
+    sender_of,
+    session_of,
+    teller_of,
+)
 from rye_mcp.mcp_surface.runs import Runs
+from rye_mcp.mcp_surface.wishes import add_address, forget_address, set_level
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -97,6 +110,11 @@ class RyeServer(MCPServer[None]):
         for name, handler in (("initialized", self._on_initialized), ("roots/list_changed", self._on_roots)):
             server.add_notification_handler(f"notifications/{name}", NotificationParams, handler)
         server.add_request_handler("completion/complete", CompleteRequestParams, self._complete)
+        server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
+        self._hold_stream = cast(Any, server.get_request_handler("subscriptions/listen")).handler
+        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
+        server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
+        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
 
     async def run_stdio_async(self) -> None:
         """Serve one client over standard input and output, which nobody else gets at meanwhile."""
@@ -161,10 +179,22 @@ class RyeServer(MCPServer[None]):
         found = await run_tool(item_id, arguments, self._asked(app, context))
         return native_answer({**found, **about}, self._native.output_schema(name))
 
+    def _tool_input_schema(self, name: str) -> dict[str, Any] | None:
+        """Parameters that clients of 2026 repeat as headers (`x-mcp-header`) are compared with these."""
+        if name in DEFINITIONS:
+            return DEFINITIONS[name].input_schema
+        return self._native.input_schema(name, self._apps.named_at_start())
+
     def _asked(self, app: App, context: Any) -> Asked:
         from rye_mcp.mcp_surface.calls import Asked
 
-        return Asked(app, tell=teller_of(context), client=client_of(context), runs=self._runs)
+        return Asked(
+            app,
+            tell=teller_of(context),
+            sender=sender_of(context),
+            client=client_of(context),
+            runs=self._runs,
+        )
 
     # --- prompts and resources ---
 
@@ -195,12 +225,45 @@ class RyeServer(MCPServer[None]):
         """What stands at an address."""
         from rye_mcp.mcp_surface.resources import read_resource
 
-        with protocol_error():
+        with protocol_error(uri=str(uri)):
             return [read_resource(await self._apps.own(session_of(context)), self._runs, str(uri))]
 
     async def _complete(self, _: Any, params: CompleteRequestParams) -> CompleteResult:
         with protocol_error():
             return complete(await self._apps.own(), params)
+
+    # --- what a client wishes ---
+
+    async def _set_level(self, context: Any, params: SetLevelRequestParams) -> EmptyResult:
+        set_level(context.session, params.level)
+        return EmptyResult()
+
+    async def _subscribe(self, context: Any, params: SubscribeRequestParams) -> EmptyResult:
+        address = str(params.uri)
+        with protocol_error(uri=address):
+            add_address(context.session, address)
+            app = await self._apps.own()
+        self._runs.beside(partial(self._listings.watch, app))
+        return EmptyResult()
+
+    async def _listen(self, context: Any, params: SubscriptionsListenRequestParams) -> Any:
+        wanted = params.notifications
+        lists = (
+            (wanted.tools_list_changed, self._listings.tools),
+            (wanted.prompts_list_changed, self._listings.prompts),
+            (wanted.resources_list_changed, self._listings.resources),
+        )
+        with protocol_error():
+            app = await self._apps.own()
+        for is_wanted, list_now in lists:
+            if is_wanted:
+                list_now(app)  # a client may have the list from an earlier connection
+        self._runs.beside(partial(self._listings.watch, app))
+        return await self._hold_stream(context, params)
+
+    async def _unsubscribe(self, context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
+        forget_address(context.session, str(params.uri))
+        return EmptyResult()
 
     # --- what changes ---
 
