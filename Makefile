@@ -13,7 +13,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 BUILD_INPUTS := pyproject.toml setup.py Cargo.toml Cargo.lock $(shell find crates -not -name '.*')
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test soak check dist clean
+.PHONY: help demo test soak check docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ check: $(INSTALLED_DEV) ## Run every linter and type checker, and the Rust tests
 	cargo clippy --locked --all-targets -- -D warnings
 	cargo clippy --locked --all-targets --all-features -- -D warnings
 	cargo test --locked
+
+docs: $(INSTALLED_DEV) ## Write what the code knows into the documents, and seal the system space
+	$(BIN)/python -m scripts.reference
 
 dist: $(INSTALLED_DEV) ## Build the sdist and the wheel into dist/
 	$(BIN)/python -m build

@@ -47,7 +47,11 @@ class Workshop:
 
     def sign(self, relative: str, text: str) -> str:
         """The id of a tool of the project, or of a runtime, that its person has signed."""
-        item_type, item_id, extension = parse_relative_path(f"tools/{relative}")
+        return self.sign_item(f"tools/{relative}", text)
+
+    def sign_item(self, relative: str, text: str) -> str:
+        """The id of an item of any type that its person has signed, by its path below `.ai`."""
+        item_type, item_id, extension = parse_relative_path(relative)
         file = self.world.file(text.encode(), item_id=item_id, extension=extension, item_type=item_type)
         self.world.stored(self.world.signed(file))
         return item_id

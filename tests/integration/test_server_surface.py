@@ -37,6 +37,8 @@ SCHEMA = (
 
 GREET = "print(json.dumps({'greeting': f'Hello, {params[\"name\"]}!'}))"
 
+SYSTEM_PROMPTS = {"rye_core_create_tool", "rye_core_create_runtime", "rye_core_review_tool"}
+
 REVIEW = """\
 ---
 name: review
@@ -167,7 +169,9 @@ async def test_directives_are_prompts(workshop: Workshop, mode: Mode) -> None:
     workshop.write("demo/unsigned", REVIEW, kind="directives", extension="md")
     workshop.sign("demo/review", "directive")
     async with workshop.served(mode) as client:
-        [prompt] = (await client.list_prompts()).prompts
+        prompts = {each.name: each for each in (await client.list_prompts()).prompts}
+        assert prompts.keys() - {"demo_review"} == SYSTEM_PROMPTS
+        prompt = prompts["demo_review"]
         assert (prompt.name, prompt.description) == ("demo_review", "How to review.")
         assert [(each.name, each.required) for each in prompt.arguments or []] == [
             ("language", True),
@@ -190,14 +194,15 @@ async def test_items_and_output_are_resources(workshop: Workshop, mode: Mode) ->
     workshop.write("demo/unsigned", "print('hidden words')")
     workshop.tool("demo/long", "print('first\\n' + 'x' * 3_000_000)")
     async with workshop.served(mode) as client:
-        [resource] = (await client.list_resources()).resources
-        assert str(resource.uri) == "rye://item/knowledge/demo/notes"
+        addresses = [str(each.uri) for each in (await client.list_resources()).resources]
+        assert addresses[0] == "rye://item/knowledge/demo/notes"
+        assert all(each.startswith("rye://item/knowledge/rye/core/") for each in addresses[1:])
         templates = (await client.list_resource_templates()).resource_templates
         assert [each.uri_template for each in templates] == [
             "rye://item/{kind}/{+path}",
             "rye://runs/{id}/{stream}",
         ]
-        assert "Foxes are red." in await _text_at(client, str(resource.uri))
+        assert "Foxes are red." in await _text_at(client, addresses[0])
         assert "3_000_000" in await _text_at(client, "rye://item/tool/demo/long")
         ran = facts(await client.call_tool("execute", {"item_id": "demo/long"}))
         assert (await _text_at(client, ran["output"])).startswith("first\nxxx")

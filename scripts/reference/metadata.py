@@ -1,0 +1,75 @@
+"""The fields of metadata: types out of the checks, names out of the readers, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from rye_mcp.metadata import PYTHON_NAMES
+from rye_mcp.metadata._fields import _CHECKS, _OF_TOOLS, DEFAULT_VERSION, MAX_TEXT, TOOL_TYPES
+from scripts.reference.tables import cell, code, explained, table
+
+__all__ = ["MEANINGS", "PARTS"]
+
+MEANINGS: Final[Mapping[str, str]] = {
+    "name": "what it is called; by itself the last segment of the id",
+    "version": f"such as `1.2.0`; `{DEFAULT_VERSION}` by itself. A lockfile is for one version",
+    "description": "what it does, for whoever looks for it; in Python by itself the first "
+    "paragraph of the docstring",
+    "category": "a group, such as `media/video`; searched and filtered by",
+    "tool_type": "`primitive` and `runtime` have a meaning of their own, all others are tools",
+    "executor_id": "the item that runs this one. A file that says nothing about it is a "
+    "library: loadable, not runnable",
+    "config": "what its executor is given: `timeout` (seconds), `max_output` (bytes), `cwd`; "
+    "for an HTTP tool the request",
+    "config_schema": "JSON Schema of the parameters: checked before a run, with defaults "
+    "filled in. `writeOnly: true` "
+    "marks what may stand in no log and no error",
+    "output_schema": "JSON Schema of the result, for whoever calls it",
+    "env_config": "`interpreter` (where to look for one, and the variable for its path) and "
+    "`env` (variables)",
+    "anchor": "when a tool of several files is one (`markers_any`), and which variables its "
+    "directory gets into (`env_paths`)",
+    "verify_deps": "which files beside a tool have to be signed: `extensions`, `recursive`, `exclude_dirs`",
+    "child_constraints": "of a runtime: `min_version` and `max_version` of the tools that it runs",
+    "inputs": "names, or a JSON Schema: of a directive what it takes, in a chain what has to "
+    "fit its executor's `outputs`",
+    "outputs": "names, or a JSON Schema, of what it hands on in a chain",
+    "permissions": "`env`: names of variables that look like secrets, and that it gets all the same",
+    "annotations": "`title`, `readOnlyHint`, `destructiveHint`, `idempotentHint`, "
+    "`openWorldHint`, as MCP has them",
+    "tags": "words to find it by",
+    "examples": "calls of it with what comes of them, which `rye test` runs: `parameters`, `expect`, `files`",
+}
+"""What each field is for. A test fails where one is missing, or is no field any more."""
+
+
+def _type(field: str) -> str:
+    """What the check of a field says that it expects, of a value that none takes."""
+    problem = _CHECKS[field](object()) or ""
+    return problem.partition("expected ")[2].partition(", found")[0]
+
+
+def _fields() -> str:
+    spelled = {field: name for name, field in PYTHON_NAMES.items()}
+    meanings = {name: meaning for name, meaning in MEANINGS.items() if name in _CHECKS}
+    rows = [
+        (code(name), code(spelled.get(name, "")), cell(_type(name)) + _only(name), cell(meaning))
+        for name, meaning in explained(_CHECKS, meanings, what="field")
+    ]
+    note = (
+        f"Text has at most {MAX_TEXT} characters. `null` is the same as nothing, but for "
+        "`executor_id` of a primitive."
+    )
+    return table(("field", "in Python", "type", "meaning"), rows) + f"\n\n{note}"
+
+
+def _only(field: str) -> str:
+    return "; tools alone" if field in _OF_TOOLS else ""
+
+
+def _tool_types() -> str:
+    return ", ".join(f"`{each}`" for each in TOOL_TYPES)
+
+
+PARTS: Final[Mapping[str, Callable[[], str]]] = {"fields": _fields, "tool-types": _tool_types}
