@@ -352,7 +352,7 @@ def ready(workshop: Workshop) -> Workshop:
     git(project, "reset", "--quiet", "--hard", signed)
     for name in "bcd":
         os.utime(project / f"{name}.txt", (1, 1))
-    for name in "ae":
+    for name in "abe":
         (project / f"{name}.txt").write_text("changed\n")
     return workshop
 
@@ -361,7 +361,7 @@ async def test_reading_runs_no_program_that_the_repository_names(ready: Workshop
     ran = plant(ready.project)
     for tool in READING:
         await ask(ready, tool)
-    assert [each["path"] for each in (await ask(ready, "status"))["changes"]] == ["a.txt", "e.txt"]
+    assert [each["path"] for each in (await ask(ready, "status"))["changes"]] == ["a.txt", "b.txt", "e.txt"]
     assert "+changed" in (await ask(ready, "diff"))["patch"]
     assert sorted(path.name for path in ran.iterdir()) == []
 
