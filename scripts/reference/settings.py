@@ -27,7 +27,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "RYE_KEY_PASSPHRASE": "the passphrase of the private key",
     "RYE_NEW_KEY_PASSPHRASE": "the one to change to, for `rye keys passphrase` and `rye keys rotate`",
     "RYE_HTTP_TOKEN": "the token of [the server over HTTP](../http.md), unless `--token-file` names one",
-    "RYE_HTTP_STATE_KEY": "the key that several workers of a server over HTTP share, unless an option names its file",
+    "RYE_HTTP_STATE_KEY": "the key that several workers over HTTP share, unless an option names its file",
     "RYE_LOG": "from which level on the server logs, unless an option says so",
     "RYE_TRACEBACK": "show the traceback of what went wrong inside of rye-mcp",
     "USER_SPACE": "the directory of your own `.ai`; by itself your home directory",

@@ -27,7 +27,7 @@ WORDS_AT_MOST = 1200
 
 QUESTIONS = [
     ("how do I write a tool", "knowledge", "rye/core/authoring"),
-    ("how do I return a result from a tool", "knowledge", "rye/core/authoring"),
+    ("where do I put the file of a new tool", "knowledge", "rye/core/authoring"),
     ("example of a tool in Python", "knowledge", "rye/core/authoring"),
     ("how are parameters passed to a bash script?", "knowledge", "rye/core/authoring"),
     ("what can I put in the metadata of a tool", "knowledge", "rye/core/metadata"),
