@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "89bc5048fea2ac888dabbfc9a5c6909f95b5ed06fc66c9e485b59db17d380248"
+MANIFEST_SHA256: Final = "7e992c849a57a70781d6e861b27ef0404d7a16490f480aff949f4e7b7c7f5746"
