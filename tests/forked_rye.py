@@ -30,7 +30,7 @@ __all__ = ["MAX_CALL_BYTES", "Ended", "run"]
 MAX_CALL_BYTES = 64 * 1024
 """How large arguments and environment may be together."""
 
-LOADED = ("rye_mcp.app", "rye_mcp.verbs.sign", "lilux.schemas", "lilux.primitives.signing", "typer._adapters")
+LOADED = ("rye_mcp.app", "rye_mcp.verbs.sign", "lilux.schemas", "lilux.primitives.signing", "typer.main")
 """What commands load besides their own modules."""
 
 _STREAMS = 3
