@@ -99,15 +99,18 @@ def http_server(
 
 
 @asynccontextmanager
-async def connected(server: HttpServer, transport: Transport, mode: Mode) -> AsyncIterator[Client]:
+async def connected(
+    server: HttpServer, transport: Transport, mode: Mode, **options: Any
+) -> AsyncIterator[Client]:
     """The SDK's client."""
     if transport == "sse":
-        async with Client(sse_client(f"{server.base}/sse", headers=server.headers), mode=mode) as client:
+        place = sse_client(f"{server.base}/sse", headers=server.headers)
+        async with Client(place, mode=mode, **options) as client:
             yield client
         return
     async with (
         httpx2.AsyncClient(headers=server.headers, timeout=_TIMEOUT_S, trust_env=False) as http,
-        Client(streamable_http_client(server.url, http_client=http), mode=mode) as client,
+        Client(streamable_http_client(server.url, http_client=http), mode=mode, **options) as client,
     ):
         yield client
 

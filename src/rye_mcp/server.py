@@ -6,15 +6,17 @@ belongs to MCP; everything else goes to standard error.
 
 from __future__ import annotations
 
-import logging
 import sys
+from functools import partial
 from importlib.metadata import version
 
+from rye_mcp.mcp_surface.logs import log_crashes, log_to_standard_error
 from rye_mcp.mcp_surface.projects import Projects
 from rye_mcp.mcp_surface.surface import RyeServer
 
 __all__ = ["main", "mcp"]
 
+log_to_standard_error()  # before anybody else decides where logs go
 mcp = RyeServer(Projects().open, version=version("rye-mcp"))
 
 
@@ -22,19 +24,25 @@ def main() -> int:
     """Serve one client over standard input and output until it goes away, or many over HTTP."""
     import anyio
 
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
-    )
+    log_crashes()
     server = mcp
     if arguments := sys.argv[1:]:
         from rye_mcp.mcp_surface.options import read_options
 
         options = read_options(arguments)
+        log_to_standard_error(options.log_level)
         projects = Projects(options.projects, no_other=options.http is not None)
-        server = RyeServer(projects.open, version=version("rye-mcp"), expose=options.expose)
+        make = partial(
+            RyeServer,
+            projects.open,
+            version=version("rye-mcp"),
+            expose=options.expose,
+            confirm=options.confirm,
+        )
         if options.http is not None:
             from rye_mcp.mcp_surface.http import serve_http
 
-            return serve_http(server, projects, options.http)
+            return serve_http(make, projects, options.http)
+        server = make()
     anyio.run(server.run_stdio_async)
     return 0

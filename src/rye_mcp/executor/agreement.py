@@ -29,7 +29,7 @@ __all__ = ["Preview", "mark_of", "require_agreed"]
 class Preview:
     """What would run: `mark` stands for all of its files, `root` is the tool with its signer.
 
-    `brought` are the files that the tool brings along, path → SHA256.
+    `brought` are the files of its own that the tool brings along, path → SHA256.
     """
 
     mark: str
@@ -48,7 +48,7 @@ class Preview:
             valid.verified.chain.root.item_id,
             root.digest,
             root.signer.as_dict(),
-            valid.verified.carried.digests,
+            {file.relative: file.digest for file in valid.verified.carried.files[1:]},
             parameters,
         )
 

@@ -7,6 +7,7 @@ Rules:
 - What nobody expected becomes `internal`, without its text: that may hold anything.
 - The text says what a model needs without the rest: data or output of a run, content of an item, code and
   hint of a refusal. Content blocks that a tool returned stand in its place.
+- A question ends a call too, for clients of 2026, which call again with what was said (`QuestionAsked`).
 - Nothing hides in any of it; see `rye_mcp.mcp_surface.content`.
 """
 
@@ -15,16 +16,27 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from mcp.types import CallToolResult, TextContent
+from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_surface.content import blocks_in, seen, summary
 
-__all__ = ["answer", "native_answer", "refusal", "unexpected"]
+__all__ = ["QUESTION_LIFETIME_S", "QuestionAsked", "answer", "native_answer", "refusal", "unexpected"]
+
+QUESTION_LIFETIME_S: Final = 600
+"""For how long a question can be answered."""
 
 _log = logging.getLogger(__name__)
+
+
+class QuestionAsked(Exception):  # noqa: N818 - nothing is wrong
+    """A call ends with a question; the client calls again with what was said."""
+
+    def __init__(self, result: InputRequiredResult) -> None:
+        super().__init__("a question was asked")
+        self.result = result
 
 
 def answer(facts: Mapping[str, Any]) -> CallToolResult:

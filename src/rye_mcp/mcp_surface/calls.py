@@ -14,6 +14,7 @@ from rye_mcp.app import App
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.mcp_surface.confirming import Confirmer
 from rye_mcp.mcp_surface.messages import Send, sending
 from rye_mcp.mcp_surface.progress import Tell, reporting
 from rye_mcp.mcp_surface.runs import Runs
@@ -39,6 +40,7 @@ class Asked:
 
     `tell` tells the client how far it is, `sender` makes what sends it log messages by a logger; None when it
     does not want to know. `runs` are those of the server.
+    `confirmer` asks a person first, where somebody has to agree.
     """
 
     app: App
@@ -46,6 +48,7 @@ class Asked:
     sender: Callable[[str], Send] | None = None
     client: str | None = None
     runs: Runs = field(default_factory=Runs)
+    confirmer: Confirmer | None = None
 
     def context(self) -> Context:
         """What verbs work with: it is an agent that asks."""
@@ -97,12 +100,19 @@ async def _execute(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]
     )
     if arguments["async"]:
         return await _in_background(request, asked, detail=arguments["detail"])
-    return (await _run(request, asked)).as_dict(detail=arguments["detail"])
+    return (await _run(await _agreed(request, asked), asked)).as_dict(detail=arguments["detail"])
 
 
 async def run_tool(item_id: str, parameters: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
     """Run a tool that is one of MCP itself."""
-    return (await _run(ExecuteRequest(item_id, parameters=parameters), asked)).as_dict()
+    request = ExecuteRequest(item_id, parameters=parameters)
+    return (await _run(await _agreed(request, asked), asked)).as_dict()
+
+
+async def _agreed(request: ExecuteRequest, asked: Asked, *, in_background: bool = False) -> ExecuteRequest:
+    if asked.confirmer is None:
+        return request
+    return await asked.confirmer.run(request, asked.context(), in_background=in_background)
 
 
 async def _run(request: ExecuteRequest, asked: Asked) -> Executed:
@@ -130,10 +140,10 @@ async def _in_background(request: ExecuteRequest, asked: Asked, *, detail: bool)
     if request.item_type is not ItemType.TOOL or request.dry_run:
         what = "expected a tool that runs beside async: true, found something that is answered at once"
         raise RyeError("unknown_argument", what, hint="leave out async")
-    context = asked.context()
+    context, agreed = asked.context(), await _agreed(request, asked, in_background=True)
 
     async def run(watch: Watch) -> Mapping[str, Any]:
-        return (await execute(request, context, watch=watch)).as_dict(detail=detail)
+        return (await execute(agreed, context, watch=watch)).as_dict(detail=detail)
 
     return await asked.runs.start(request.item_id, run)
 
@@ -156,7 +166,10 @@ async def _sign(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
     request = SignRequest(
         arguments["item_id"], ItemType(arguments["item_type"]), source=SpaceName(arguments["source"])
     )
-    return sign(request, asked.context()).as_dict()
+    context = asked.context()
+    if asked.confirmer is not None:
+        request = await asked.confirmer.signing(request, context)
+    return sign(request, context).as_dict()
 
 
 def _space(name: str | None) -> SpaceName | None:

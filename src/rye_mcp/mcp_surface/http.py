@@ -15,6 +15,7 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Final
@@ -30,6 +31,7 @@ from starlette.routing import Route
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_surface.http_gate import MAX_BODY_BYTES, Application, Gate
 from rye_mcp.mcp_surface.http_listening import listen, serve
+from rye_mcp.mcp_surface.http_state_keys import find_state_keys
 from rye_mcp.mcp_surface.http_token import TOKEN_VARIABLE, Token
 from rye_mcp.mcp_surface.http_traffic import Traffic
 from rye_mcp.mcp_surface.options import HttpOptions
@@ -45,10 +47,11 @@ EXIT_REFUSED: Final = 1
 _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
-def serve_http(server: MCPServer[Any], projects: Projects, options: HttpOptions) -> int:
-    """Serve until a signal comes; the exit code of the command."""
+def serve_http(make: Callable[..., MCPServer[Any]], projects: Projects, options: HttpOptions) -> int:
+    """Serve until a signal comes; the exit code of the command. `make` makes the server."""
     try:
         token = None if options.is_open else Token.find(options.token_file, os.environ)
+        state_keys = find_state_keys(options.state_key_file, os.environ)
         for project in (*projects.named, None):
             projects.open(project)  # what cannot be a project is said now, not to the first client
         listening = listen(options.address, is_open=options.is_open)
@@ -58,6 +61,7 @@ def serve_http(server: MCPServer[Any], projects: Projects, options: HttpOptions)
         return EXIT_REFUSED
     traffic = Traffic()
     security = security_settings(listening, options)
+    server = make(state_keys=state_keys)
     application = Gate(
         http_application(server, traffic, security), token=token, security=security, traffic=traffic
     )

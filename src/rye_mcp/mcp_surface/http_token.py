@@ -24,7 +24,7 @@ from typing import Final
 
 from rye_mcp.errors import RyeError
 
-__all__ = ["TOKEN_VARIABLE", "Token"]
+__all__ = ["TOKEN_VARIABLE", "Token", "read_private"]
 
 TOKEN_VARIABLE: Final = "RYE_HTTP_TOKEN"  # noqa: S105 - where it is, not what it is
 """The environment variable that gives the token."""
@@ -47,7 +47,7 @@ class Token:
         """The token that was given, or a new one; RyeError for what is none."""
         given = environment.pop(TOKEN_VARIABLE, None)
         if file is not None:
-            return cls(_checked(_read(file), str(file)), is_new=False)
+            return cls(_checked(read_private(file, "a token"), str(file)), is_new=False)
         if given is not None:
             return cls(_checked(given.strip(), TOKEN_VARIABLE), is_new=False)
         return cls(secrets.token_urlsafe(32), is_new=True)
@@ -73,15 +73,16 @@ def _checked(text: str, where: str) -> str:
     raise RyeError("cannot_listen", what, where=where, hint=hint)
 
 
-def _read(file: Path) -> str:
+def read_private(file: Path, kind: str) -> str:
+    """The text of a file that only its owner may read; RyeError for every other."""
     try:
         with file.open("rb") as opened:
             found = os.fstat(opened.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise RyeError("unsafe_path", "expected a file with a token, found none", where=file)
+                raise RyeError("unsafe_path", f"expected a file with {kind}, found none", where=file)
             if found.st_mode & _OTHERS:
                 mode = oct(stat.S_IMODE(found.st_mode))
-                what = f"expected a token that only its owner may read, found {mode}"
+                what = f"expected {kind} that only its owner may read, found {mode}"
                 raise RyeError("unsafe_permissions", what, where=file)
             return opened.read(_MAX_BYTES).decode("ascii", "replace").strip()
     except OSError as exc:

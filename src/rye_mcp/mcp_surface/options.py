@@ -11,9 +11,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from rye_mcp.mcp_surface.logs import DEFAULT_LEVEL, LEVELS
+
+if TYPE_CHECKING:
+    from rye_mcp.verbs.policy import Action
 
 __all__ = ["DEFAULT_PORT", "Address", "HttpOptions", "ServerOptions", "parse_address", "read_options"]
 
@@ -22,6 +27,7 @@ DEFAULT_DRAIN_S: Final = 10.0
 """How long running calls may go on after SIGTERM."""
 
 _LOOPBACK: Final = "127.0.0.1"
+_ACTIONS: Final[dict[str, Action]] = {"sign": "sign", "execute": "execute"}
 _MAX_PORT: Final = 65535
 
 
@@ -42,6 +48,7 @@ class HttpOptions:
 
     address: Address
     token_file: Path | None = None
+    state_key_file: Path | None = None
     is_open: bool = False
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
@@ -50,10 +57,15 @@ class HttpOptions:
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What was asked of the server; `http` is None for standard input and output."""
+    """What was asked of the server; `http` is None for standard input and output.
+
+    `confirm` is what a person has to agree to.
+    """
 
     projects: tuple[Path, ...] = ()
     expose: tuple[str, ...] = ()
+    confirm: frozenset[Action] = frozenset()
+    log_level: str | None = None
     http: HttpOptions | None = None
 
 
@@ -63,25 +75,31 @@ def read_options(arguments: Sequence[str]) -> ServerOptions:
         return ServerOptions()
     parser = _parser()
     found = parser.parse_args(arguments)
-    projects, expose = tuple(found.project), tuple(found.expose)
+    common = ServerOptions(
+        tuple(found.project),
+        tuple(found.expose),
+        frozenset(action for actions in found.confirm for action in actions),
+        found.log_level,
+    )
     if found.http is None:
-        for name in ("token_file", "no_auth", "allow_host", "allow_origin", "drain"):
+        for name in ("token_file", "state_key_file", "no_auth", "allow_host", "allow_origin", "drain"):
             if getattr(found, name):
                 parser.error(f"expected --http beside --{name.replace('_', '-')}, found none")
-        if len(projects) > 1:
+        if len(common.projects) > 1:
             parser.error("expected one --project over standard input and output, found several")
-        return ServerOptions(projects, expose)
+        return common
     if found.no_auth and found.token_file is not None:
         parser.error("expected --no-auth or --token-file, found both")
     http = HttpOptions(
         found.http,
         token_file=found.token_file,
+        state_key_file=found.state_key_file,
         is_open=found.no_auth,
         allowed_hosts=tuple(found.allow_host),
         allowed_origins=tuple(found.allow_origin),
         drain_s=DEFAULT_DRAIN_S if found.drain is None else found.drain,
     )
-    return ServerOptions(projects, expose, http)
+    return replace(common, http=http)
 
 
 def parse_address(text: str) -> Address:
@@ -115,6 +133,13 @@ def _address_argument(text: str) -> Address:
         raise argparse.ArgumentTypeError(str(exc)) from exc
 
 
+def _actions(text: str) -> tuple[Action, ...]:
+    found = [each for each in text.split(",") if each]
+    if not found or any(each not in _ACTIONS for each in found):
+        raise argparse.ArgumentTypeError(f"expected {' and '.join(_ACTIONS)}, found {text[:40]!r}")
+    return tuple(_ACTIONS[each] for each in found)
+
+
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -136,10 +161,16 @@ def _parser() -> argparse.ArgumentParser:
         help="the project; over HTTP several, and project_path has to be one of them")  # fmt: skip
     add("--expose", action="append", default=[], metavar="GLOB",
         help="list verified tools with such ids (demo/*) as tools of MCP themselves")  # fmt: skip
+    add("--confirm", type=_actions, action="append", default=[], metavar="ACTIONS",
+        help="ask the person before these: sign, execute, or both with a comma")  # fmt: skip
+    add("--log-level", choices=LEVELS, metavar="LEVEL",
+        help=f"what is logged: {', '.join(LEVELS)}; else RYE_LOG, else {DEFAULT_LEVEL}")  # fmt: skip
     add("--http", type=_address_argument, nargs="?", const=Address(_LOOPBACK, DEFAULT_PORT),
         metavar="HOST:PORT", help=f"serve over HTTP; by default {_LOOPBACK}:{DEFAULT_PORT}")  # fmt: skip
     add("--token-file", type=Path, metavar="FILE",
         help="the bearer token; else RYE_HTTP_TOKEN, else one is made and shown")  # fmt: skip
+    add("--state-key-file", type=Path, metavar="FILE",
+        help="the key that several workers share; else RYE_HTTP_STATE_KEY, else its own")  # fmt: skip
     add("--no-auth", action="store_true", help="ask for no token; on a loopback address alone")
     add("--allow-host", action="append", default=[], metavar="HOST",
         help="a Host that a proxy in front of the server passes on")  # fmt: skip

@@ -5,6 +5,7 @@ Rules:
 - Whoever calls is an agent: the context that a verb gets says so, whatever the arguments are.
 - Nothing heavy is imported before it is needed: a client waits for the answer to `initialize`, and most of
   that time is imports.
+- Where somebody has to agree to a call, a question comes before the answer.
 - Every failure of a tool is an answer, which says which project it was about. Cancelling a call ends what it
   runs.
 - Who has listed something is told when it changes; nothing is watched before.
@@ -13,6 +14,7 @@ Rules:
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -23,12 +25,14 @@ import anyio
 from mcp.server import MCPServer
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import NotificationOptions
+from mcp.server.request_state import RequestStateSecurity
 from mcp.server.stdio import stdio_server
 from mcp.types import (
     CallToolResult,
     CompleteRequestParams,
     CompleteResult,
     EmptyResult,
+    InputRequiredResult,
     NotificationParams,
     SetLevelRequestParams,
     SubscribeRequestParams,
@@ -40,7 +44,14 @@ from mcp.types import (
 
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_surface.announcing import Announcing
-from rye_mcp.mcp_surface.answers import answer, native_answer, refusal, unexpected
+from rye_mcp.mcp_surface.answers import (
+    QUESTION_LIFETIME_S,
+    QuestionAsked,
+    answer,
+    native_answer,
+    refusal,
+    unexpected,
+)
 from rye_mcp.mcp_surface.apps import Apps
 from rye_mcp.mcp_surface.definitions import DEFINITIONS, Definition
 from rye_mcp.mcp_surface.listings import Listings
@@ -62,6 +73,7 @@ if TYPE_CHECKING:
 
     from rye_mcp.app import App
     from rye_mcp.mcp_surface.calls import Asked
+    from rye_mcp.verbs.policy import Action
 
 __all__ = ["RyeServer"]
 
@@ -84,6 +96,8 @@ class RyeServer(MCPServer[None]):
         *,
         version: str = "",
         expose: tuple[str, ...] = (),
+        confirm: frozenset[Action] = frozenset(),
+        state_keys: tuple[str, ...] = (),
     ) -> None:
         super().__init__(
             "rye-mcp",
@@ -91,6 +105,9 @@ class RyeServer(MCPServer[None]):
             instructions=INSTRUCTIONS,
             version=version,
             lifespan=self._living,
+            request_state_security=RequestStateSecurity(
+                keys=state_keys or [os.urandom(32)], ttl=QUESTION_LIFETIME_S
+            ),
             cache_hints={
                 "tools/list": _LISTED,
                 "prompts/list": _LISTED,
@@ -101,6 +118,7 @@ class RyeServer(MCPServer[None]):
         self._apps = Apps(open_app)
         self._runs = Runs()
         self._native = NativeTools(expose)
+        self._confirm = confirm
         self._announcing = Announcing(self._subscriptions)
         self._listings = Listings(self._native, self._announcing)
         self._lives = 0
@@ -141,8 +159,10 @@ class RyeServer(MCPServer[None]):
         fixed = [_tool(definition) for definition in DEFINITIONS.values()]
         return [*fixed, *await self._list(self._listings.tools)]
 
-    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> CallToolResult:
-        """Do what a client asks for."""
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Any = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Do what a client asks for, or ask for what is missing: that somebody agrees."""
         about: dict[str, Any] = {}
         try:
             if name in DEFINITIONS:
@@ -150,6 +170,8 @@ class RyeServer(MCPServer[None]):
             return await self._call_native(name, arguments, context, about)
         except RyeError as exc:
             return refusal(exc, **about)
+        except QuestionAsked as exc:
+            return exc.result
         except Exception as exc:  # noqa: BLE001 - its text must not reach the client
             return unexpected(exc)
 
@@ -187,12 +209,14 @@ class RyeServer(MCPServer[None]):
 
     def _asked(self, app: App, context: Any) -> Asked:
         from rye_mcp.mcp_surface.calls import Asked
+        from rye_mcp.mcp_surface.confirming import Confirmer
 
         return Asked(
             app,
             tell=teller_of(context),
             sender=sender_of(context),
             client=client_of(context),
+            confirmer=Confirmer(app, self._confirm, context),
             runs=self._runs,
         )
 

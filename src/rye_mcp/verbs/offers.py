@@ -20,21 +20,16 @@ from typing import Final
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType
-from rye_mcp.metadata import ItemMetadata, parse_configuration
-from rye_mcp.trust.files import read_below
+from rye_mcp.metadata import ItemMetadata
 from rye_mcp.trust.verify import VerifiedItem
+from rye_mcp.verbs._configuration import list_of_texts
 from rye_mcp.verbs._context import Context
 from rye_mcp.verbs._selection import EVERYTHING, select
 
-__all__ = ["CONFIGURATION", "MAX_OFFERS", "Offer", "Offers", "OffersRequest", "exposed", "offers"]
+__all__ = ["MAX_OFFERS", "Offer", "Offers", "OffersRequest", "exposed", "offers"]
 
 MAX_OFFERS: Final = 500
 """How many items are offered."""
-
-CONFIGURATION: Final = "config/rye.yaml"
-"""Where a space has its configuration."""
-
-_MAX_CONFIGURATION_BYTES: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +82,7 @@ def exposed(context: Context) -> tuple[str, ...]:
     approvals = context.trust.approvals
     if context.spaces.project is None or approvals is None or not approvals.read().approved:
         return ()
-    root = context.spaces.project.root
-    try:
-        content = read_below(root, CONFIGURATION, limit=_MAX_CONFIGURATION_BYTES)
-    except FileNotFoundError:
-        content = None
-    patterns = [] if content is None else parse_configuration(content, root / CONFIGURATION).get("expose", [])
-    if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
-        what = f"expected a list of patterns as expose, found {type(patterns).__name__}"
-        raise RyeError("invalid_item", what, where=root / CONFIGURATION, hint="such as expose: [demo/*]")
-    return tuple(patterns)
+    return list_of_texts(context.spaces.project.root, "expose", such_as="[demo/*]")
 
 
 def _places(request: OffersRequest, context: Context) -> tuple[list[ItemPlace], list[tuple[str, RyeError]]]:
