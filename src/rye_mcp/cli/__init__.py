@@ -5,6 +5,7 @@ One module a command group; this one only puts them together. A command prints i
 wrong use, 130 interrupted.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Mapping
@@ -22,6 +23,9 @@ from rye_mcp.errors import RyeError
 __all__ = ["COMMANDS", "app", "main"]
 
 TRACEBACK_VARIABLE = "RYE_TRACEBACK"
+
+GARBAGE_THRESHOLD = 100_000
+"""How many objects are made before Python looks for those that nobody needs any more."""
 
 COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
     {
@@ -117,6 +121,8 @@ def options(
 
 def main() -> None:
     """Run the `rye` command with the arguments of this process."""
+    # What is imported stays, and looking through it again and again takes a twentieth of a short command.
+    gc.set_threshold(GARBAGE_THRESHOLD)
     _open_standard_streams()
     try:
         app()
