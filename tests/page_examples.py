@@ -8,7 +8,7 @@
 
     Called with `{"a": 40, "b": 2}`, its data is `{"sum": 42}`.
 
-The files of a section are signed by a person, the last one is what is called.
+The files of a section are signed by a person. A call is one of the tool that stands last above it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ PROGRAMS = {"uv_script_runtime": "uv", "node_runtime": "node", "ruby_runtime": "
 
 @dataclass(frozen=True)
 class Example:
-    """The files of a section by their paths below `.ai`, and each call with what comes of it."""
+    """The files of a section by their paths below `.ai`, and the calls with what comes of them."""
 
     title: str
     files: Mapping[str, str]
-    calls: tuple[tuple[str, str], ...]
+    calls: tuple[tuple[str, str, str], ...]
+    """The path of a tool, parameters, data."""
 
     @property
     def programs(self) -> list[str]:
@@ -55,14 +56,17 @@ class Example:
 
 def examples_of(page: Path) -> Iterator[Example]:
     """The examples of every section that has some."""
-    titles = list(SECTION.finditer(page.read_text(encoding="utf-8")))
-    ends = [*(each.start() for each in titles[1:]), None]
-    for title, end in zip(titles, ends, strict=False):  # a page without sections has an end and no title
-        text = title.string[title.end() : end]
+    _, *sections = SECTION.split(page.read_text(encoding="utf-8"))
+    for title, text in zip(sections[::2], sections[1::2], strict=True):
         files = {found["path"]: found["text"] for found in FILE.finditer(text)}
-        calls = tuple((found["parameters"], found["data"]) for found in CALL.finditer(text))
-        if files or calls:
-            yield Example(title["title"], files, calls)
+        if files:
+            yield Example(title, files, tuple(_calls(text)))
+
+
+def _calls(text: str) -> Iterator[tuple[str, str, str]]:
+    for call in CALL.finditer(text):
+        above = [found["path"] for found in FILE.finditer(text, 0, call.start())]
+        yield above[-1], call["parameters"], call["data"]
 
 
 async def play(example: Example, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,11 +74,11 @@ async def play(example: Example, directory: Path, monkeypatch: pytest.MonkeyPatc
     for program in example.programs:
         needs(program, monkeypatch)
     workshop = Workshop(World(directory))
-    ids = [workshop.sign_item(path, text) for path, text in example.files.items()]
+    ids = {path: workshop.sign_item(path, text) for path, text in example.files.items()}
     async with serve(_answer_with_the_question) as server:
         monkeypatch.setenv("DIRECTORY_URL", server.url)
-        for parameters, data in example.calls:
-            assert await workshop.data(ids[-1], json.loads(parameters)) == json.loads(data)
+        for path, parameters, data in example.calls:
+            assert await workshop.data(ids[path], json.loads(parameters)) == json.loads(data)
 
 
 async def _answer_with_the_question(connection: Connection, request: Request) -> None:

@@ -1,13 +1,7 @@
-"""Every example of `docs/lilux.md` runs as it stands there, as a script of its own."""
+"""`docs/lilux.md` leaves nothing out; its examples are run by `test_documents_run.py`."""
 
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-
-import pytest
 
 from lilux._http import failures
 from lilux._http.spec import CONFIG_KEYS
@@ -24,30 +18,6 @@ def examples() -> list[tuple[str, str]]:
         if match["code"]:
             found.append((heading, match["code"]))
     return found
-
-
-@pytest.fixture(scope="module")
-def scripts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[subprocess.Popen[str]]]:
-    """All examples, each a process in a directory of its own: some wait, so they run at the same time."""
-    with ExitStack() as stack:
-        yield [
-            stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-W", "error", "-c", code],
-                    cwd=tmp_path_factory.mktemp("example"),
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            for _, code in examples()
-        ]
-
-
-@pytest.mark.parametrize("number", range(len(examples())), ids=[heading for heading, _ in examples()])
-def test_an_example_does_what_the_page_says(number: int, scripts: list[subprocess.Popen[str]]) -> None:
-    _, errors = scripts[number].communicate()
-    assert (scripts[number].returncode, errors) == (0, "")
 
 
 def first_column(header: str) -> set[str]:

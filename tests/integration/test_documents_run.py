@@ -1,0 +1,159 @@
+"""Every block of code in README.md, docs/ and the pages of examples/ is run, or has its reason why not.
+
+| block | what happens |
+| --- | --- |
+| `sh`, `console`, `text` | one shell a page, in a fresh home, in order (see `tests/document_pages.py`) |
+| a named file | written where that shell is; on a page without commands signed, and called as the page says |
+| `python` | run as a script of its own |
+| `json`, `yaml`, `toml` | read strictly |
+| anything else | needs a name, or an excuse |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.document_pages import ROOT, Block, Shell, blocks_of, documents, steps_of
+from tests.page_examples import Example, examples_of, play
+
+OWN_TESTS = {"docs/results.md": "tests/unit/test_results_page.py"}
+"""Pages whose commands have a test of their own, with other rules."""
+
+MOST_EXCUSES = 8
+"""How many blocks may be left out, all pages together."""
+
+
+def named(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+BLOCKS = {named(page): blocks_of(page) for page in documents()}
+COMMANDS = frozenset({"sh", "console"})
+WITH_COMMANDS = [
+    name
+    for name, blocks in BLOCKS.items()
+    if name not in OWN_TESTS
+    and any(each.kind in COMMANDS and not (each.path or each.excuse) for each in blocks)
+]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    opened = Shell(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("name", WITH_COMMANDS)
+def test_the_commands_of_a_page_print_what_it_says(shell: Shell, name: str) -> None:
+    for step in steps_of(ROOT / name):
+        shell.do(step)
+
+
+EXAMPLES = {
+    f"{name}: {example.title}": example
+    for name in BLOCKS
+    if name not in WITH_COMMANDS
+    for example in examples_of(ROOT / name)
+}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop will do: what is looked at here happens in other processes."""
+    return "asyncio"
+
+
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=list(EXAMPLES))
+async def test_an_example_gives_what_its_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: Example
+) -> None:
+    await play(example, tmp_path, monkeypatch)
+
+
+SCRIPTS = {
+    f"{name}:{block.line}": block.text
+    for name, blocks in BLOCKS.items()
+    for block in blocks
+    if block.kind == "python" and block.path is None and not block.excuse
+}
+
+
+def test_every_script_runs_to_its_end(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Each in a process and a directory of its own. Some wait, so they run at the same time."""
+    with ExitStack() as stack:
+        started = {
+            place: stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-W", "error", "-c", code],
+                    cwd=tmp_path_factory.mktemp("example"),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for place, code in SCRIPTS.items()
+        }
+        ended = {place: (process.communicate()[1], process.returncode) for place, process in started.items()}
+    assert {place: end for place, end in ended.items() if end != ("", 0)} == {}
+
+
+def read_yaml(text: str) -> object:
+    return YAML(typ="safe", pure=True).load(text)
+
+
+DATA: Mapping[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "yaml": read_yaml,
+    "toml": tomllib.loads,
+}
+
+
+def test_every_block_of_data_can_be_read() -> None:
+    wrong = []
+    for name, blocks in BLOCKS.items():
+        for block in blocks:
+            try:
+                DATA.get(block.kind, str)(block.text)
+            except Exception as exc:  # noqa: BLE001 - each reader has errors of its own
+                wrong.append(f"{name}:{block.line}: {exc}")
+    assert not wrong
+
+
+def test_every_block_is_run_or_has_a_reason_why_not() -> None:
+    unclaimed = [
+        f"{name}:{block.line}: {block.kind or 'no language'}"
+        for name, blocks in BLOCKS.items()
+        for block in blocks
+        if not is_claimed(name, block)
+    ]
+    assert not unclaimed
+
+
+def is_claimed(name: str, block: Block) -> bool:
+    """Whether something is done with a block. Words alone (`text`, or no language) may also be a picture."""
+    if block.excuse or block.kind in {*COMMANDS, *DATA, "text", "python", ""}:
+        return True
+    played = {f".ai/{path}" for example in EXAMPLES.values() for path in example.files}
+    return block.path is not None and (name in WITH_COMMANDS or block.path in played)
+
+
+def test_few_blocks_are_left_out_and_each_says_why() -> None:
+    excuses = {
+        f"{name}:{block.line}": block.excuse
+        for name, blocks in BLOCKS.items()
+        for block in blocks
+        if block.excuse
+    }
+    assert len(excuses) <= MOST_EXCUSES, excuses
+    assert all(len(re.findall(r"\w+", excuse or "")) >= 3 for excuse in excuses.values()), excuses
