@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "trust",
             "Who may sign what you run: everything undecided, and the decisions.",
         ),
+        "new": CommandPlace("rye_mcp.cli.new", "new_item", "Write an item that works, to begin with."),
         "sign": CommandPlace(
             "rye_mcp.cli.sign", "sign_items", "Sign an item, or all that match a pattern, with your key."
         ),

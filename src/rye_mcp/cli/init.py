@@ -131,4 +131,4 @@ def _print_project(made: InitializedProject, user: InitializedUser) -> None:
     for notice in made.notices:
         typer.echo(visible(notice))
     if made.made:
-        typer.echo("Now put a tool below .ai/tools, and sign it: rye sign ID")
+        typer.echo("Now write a tool: rye new demo/hello")

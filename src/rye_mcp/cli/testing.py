@@ -88,7 +88,7 @@ def _name(outcome: ExampleOutcome) -> str:
 
 def _explain(outcome: ExampleOutcome) -> None:
     if outcome.number is not None:
-        typer.echo(visible(f"\n{outcome.item_id}, example {_name(outcome)}"))
+        typer.echo("\n" + visible(f"{outcome.item_id}, example {_name(outcome)}"))
     for line in outcome.differences:
         typer.echo(f"  {visible(line)}")
     for line in outcome.stderr:

@@ -30,7 +30,7 @@ from rye_mcp.trust.files import opened_directory, translated
 from rye_mcp.trust.verify import Evidence, VerifiedItem
 from rye_mcp.verbs._context import Context, options_of
 
-__all__ = ["Copied", "copy_item"]
+__all__ = ["Copied", "copy_item", "require_no_clash", "write_new"]
 
 _DIRECTORY_MODE: Final = 0o755
 _FILE_MODE: Final = 0o644
@@ -65,8 +65,8 @@ def copy_item(
     path = space.root / relative_path(source.item_type, source.item_id, source.extension)
     copy = replace(source, space=space, path=path)
     warnings = _require_valid(copy, verified, context)
-    _require_no_clash(copy, context)
-    _write(copy, mode=_mode_of(source), overwrite=overwrite)
+    require_no_clash(copy, context)
+    write_new(copy, mode=_mode_of(source), overwrite=overwrite)
     return Copied(path, warnings)
 
 
@@ -92,9 +92,10 @@ def _require_valid(copy: ItemFile, verified: VerifiedItem, context: Context) -> 
     return (Notice("unsigned", what),)
 
 
-def _require_no_clash(copy: ItemFile, context: Context) -> None:
-    """Nothing else may have this id, nor anything but a regular file its place; the file itself is for
-    `_write`, which knows at the same instant.
+def require_no_clash(copy: ItemFile, context: Context) -> None:
+    """Nothing else may have this id, nor anything but a regular file its place; RyeError otherwise.
+
+    The file itself is for who writes, and knows at the same instant.
     """
     spaces, name = context.spaces, copy.space.name
     try:
@@ -120,7 +121,8 @@ def _mode_of(source: ItemFile) -> int:
     return _FILE_MODE | (_EXECUTABLE if found & 0o100 else 0)
 
 
-def _write(copy: ItemFile, *, mode: int, overwrite: bool) -> None:
+def write_new(copy: ItemFile, *, mode: int, overwrite: bool = False) -> None:
+    """Write an item to its place, with the directories above it; RyeError `item_exists` when one is there."""
     relative = relative_path(copy.item_type, copy.item_id, copy.extension)
     above = relative.rpartition("/")[0]
     with (

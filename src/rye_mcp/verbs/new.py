@@ -1,0 +1,155 @@
+"""`new`: an item that works, to begin with: a tool in the language at hand, a directive, or knowledge.
+
+Rules:
+
+- What is written is a file of this package (`rye_mcp/templates/`), with the name of the item put in. It has a
+  schema, and a tool has examples that pass. It is not signed.
+- Nothing that is there is replaced, and nothing is written that would make two items ambiguous. One that
+  hides an item of another space is written, and the result says so.
+- The item is written whole, through no symbolic link.
+
+    new(NewRequest("demo/hello", language="python"), context).as_dict()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemFile, ItemType, SpaceName, check_item_id, printable, relative_path
+from rye_mcp.notices import Notice
+from rye_mcp.verbs._context import Context, options_of
+from rye_mcp.verbs._copying import require_no_clash, write_new
+
+__all__ = ["LANGUAGES", "NewRequest", "NewResult", "new"]
+
+_TEMPLATES: Final = Path(__file__).parents[1] / "templates"
+_NAME: Final = "@NAME@"
+_FILE_MODE: Final = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """A file that an item begins as, its extension, and parameters that it can be run with."""
+
+    file: str
+    extension: str
+    arguments: str = "--name Ada"
+
+
+LANGUAGES: Final[Mapping[str, _Template]] = MappingProxyType(
+    {
+        "python": _Template("python.py.txt", ".py"),
+        "python-uv": _Template("python-uv.py.txt", ".py"),
+        "bash": _Template("bash.sh.txt", ".sh"),
+        "node": _Template("node.mjs.txt", ".mjs"),
+        "http": _Template("http.yaml.txt", ".yaml", "--owner python --repo cpython"),
+        "ruby": _Template("ruby.rb.txt", ".rb"),
+        "perl": _Template("perl.pl.txt", ".pl"),
+    }
+)
+"""What a tool can be written in; the first one is meant when nothing is said."""
+
+_TEXTS: Final[Mapping[ItemType, _Template]] = MappingProxyType(
+    {
+        ItemType.DIRECTIVE: _Template("directive.md.txt", ".md", "--who Ada"),
+        ItemType.KNOWLEDGE: _Template("knowledge.md.txt", ".md", ""),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRequest:
+    """What is to be made, and where; `language` is for tools alone, by default the first of `LANGUAGES`."""
+
+    item_id: str
+    item_type: ItemType = ItemType.TOOL
+    language: str | None = None
+    space: SpaceName = SpaceName.PROJECT
+
+
+@dataclass(frozen=True, slots=True)
+class NewResult:
+    """An item that was made. `arguments` are parameters that it runs with, as one types them."""
+
+    file: ItemFile
+    arguments: str
+    warnings: tuple[Notice, ...] = ()
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """What to do with it: sign it, and run it."""
+        file = self.file
+        options = "" if file.item_type is ItemType.TOOL else f"--type {file.item_type} "
+        signs = f"rye sign {file.item_id}{options_of(file.item_type, file.space.name)}"
+        return signs, f"rye run {options}{file.item_id} {self.arguments}".rstrip()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as data."""
+        return {
+            "status": "created",
+            "item_id": self.file.item_id,
+            "type": self.file.item_type.value,
+            "path": printable(self.file.path),
+            "next": list(self.commands),
+            "warnings": [warning.as_dict() for warning in self.warnings],
+        }
+
+
+def new(request: NewRequest, context: Context) -> NewResult:
+    """Make an item; RyeError when it would not be one, or something is in the way."""
+    template = _template(request)
+    check_item_id(request.item_id)
+    relative = relative_path(request.item_type, request.item_id, template.extension)
+    space = context.spaces.space(request.space)
+    if request.space is SpaceName.PROJECT and not space.root.is_dir():
+        what = f"expected a project, found no {printable(space.root)}"
+        raise RyeError("no_project", what, where=printable(space.root))
+    text = (_TEMPLATES / template.file).read_text(encoding="utf-8")
+    content = text.replace(_NAME, request.item_id.rpartition("/")[2])
+    file = ItemFile(
+        space, request.item_type, request.item_id, template.extension, space.root / relative, content.encode()
+    )
+    require_no_clash(file, context)
+    hidden = _hidden(file, context)
+    try:
+        write_new(file, mode=_FILE_MODE)
+    except RyeError as exc:
+        if exc.code == "item_exists":
+            exc.hint = f"take another id, or look at it: rye show {file.item_id}{options_of(file.item_type)}"
+        raise
+    return NewResult(file, template.arguments, hidden)
+
+
+def _template(request: NewRequest) -> _Template:
+    """What it begins as; RyeError for a space, a language or a combination that there is not."""
+    if request.space is SpaceName.SYSTEM:
+        what = "expected the project or the user space, found the system space, which is sealed"
+        raise RyeError("out_of_scope", what, item_id=request.item_id, hint=f"rye new {request.item_id}")
+    if request.item_type is not ItemType.TOOL:
+        if request.language is not None:
+            what = f"expected no language for a {request.item_type}, found {request.language}"
+            raise RyeError("unknown_argument", what, hint="leave out the language")
+        return _TEXTS[request.item_type]
+    language = request.language or next(iter(LANGUAGES))
+    if language not in LANGUAGES:
+        what = f"expected one of {', '.join(LANGUAGES)}, found {language!a}"
+        raise RyeError("unknown_argument", what, hint=f"rye new {request.item_id} --lang python")
+    return LANGUAGES[language]
+
+
+def _hidden(file: ItemFile, context: Context) -> tuple[Notice, ...]:
+    """Said when an item of the same id will not be found any more."""
+    try:
+        other = context.spaces.find(file.item_id, file.item_type).item
+    except RyeError:
+        return ()
+    if other.space.name.precedence > file.space.name.precedence:
+        what = f"that of the {other.space.name} space is in front of it, and is what will be found"
+    else:
+        what = f"from now on it is found instead of that of the {other.space.name} space"
+    return (Notice("hides", f"{file.item_id}: {what}"),)
