@@ -105,9 +105,8 @@ def test_signed_at_once_it_says_how_to_run_and_test_it(leo: Person, project: Pat
 def test_a_text_can_be_used_at_once(leo: Person, project: Path, item_type: str, said: str) -> None:
     answer = leo.rye("new", "demo/text", "--type", item_type, "--json", cwd=project).json
     assert Path(answer["path"]).read_text().startswith("---\nname: text\n")
-    for command in answer["next"]:
-        done = leo.rye(*shlex.split(command)[1:], cwd=project)
-    assert done.out == said
+    printed = [leo.rye(*shlex.split(command)[1:], cwd=project).out for command in answer["next"]]
+    assert printed[-1] == said
 
 
 def test_an_item_of_the_user_is_made_without_a_project(leo: Person) -> None:
