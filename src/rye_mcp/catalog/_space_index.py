@@ -11,23 +11,27 @@ Rules:
   be written (a full disk, a directory that is read-only, another process that does not let go), this process
   goes on with a copy in memory. Either way what is found is right; the second is a notice.
 - Several questions that belong together are asked of one state (`unchanged`), which others do not wait for.
-- Work is done in small steps, with a moment between them in which other threads get their turn.
+- Work is done in small steps, with a moment between them in which other threads get their turn. A great deal
+  of it, as at the first time, is done by other processes (see `_shares`).
 """
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from rye_mcp.catalog._document import document_of
 from rye_mcp.catalog._rows import Row
 from rye_mcp.catalog._schema import DamagedError, file_for, is_whole, open_file, open_memory
+from rye_mcp.catalog._shares import MANY, STEP, index_in_shares, share_of_task, spaces_of_task
 from rye_mcp.catalog._spelling import spell_out
 from rye_mcp.catalog._stems import Stemmer
 from rye_mcp.catalog._store import SqliteEngine
@@ -36,16 +40,13 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType, Space, parse_relative_path, printable
 from rye_mcp.spaces import Spaces, Stamp, is_settled
 
-__all__ = ["SpaceIndex"]
+__all__ = ["SpaceIndex", "take_share"]
 
 BATCH: Final = 2_000
 """How many changes are written at once: for that long, half a second perhaps, other writers wait."""
 
 BATCH_WORDS: Final = 500_000
 """How many words are written at once: changes with more of them are fewer."""
-
-STEP: Final = 100
-"""After how many files other threads are let through, and those who wait hear how far it is."""
 
 YIELD_S: Final = 0.0005
 """How long other threads are let through."""
@@ -57,7 +58,7 @@ _UNSETTLED: Final = "?"
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 
 Answer = TypeVar("Answer")
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], object]
 
 
 class SpaceIndex:
@@ -114,6 +115,12 @@ class SpaceIndex:
         with self._lock, self._recovering():
             self._refresh(progress)
 
+    def refresh_share(self, task: Mapping[str, Any], progress: Progress) -> None:
+        """Look at a share of the files that are not as they were, once."""
+        with self._lock:
+            stamps, concerned = self._look()
+            self._apply(share_of_task(task, sorted(concerned)), stamps, progress)
+
     def note_changed(self, places: Iterable[ItemPlace]) -> None:
         """Look at these files alone."""
         with self._lock, self._recovering():
@@ -126,16 +133,25 @@ class SpaceIndex:
     # --- what has changed ---
 
     def _refresh(self, progress: Progress | None) -> None:
+        stamps, concerned = self._look()
+        if len(concerned) >= MANY and self._path is not None:
+            index_in_shares(self._spaces, self.space, self._path.parent, len(concerned), progress)
+            stamps, concerned = self._look()
         for _ in range(_MAX_PASSES):
-            stamps: dict[str, Stamp] = {}
-            for item_type in ItemType:
-                stamps |= self._spaces.scan(self.space.name, item_type)
-            self._learn()
-            seen = self._seen
-            concerned = [path for path, stamp in stamps.items() if seen.get(path) != stamp]
-            concerned += [path for path in seen if path not in stamps]
             if self._apply(concerned, stamps, progress):
                 return
+            stamps, concerned = self._look()
+
+    def _look(self) -> tuple[dict[str, Stamp], list[str]]:
+        """The stamps of all files, and the paths of those that are not as they were."""
+        stamps: dict[str, Stamp] = {}
+        for item_type in ItemType:
+            stamps |= self._spaces.scan(self.space.name, item_type)
+        self._learn()
+        seen = self._seen
+        concerned = [path for path, stamp in stamps.items() if seen.get(path) != stamp]
+        concerned += [path for path in seen if path not in stamps]
+        return stamps, concerned
 
     def _learn(self) -> None:
         """What the index holds; it is not asked when nobody else has written to it since the last time."""
@@ -244,6 +260,16 @@ class SpaceIndex:
             old.close()
         self._engine = SqliteEngine(replacement, self._stemmer)
         self._version = None
+
+
+def take_share(task: Mapping[str, Any]) -> None:
+    """What a process does that was started for a share: index it, and say how far it is."""
+    gc.disable()  # it ends soon, and nothing here goes in circles
+    spaces, space = spaces_of_task(task)
+    with closing(Stemmer()) as stemmer:
+        index = SpaceIndex(spaces, space, Path(task["directory"]), stemmer)
+        with closing(index):
+            index.refresh_share(task, lambda _done, _total: os.write(1, b"."))
 
 
 def _is_damage(exc: sqlite3.DatabaseError) -> bool:

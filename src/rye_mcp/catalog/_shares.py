@@ -1,0 +1,116 @@
+"""Indexing many files at once: each processor looks at a share of them, in a process of its own.
+
+Parsing ten thousand files takes seconds, all of them in Python. In the server nobody else would be heard much
+meanwhile; in processes of their own the shares take a part of the time, and the server goes on.
+
+Rules:
+
+- The processes run this program's own code under the supervisor, with nothing of the caller's environment,
+  and end with whoever waits for them. They read files and write to the index, as this process would.
+- They are help, and nothing rests on them: what a process did not do, because it could not start or failed,
+  is found missing by the next look at the files, and is done without it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from lilux.primitives.errors import ToolExecutionError
+from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from rye_mcp.items import Space, SpaceName
+from rye_mcp.spaces import Spaces
+
+__all__ = ["MANY", "index_in_shares", "share_of_task", "spaces_of_task"]
+
+MANY: Final = 1_500
+"""From how many files on it is worth to start processes: each takes a quarter of a second to begin."""
+
+STEP: Final = 100
+"""After how many files a process says so, by a byte."""
+
+MAX_PROCESSES: Final = 4
+TIMEOUT_S: Final = 1_800.0
+
+_SCRIPT: Final = """
+import json, sys
+task = json.load(sys.stdin)
+sys.path[:] = task["path"]
+from rye_mcp.catalog._space_index import take_share
+take_share(task)
+"""
+
+Progress = Callable[[int, int], object]
+
+
+def index_in_shares(
+    spaces: Spaces, space: Space, directory: Path, total: int, progress: Progress | None
+) -> None:
+    """Let processes bring the index of a space up to date; where there is only one processor, nothing."""
+    count = min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
+    if count > 1 and sys.executable:
+        tasks = _tasks(spaces, space, directory, count)
+        # An event loop of its own, whatever runs in the thread of who asks.
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            pool.submit(anyio.run, _together, tasks, total, progress).result()
+
+
+def spaces_of_task(task: Mapping[str, Any]) -> tuple[Spaces, Space]:
+    """The spaces that a task is about, and the one whose index it is."""
+    roots = {SpaceName(name): Space(SpaceName(name), Path(root)) for name, root in task["roots"].items()}
+    spaces = Spaces(roots.get(SpaceName.PROJECT), roots[SpaceName.USER], roots[SpaceName.SYSTEM])
+    return spaces, roots[SpaceName(task["space"])]
+
+
+def share_of_task(task: Mapping[str, Any], paths: list[str]) -> list[str]:
+    """The paths of one share: neighbours, so that what is written at once belongs together."""
+    number, count = task["share"], task["shares"]
+    return paths[len(paths) * number // count : len(paths) * (number + 1) // count]
+
+
+def _tasks(spaces: Spaces, space: Space, directory: Path, count: int) -> list[bytes]:
+    task = {
+        "path": [entry for entry in sys.path if Path(entry).is_absolute()],
+        "roots": {each.name.value: str(each.root) for each in spaces.accessible()},
+        "space": space.name.value,
+        "directory": str(directory),
+        "shares": count,
+    }
+    return [json.dumps({**task, "share": number}).encode() for number in range(count)]
+
+
+async def _together(tasks: list[bytes], total: int, progress: Progress | None) -> None:
+    done = 0
+
+    def note(_stream: str, chunk: bytes, _offset: int) -> None:
+        nonlocal done
+        done += STEP * len(chunk)
+        if progress is not None:
+            progress(min(done, total), total)
+
+    primitive = SubprocessPrimitive()
+    async with anyio.create_task_group() as group:
+        for task in tasks:
+            spec = ProcessSpec(
+                command=sys.executable,
+                args=("-I", "-c", _SCRIPT),
+                input=task,
+                timeout=TIMEOUT_S,
+                on_output=note,
+            )
+            group.start_soon(partial(_run, primitive, spec))
+
+
+async def _run(primitive: SubprocessPrimitive, spec: ProcessSpec) -> None:
+    try:
+        await primitive.run(spec)
+    except ToolExecutionError:
+        return  # what it would have done is done by who asked for it

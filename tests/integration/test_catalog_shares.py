@@ -1,0 +1,55 @@
+"""A first index of many files is made by processes of their own, and is right without them too."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from rye_mcp.catalog import Catalog, SearchQuery
+from rye_mcp.catalog._shares import MANY
+from rye_mcp.catalog.query import parse
+from tests.catalog_world import Shelf, tool
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    shelf = Shelf.in_directory(tmp_path_factory.mktemp("shelf"))
+    for number in range(MANY):
+        shelf.put(f"many{number % 7}/t{number:04}", tool(f"t{number:04}", f"shared word{number}"))
+    return shelf
+
+
+def programs_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> Path:
+    """A file that each process of the index appends a line to before it does its work, or something else."""
+    journal, program = tmp_path / "journal", tmp_path / "python"
+    program.write_text(f"#!/bin/sh\necho begun >> {journal}\n{then}\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(program))
+    return journal
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param(f'exec {sys.executable} "$@"', id="do their work"),
+        pytest.param("exit 3", id="fail"),
+        pytest.param("kill -9 $$", id="are killed"),
+    ],
+)
+def test_many_files_are_all_found_whether_the_processes(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    journal = programs_started(tmp_path, monkeypatch, then)
+    told: list[tuple[int, int]] = []
+    with Catalog.open(shelf.ground.spaces, tmp_path / "cache") as catalog:
+        catalog.refresh(lambda done, total: told.append((done, total)))
+        everything = catalog.search(SearchQuery(parse("shared"), limit=1))
+        ends = [catalog.search(SearchQuery(parse(f"word{number}"))) for number in (0, MANY - 1)]
+    assert everything.total == MANY
+    assert [page.hits[0].item_id for page in ends] == ["many0/t0000", f"many{(MANY - 1) % 7}/t{MANY - 1:04}"]
+    assert told[-1] == (MANY, MANY)
+    if len(os.sched_getaffinity(0)) > 1:
+        assert len(journal.read_text(encoding="utf-8").splitlines()) > 1
