@@ -53,7 +53,8 @@ def answer(facts: Mapping[str, Any]) -> CallToolResult:
 
 def native_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -> CallToolResult:
     """The answer of a tool that is one of MCP itself: its data and nothing else; `schema` is its promise."""
-    about = {f"rye/{name}": facts[name] for name in ("run_id", "project", "notices") if facts.get(name)}
+    told = {"run_id": "run_id", "item_id": "item", "project": "project", "notices": "notices"}
+    about = {f"rye/{name}": facts[known] for known, name in told.items() if facts.get(known)}
     if facts.get("status") != "success":
         return answer(facts).model_copy(update={"meta": seen(about)})
     data = facts.get("data")
@@ -75,7 +76,7 @@ def refusal(error: RyeError, **more: Any) -> CallToolResult:
 
 def unexpected(error: Exception) -> CallToolResult:
     """The answer to what nobody expected; the log has the rest."""
-    _log.error("a call ended with %s", type(error).__name__, exc_info=error)
+    _log.error("a call ended with an error that nobody expected", exc_info=error)
     found = f"expected none of this, found {type(error).__name__}"
     return refusal(RyeError("internal", found, hint="report it, with what the server's log says"))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, parse_relative_path
+from rye_mcp.mcp_surface.logs import facts_of
 
 if TYPE_CHECKING:
     from mcp.types import Prompt, Resource, Tool
@@ -63,7 +64,7 @@ class Listings:
         try:
             await watch(roots, changed)
         except OSError as exc:
-            _log.warning("changes are not announced: %s", exc)
+            _log.warning("changes are not announced", extra=facts_of(reason=exc.strerror))
         finally:
             self._watched -= set(roots)
 

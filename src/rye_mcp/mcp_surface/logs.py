@@ -143,10 +143,10 @@ class _Lines(logging.Handler):
         self.setFormatter(JsonLines())
         self._left_out = 0
 
-    def filter(self, record: logging.LogRecord) -> bool | logging.LogRecord:
+    def filter(self, record: logging.LogRecord) -> bool:
         """Take what we say, and of others what is wrong."""
         is_ours = record.name.partition(".")[0] in _OURS
-        return (is_ours or record.levelno >= logging.WARNING) and super().filter(record)
+        return (is_ours or record.levelno >= logging.WARNING) and bool(super().filter(record))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line, or count it."""

@@ -20,6 +20,7 @@ from mcp.types import Tool, ToolAnnotations
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_surface.content import seen
 from rye_mcp.mcp_surface.definitions import DEFINITIONS
+from rye_mcp.mcp_surface.logs import facts_of
 from rye_mcp.mcp_surface.names import names_of
 from rye_mcp.visible import visible, visible_lines
 
@@ -97,7 +98,8 @@ class NativeTools:
     def _say(self, item_id: str, error: RyeError) -> None:
         if (item_id, error.code) not in self._said:
             self._said.add((item_id, error.code))
-            _log.warning("%s is not offered: %s: %s", visible(item_id), error.code, visible(error.message))
+            facts = facts_of(item=item_id, code=error.code, reason=error.message)
+            _log.warning("a tool is not offered", extra=facts)
 
 
 def _tool(name: str, offer: Offer) -> Tool:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from rye_mcp.errors import RyeError
+from rye_mcp.mcp_surface.logs import facts_of
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -161,6 +162,8 @@ class Runs:
                 run.answer = {"status": "cancelled", "item_id": run.item_id, "run_id": run.run_id}
             run.is_over.set()
             run.is_known.set()
+            outcome = run.answer.get("code") or run.answer.get("status")
+            _log.info("a run is over", extra=facts_of(run=run.run_id, outcome=outcome))
 
     def _forget(self) -> None:
         over = [run_id for run_id, run in self._runs.items() if run.is_over.is_set()]

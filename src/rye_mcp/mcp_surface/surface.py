@@ -53,6 +53,7 @@ from rye_mcp.mcp_surface.answers import (
     unexpected,
 )
 from rye_mcp.mcp_surface.apps import Apps
+from rye_mcp.mcp_surface.call_log import logged
 from rye_mcp.mcp_surface.definitions import DEFINITIONS, Definition
 from rye_mcp.mcp_surface.listings import Listings
 from rye_mcp.mcp_surface.native import NativeTools
@@ -163,6 +164,11 @@ class RyeServer(MCPServer[None]):
         self, name: str, arguments: dict[str, Any], context: Any = None
     ) -> CallToolResult | InputRequiredResult:
         """Do what a client asks for, or ask for what is missing: that somebody agrees."""
+        return await logged(name, arguments, context, partial(self._call_tool, name, arguments, context))
+
+    async def _call_tool(
+        self, name: str, arguments: dict[str, Any], context: Any
+    ) -> CallToolResult | InputRequiredResult:
         about: dict[str, Any] = {}
         try:
             if name in DEFINITIONS:
