@@ -46,7 +46,8 @@ def check_arguments(definition: Definition, given: Mapping[str, Any] | None) -> 
 
 def _read(schema: Mapping[str, Any], value: Any) -> Any:
     """What text stands for, where the schema takes anything but text."""
-    if not isinstance(value, str) or schema.get("type", "string") == "string":
+    branches = schema.get("anyOf", (schema,))
+    if not isinstance(value, str) or any(each.get("type", "string") == "string" for each in branches):
         return value
     try:
         return json.loads(value)

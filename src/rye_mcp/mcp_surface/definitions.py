@@ -49,6 +49,7 @@ _PROJECT: Final = {"type": "string", "description": "Absolute path of the projec
 
 _TEXT: Final = {"type": "string"}
 _LIST: Final = {"type": "array"}
+_NONE: Final = {"type": "null"}
 
 _RESULTS: Final = {
     "results": {
@@ -68,11 +69,11 @@ _LOADED: Final = {
     "integrity": {"type": "object"},
     "path": _TEXT,
     "copied_to": _TEXT,
-    "next_offset": {"type": ["integer", "null"]},
+    "next_offset": {"anyOf": [{"type": "integer"}, _NONE]},
 }
 _RAN: Final = {
     "status": _TEXT,
-    "run_id": {"type": ["string", "null"]},
+    "run_id": {"anyOf": [_TEXT, _NONE]},
     "data": {"description": "What the tool returned."},
     "output": {"type": "string", "description": "Handle of output that was cut."},
     "instructions": _TEXT,
@@ -99,7 +100,7 @@ _SEARCH: Final = Definition(
             "description": "Such as category, tags or tool_type: a value or several.",
         },
         "fuzzy": {
-            "type": ["boolean", "object"],
+            "anyOf": [{"type": "boolean"}, {"type": "object"}],
             "default": False,
             "description": 'Allow misspellings; {"max_distance": 1 | 2}.',
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -42,6 +43,27 @@ def test_defaults_are_filled_in() -> None:
 )
 def test_a_json_string_is_understood_where_no_text_is_wanted(name: str, text: str, value: object) -> None:
     assert check_arguments(EXECUTE, {"item_id": "demo/hello", name: text})[name] == value
+
+
+def test_a_json_string_is_understood_where_one_of_several_types_is_wanted() -> None:
+    search = DEFINITIONS["search"]
+    assert check_arguments(search, {"fuzzy": "true"})["fuzzy"] is True
+    assert check_arguments(search, {"fuzzy": '{"max_distance": 2}'})["fuzzy"] == {"max_distance": 2}
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_no_schema_has_several_types_in_one_list(name: str) -> None:
+    """Clients that hand schemas on to models with a smaller dialect would refuse the tool."""
+    definition = DEFINITIONS[name]
+    for schema in _schemas([definition.input_schema, definition.output_schema]):
+        assert isinstance(schema.get("type", ""), str), schema
+
+
+def _schemas(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _schemas(each)
 
 
 def test_text_stays_text_where_text_is_wanted() -> None:
