@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "7e992c849a57a70781d6e861b27ef0404d7a16490f480aff949f4e7b7c7f5746"
+MANIFEST_SHA256: Final = "84438b7bc87deed1af48cc155a0662680cc38823689de7f7e05da0adbcedd617"

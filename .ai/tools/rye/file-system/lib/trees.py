@@ -1,0 +1,150 @@
+"""Walking below a directory of the project, without following links, and honouring `.gitignore`.
+
+Rules:
+
+- What comes is sorted by its path, a component at a time: an answer that is cut is the same every time.
+- `.gitignore` counts in every directory from the project down, and nothing else does: no rules of the user,
+  none above the project, and it does not matter whether git is used. What was asked for by its path is
+  looked at although a rule above leaves it out.
+- Hidden names are those that begin with a dot. `.git` and private keys are passed over always.
+- A directory that cannot be opened is passed over, as is what is deeper than 200 directories.
+"""
+
+import os
+import time
+
+from answers import Refusal
+from patterns import Rules
+from places import DIRECTORY_FLAGS, FILE_FLAGS, holds_keys
+
+__all__ = ["Ignoring", "Walk", "deadline_in", "rules_in"]
+
+MAX_DEPTH = 200
+MAX_RULES_BYTES = 1 << 20
+RULES_NAME = ".gitignore"
+NEVER = ".git"
+LOOK_AT_CLOCK_EVERY = 512
+
+
+def deadline_in(seconds):
+    """A point in time."""
+    return time.monotonic() + seconds
+
+
+def rules_in(directory):
+    """The rules of an open directory; None when it has none."""
+    try:
+        descriptor = os.open(RULES_NAME, os.O_RDONLY | FILE_FLAGS, dir_fd=directory)
+    except OSError:
+        return None
+    try:
+        content = os.read(descriptor, MAX_RULES_BYTES)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    lines = content.decode("utf-8", "surrogateescape").removeprefix("\ufeff").split("\n")
+    return Rules(lines)
+
+
+class Ignoring:
+    """The rules from the project down to one directory; `path` is that directory below the project."""
+
+    def __init__(self, levels=()):
+        self.levels = levels
+
+    @classmethod
+    def above(cls, project, relative):
+        """The rules that stand above a directory: in the project, and on the way."""
+        found = cls()
+        if relative == ".":
+            return found
+        parts = relative.split("/")
+        for depth in range(len(parts)):
+            at = "/".join(parts[:depth]) or "."
+            with project.find(at, follow=False) as place:
+                descriptor = place.open_directory()
+                try:
+                    found = found.below("" if at == "." else at + "/", rules_in(descriptor))
+                finally:
+                    os.close(descriptor)
+        return found
+
+    def below(self, prefix, rules):
+        """With the rules of one more directory; `prefix` is its path with a slash, empty for the project."""
+        return self if rules is None else Ignoring((*self.levels, (len(prefix), rules)))
+
+    def leaves_out(self, path, name, *, is_directory):
+        """Whether something is left out; `path` is below the project."""
+        for length, rules in reversed(self.levels):
+            verdict = rules.verdict(path[length:], name, is_directory=is_directory)
+            if verdict is not None:
+                return verdict
+        return False
+
+
+class Walk:
+    """Everything below a place that is looked at.
+
+    `left_out` are rules as well, of the caller: paths below the place.
+    """
+
+    def __init__(self, project, place, *, hidden, gitignore, left_out=None, deadline=None):
+        self._prefix = "" if place.relative == "." else place.relative + "/"
+        self._hidden, self._left_out, self._deadline = hidden, left_out, deadline
+        self._honours = gitignore
+        self._ignoring = Ignoring.above(project, place.relative) if gitignore else Ignoring()
+        self._place = place
+        self._seen = 0
+        self.problems = 0
+
+    def entries(self):
+        """Each entry with its path below the place; directories before what is in them."""
+        descriptor = self._place.open_directory()
+        try:
+            yield from self._in(descriptor, "", self._ignoring, 0)
+        finally:
+            os.close(descriptor)
+
+    def _in(self, directory, prefix, ignoring, depth):
+        with os.scandir(directory) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        if self._honours and any(entry.name == RULES_NAME for entry in entries):
+            ignoring = ignoring.below(self._prefix + prefix, rules_in(directory))
+        for entry in entries:
+            self._look_at_clock()
+            path = prefix + entry.name
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if not self._is_wanted(path, entry.name, ignoring, is_directory):
+                continue
+            yield path, entry, directory
+            if is_directory and depth < MAX_DEPTH:
+                yield from self._below(directory, entry.name, path, ignoring, depth)
+
+    def _below(self, directory, name, path, ignoring, depth):
+        try:
+            descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=directory)
+        except OSError:
+            self.problems += 1
+            return
+        try:
+            yield from self._in(descriptor, path + "/", ignoring, depth + 1)
+        finally:
+            os.close(descriptor)
+
+    def _is_wanted(self, path, name, ignoring, is_directory):
+        if name[0] == "." and (not self._hidden or name == NEVER or holds_keys(self._prefix + path)):
+            return False
+        if self._left_out is not None and self._left_out.verdict(path, name, is_directory=is_directory):
+            return False
+        levels = ignoring.levels
+        return not (levels and ignoring.leaves_out(self._prefix + path, name, is_directory=is_directory))
+
+    def _look_at_clock(self):
+        self._seen += 1
+        if self._deadline is None or self._seen % LOOK_AT_CLOCK_EVERY:
+            return
+        if time.monotonic() > self._deadline:
+            raise Refusal(
+                "expected to be done in time, found more files than that", "name a smaller directory"
+            )
