@@ -44,6 +44,7 @@ class Exchange:
         self, spec: HttpSpec, clients: LoopClients, guard: AddressGuard, fanout: Fanout | None
     ) -> None:
         self.place = spec.url.netloc
+        self.url: str | None = None
         self.status = 0
         self.reason = ""
         self.headers: dict[str, str] = {}
@@ -74,6 +75,7 @@ class Exchange:
             try:
                 following = next_hop(self._spec, hop, answer.response.status_code, answer.location)
                 if following is None:
+                    self.url = f"{hop.url.origin.scheme}://{hop.url.netloc}{hop.url.target}"
                     await self._receive(answer)
                     return
             finally:

@@ -62,7 +62,7 @@ class HttpResult:
     else a sentence; `error_code` is stable. `encoding` says what `body` is: `json`, `text`, `lossy` (text
     with U+FFFD for what was none), `base64` or `events`. `notices` is what else should be known.
     `failed_sinks` names the sinks that raised, each with its error. `duration_ms` includes all attempts and
-    the waits between them.
+    the waits between them. `url` is the address that answered, after redirects: it may hold what was secret.
     """
 
     success: bool
@@ -78,6 +78,7 @@ class HttpResult:
     encoding: Encoding = "text"
     notices: tuple[str, ...] = ()
     failed_sinks: tuple[str, ...] = ()
+    url: str | None = field(default=None, repr=False)
 
 
 class HttpClientPrimitive:
@@ -179,6 +180,7 @@ def _result(
         encoding=encoding,
         notices=notices,
         failed_sinks=() if fanout is None else tuple(redact(each, spec.secrets) for each in fanout.failed),
+        url=exchange.url,
     )
 
 

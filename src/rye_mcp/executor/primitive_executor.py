@@ -47,7 +47,7 @@ from rye_mcp.executor.jobs import Watch
 from rye_mcp.executor.lockfile_resolver import LockfileResolver, PinnedChain
 from rye_mcp.executor.parameters import check_parameters
 from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chain_as_data
-from rye_mcp.executor.primitives import PRIMITIVE_MAP, Primitives
+from rye_mcp.executor.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.results import ExecutionResult, Outcome
 from rye_mcp.runs.ids import new_run_id
 from rye_mcp.runs.log import RunLog
@@ -127,7 +127,8 @@ class PrimitiveExecutor:
         self._verifier = IntegrityVerifier(trust, project)
         self._builder = ChainBuilder(spaces, self._verifier.require_verified)
         self._locks = LockfileResolver(spaces, trust, package_version=version("rye-mcp"), locked=locked)
-        self._primitives = Primitives(self.PRIMITIVE_MAP)
+        surroundings = Surroundings(spaces, trust, project, where, environment, locked, lambda: self)
+        self._primitives = Primitives(self.PRIMITIVE_MAP, surroundings)
         self._preparation = Preparation(
             spaces, trust, self._primitives, project=project, environment=environment
         )

@@ -8,22 +8,31 @@ Rules:
 - A primitive under another id, which somebody signed as a primitive, is that class of the map whose id has
   the same last segment, when there is one and only one.
 - One instance of each class serves all calls of an executor: connections are kept in it.
+- A class that has to know for which project and which user it works has a class method `open_in`, and is made
+  by that: it gets its `Surroundings` from the executor, and no configuration can say otherwise.
 
     PRIMITIVE_MAP["rye/core/primitives/subprocess"]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from lilux.primitives.errors import ConfigurationError
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import Chain
+from rye_mcp.spaces import Spaces
+from rye_mcp.trust.verify import Trust
 
-__all__ = ["GROUP", "PRIMITIVE_MAP", "PrimitiveMap", "Primitives"]
+if TYPE_CHECKING:
+    from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+
+__all__ = ["GROUP", "PRIMITIVE_MAP", "PrimitiveMap", "Primitives", "Surroundings"]
 
 GROUP: Final = "lilux.primitives"
 """The entry points that name primitives."""
@@ -56,11 +65,28 @@ PRIMITIVE_MAP: Final = PrimitiveMap()
 """Every primitive that is installed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """For whom an executor works: what a primitive of this package may need beside its configuration.
+
+    `project` is the directory that holds the project's `.ai`, None without one; `executor` is who asks.
+    """
+
+    spaces: Spaces
+    trust: Trust
+    project: Path | None
+    state: Path
+    environment: Mapping[str, str] = field(repr=False)
+    locked: bool
+    executor: Callable[[], PrimitiveExecutor]
+
+
 class Primitives:
     """One instance of each primitive that was asked for."""
 
-    def __init__(self, known: Mapping[str, type[Any]] = PRIMITIVE_MAP) -> None:
+    def __init__(self, known: Mapping[str, type[Any]], surroundings: Surroundings) -> None:
         self._known = known
+        self._surroundings = surroundings
         self._instances: dict[str, Any] = {}
 
     def at_end_of(self, chain: Chain) -> Any:
@@ -80,8 +106,9 @@ class Primitives:
 
     def _made(self, chain: Chain) -> Any:
         primitive = self._class(chain)
+        open_in = getattr(primitive, "open_in", None)
         try:
-            return primitive()
+            return primitive() if open_in is None else open_in(self._surroundings)
         except ConfigurationError as exc:  # without its supervisor, say
             raise RyeError(
                 "spawn_failed",

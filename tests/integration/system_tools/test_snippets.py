@@ -1,4 +1,4 @@
-"""`rye/python/run` and `rye/node/run`: code in a fresh process, in one form of result, and nothing is left."""
+"""`rye/python/run` and `rye/node/run`: code in a fresh process, one form of result, and nothing is left."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def result(stdout: str = "", stderr: str = "", exit_code: int = 0) -> dict[str, 
         (PYTHON, {"code": "import sys; print(repr(sys.stdin.read())); sys.exit(3)"}, result("''\n", "", 3)),
         (
             PYTHON,
-            {"code": "import sys; print(sys.argv, __name__, 'begin' in globals())", "arguments": ["-c", "$(id)"]},
+            {
+                "code": "import sys; print(sys.argv, __name__, 'begin' in globals())",
+                "arguments": ["-c", "$(id)"],
+            },
             result("['<snippet>', '-c', '$(id)'] __main__ False\n"),
         ),
         (PYTHON, {"code": "#" * 1_000_000 + "\nprint(1)"}, result("1\n")),

@@ -1,0 +1,63 @@
+"""A job that is a piece of work in this process, and the one form in which it ends.
+
+Rules:
+
+- A RyeError is a failure of the tool, with the refusal as its data; a ToolExecutionError is one with a
+  sentence. Nothing else is caught: that would be a mistake of this package.
+- It has a time limit. What it is doing then is cancelled.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import anyio
+
+from lilux.primitives.errors import ToolExecutionError
+from lilux.primitives.subprocess import Spool
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.jobs import Show, Watch
+from rye_mcp.executor.outcomes import Exit, Outcome
+
+__all__ = ["WorkJob", "success"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkJob:
+    """What is done (`title`, as a dry run shows it), and how."""
+
+    title: tuple[str, ...]
+    work: Callable[[], Awaitable[Outcome]] = field(repr=False)
+    timeout: float
+
+    def shown(self) -> dict[str, Any]:
+        """What would be done."""
+        return {"command": list(self.title), "environment": [], "cwd": None, "timeout": self.timeout}
+
+    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
+        """Do it, within its time."""
+        begun = time.perf_counter()
+        try:
+            with anyio.fail_after(self.timeout):
+                outcome = await self.work()
+        except TimeoutError:
+            sentence = f"expected the tool to end within {self.timeout:g} s, found it at work, and ended it"
+            outcome = _failure("timeout", sentence, None)
+        except RyeError as exc:
+            data = {name: value for name, value in exc.as_dict().items() if name != "status"}
+            outcome = _failure("tool_failed", exc.message, data)
+        except ToolExecutionError as exc:
+            outcome = _failure("tool_failed", exc.message, None)
+        return replace(outcome, duration_ms=(time.perf_counter() - begun) * 1000)
+
+
+def success(data: Any) -> Outcome:
+    """The outcome of work that was done."""
+    return Outcome(True, data, Exit("primitive"), 0.0, metadata={"data_from": "body"})
+
+
+def _failure(code: str, error: str, data: Any) -> Outcome:
+    return replace(success(data), success=False, code=code, error=error)

@@ -1,0 +1,141 @@
+"""Read a page of the web: text, JSON, or HTML as Markdown, a piece at a time.
+
+Rules:
+
+- The request is one of `lilux.primitives.http_client`, and its address comes as a parameter: only public
+  addresses are asked, on redirects too, and an answer that is too long is an error. It carries no secrets.
+- HTML is converted in a process of its own, under the supervisor, which ends it when it takes too long
+  (`rye_mcp.primitives._markdown`). A page that cannot be converted is given as it is: `format` says so.
+- `content` is at most `length` characters from `start` on; `next_start` says where to go on.
+
+| key of the configuration | form | default |
+| --- | --- | --- |
+| `max_response_bytes` | bytes of an answer, packed and unpacked | 5 MiB |
+| `convert_timeout` | seconds for the conversion | 10 |
+
+The arguments of a call are `url`, `start`, `length` and `raw`, which leaves HTML as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from typing import Any, Final, Self
+
+from lilux.primitives.http_client import HttpClientPrimitive, HttpResult
+from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.hosted import HostedCall
+from rye_mcp.executor.outcomes import Outcome, read_http
+from rye_mcp.executor.primitives import Surroundings
+from rye_mcp.primitives._work import WorkJob
+
+__all__ = ["PagePrimitive"]
+
+DEFAULT_LENGTH: Final = 50_000
+"""How many characters are given when nobody says how many."""
+
+_MAX_RESPONSE_BYTES: Final = 5 << 20
+_CONVERT_TIMEOUT_S: Final = 10
+_MAX_HTML_CHARACTERS: Final = 2 << 20
+_MAX_MARKDOWN_BYTES: Final = 16 << 20
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_ACCEPT: Final = "text/markdown, text/html;q=0.9, application/json;q=0.9, text/*;q=0.8, */*;q=0.5"
+
+
+class PagePrimitive:
+    """Reads pages. `http` is the client that asks."""
+
+    def __init__(self, environment: Mapping[str, str], http: HttpClientPrimitive | None = None) -> None:
+        self._http = http or HttpClientPrimitive()
+        self._environment = {
+            name: environment[name] for name in ("PATH", "HOME", "LANG") if name in environment
+        }
+
+    @classmethod
+    def open_in(cls, surroundings: Surroundings) -> Self:
+        """One for an executor."""
+        return cls(surroundings.environment)
+
+    def job(self, call: HostedCall) -> WorkJob:
+        """Read the page that the arguments of a call name."""
+        if not isinstance(call.arguments.get("url"), str):
+            what = "expected url in the arguments of the tool, found none"
+            raise RyeError("invalid_parameters", what, item_id=call.tool.item_id)
+        return WorkJob(("GET", "{url}"), partial(self._read, call), call.timeout)
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        await self._http.close()
+
+    async def _read(self, call: HostedCall) -> Outcome:
+        config = {
+            "url": "{url}",
+            "follow_redirects": True,
+            "timeout": call.timeout,
+            "max_response_bytes": call.config.get("max_response_bytes", _MAX_RESPONSE_BYTES),
+            "headers": {"Accept": _ACCEPT, "User-Agent": f"rye-mcp/{version('rye-mcp')}"},
+        }
+        result = await self._http.execute(config, {"url": call.arguments["url"]})
+        outcome = read_http(result)
+        if result.body is None:
+            return outcome
+        data = await self._page(result, call)
+        if not result.success:
+            return replace(outcome, data=data)
+        # What a page says of success is not about this tool.
+        return replace(outcome, success=True, code=None, error=None, data=data)
+
+    async def _page(self, result: HttpResult, call: HostedCall) -> dict[str, Any]:
+        kind = result.headers.get("content-type", "").partition(";")[0].strip().lower()
+        page = {"url": result.url, "status": result.status_code, "content_type": kind}
+        if kind in _HTML and isinstance(result.body, str) and not call.arguments.get("raw", False):
+            limit = call.config.get("convert_timeout", _CONVERT_TIMEOUT_S)
+            converted = await self._converted(result.body, result.url or "", limit)
+            if converted is not None:
+                named = {"title": converted["title"]} if converted["title"] else {}
+                return page | named | _piece("markdown", converted["markdown"], call.arguments)
+            return page | _piece("html", result.body, call.arguments)
+        if result.encoding == "json":
+            return page | _json_piece(result.body, call.arguments)
+        if isinstance(result.body, str):
+            kind = "base64" if result.encoding == "base64" else "html" if kind in _HTML else "text"
+            return page | _piece(kind, result.body, call.arguments)
+        return page | _json_piece(result.body, call.arguments)
+
+    async def _converted(self, html: str, base: str, limit: float) -> dict[str, str] | None:
+        """The page as Markdown; None when that took too long, or too much."""
+        program = ["-I", "-m", "rye_mcp.primitives._markdown", base]
+        spec = ProcessSpec(
+            command=sys.executable,
+            args=program,
+            cwd=os.sep,
+            env=self._environment,
+            input=html[:_MAX_HTML_CHARACTERS].encode("utf-8", "replace"),
+            timeout=limit,
+            max_output=_MAX_MARKDOWN_BYTES,
+        )
+        done = await SubprocessPrimitive().run(spec)
+        if not done.success or done.truncated:
+            return None
+        found: dict[str, str] = json.loads(done.stdout)
+        return found
+
+
+def _json_piece(value: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """A value as it is, when all of it was asked for and fits; else a piece of its text."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    whole = not arguments.get("start", 0) and len(text) <= arguments.get("length", DEFAULT_LENGTH)
+    return {"format": "json", "content": value} if whole else _piece("text", text, arguments)
+
+
+def _piece(kind: str, text: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    start = arguments.get("start", 0)
+    end = start + arguments.get("length", DEFAULT_LENGTH)
+    answer = {"format": kind, "content": text[start:end]}
+    return answer | ({"next_start": end, "total": len(text)} if end < len(text) else {})

@@ -1,0 +1,183 @@
+"""A repository that names programs wherever git would run one: the tools that read it run none."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.git_world import READING, ask, commit, git, refusal, repository
+from tests.runtime_workshop import Workshop
+
+CONFIGURATION = """
+[core]
+    fsmonitor = {fsmonitor}
+    pager = {pager}
+    editor = {editor}
+    askPass = {askpass}
+    sshCommand = {ssh}
+    hooksPath = {hooks}
+[pager]
+    log = {pager}
+[diff]
+    external = {external}
+[diff "command"]
+    command = {command}
+[diff "textconv"]
+    textconv = {textconv}
+[filter "clean"]
+    clean = {clean}
+    smudge = {clean}
+    required
+[filter "o=d.d"]
+    clean = {odd}
+[filter "process"]
+    process = {process}
+[merge "driver"]
+    driver = {merge}
+[log]
+    showSignature = true
+    diffMerges = remerge
+[gpg]
+    program = {gpg}
+[include]
+    path = more
+"""
+KINDS = tuple(dict.fromkeys(re.findall(r"{(\w+)}", CONFIGURATION)))
+ATTRIBUTES = """
+a.txt diff=command filter=clean merge=driver
+b.txt diff=textconv filter=o=d.d
+c.txt filter=process
+d.txt filter=included
+"""
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop will do: what is looked at here happens in other processes."""
+    return "asyncio"
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    return repository(tmp_path, monkeypatch)
+
+
+def plant(project: Path) -> Path:
+    """Name programs wherever a repository can; the directory in which each that ran leaves a file."""
+    ran, programs = project.parent / "ran", project.parent / "programs"
+    for directory in (ran, programs):
+        directory.mkdir()
+    for kind in (*KINDS, "included", "post-index-change", "reference-transaction"):
+        program = programs / kind
+        program.write_text(f'#!/bin/sh\ntouch "{ran}/{kind}"\ncat\n')
+        program.chmod(0o755)
+    named = {kind: programs / kind for kind in KINDS} | {"hooks": programs}
+    with (project / ".git/config").open("a") as config:
+        config.write(CONFIGURATION.format(**named))
+    (project / ".git/more").write_text(f'[filter "included"]\n\tclean = {programs}/included\n')
+    (project / ".git/info/attributes").write_text(ATTRIBUTES)
+    return ran
+
+
+@pytest.fixture
+def ready(workshop: Workshop) -> Workshop:
+    """A repository with a signed merge, and files of which git cannot tell by their time what they hold."""
+    project = workshop.project
+    commit(workshop, "one", a_txt="a\n", b_txt="b\n", c_txt="c\n", d_txt="d\n", e_txt="e\n")
+    git(project, "checkout", "--quiet", "-b", "other")
+    commit(workshop, "other", a_txt="other\n")
+    git(project, "checkout", "--quiet", "main")
+    commit(workshop, "ours", a_txt="ours\n", b_txt="ours\n")
+    git(project, "merge", "--quiet", "--strategy=ours", "--message=merged", "other")
+    raw = git(project, "cat-file", "commit", "HEAD").replace(
+        "\n\nmerged", "\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n -----END PGP SIGNATURE-----\n\nmerged"
+    )
+    signed = subprocess.run(
+        ["git", "hash-object", "-t", "commit", "-w", "--stdin"],
+        cwd=project, input=raw + "\n", capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    git(project, "reset", "--quiet", "--hard", signed)
+    for name in "bcd":
+        os.utime(project / f"{name}.txt", (1, 1))
+    for name in "abe":
+        (project / f"{name}.txt").write_text("changed\n")
+    return workshop
+
+
+async def test_reading_runs_no_program_that_the_repository_names(ready: Workshop) -> None:
+    ran = plant(ready.project)
+    for tool in READING:
+        await ask(ready, tool)
+    assert [each["path"] for each in (await ask(ready, "status"))["changes"]] == ["a.txt", "b.txt", "e.txt"]
+    assert "+changed" in (await ask(ready, "diff"))["patch"]
+    assert sorted(path.name for path in ran.iterdir()) == []
+
+
+def test_git_by_itself_does_run_them(ready: Workshop) -> None:
+    """Else the test above would prove nothing."""
+    ran = plant(ready.project)
+    for arguments in (("diff",), ("log", "-p", "-m"), ("show", "-p", "HEAD~1"), ("status",)):
+        subprocess.run(
+            ["git", "--paginate", *arguments], cwd=ready.project, capture_output=True, check=False, timeout=20
+        )
+    names = {"fsmonitor", "external", "textconv", "clean", "odd", "process", "gpg", "merge", "included"}
+    assert {path.name for path in ran.iterdir()} >= names
+
+
+async def test_reading_goes_into_no_submodule(workshop: Workshop) -> None:
+    """Git looks into submodules with their own configuration, whatever was switched off outside."""
+    inner = workshop.project / "inner"
+    inner.mkdir()
+    git(inner, "init", "--quiet")
+    (inner / "x.txt").write_text("x\n")
+    git(inner, "add", "x.txt")
+    git(inner, "commit", "--quiet", "--message=inner")
+    commit(workshop, "with a submodule", a_txt="a\n")
+    program = workshop.project.parent / "canary.sh"
+    program.write_text(f'#!/bin/sh\ntouch "{workshop.project.parent}/ran"\n')
+    program.chmod(0o755)
+    git(inner, "config", "core.fsmonitor", str(program))
+    (inner / "x.txt").write_text("changed\n")
+    for tool in READING:
+        await ask(workshop, tool)
+    assert not (workshop.project.parent / "ran").exists()
+    git(workshop.project, "status")
+    assert (workshop.project.parent / "ran").exists(), "git by itself does"
+
+
+async def test_what_is_missing_is_not_fetched(workshop: Workshop) -> None:
+    first = commit(workshop, "one", a_txt="a line\n")
+    commit(workshop, "two", a_txt="another line\n")
+    project, origin = workshop.project, workshop.project.parent / "origin"
+    git(project, "clone", "--quiet", "--bare", ".", str(origin))
+    git(origin, "config", "uploadpack.allowFilter", "true")
+    git(origin, "config", "uploadpack.allowAnySHA1InWant", "true")
+    partial = project.parent / "partial"
+    git(project.parent, "clone", "--quiet", "--filter=blob:none", f"file://{origin}", str(partial))
+    (project / ".git").rename(project.parent / "old")
+    (partial / ".git").rename(project / ".git")
+    program = project.parent / "canary.sh"
+    program.write_text(f'#!/bin/sh\ntouch "{project.parent}/ran"\nexec git-upload-pack "$@"\n')
+    program.chmod(0o755)
+    git(project, "config", "remote.origin.uploadpack", str(program))
+    await refusal(workshop, "show", revision=first, path="a.txt")
+    assert not (project.parent / "ran").exists()
+    git(project, "show", f"{first}:a.txt")
+    assert (project.parent / "ran").exists(), "git by itself does"
+
+
+async def test_variables_of_git_in_the_environment_of_the_server_do_not_count(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(workshop, "one", a_txt="a\n")
+    (workshop.project / "a.txt").write_text("changed\n")
+    canary = workshop.project.parent / "ran"
+    monkeypatch.setenv("GIT_EXTERNAL_DIFF", f"touch {canary}; true")
+    monkeypatch.setenv("GIT_TRACE", str(canary))
+    monkeypatch.setenv("GIT_DIR", str(workshop.project.parent))
+    assert "+changed\n" in (await ask(workshop, "diff"))["patch"]
+    assert not canary.exists()
