@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from rye_mcp.metadata import PYTHON_NAMES
-from rye_mcp.metadata._fields import _CHECKS, _OF_TOOLS, DEFAULT_VERSION, MAX_TEXT, TOOL_TYPES
+from rye_mcp.metadata._fields import _CHECKS, DEFAULT_VERSION, MAX_TEXT, OF_TOOLS, TOOL_TYPES
 from scripts.reference.tables import cell, code, explained, table
 
 __all__ = ["MEANINGS", "PARTS"]
@@ -65,7 +65,7 @@ def _fields() -> str:
 
 
 def _only(field: str) -> str:
-    return "; tools alone" if field in _OF_TOOLS else ""
+    return "; tools alone" if field in OF_TOOLS else ""
 
 
 def _tool_types() -> str:

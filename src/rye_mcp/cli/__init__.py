@@ -70,6 +70,16 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "explain": CommandPlace(
             "rye_mcp.cli.explain", "explain", "Show what would run a tool, and what speaks against it."
         ),
+        "mcp": CommandPlace(
+            "rye_mcp.cli.mcp",
+            "mcp",
+            "Other MCP servers: bring in their tools, signed, and look at what changed.",
+        ),
+        "schema": CommandPlace(
+            "rye_mcp.cli.schema",
+            "schema",
+            "Print the JSON Schema of what an item says about itself, or write all of them.",
+        ),
         "install": CommandPlace(
             "rye_mcp.cli.install", "install", "Put the MCP server into the configuration of a client."
         ),

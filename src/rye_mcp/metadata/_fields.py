@@ -17,7 +17,18 @@ from rye_mcp.items import ItemFile, ItemType, is_item_id
 from rye_mcp.metadata._issues import Issues
 from rye_mcp.metadata._values import Raw, kind
 
-__all__ = ["DEFAULT_VERSION", "TOOL_TYPES", "ItemMetadata", "check_fields"]
+__all__ = [
+    "DEFAULT_VERSION",
+    "FIELDS",
+    "HINTS",
+    "MAX_TEXT",
+    "MAX_VERSION",
+    "OF_TOOLS",
+    "TOOL_TYPES",
+    "ItemMetadata",
+    "check_fields",
+    "problem_of",
+]
 
 TOOL_TYPES: Final = (
     "primitive",
@@ -48,9 +59,11 @@ DEFAULT_VERSION: Final = "0.0.0"
 MAX_TEXT: Final = 4096
 """How many characters a name, a description or a category may have."""
 
+MAX_VERSION: Final = 64
+"""How many characters a version may have."""
+
 _SIMPLE_VERSION: Final = re.compile(r"(?:0|[1-9][0-9]{0,8})(?:\.(?:0|[1-9][0-9]{0,8})){0,5}", re.ASCII)
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
-_MAX_VERSION = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +146,7 @@ def check_fields(raw: Raw, file: ItemFile, issues: Issues) -> ItemMetadata:
 def _check_roles(raw: Raw, file: ItemFile, issues: Issues) -> None:
     """What only tools have is in tools alone, and whether one has an executor fits what it is."""
     if file.item_type is not ItemType.TOOL:
-        for name in _OF_TOOLS & raw.values.keys():
+        for name in OF_TOOLS & raw.values.keys():
             issues.add(f"{name}: expected none in a {file.item_type}, found one", raw.lines.get(name), name)
     elif problem := _executor_problem(raw.values):
         line = raw.lines.get("executor_id", raw.lines.get("tool_type"))
@@ -187,14 +200,14 @@ def _version(value: Any) -> str | None:
         return _expected("text", value)
     if _SIMPLE_VERSION.fullmatch(value) or _is_version(value):
         return None
-    return f"expected a version such as 1.2.0, found {value[:_MAX_VERSION]!r}"
+    return f"expected a version such as 1.2.0, found {value[:MAX_VERSION]!r}"
 
 
 @lru_cache(maxsize=256)
 def _is_version(value: str) -> bool:
     from packaging.version import InvalidVersion, Version
 
-    if len(value) > _MAX_VERSION or value != value.strip():
+    if len(value) > MAX_VERSION or value != value.strip():
         return False
     try:
         Version(value)
@@ -261,7 +274,8 @@ def _permissions(value: Any) -> str | None:
     return None if wrong is None else f"env: expected names of variables, found {wrong[:MAX_TEXT]!r}"
 
 
-_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+"""What `annotations` can say of a tool with true or false."""
 
 
 def _annotations(value: Any) -> str | None:
@@ -269,7 +283,7 @@ def _annotations(value: Any) -> str | None:
         return problem
     if "title" in value and (problem := _text(value["title"])):
         return f"title: {problem}"
-    for hint in _HINTS:
+    for hint in HINTS:
         if hint in value and not isinstance(value[hint], bool):
             return f"{hint}: {_expected('true or false', value[hint])}"
     return None
@@ -298,6 +312,15 @@ _CHECKS: Final[Mapping[str, Callable[[Any], str | None]]] = MappingProxyType(
     }
 )
 
-_OF_TOOLS: Final = frozenset(
+OF_TOOLS: Final = frozenset(
     {"tool_type", "executor_id", "env_config", "anchor", "verify_deps", "permissions"}
 )
+"""What nothing but a tool has."""
+
+FIELDS: Final = tuple(_CHECKS)
+"""The name of every field."""
+
+
+def problem_of(name: str, value: Any) -> str | None:
+    """What is wrong with the value of a field; None when nothing is."""
+    return _CHECKS[name](value)

@@ -1,0 +1,145 @@
+"""The JSON Schemas for editors say what the checks say of every value; all that is shipped fits them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rye_mcp
+from lilux.schemas import validate_parameters
+from rye_mcp.errors import RyeError
+from rye_mcp.items import COMMENT_STYLES, ItemType
+from rye_mcp.metadata import PYTHON_NAMES, examine, parse_metadata
+from rye_mcp.metadata._blocks import read_comment_block, read_front_matter
+from rye_mcp.metadata._fields import FIELDS, HINTS, OF_TOOLS, TOOL_TYPES, problem_of
+from rye_mcp.metadata._issues import Issues
+from rye_mcp.metadata._python import read_python
+from rye_mcp.metadata._values import Raw
+from rye_mcp.metadata._yaml import read_yaml
+from rye_mcp.metadata.field_schemas import _FIELD_SCHEMAS, SCHEMA_KINDS, metadata_schema
+from tests.metadata_helpers import item
+
+SYSTEM = Path(rye_mcp.__file__).parent / ".ai"
+TEMPLATES = Path(rye_mcp.__file__).parent / "templates"
+
+ANYTHING: list[Any] = [
+    *("", " ", "x", "a\nb", "ü" * 4096, "x" * 4097, 0, 1.5, True, False, [], ["a"], [1], ["a", None], {}),
+    *({"a": 1}, {"required": ["a"]}, {"required": "a"}, {"properties": {}}, {"properties": []}, ["a", ["b"]]),
+    *({"env": ["A_TOKEN"]}, {"env": ["1"]}, {"env": "A"}, {"env": []}, {"env": ["A" * 129]}, {"net": True}),
+    *({"title": "x"}, {"title": 1}, {"title": "x" * 4097}, *({hint: True} for hint in HINTS)),
+    *({hint: "yes"} for hint in HINTS),
+    *({"min_version": "1.0"}, {"max_version": "one"}, {"min_version": None}, {"max_version": 1}),
+    *TOOL_TYPES,
+    *("demo/hello", "/a", "a/", "a//b", "../a", "a" * 65, "a" * 64, "__pycache__", "a/__pycache__/b"),
+    *("a__pycache__", "/".join("a" * 8), "/".join("a" * 9), "-a", "a.b", "ä"),
+    *("1", "1.0", "1.2.3", "0.0.0", "1.0.0-beta.1", "2026.1", "1!2.0+local", "1.0rc1", "1.0.dev1", "1.0-1"),
+    *("latest", " 1.0", "1.0\n", "1.0/../x", "v1.0", "1.0RC1", "1.0.post2.dev3", "1.0a", "1.0-", "1..0"),
+    *("1.0+a.b-c_d", "1.0+", "1" * 64, "1" * 65, "1.0-preview-1", "1.0.rev", "1.0a1b2", "!1", "1.0c1"),
+]
+
+
+def fits(value: Any, schema: Any) -> bool:
+    return validate_parameters(value, schema).valid
+
+
+def test_there_is_a_schema_for_every_field_of_the_table() -> None:
+    assert set(_FIELD_SCHEMAS) == set(FIELDS)
+    assert set(FIELDS) | {"examples", "author"} == set(PYTHON_NAMES.values())
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_schema_accepts_what_the_check_accepts(name: str) -> None:
+    for value in ANYTHING:
+        checked = problem_of(name, value) is None
+        assert fits({"x": value}, {"properties": {"x": _FIELD_SCHEMAS[name]}}) is checked, (name, value)
+
+
+def test_the_values_are_such_that_every_field_has_both() -> None:
+    for name in FIELDS:
+        assert {problem_of(name, value) is None for value in ANYTHING} == {True, False}, name
+
+
+def raw_of(path: Path, text: str) -> Raw:
+    issues = Issues()
+    name = path.name.removesuffix(".txt")
+    extension = name[name.rindex(".") :] if "." in name else ""
+    if extension == ".py":
+        return read_python(text, issues, whole=True)
+    if extension in (".yaml", ".yml"):
+        return read_yaml(text, issues)
+    if extension == ".md":
+        return read_front_matter(text, issues)
+    style = COMMENT_STYLES.get(extension)
+    return Raw() if style is None else read_comment_block(text, style, issues)
+
+
+def kind_of(path: Path, raw: Raw) -> str:
+    if path.name.removesuffix(".txt").endswith(".md"):
+        return "knowledge" if "knowledge" in str(path) else "directive"
+    tool_type = raw.values.get("tool_type")
+    return tool_type if tool_type in ("runtime", "primitive") else "tool"
+
+
+def shipped() -> list[Path]:
+    below = [*SYSTEM.rglob("*"), *TEMPLATES.iterdir()]
+    return [path for path in below if path.is_file() and path.suffix not in (".json", ".pyc", ".in")]
+
+
+def test_everything_that_is_shipped_fits() -> None:
+    """As few as the files beside tools that say nothing about themselves: those fit everything."""
+    seen = set()
+    for path in shipped():
+        raw = raw_of(path, path.read_text(encoding="utf-8"))
+        kind = kind_of(path, raw)
+        seen.add(kind)
+        found = validate_parameters(raw.values, metadata_schema(kind))
+        assert found.valid, (path, [str(error) for error in found.errors])
+    assert seen == set(SCHEMA_KINDS)
+
+
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("tool", {"version": 1.0}),
+    ("tool", {"tool_type": "spell"}),
+    ("tool", {"tool_type": "http", "executor_id": None}),
+    ("runtime", {"tool_type": "runtime"}),
+    ("primitive", {"tool_type": "primitive", "executor_id": "a/b"}),
+    ("primitive", {"tool_type": "primitive"}),
+    ("tool", {"examples": [{"name": "Ada"}]}),
+    ("tool", {"examples": [{"parameters": {}, "expect": {}}]}),
+    ("tool", {"examples": [{"parameters": {}, "expect": {"data": 1, "code": "timeout"}}]}),
+    ("tool", {"examples": [{"parameters": {}, "expect": {"code": "oops"}}]}),
+    ("tool", {"examples": [{"parameters": {}, "more": 1}]}),
+    ("directive", {"executor_id": "a/b"}),
+    ("knowledge", {"permissions": {}}),
+]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_what_would_not_be_signed_does_not_fit(number: int) -> None:
+    kind, values = WRONG[number]
+    assert not fits(values, metadata_schema(kind))
+    file_type = ItemType(kind) if kind in ("directive", "knowledge") else ItemType.TOOL
+    text = "".join(f"{name}: {json.dumps(value)}\n" for name, value in values.items())
+    content = f"---\n{text}---\n" if file_type is not ItemType.TOOL else text
+    with pytest.raises(RyeError):
+        examine(item(content, ".yaml" if file_type is ItemType.TOOL else ".md", file_type))
+
+
+@pytest.mark.parametrize("name", [name for name in FIELDS if name != "executor_id"])
+def test_nothing_is_the_same_as_null(name: str) -> None:
+    assert fits({name: None}, metadata_schema("tool"))
+    if name != "tool_type":
+        parse_metadata(item(f"{name}: null\n", ".yaml"))
+
+
+def test_fields_of_tools_alone_are_forbidden_in_texts_even_as_null() -> None:
+    for name in OF_TOOLS:
+        assert not fits({name: None}, metadata_schema("directive"))
+
+
+def test_there_is_no_schema_of_anything_else() -> None:
+    with pytest.raises(ValueError, match="expected one of tool, "):
+        metadata_schema("spell")
