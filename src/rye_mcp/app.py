@@ -40,6 +40,7 @@ from rye_mcp.verbs._context import Context
 if TYPE_CHECKING:
     from rye_mcp.catalog import Catalog
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+    from rye_mcp.executor.trace_context import TraceContext
 
 __all__ = [
     "LOCKED_VARIABLE",
@@ -178,6 +179,7 @@ class App:
         *,
         ask_passphrase: Callable[[], bytes] | None = None,
         client: str | None = None,
+        trace: TraceContext | None = None,
     ) -> Context:
         """What verbs work with, for this caller."""
         return Context(
@@ -190,6 +192,7 @@ class App:
             locked=self.settings.locked,
             open_executor=self.executor,
             client=client,
+            trace=trace,
         )
 
     def executor(self) -> PrimitiveExecutor:

@@ -4,7 +4,7 @@
 2. `.env` of a project that the person has approved, filtered.
 3. The `env_config` of each element, from the primitive to the tool; later ones override.
 4. The paths of an anchor, and what every tool is told: `RYE_PROJECT_PATH`, `RYE_TOOL_SOURCE` and
-   `RYE_RESULT_FD`.
+   `RYE_RESULT_FD`; and the trace that the call is a part of, in place of every other one.
 
 Rules:
 
@@ -35,6 +35,7 @@ from rye_mcp.executor.chain import ChainElement
 from rye_mcp.executor.environment_draft import Basis, Draft, unsigned_parts, venvs_of
 from rye_mcp.executor.path_variables import add_paths, set_paths
 from rye_mcp.executor.project_parts import ProjectParts
+from rye_mcp.executor.trace_context import TRACE_VARIABLES, TraceContext
 from rye_mcp.executor.variable_names import holds_password, is_private, is_withheld
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
@@ -138,7 +139,9 @@ class EnvironmentResolver:
         self._projects: dict[Path, ProjectParts] = {}
         self._kept: dict[tuple[object, ...], _Kept] = {}
 
-    async def resolve(self, valid: ValidChain, paths: Paths, anchor: Anchor | None) -> Environment:
+    async def resolve(
+        self, valid: ValidChain, paths: Paths, anchor: Anchor | None, trace: TraceContext | None = None
+    ) -> Environment:
         """The environment of one run."""
         elements, items = valid.verified.chain.elements, valid.verified.items
         permitted, notices = _permissions(elements, items)
@@ -154,7 +157,7 @@ class EnvironmentResolver:
         variables = {**found.variables}
         if anchor is not None:
             add_paths(variables, anchor.env_paths, paths.named(), elements[0])
-        _tell(variables, paths)
+        _tell(variables, paths, trace)
         return Environment(
             MappingProxyType(variables), found.withheld, found.project_used, (*notices, *found.notices)
         )
@@ -259,8 +262,12 @@ def _withheld_notice(withheld: Sequence[str]) -> Iterator[Notice]:
         )
 
 
-def _tell(variables: dict[str, str], paths: Paths) -> None:
+def _tell(variables: dict[str, str], paths: Paths, trace: TraceContext | None) -> None:
     """What every tool is told, whatever its chain says."""
+    if trace is not None:
+        for name in TRACE_VARIABLES:
+            variables.pop(name, None)
+        variables.update(trace.variables())
     variables["RYE_TOOL_SOURCE"] = str(paths.tool_source)
     variables["RYE_RESULT_FD"] = str(RESULT_DESCRIPTOR)
     variables.pop("RYE_PROJECT_PATH", None)

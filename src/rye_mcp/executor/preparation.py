@@ -31,6 +31,7 @@ from rye_mcp.executor.merged_config import merge_config
 from rye_mcp.executor.parameters import Parameters
 from rye_mcp.executor.primitives import Primitives
 from rye_mcp.executor.snapshot import Snapshot, SnapshotStore
+from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
 from rye_mcp.spaces import Spaces
@@ -257,11 +258,12 @@ class Draft:
         if self._snapshot is not None:
             self._snapshot.remove()
 
-    async def finish(self, timeout: float | None) -> PreparedCall:
-        """The whole call; `timeout` is the caller's."""
+    async def finish(self, timeout: float | None, trace: TraceContext | None = None) -> PreparedCall:
+        """The whole call; `timeout` and `trace` are the caller's."""
         valid = self._pinned.valid
         carried = valid.verified.carried
-        environment = await self._preparation.environments.resolve(valid, self._paths, carried.anchor)
+        environments = self._preparation.environments
+        environment = await environments.resolve(valid, self._paths, carried.anchor, trace)
         job, noticed = self._job(environment, timeout)
         if self._snapshot is not None and isinstance(job, ProcessJob):
             known = self._preparation.bytecode.known(carried, job.spec)

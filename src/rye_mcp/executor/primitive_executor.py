@@ -49,6 +49,7 @@ from rye_mcp.executor.parameters import check_parameters
 from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chain_as_data
 from rye_mcp.executor.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.results import ExecutionResult, Outcome
+from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.runs.ids import new_run_id
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
@@ -176,10 +177,12 @@ class PrimitiveExecutor:
         client: str | None = None,
         watch: Watch | None = None,
         agreed: str | None = None,
+        trace: TraceContext | None = None,
     ) -> ExecutionResult:
         """Run a tool; RyeError for what is refused before it runs.
 
-        With `agreed`, the mark of a preview, nothing runs but what that preview was of.
+        With `agreed`, the mark of a preview, nothing runs but what that preview was of. `trace` is what the
+        tool is told of the trace that the call belongs to.
         """
         run_id = new_run_id()
         async with self._prepared(
@@ -189,6 +192,7 @@ class PrimitiveExecutor:
             validate_chain=validate_chain,
             use_lockfile=use_lockfile,
             agreed=agreed,
+            trace=trace,
         ) as call:
             record = _Record(run_id, call, self._project, asked_by, client)
             spool = self._outputs.spool(run_id)
@@ -261,6 +265,7 @@ class PrimitiveExecutor:
         validate_chain: bool = True,
         use_lockfile: bool = True,
         agreed: str | None = None,
+        trace: TraceContext | None = None,
     ) -> AsyncIterator[PreparedCall]:
         """A call, ready to run; its private copy is gone when the block ends."""
         await admitted()
@@ -269,7 +274,7 @@ class PrimitiveExecutor:
         values = check_parameters(pinned.valid.verified.chain.root, parameters)
         draft = self._preparation.begin(pinned, values)
         with draft:
-            yield await draft.finish(timeout)
+            yield await draft.finish(timeout, trace)
 
     def _pinned(self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True) -> PinnedChain:
         """Stages 1 to 6."""

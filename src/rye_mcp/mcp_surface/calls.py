@@ -13,6 +13,7 @@ from anyio import to_thread
 from rye_mcp.app import App
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
+from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.mcp_surface.confirming import Confirmer
 from rye_mcp.mcp_surface.messages import Send, sending
@@ -39,7 +40,7 @@ class Asked:
     """What belongs to a call besides its arguments: the parts for its project, and who asks.
 
     `tell` tells the client how far it is, `sender` makes what sends it log messages by a logger; None when it
-    does not want to know. `runs` are those of the server.
+    does not want to know. `runs` are those of the server, `trace` is what a tool is told of the trace.
     `confirmer` asks a person first, where somebody has to agree.
     """
 
@@ -48,11 +49,12 @@ class Asked:
     sender: Callable[[str], Send] | None = None
     client: str | None = None
     runs: Runs = field(default_factory=Runs)
+    trace: TraceContext | None = None
     confirmer: Confirmer | None = None
 
     def context(self) -> Context:
         """What verbs work with: it is an agent that asks."""
-        return self.app.context(client=self.client)
+        return self.app.context(client=self.client, trace=self.trace)
 
 
 async def _search(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from mcp.types import CompleteRequestParams, CompleteResult
 
     from rye_mcp.app import App
+    from rye_mcp.executor.trace_context import TraceContext
     from rye_mcp.mcp_surface.messages import Send
     from rye_mcp.mcp_surface.progress import Tell
 
-__all__ = ["client_of", "complete", "protocol_error", "sender_of", "session_of", "teller_of"]
+__all__ = ["client_of", "complete", "protocol_error", "sender_of", "session_of", "teller_of", "trace_of_call"]
 
 
 def client_of(context: Any) -> str | None:
@@ -33,6 +34,17 @@ def session_of(context: Any) -> Any:
     if context is None or context.request_context.request is not None:
         return None
     return context.session
+
+
+def trace_of_call() -> TraceContext | None:
+    """The span of this call, which the SDK has begun; without one, what the client sent as `traceparent`."""
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    from rye_mcp.executor.trace_context import TraceContext
+
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier)
+    return TraceContext.read(carrier.get("traceparent"), carrier.get("tracestate"))
 
 
 def teller_of(context: Any) -> Tell | None:

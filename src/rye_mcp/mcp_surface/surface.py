@@ -64,6 +64,7 @@ from rye_mcp.mcp_surface.requests import (
     sender_of,
     session_of,
     teller_of,
+    trace_of_call,
 )
 from rye_mcp.mcp_surface.runs import Runs
 from rye_mcp.mcp_surface.wishes import add_address, forget_address, set_level
@@ -223,6 +224,7 @@ class RyeServer(MCPServer[None]):
             sender=sender_of(context),
             client=client_of(context),
             confirmer=Confirmer(app, self._confirm, context),
+            trace=trace_of_call(),
             runs=self._runs,
         )
 

@@ -28,6 +28,7 @@ from rye_mcp.trust.verify import Trust, VerifiedItem, verify_item
 
 if TYPE_CHECKING:
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+    from rye_mcp.executor.trace_context import TraceContext
 
 __all__ = ["Context", "options_of", "whole_hints"]
 
@@ -37,7 +38,8 @@ class Context:
     """What a verb works with. `ask_passphrase` is for callers that have somebody to ask.
 
     `project` is the directory that holds the project's `.ai`; `locked` says that nothing runs without a
-    lockfile that it matches. `client` is the program that an agent came with, by its own account.
+    lockfile that it matches. `client` is the program that an agent came with, by its own account, `trace` the
+    trace that it says the call belongs to.
     """
 
     spaces: Spaces
@@ -49,6 +51,7 @@ class Context:
     locked: bool = False
     open_executor: Callable[[], PrimitiveExecutor] | None = None
     client: str | None = None
+    trace: TraceContext | None = None
 
     @property
     def is_person(self) -> bool:

@@ -124,4 +124,5 @@ async def _run(request: ExecuteRequest, context: Context, watch: Watch) -> Execu
         client=context.client,
         watch=watch,
         agreed=request.agreed,
+        trace=context.trace,
     )

@@ -1,0 +1,58 @@
+"""Which trace a run is a part of, as W3C Trace Context has it: `TRACEPARENT` and `TRACESTATE` of a tool.
+
+Rules:
+
+- What is malformed is dropped, and not passed on: a trace is never worth a refusal. Only version 00 is known.
+- Nothing but these two variables comes out of here, and nothing but the characters of their forms gets in.
+
+    >>> TraceContext.read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").variables()
+    {'TRACEPARENT': '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+__all__ = ["TRACE_VARIABLES", "TraceContext"]
+
+TRACE_VARIABLES: Final = ("TRACEPARENT", "TRACESTATE")
+"""The variables of a tool."""
+
+MAX_STATE_CHARACTERS: Final = 512
+MAX_STATE_MEMBERS: Final = 32
+
+_PARENT: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
+_MEMBER: Final = re.compile(
+    r"[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceContext:
+    """A trace, and where in it a run belongs."""
+
+    parent: str
+    state: str | None = None
+
+    @classmethod
+    def read(cls, parent: Any, state: Any = None) -> Self | None:
+        """The trace that these say, None when they say none; a state that is malformed is left out."""
+        if not isinstance(parent, str) or not _PARENT.fullmatch(parent):
+            return None
+        return cls(parent, state if isinstance(state, str) and _is_state(state) else None)
+
+    def variables(self) -> Mapping[str, str]:
+        """What a tool gets of it."""
+        found = dict(zip(TRACE_VARIABLES, (self.parent, self.state), strict=True))
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _is_state(text: str) -> bool:
+    if len(text) > MAX_STATE_CHARACTERS:
+        return False
+    members = [each.strip(" \t") for each in text.split(",")]
+    return len(members) <= MAX_STATE_MEMBERS and all(map(_MEMBER.fullmatch, members))
