@@ -154,6 +154,12 @@ class RyeServer(MCPServer[None]):
                     await self._lowlevel_server.run(incoming, outgoing, options)
                 group.cancel_scope.cancel()
 
+    def run(self, transport: str = "stdio", **_: Any) -> None:
+        """Serve one client, for `mcp run`; not over HTTP, where the SDK's own server asks for no token."""
+        if transport != "stdio":
+            raise SystemExit(f"expected the transport stdio, found {transport}\nhint: rye-mcp --http")
+        anyio.run(self.run_stdio_async)
+
     # --- tools ---
 
     async def list_tools(self) -> list[Tool]:
