@@ -162,7 +162,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "Nothing was kept of this output: it was not cut, or it is too old.", "rye log show {run_id}"
         ),
         "remote_changed": ErrorKind(
-            "The other server offers something else than what was approved.", "rye trust review"
+            "The other server offers something else than what was approved.", "rye mcp update {server}"
         ),
         "internal": ErrorKind("Something went wrong inside rye-mcp.", "report it, with what you did"),
     }

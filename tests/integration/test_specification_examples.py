@@ -245,10 +245,11 @@ async def test_the_bash_tool_has_the_chain_of_the_specification(workshop: Worksh
 
 
 def test_the_map_of_primitives_has_both(workshop: Workshop) -> None:
-    assert {name: found.__name__ for name, found in PrimitiveExecutor.PRIMITIVE_MAP.items()} == {
+    specified = {
         "rye/core/primitives/subprocess": "SubprocessPrimitive",
         "rye/core/primitives/http_client": "HttpClientPrimitive",
     }
+    assert {name: PrimitiveExecutor.PRIMITIVE_MAP[name].__name__ for name in specified} == specified
     assert MAX_CHAIN_DEPTH == 10
 
 

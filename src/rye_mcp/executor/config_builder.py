@@ -52,7 +52,10 @@ __all__ = [
     "build_other",
     "build_process",
     "build_request",
+    "check_argv",
     "merge_config",
+    "time_limit",
+    "working_directory",
 ]
 
 MAX_ARGUMENT_BYTES: Final = 100 << 10
@@ -101,15 +104,15 @@ def build_process(
         return Built(_direct_process(root, parameters, environment, paths, timeout))
     filling = Filling.of(merged(valid.verified.chain), parameters, environment, paths)
     config = filling.config.values
-    _check_argv(filling)
+    check_argv(filling)
     variables, notices = _variables(filling)
     given = {name: config[name] for name in _PASSED if name in config}
     given["cwd"] = None
-    given["timeout"] = _timeout(filling, _PROCESS_TIMEOUT_S, timeout)
+    given["timeout"] = time_limit(filling, _PROCESS_TIMEOUT_S, timeout)
     with filling.blaming():
         spec = render_process(given, filling.data, env=environment.variables)
     _check_arguments(filling, spec)
-    cwd = _working_directory(filling, paths, anchor)
+    cwd = working_directory(filling, paths, anchor)
     notices = [*notices, *filling.unknown(*_PASSED, "cwd", "env")]
     searched = _search_path(variables)
     whole = replace(spec, env=variables, cwd=cwd, search_path=searched, result_fd=True)
@@ -137,7 +140,7 @@ def build_request(
             "sinks", "expected none in a file: sinks are objects of a program, found some"
         )
     config.pop(PARAMS_ENV, None)
-    config["timeout"] = _timeout(filling, _REQUEST_TIMEOUT_S, timeout)
+    config["timeout"] = time_limit(filling, _REQUEST_TIMEOUT_S, timeout)
     data = {name: value for name, value in filling.data.items() if name != _SINKS}
     with filling.blaming():
         spec = render(config, data, env=environment.variables)
@@ -162,7 +165,7 @@ def build_other(
 # --- the parts of a process ---
 
 
-def _check_argv(filling: Filling) -> None:
+def check_argv(filling: Filling) -> None:
     """Nothing secret goes where everybody on the machine can read it."""
     uses = filling.config.uses_of("command", "args")
     if secret := filling.parameters_in(uses) & filling.parameters.secret:
@@ -200,7 +203,7 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape"))
 
 
-def _working_directory(filling: Filling, paths: Paths, anchor: Anchor | None) -> str:
+def working_directory(filling: Filling, paths: Paths, anchor: Anchor | None) -> str:
     """That of an active anchor, else that of the configuration, else the project, else the user's home."""
     here = paths.project or filling.environment.get("HOME") or paths.user_space.parent
     template = filling.config.values.get("cwd") if anchor is None or anchor.cwd is None else anchor.cwd
@@ -219,7 +222,7 @@ def _search_path(variables: Mapping[str, str]) -> str | None:
     return None if "PATH" in variables else os.defpath
 
 
-def _timeout(filling: Filling, usual: float, asked: float | None) -> float:
+def time_limit(filling: Filling, usual: float, asked: float | None) -> float:
     """The time of the configuration, or what the caller asked for when that is less."""
     own = filling.config.values.get("timeout", usual)
     if not _is_time(own):

@@ -104,8 +104,8 @@ class Cut:
 class Outcome:
     """What a primitive did, as far as it alone can tell.
 
-    `code` and `error` are None for a success. `stdout` is what a tool printed beside its data, None where the
-    data is all of it. `stderr` is its end.
+    `code` and `error` are None for a success, `hint` where that of the table of errors will do. `stdout` is
+    what a tool printed beside its data, None where the data is all of it. `stderr` is its end.
     """
 
     success: bool
@@ -114,6 +114,7 @@ class Outcome:
     duration_ms: float
     code: str | None = None
     error: str | None = None
+    hint: str | None = None
     stdout: str | None = None
     stderr: str | None = None
     cuts: tuple[Cut, ...] = ()

@@ -25,6 +25,7 @@ from rye_mcp.executor.background import Background
 from rye_mcp.executor.bytecode import BytecodeStore
 from rye_mcp.executor.config_builder import build_other, build_process, build_request
 from rye_mcp.executor.environment import Environment, EnvironmentResolver, Paths
+from rye_mcp.executor.hosted import HostedPrimitive, build_hosted
 from rye_mcp.executor.jobs import HttpJob, Job, OtherJob, ProcessJob
 from rye_mcp.executor.lockfile_resolver import LockState, PinnedChain
 from rye_mcp.executor.merged_config import merge_config
@@ -278,6 +279,7 @@ class Draft:
             *noticed,
         )
         unsealed = carried.why_not_sealed or (_PROJECT_USED if environment.project_used else None)
+        unsealed = unsealed or getattr(job, "why_not_sealed", None)
         return PreparedCall(
             self._pinned, self._parameters, environment, self._snapshot, job, notices, unsealed
         )
@@ -293,6 +295,9 @@ class Draft:
         if _is_http(primitive):
             request = build_request(valid, values, environment, paths, timeout=timeout)
             return HttpJob(primitive, request.spec), request.notices
+        if isinstance(primitive, HostedPrimitive):
+            hosted = build_hosted(valid, values, environment, paths, timeout=timeout)
+            return primitive.job(hosted.spec), hosted.notices
         other = build_other(valid, values, environment, paths)
         return OtherJob(primitive, other.spec), other.notices
 

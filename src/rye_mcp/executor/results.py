@@ -76,7 +76,7 @@ class ExecutionResult:
             chain=chain,
             metadata={**outcome.metadata, **(metadata or {})},
             code=code,
-            hint=None if code is None else RyeError(code, "", item_id=item_id).hint,
+            hint=None if code is None else RyeError(code, "", hint=outcome.hint, item_id=item_id).hint,
             item_id=item_id,
             run_id=run_id,
             exit=outcome.exit,

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "84438b7bc87deed1af48cc155a0662680cc38823689de7f7e05da0adbcedd617"
+MANIFEST_SHA256: Final = "a1e21d64d5beaf0d765467cec0df4194813fc0ca881d568a215de3e283fad0c0"

@@ -1,0 +1,317 @@
+"""One connection to another MCP server: what it offers, and calls of its tools.
+
+Rules:
+
+- It is served by a task of its own, `serve`, which never raises: `problem` says what it came to.
+- It is `ready` when the server has said what it offers: at most `MAX_PAGES` pages with `MAX_TOOLS` tools, in
+  the time that the server has to start. A tool that stands there twice is offered by neither.
+- A server that says that its tools have changed, or was asked longer than `LIST_AGE_S` ago, is asked again
+  before the next call.
+- A call ends with its answer, its time, its caller or the connection, whichever comes first. The server is
+  told when it is given up. Answers that come later, or twice, reach nobody.
+- Both eras of the protocol are spoken: a server that does not answer to the newer one is started again for
+  the older one.
+- Nobody here can be asked anything: what a server asks of its client is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import anyio
+from mcp import Client, MCPError
+from mcp.types import (
+    CONNECTION_CLOSED,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    ContentBlock,
+    Implementation,
+    PaginatedRequestParams,
+    ToolListChangedNotification,
+)
+
+from rye_mcp.bridge.definitions import Definition
+from rye_mcp.bridge.failures import BridgeError
+from rye_mcp.visible import visible
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from mcp.client import ClientSession
+
+    from rye_mcp.bridge.servers import Server
+
+__all__ = ["MAX_PAGES", "MAX_TOOLS", "Connection"]
+
+MAX_PAGES: Final = 100
+"""How many pages a list of tools may have."""
+
+MAX_TOOLS: Final = 1000
+"""How many tools a server may offer."""
+
+LIST_AGE_S: Final = 60.0
+"""How old what a server offers may be before it is asked again."""
+
+CANCEL_LIMIT_S: Final = 2.0
+"""How long telling a server that a call is given up may take."""
+
+_SHOWN_CHARACTERS: Final = 500
+_SESSION_GONE: Final = frozenset({-32600})
+"""What the SDK says when a server over HTTP knows nothing of a session any more: it was started again."""
+
+
+class Progress(Protocol):
+    """Takes how far a call is, out of how much, and a message."""
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
+
+
+class _Transport(Protocol):
+    problem: BridgeError | None
+    noise_lines: int
+
+    def streams(self) -> AbstractAsyncContextManager[Any]: ...
+
+
+class _Answer(CallToolResult):
+    """An answer, or a question: that one has no content."""
+
+    content: list[ContentBlock] = []  # noqa: RUF012 - a field of a model, which copies it
+
+
+class Connection:
+    """A connection, from its start to its end."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.ready = anyio.Event()
+        self.over = anyio.Event()
+        self.problem: BridgeError | None = None
+        self.tools: Mapping[str, Definition] = {}
+        self.last_used = time.monotonic()
+        self._closing = anyio.Event()
+        self._is_closed = False
+        self._session: ClientSession | None = None
+        self._transport: _Transport | None = None
+        self._calls: set[anyio.CancelScope] = set()
+        self._listed_at = 0.0
+        self._listing = anyio.Lock()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self._calls)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it was there, and nobody should begin anything with it any more."""
+        return self.ready.is_set() and self._closing.is_set()
+
+    @property
+    def noise_lines(self) -> int:
+        """How many lines of its standard output were no messages."""
+        return 0 if self._transport is None else self._transport.noise_lines
+
+    def close(self) -> None:
+        """Let it end."""
+        self._is_closed = True
+        self._closing.set()
+
+    async def serve(self, *, idle_s: float) -> None:
+        """Connect, and stay connected until it is closed, ends, or nobody has used it for so long."""
+        try:
+            for mode in ("auto", "legacy"):
+                if not await self._attempt(mode, idle_s):
+                    break
+        finally:
+            self.over.set()
+            for scope in self._calls:
+                scope.cancel()
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], *, timeout: float, progress: Progress | None = None
+    ) -> CallToolResult:
+        """Call a tool; BridgeError when nothing comes of it."""
+        request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
+
+        async def ask(session: ClientSession) -> Any:
+            return await session.send_request(request, _Answer, progress_callback=progress)
+
+        answer = await self._within(timeout, ask)
+        if answer.result_type == "input_required":
+            what = f"expected an answer of {self._shown}, found a question, which nobody here can be asked"
+            raise BridgeError("tool_failed", what)
+        return answer  # type: ignore[no-any-return]
+
+    async def offered(self, *, timeout: float) -> Mapping[str, Definition]:
+        """The tools, by their names, as the server says it now or has said it not long ago."""
+        async with self._listing:
+            if time.monotonic() - self._listed_at > LIST_AGE_S:
+                self.tools = await self._within(timeout, _list_tools)
+                self._listed_at = time.monotonic()
+        return self.tools
+
+    @property
+    def _died(self) -> bool:
+        return self.problem is not None and self.problem.code == "lost"
+
+    # --- the connection ---
+
+    async def _attempt(self, mode: str, idle_s: float) -> bool:
+        """Connect in one era; True when the other one is worth a try."""
+        self._closing = anyio.Event()
+        transport = self._transport = _transport_of(self.server, self._closing.set)
+        if self._is_closed:
+            return False
+        try:
+            await self._connected(transport, mode, idle_s)
+        except BaseExceptionGroup as group:
+            problem = _problem_in(group)
+            if problem is None:
+                raise
+            self.problem = transport.problem or self._failure(problem)
+        except Exception as exc:  # noqa: BLE001 - whatever a server makes the SDK raise ends the connection alone
+            self.problem = transport.problem or self._failure(exc)
+        else:
+            self.problem = transport.problem
+        return mode == "auto" and not self.ready.is_set() and self.server.transport == "stdio" and self._died
+
+    async def _connected(self, transport: _Transport, mode: str, idle_s: float) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._limit_start, group.cancel_scope)
+            async with Client(
+                transport.streams(),
+                mode=mode,
+                cache=None,
+                client_info=Implementation(name="rye-mcp", version=version("rye-mcp")),
+                message_handler=self._hear,
+            ) as client:
+                self._session = client.session
+                self.tools = await _list_tools(client.session)
+                self._listed_at = self.last_used = time.monotonic()
+                self.ready.set()
+                await self._stay(idle_s)
+        if not self.ready.is_set():
+            limit = self.server.start_timeout
+            what = f"expected {self._shown} to say within {limit:g} s what it offers, found that it did not"
+            raise BridgeError("timeout", what, hint="look at the server, or raise config.start_timeout")
+
+    async def _limit_start(self, scope: anyio.CancelScope) -> None:
+        with anyio.move_on_after(self.server.start_timeout):
+            await self.ready.wait()
+            return
+        scope.cancel()
+
+    async def _stay(self, idle_s: float) -> None:
+        """Until somebody closes it, or nobody has used it for long."""
+        while not self._closing.is_set():
+            left = self.last_used + idle_s - time.monotonic()
+            if left <= 0 and not self.is_busy:
+                self.close()
+                return
+            with anyio.move_on_after(max(left, 1.0)):
+                await self._closing.wait()
+
+    async def _hear(self, message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._listed_at = 0.0
+
+    # --- calls ---
+
+    async def _within(self, timeout: float, ask: Callable[[ClientSession], Awaitable[Any]]) -> Any:
+        """What the server answers, within so many seconds."""
+        if self._session is None or self.over.is_set():
+            raise self._lost()
+        with anyio.move_on_after(timeout) as scope:
+            self._calls.add(scope)
+            try:
+                return await ask(self._session)
+            except MCPError as exc:
+                raise self._refused(exc) from exc
+            except (RuntimeError, ValueError) as exc:
+                what = f"expected an answer of {self._shown} as MCP has it, found: {_first_line(exc)}"
+                raise BridgeError("tool_failed", what) from exc
+            finally:
+                self._calls.discard(scope)
+                self.last_used = time.monotonic()
+        if self.over.is_set() or self._closing.is_set():
+            raise self._lost()
+        what = f"expected an answer of {self._shown} within {timeout:g} s, found none, and gave the call up"
+        raise BridgeError("timeout", what)
+
+    def _refused(self, error: MCPError) -> BridgeError:
+        """What an error of the protocol means: that the connection is gone, or what the server says."""
+        is_gone = self.server.transport == "http" and error.code in _SESSION_GONE
+        if is_gone or error.code == CONNECTION_CLOSED:
+            if self._transport is not None:
+                self.problem = self.problem or self._transport.problem
+            self.close()
+            return self._lost(error)
+        said = visible(error.message)[:_SHOWN_CHARACTERS]
+        return BridgeError("tool_failed", f"{self._shown} refused the call with {error.code}: {said}")
+
+    def _lost(self, error: Exception | None = None) -> BridgeError:
+        problem = self.problem or (self._transport.problem if self._transport is not None else None)
+        if problem is not None:
+            return problem
+        why = "the connection was ended" if error is None else _first_line(error)
+        return BridgeError("lost", f"expected {self._shown} to answer, found: {why}")
+
+    def _failure(self, error: BaseException) -> BridgeError:
+        """What ended the connection, as one that says whose it was."""
+        if isinstance(error, BridgeError):
+            return error
+        what = f"expected {self._shown} to speak MCP, found: {_first_line(error)}"
+        return BridgeError("lost", what, hint=f"rye mcp list {visible(self.server.name)}")
+
+    @property
+    def _shown(self) -> str:
+        return f"the server {visible(self.server.name)}"
+
+
+def _transport_of(server: Server, on_end: Callable[[], None]) -> _Transport:
+    if server.transport == "stdio":
+        from rye_mcp.bridge.stdio import StdioProgram
+
+        return StdioProgram(server, on_end)
+    from rye_mcp.bridge.http import HttpEndpoint
+
+    return HttpEndpoint(server)
+
+
+async def _list_tools(session: ClientSession) -> Mapping[str, Definition]:
+    """All pages of what the server offers."""
+    tools: dict[str, Definition] = {}
+    twice: set[str] = set()
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        params = None if cursor is None else PaginatedRequestParams(cursor=cursor)
+        page = await session.list_tools(params=params)
+        for tool in page.tools:
+            said = Definition.of(tool.model_dump(by_alias=True, mode="json", exclude_unset=True))
+            (twice.add(tool.name) if tool.name in tools else tools.update({tool.name: said}))
+        if len(tools) > MAX_TOOLS:
+            raise BridgeError("lost", f"expected at most {MAX_TOOLS} tools of a server, found more")
+        cursor = page.next_cursor
+        if cursor is None:
+            return {name: said for name, said in tools.items() if name not in twice}
+    raise BridgeError("lost", f"expected a list of tools of at most {MAX_PAGES} pages, found more")
+
+
+def _problem_in(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+    """The first that is no cancellation; None when there are only cancellations."""
+    cancelled = anyio.get_cancelled_exc_class()
+    for each in group.exceptions:
+        found = _problem_in(each) if isinstance(each, BaseExceptionGroup) else each
+        if found is not None and not isinstance(found, cancelled):
+            return found
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    text = visible(str(error).strip().partition("\n")[0])[:_SHOWN_CHARACTERS]
+    return text or type(error).__name__

@@ -1,0 +1,176 @@
+"""Connections to other MCP servers, kept for the next call: one for each server, in each event loop.
+
+Rules:
+
+- A connection is served by a task of its own, which belongs to no call: it ends when nobody has used it for
+  `IDLE_S`, with `close`, or with the event loop. Everybody who asks for the same server shares it.
+- One that has ended is started again by the next call: at once the first time, later after a wait that
+  doubles, up to `LONGEST_WAIT_S`. Whoever would have to wait longer than `PATIENCE_S` is told so instead.
+- At most `MAX_CONNECTIONS` are kept; the one that was idle for longest makes room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sys
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+
+from lilux import _loops
+from rye_mcp.bridge.connection import Connection
+from rye_mcp.bridge.failures import BridgeError
+from rye_mcp.bridge.servers import Server
+from rye_mcp.visible import visible
+
+__all__ = ["IDLE_S", "MAX_CONNECTIONS", "Pool"]
+
+IDLE_S: Final = 600.0
+"""How long a connection is kept that nobody uses."""
+
+FIRST_WAIT_S: Final = 0.5
+LONGEST_WAIT_S: Final = 30.0
+"""How long a server that ended twice in a row is left alone; doubled each time, up to the second figure."""
+
+PATIENCE_S: Final = 2.0
+"""How long a call waits for its server to be started again."""
+
+STEADY_S: Final = 60.0
+"""A connection that lasted so long ended for a reason of its own: nothing is held against the server."""
+
+MAX_CONNECTIONS: Final = 32
+"""How many servers are kept at once."""
+
+CLOSE_LIMIT_S: Final = 5.0
+
+
+@dataclass(slots=True)
+class _Slot:
+    """What is known of one server in one event loop."""
+
+    connection: Connection | None = None
+    begun: float = 0.0
+    failures: int = 0
+    not_before: float = 0.0
+
+
+class Pool:
+    """The connections of one executor."""
+
+    def __init__(self, *, idle_s: float = IDLE_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self._idle_s = idle_s
+        self._clock = clock
+        self._slots: dict[tuple[Hashable, Server], _Slot] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def connection(self, server: Server) -> Connection:
+        """A connection that is ready; BridgeError when there is none to be had."""
+        slot = self._slots.setdefault((_loops.running(), server), _Slot())
+        connection = slot.connection
+        if connection is not None and connection.is_ending:
+            await connection.over.wait()
+        if connection is None or connection.over.is_set():
+            await self._wait_for_turn(slot, server)
+            connection = slot.connection
+            if connection is None or connection.over.is_set():
+                connection = self._begin(slot, server)
+        await _first_of(connection.ready, connection.over)
+        if connection.over.is_set():
+            ended = BridgeError(
+                "lost", f"expected the server {visible(server.name)} to be there, found it ended"
+            )
+            raise connection.problem or ended
+        return connection
+
+    async def close(self) -> None:
+        """End the connections of this event loop, and wait until they are gone."""
+        here = _loops.running()
+        closing = [
+            slot.connection for (loop, _), slot in self._slots.items() if loop == here and slot.connection
+        ]
+        self._slots = {key: slot for key, slot in self._slots.items() if key[0] != here}
+        for connection in closing:
+            connection.close()
+        with anyio.move_on_after(CLOSE_LIMIT_S):
+            for connection in closing:
+                await connection.over.wait()
+
+    async def _wait_for_turn(self, slot: _Slot, server: Server) -> None:
+        wait = slot.not_before - self._clock()
+        if wait <= 0:
+            return
+        if wait > PATIENCE_S:
+            last = slot.connection and slot.connection.problem
+            why = f". Last: {last.message}" if last else ""
+            what = (
+                f"expected the server {visible(server.name)} to stay, found that it ended {slot.failures} "
+                f"times in a row; it is started again in {wait:.0f} s{why}"
+            )
+            raise BridgeError("lost", what, hint="look at the server, or wait")
+        await anyio.sleep(wait)
+
+    def _begin(self, slot: _Slot, server: Server) -> Connection:
+        self._make_room()
+        connection = slot.connection = Connection(server)
+        slot.begun = self._clock()
+
+        async def serve() -> None:
+            await connection.serve(idle_s=self._idle_s)
+            self._note_end(slot, connection)
+
+        _beside(serve, self._tasks)
+        return connection
+
+    def _note_end(self, slot: _Slot, connection: Connection) -> None:
+        """How long the server is left alone now."""
+        now = self._clock()
+        if connection.problem is None or now - slot.begun >= STEADY_S:
+            slot.failures, slot.not_before = 0, now
+            return
+        slot.failures += 1
+        waits = slot.failures - 1
+        slot.not_before = now + (0 if not waits else min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** (waits - 1)))
+
+    def _make_room(self) -> None:
+        here = _loops.running()
+        open_here = [
+            slot.connection
+            for (loop, _), slot in self._slots.items()
+            if loop == here and slot.connection is not None and not slot.connection.over.is_set()
+        ]
+        idle = sorted((each for each in open_here if not each.is_busy), key=lambda each: each.last_used)
+        for connection in idle[: max(0, len(open_here) - MAX_CONNECTIONS + 1)]:
+            connection.close()
+
+
+async def _first_of(*events: anyio.Event) -> None:
+    """Wait until one of them is set."""
+    if any(event.is_set() for event in events):
+        return
+    async with anyio.create_task_group() as group:
+
+        async def wait(event: anyio.Event) -> None:
+            await event.wait()
+            group.cancel_scope.cancel()
+
+        for event in events:
+            group.start_soon(wait, event)
+
+
+def _beside(work: Callable[[], Awaitable[None]], tasks: set[asyncio.Task[None]]) -> None:
+    """Do this in a task of the event loop's own, which knows nothing of the call that it was begun for."""
+
+    async def done() -> None:
+        await work()
+
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_task():
+        trio.lowlevel.spawn_system_task(done, context=contextvars.copy_context())
+        return
+    task = asyncio.get_running_loop().create_task(done(), context=contextvars.Context())
+    tasks.add(task)  # the loop itself holds tasks weakly
+    task.add_done_callback(tasks.discard)

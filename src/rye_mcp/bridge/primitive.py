@@ -1,0 +1,159 @@
+"""The primitive that calls a tool of another MCP server: `rye/core/primitives/mcp_client`.
+
+1. the server that the configuration describes is connected to, or was
+2. what it says of the tool is what a person approved
+3. it is called; progress, cancellation and the time limit reach it
+4. its answer becomes an outcome
+
+Rules:
+
+- A tool that is described in another way than was approved is not called: `remote_changed`. The refusal says
+  which parts changed, and holds nothing of what they say now.
+- What was verified is what is asked of a server. What the server does, nobody signed: no such run is sealed.
+- A call that failed is not repeated: nobody knows how far it got.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from rye_mcp.bridge.failures import BridgeError
+from rye_mcp.bridge.servers import Server
+from rye_mcp.errors import RyeError
+from rye_mcp.visible import visible
+
+if TYPE_CHECKING:
+    from lilux.primitives.subprocess import Spool
+    from rye_mcp.bridge.connection import Progress
+    from rye_mcp.bridge.pool import Pool
+    from rye_mcp.executor.hosted import HostedCall
+    from rye_mcp.executor.jobs import Show, Watch
+    from rye_mcp.executor.outcomes import Outcome
+
+__all__ = ["McpClientPrimitive", "McpJob"]
+
+_WHY_NOT_SEALED: Final = "another MCP server does it, whose code nobody signed here"
+
+
+class McpClientPrimitive:
+    """Calls tools of other MCP servers. Its connections are kept for the next call."""
+
+    def __init__(self) -> None:
+        self._pool: Pool | None = None
+
+    def job(self, call: HostedCall) -> McpJob:
+        """What is to be done for a call; RyeError `invalid_item` when its tool says it wrongly."""
+        try:
+            server = Server.of(call.config, call.cwd)
+            tool, definition = _text(call.config, "tool"), _text(call.config, "definition")
+        except RyeError as exc:
+            element = call.tool
+            about = {"where": element.path, "item_id": element.item_id, **exc.details}
+            raise RyeError(exc.code, f"{element.item_id}: {exc.message}", **about) from exc
+        return McpJob(self, server, tool, definition, call)
+
+    @property
+    def pool(self) -> Pool:
+        """The connections; the SDK is imported with the first one."""
+        if self._pool is None:
+            from rye_mcp.bridge.pool import Pool
+
+            self._pool = Pool()
+        return self._pool
+
+    async def close(self) -> None:
+        """End the connections of this event loop."""
+        if self._pool is not None:
+            await self._pool.close()
+
+
+@dataclass(frozen=True, slots=True)
+class McpJob:
+    """One call of a tool of another server."""
+
+    primitive: McpClientPrimitive
+    server: Server
+    tool: str
+    definition: str
+    call: HostedCall = field(repr=False)
+    why_not_sealed: str = _WHY_NOT_SEALED
+
+    def shown(self) -> dict[str, Any]:
+        """The command or the origin of the server, the names of its variables, and for how long."""
+        return {
+            "command": self.server.shown,
+            "environment": [name for name, _ in self.server.env],
+            "cwd": self.server.cwd,
+            "timeout": self.call.timeout,
+        }
+
+    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
+        """Call it."""
+        from rye_mcp.bridge.results import read_answer, read_failure
+
+        begun = time.perf_counter()
+
+        def took() -> float:
+            return (time.perf_counter() - begun) * 1000
+
+        try:
+            answer = await self._answer(_progress_to(watch))
+        except BridgeError as exc:
+            return read_failure(exc, took())
+        schema = self.call.tool.metadata.output_schema
+        return read_answer(answer, schema, took(), server=self.server.name)
+
+    async def _answer(self, progress: Progress | None) -> Any:
+        connection = await self.primitive.pool.connection(self.server)
+        offered = await connection.offered(timeout=self.server.start_timeout)
+        self._require_approved(offered)
+        return await connection.call(
+            self.tool, self.call.arguments, timeout=self.call.timeout, progress=progress
+        )
+
+    def _require_approved(self, offered: Mapping[str, Any]) -> None:
+        from rye_mcp.bridge.definitions import changes
+        from rye_mcp.bridge.items import approved_parts
+
+        found = offered.get(self.tool)
+        name = visible(self.server.name)
+        hint = f"a person looks at it: rye mcp update {shlex.quote(name)}"
+        if found is None:
+            what = (
+                f"expected the server {name} to offer {visible(self.tool)}, found that it does not any more"
+            )
+            raise BridgeError("remote_changed", what, hint=hint, data={"changed": {"name": "not offered"}})
+        if found.digest != self.definition:
+            changed = changes(approved_parts(self.call.tool.metadata, self.tool), found)
+            listed = ", ".join(changed) or "what cannot be told apart"
+            what = (
+                f"expected the server {name} to say of {visible(self.tool)} what was approved, "
+                f"found that it has changed: {listed}"
+            )
+            raise BridgeError("remote_changed", what, hint=hint, data={"changed": changed})
+
+
+def _progress_to(watch: Watch) -> Progress | None:
+    """Who looks on sees progress as a line on standard error."""
+    told = watch.on_output
+    if told is None:
+        return None
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        of = "" if total is None else f" of {total:g}"
+        line = f"{progress:g}{of}{': ' if message else ''}{visible(message or '')}\n"
+        told("stderr", line.encode("utf-8", "replace"), 0)
+
+    return tell
+
+
+def _text(config: Mapping[str, Any], key: str) -> str:
+    value = config.get(key)
+    if not isinstance(value, str) or not value:
+        what = f"config.{key}: expected text, found {type(value).__name__}"
+        raise RyeError("invalid_item", what, field=f"config.{key}")
+    return value

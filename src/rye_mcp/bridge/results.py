@@ -1,0 +1,80 @@
+"""What another server answered, as the outcome of a run.
+
+Rules:
+
+- The data of a success is what MCP has: `content`, and `structuredContent` where there is some. Both reach a
+  client of ours as they are, as far as its own rules let them: see `rye_mcp.mcp_surface.content`.
+- An answer that says `isError` is a failure, and what it says is its error. So is one that does not fit the
+  output schema that a person approved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from lilux.schemas import validate_parameters
+from rye_mcp.executor.outcomes import Exit, Outcome
+from rye_mcp.visible import visible, visible_lines
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+    from rye_mcp.bridge.failures import BridgeError
+
+__all__ = ["read_answer", "read_failure"]
+
+KIND: Final = "mcp"
+"""What the exit of such a run is called."""
+
+_SHOWN_CHARACTERS: Final = 2000
+_FROM: Final[Mapping[str, Any]] = {"data_from": "mcp"}
+
+
+def read_answer(
+    answer: CallToolResult, schema: Mapping[str, Any] | None, duration_ms: float, *, server: str
+) -> Outcome:
+    """What came of a call; `schema` is the output schema that was approved."""
+    said = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+    data: dict[str, Any] = {name: said[name] for name in ("content", "structuredContent") if name in said}
+    if answer.is_error:
+        return _failed(
+            data, _text_of(data) or "the server says that it failed, and nothing else", duration_ms
+        )
+    if schema is not None and (problem := _misfit(data.get("structuredContent"), schema)):
+        what = (
+            f"expected output of the server {visible(server)} that fits its output schema, found: {problem}"
+        )
+        return _failed(data, what, duration_ms)
+    return Outcome(True, data, Exit(KIND), duration_ms, metadata=_FROM)
+
+
+def read_failure(error: BridgeError, duration_ms: float) -> Outcome:
+    """What came of a call that was not answered."""
+    kind = {"timeout": "timeout", "spawn_failed": "spawn_failed", "lost": "lost"}.get(error.code, KIND)
+    return Outcome(
+        False,
+        error.data,
+        Exit(kind),
+        duration_ms,
+        code=error.code,
+        error=error.message,
+        hint=error.hint,
+        metadata={"data_from": "none"},
+    )
+
+
+def _failed(data: Any, error: str, duration_ms: float) -> Outcome:
+    return Outcome(False, data, Exit(KIND), duration_ms, code="tool_failed", error=error, metadata=_FROM)
+
+
+def _text_of(data: Mapping[str, Any]) -> str:
+    texts = [block["text"] for block in data.get("content", ()) if block.get("type") == "text"]
+    return visible_lines("\n".join(texts).strip())[:_SHOWN_CHARACTERS]
+
+
+def _misfit(structured: Any, schema: Mapping[str, Any]) -> str | None:
+    if structured is None:
+        return "no structured content"
+    errors = validate_parameters(structured, schema).errors
+    return "; ".join(map(str, errors))[:_SHOWN_CHARACTERS] or None

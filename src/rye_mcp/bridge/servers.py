@@ -1,0 +1,114 @@
+"""Which server a tool is on: what starts it or where it is, with everything that it is given.
+
+Two calls share a connection exactly when their `Server` is equal: the same program with the same arguments,
+environment and directory, or the same address with the same headers. Values of variables and of headers are
+in no `repr` and in no message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+from urllib.parse import urlsplit
+
+from rye_mcp.errors import RyeError
+from rye_mcp.visible import visible
+
+__all__ = ["MAX_MESSAGE_BYTES", "START_TIMEOUT_S", "Server"]
+
+START_TIMEOUT_S: Final = 60.0
+"""How long a server may take until it has said what it offers: it may have to be downloaded first."""
+
+MAX_MESSAGE_BYTES: Final = 16 << 20
+"""How long one message of a server may be."""
+
+_PLAIN: Final = {"transport", "server", "tool", "definition", "start_timeout", "max_message_bytes"}
+_OF_TRANSPORT: Final[Mapping[str, frozenset[str]]] = {
+    "stdio": frozenset({"command", "args", "env"}),
+    "http": frozenset({"url", "headers"}),
+}
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One server, as it is started or reached."""
+
+    name: str
+    transport: Literal["stdio", "http"]
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Pairs = field(default=(), repr=False)
+    cwd: str | None = None
+    url: str = field(default="", repr=False)
+    headers: Pairs = field(default=(), repr=False)
+    start_timeout: float = START_TIMEOUT_S
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], cwd: str | None) -> Server:
+        """The server that a filled configuration describes; RyeError `invalid_item` for none."""
+        name, transport = config.get("server"), str(config.get("transport"))
+        if not isinstance(name, str) or not name:
+            raise _wrong("server", "the name of a server", name)
+        if transport not in _OF_TRANSPORT:
+            raise _wrong("transport", "stdio or http", transport)
+        foreign = config.keys() - _PLAIN - _OF_TRANSPORT[transport]
+        if foreign:
+            raise _wrong(min(foreign), f"none with transport {transport}", "one")
+        rest: dict[str, Any] = _stdio(config, cwd) if transport == "stdio" else _http(config)
+        return cls(
+            name=name,
+            transport=cast('Literal["stdio", "http"]', transport),
+            start_timeout=_number(config, "start_timeout", START_TIMEOUT_S),
+            max_message_bytes=int(_number(config, "max_message_bytes", MAX_MESSAGE_BYTES)),
+            **rest,
+        )
+
+    @property
+    def shown(self) -> list[str]:
+        """The command, or the origin of the address, as a line of a dry run has it."""
+        if self.transport == "stdio":
+            return [self.command, *self.args]
+        split = urlsplit(self.url)
+        return ["MCP", f"{split.scheme}://{split.hostname}{'' if split.port is None else f':{split.port}'}"]
+
+
+def _stdio(config: Mapping[str, Any], cwd: str | None) -> dict[str, Any]:
+    command = config.get("command")
+    if not isinstance(command, str) or not command.strip():
+        raise _wrong("command", "the program of the server", command)
+    args = config.get("args", [])
+    if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
+        raise _wrong("args", "a list of texts", args)
+    return {"command": command, "args": tuple(args), "env": _pairs(config, "env"), "cwd": cwd}
+
+
+def _http(config: Mapping[str, Any]) -> dict[str, Any]:
+    url = config.get("url")
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")) or not urlsplit(url).hostname:
+        raise _wrong("url", "an address that begins with http:// or https://", url)
+    return {"url": url, "headers": _pairs(config, "headers")}
+
+
+def _pairs(config: Mapping[str, Any], key: str) -> Pairs:
+    """What is empty is left out: it stands for a variable that is not set."""
+    given = config.get(key, {})
+    if not isinstance(given, Mapping) or not all(isinstance(each, str) for each in given.values()):
+        raise _wrong(key, "a mapping of texts", given)
+    return tuple(sorted((name, value) for name, value in given.items() if value))
+
+
+def _number(config: Mapping[str, Any], key: str, usual: float) -> float:
+    value = config.get(key, usual)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise _wrong(key, "a number above 0", value)
+    return value
+
+
+def _wrong(key: str, expected: str, found: object) -> RyeError:
+    kind = found if isinstance(found, str) and key in ("transport", "server") else type(found).__name__
+    what = f"config.{key}: expected {expected}, found {visible(str(kind))[:80]}"
+    return RyeError("invalid_item", what, field=f"config.{key}")

@@ -1,0 +1,388 @@
+"""`rye mcp`: other MCP servers, whose tools become signed items.
+
+`add` connects to a server, lists its tools, and writes an item for each, signed with your key: what the
+server said of it is approved by that. `update` shows what it says otherwise now, and signs that after a yes.
+Exit codes: 0 done, 1 refused, failed, or not agreed to, 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rye_mcp.cli._clients import CLIENTS, ClientName, Surroundings
+from rye_mcp.cli._common import (
+    EXIT_FAILED,
+    JsonOption,
+    ProjectOption,
+    command_group,
+    open_app,
+    person,
+    print_json,
+    print_table,
+    visible,
+    visible_lines,
+)
+from rye_mcp.cli._mcp_plans import Found, found_servers, plan_of
+from rye_mcp.cli._terminal import can_ask
+from rye_mcp.errors import RyeError, printable
+from rye_mcp.items import SpaceName
+from rye_mcp.verbs import mcp_servers as servers
+
+if TYPE_CHECKING:
+    from rye_mcp.app import App
+    from rye_mcp.bridge.definitions import Definition
+    from rye_mcp.verbs._context import Context
+    from rye_mcp.verbs.mcp_servers import Comparison, Known, ServerPlan, Written
+
+__all__ = ["mcp"]
+
+mcp = command_group("Other MCP servers: bring in their tools, signed, and look at what changed.")
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What the server is called here.")]
+ToOption = Annotated[
+    SpaceName, typer.Option("--to", metavar="SPACE", help="Where its tools go: project or user.")
+]
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="GLOB", help="Only tools with such names; more than once."),
+]
+FromOption = Annotated[
+    SpaceName | None, typer.Option("--space", metavar="SPACE", help="Where its tools are: project or user.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Agree without being asked.")]
+
+_OURS = (SpaceName.PROJECT, SpaceName.USER)
+
+
+@mcp.command()
+def add(
+    name: NameArgument,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="URL | -- COMMAND…", help="Where it is, or what starts it.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="NAME", help="A variable that it may see; more than once."),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header", metavar="TEXT", help="'Name: ${VARIABLE}' for every request; more than once."
+        ),
+    ] = None,
+    to: ToOption = SpaceName.PROJECT,
+    only: OnlyOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Connect to a server, and write its tools as items that you have signed."""
+    plan = plan_of(name, words or [], env or [], header or [], to, only or [])
+    app = open_app(project)
+    context = person(app, as_json=as_json)
+    written = _add(plan, app, context, {})
+    if as_json:
+        print_json(_answer(name, written))
+    else:
+        _print_written(written, "added")
+
+
+@mcp.command("list")
+def list_servers(
+    space: FromOption = None, project: ProjectOption = None, as_json: JsonOption = False
+) -> None:
+    """List the servers of which there are tools; none is connected to."""
+    context = person(open_app(project), as_json=as_json)
+    found = servers.known_servers(context, _spaces(space, context))
+    if as_json:
+        print_json({"status": "success", "servers": [_facts(each) for each in found]})
+    elif found:
+        rows = [_row(each) for each in found]
+        print_table(("NAME", "SPACE", "TOOLS", "REFUSED", "WHERE"), rows)
+    else:
+        typer.echo("no tools of other servers: rye mcp add NAME -- COMMAND")
+
+
+@mcp.command()
+def update(
+    name: NameArgument,
+    yes: YesOption = False,
+    only: OnlyOption = None,
+    space: FromOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a server says otherwise than you approved, and sign that after a yes."""
+    app = open_app(project)
+    context = person(app, as_json=as_json)
+    known = _known(name, space, context)
+    offered = _offered(known.config, app, context, {})
+    comparison = servers.compare(known, offered, tuple(only or ()))
+    agreed = comparison.is_none or yes
+    if not as_json:
+        _print_comparison(name, comparison)
+        if not agreed and can_ask():
+            agreed = typer.confirm("Sign this", default=False, err=True)
+    written = None
+    if agreed and not comparison.is_none:
+        written = servers.update(known, comparison, offered, context, servers.signing_key(context))
+    if as_json:
+        print_json({**_compared(name, comparison), **({} if written is None else _answer(name, written))})
+    elif written is not None:
+        _print_written(written, "signed")
+    if not agreed:
+        if not as_json:
+            typer.echo("nothing was signed: look at it, then rye mcp update --yes", err=True)
+        raise typer.Exit(EXIT_FAILED)
+
+
+@mcp.command()
+def remove(
+    name: NameArgument,
+    space: FromOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove every tool of a server."""
+    context = person(open_app(project), as_json=as_json)
+    servers.require_server_name(name)
+    known = _known(name, space, context)
+    removed = servers.remove(name, known.space.name, context)
+    if as_json:
+        print_json({"status": "success", "server": name, "removed": list(removed)})
+    else:
+        for item_id in removed:
+            typer.echo(visible(f"removed {item_id}"))
+
+
+@mcp.command("import")
+def import_servers(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]…", help="Which servers; without any, they are listed."),
+    ] = None,
+    client: Annotated[
+        ClientName | None,
+        typer.Option("--from", metavar="CLIENT", help="Only those of " + ", ".join(ClientName)),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that were found.")] = False,
+    to: ToOption = SpaceName.USER,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring in servers that Claude Desktop, Claude Code, Cursor or VS Code are set up with."""
+    app = open_app(project)
+    context = person(app, as_json=as_json)
+    found = [
+        (at, each)
+        for at in ([client] if client is not None else ClientName)
+        for each in found_servers(_configured(at, app), to)
+    ]
+    if not names and not everything:
+        _print_found(found, as_json=as_json)
+        return
+    missing = sorted(set(names or ()) - {each.name for _, each in found})
+    if missing:
+        what = f"expected servers that a client is set up with, found none called {', '.join(missing)}"
+        raise RyeError("item_not_found", what, hint="rye mcp import")
+    results = [_import(each, app, context) for _, each in _wanted(found, names, everything=everything)]
+    if as_json:
+        print_json({"status": "completed", "servers": results})
+    else:
+        _print_imported(results)
+    if any(result["status"] == "error" for result in results):
+        raise typer.Exit(EXIT_FAILED)
+
+
+# --- doing it ---
+
+
+def _add(plan: ServerPlan, app: App, context: Context, values: Mapping[str, str]) -> Written:
+    if plan.space is SpaceName.PROJECT:
+        context.spaces.require_project()
+    key = servers.signing_key(context)
+    offered = _offered(plan.config, app, context, values)
+    return servers.add(plan, offered, context, key)
+
+
+def _offered(
+    config: Mapping[str, Any], app: App, context: Context, values: Mapping[str, str]
+) -> Mapping[str, Definition]:
+    import anyio
+
+    from rye_mcp.bridge.offers import offered_by
+
+    whole = servers.whole_config(config, context)
+    here = context.project if app.spaces.project is not None else None
+    cwd = str(here or os.path.expanduser("~"))  # noqa: PTH111 - as text, whatever it is
+    variables = {**app.settings.environment, **values}
+
+    async def ask() -> Mapping[str, Definition]:
+        return await offered_by(whole, variables, cwd=cwd, project="" if here is None else str(here))
+
+    return anyio.run(ask)
+
+
+def _known(name: str, space: SpaceName | None, context: Context) -> Known:
+    servers.require_server_name(name)
+    found = servers.known_servers(context, _spaces(space, context), name)
+    if not found:
+        what = f"expected tools of a server {name}, found none"
+        raise RyeError("item_not_found", what, hint="rye mcp list")
+    if len(found) > 1:
+        what = f"expected tools of a server {name} in one space, found them in two"
+        raise RyeError("ambiguous_item", what, hint="name one with --space")
+    return found[0]
+
+
+def _spaces(named: SpaceName | None, context: Context) -> tuple[SpaceName, ...]:
+    if named is not None:
+        return (named,)
+    return tuple(name for name in _OURS if name is SpaceName.USER or context.spaces.project is not None)
+
+
+def _configured(client: ClientName, app: App) -> dict[str, Any]:
+    """The servers that a client is set up with: those of the user, and of this project."""
+    from rye_mcp.cli._json_members import parse
+
+    known = CLIENTS[client]
+    file = known.file(Surroundings(app.settings.user_directory, app.settings.environment))
+    try:
+        whole = parse(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as exc:
+        what = f"expected a configuration in strict JSON, found: {exc}"
+        raise RyeError("client_configuration", what, where=file, hint="rye mcp add NAME -- COMMAND") from exc
+    found: dict[str, Any] = {}
+    for path in {known.path_of("", None)[:-1], known.path_of("", app.settings.project)[:-1]}:
+        inner: Any = whole
+        for step in path:
+            inner = inner.get(step, {}) if isinstance(inner, dict) else {}
+        found |= inner if isinstance(inner, dict) else {}
+    return found
+
+
+def _wanted(
+    found: list[tuple[ClientName, Found]], names: list[str] | None, *, everything: bool
+) -> list[tuple[ClientName, Found]]:
+    """Those that were asked for; of several with one name the first."""
+    chosen: dict[str, tuple[ClientName, Found]] = {}
+    for at, each in found:
+        if everything or each.name in (names or ()):
+            chosen.setdefault(each.name, (at, each))
+    return list(chosen.values())
+
+
+def _import(found: Found, app: App, context: Context) -> dict[str, Any]:
+    """What became of one server; its failure stops no other."""
+    try:
+        if found.plan is None:
+            raise RyeError("client_configuration", found.why_not or "", hint="rye mcp add NAME -- COMMAND")
+        written = _add(found.plan, app, context, found.values)
+    except RyeError as exc:
+        return {"server": found.name, **exc.as_dict()}
+    needs = sorted(found.values.keys() - app.settings.environment.keys())
+    return {**_answer(found.name, written), "set_in_environment": needs}
+
+
+# --- showing it ---
+
+
+def _answer(name: str, written: Written) -> dict[str, Any]:
+    return {
+        "status": "success",
+        "server": name,
+        "signed": list(written.item_ids),
+        "removed": list(written.removed),
+        "left_out": [{"tool": each.tool, **each.error.as_dict()} for each in written.left_out],
+    }
+
+
+def _print_written(written: Written, done: str) -> None:
+    for item_id in written.item_ids:
+        typer.echo(visible(f"{done} {item_id}"))
+    for item_id in written.removed:
+        typer.echo(visible(f"removed {item_id}"))
+    for each in written.left_out:
+        what = f"left out {each.tool}: {each.error.code}: {each.error.message}"
+        typer.echo(visible(f"rye: warning: {what}"), err=True)
+
+
+def _facts(known: Known) -> dict[str, Any]:
+    return {
+        "server": known.name,
+        "space": known.space.name.value,
+        "tools": sorted(known.items),
+        "refused": [error.as_dict() for error in known.refused],
+        "where": _where(known),
+    }
+
+
+def _where(known: Known) -> str | None:
+    if not known.items:
+        return None
+    config = known.config
+    if config["transport"] == "http":
+        return str(config.get("url"))
+    return " ".join(map(str, [config.get("command"), *config.get("args", ())]))
+
+
+def _row(known: Known) -> tuple[str, ...]:
+    counts = (str(len(known.items)), str(len(known.refused)))
+    return (known.name, known.space.name.value, *counts, _where(known) or "-")
+
+
+def _compared(name: str, comparison: Comparison) -> dict[str, Any]:
+    return {
+        "status": "success" if comparison.is_none else "changed",
+        "server": name,
+        "changed": {tool: "\n".join(lines) for tool, lines in comparison.changed.items()},
+        "added": list(comparison.added),
+        "gone": list(comparison.gone),
+    }
+
+
+def _print_comparison(name: str, comparison: Comparison) -> None:
+    if comparison.is_none:
+        typer.echo(visible(f"{name} says what you approved"))
+    for tool, lines in comparison.changed.items():
+        typer.echo(visible(f"{tool} has changed:"))
+        for line in lines:
+            typer.echo(f"  {visible_lines(line)}")
+    for tool in comparison.added:
+        typer.echo(visible(f"{tool} is new"))
+    for tool in comparison.gone:
+        typer.echo(visible(f"{tool} is not offered any more"))
+
+
+def _print_found(found: list[tuple[ClientName, Found]], *, as_json: bool) -> None:
+    rows = [(each.name, at.value, each.why_not or _summary(each)) for at, each in found]
+    if as_json:
+        keys = ("server", "client", "where")
+        print_json({"status": "success", "servers": [dict(zip(keys, row, strict=True)) for row in rows]})
+    elif rows:
+        print_table(("NAME", "CLIENT", "WHERE"), rows)
+        typer.echo("bring in some: rye mcp import NAME…, or --all")
+    else:
+        typer.echo("no client here is set up with other servers")
+
+
+def _summary(found: Found) -> str:
+    config: Mapping[str, Any] = {} if found.plan is None else found.plan.config
+    words = [config.get("url") or config.get("command", ""), *config.get("args", ())]
+    return printable(" ".join(map(str, words)))
+
+
+def _print_imported(results: list[dict[str, Any]]) -> None:
+    for result in results:
+        if result["status"] == "error":
+            typer.echo(visible(f"rye: {result['server']}: {result['code']}: {result['error']}"), err=True)
+            continue
+        typer.echo(visible(f"{result['server']}: {len(result['signed'])} tools"))
+        for name in result["set_in_environment"]:
+            what = f"set {name} where rye-mcp runs: its value was not written anywhere"
+            typer.echo(visible(f"rye: warning: {what}"), err=True)
