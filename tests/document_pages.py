@@ -1,6 +1,7 @@
 """The blocks of code of a page, and a shell that does what stands in them.
 
     <!-- not run: it needs somebody else's machine -->   excuses the block that follows
+    <!-- needs: jq -->                                   skips the page where this program is not installed
     `.ai/tools/demo/hello.py`:                           names the file that the block that follows is
 
 Rules:
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from tests.people import SCRIPTS
 
-__all__ = ["ROOT", "Block", "Shell", "Step", "blocks_of", "documents", "pattern", "steps_of"]
+__all__ = ["ROOT", "Block", "Shell", "Step", "blocks_of", "documents", "needs_of", "pattern", "steps_of"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,6 +35,7 @@ _BLOCK = re.compile(
     r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+_NEEDS = re.compile(r"^<!-- needs: (\S+) -->$", re.MULTILINE)
 _KEY_ID = re.compile(r"key id +([0-9a-f]{64})")
 _END = "--- the end of a step ---"
 
@@ -77,6 +79,11 @@ def blocks_of(page: Path) -> list[Block]:
         found.append(Block(match["kind"], match["text"], line, match["path"], match["excuse"], follows))
         end = match.end()
     return found
+
+
+def needs_of(page: Path) -> list[str]:
+    """The programs that a page needs, and that not every machine has."""
+    return _NEEDS.findall(page.read_text(encoding="utf-8"))
 
 
 def steps_of(page: Path) -> list[Step]:

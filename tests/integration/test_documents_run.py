@@ -7,12 +7,15 @@
 | `python` | run as a script of its own |
 | `json`, `yaml`, `toml` | read strictly |
 | anything else | needs a name, or an excuse |
+
+A picture that the commands of a page write has to be the one of that name in `docs/images/`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -23,7 +26,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from tests.document_pages import ROOT, Block, Shell, blocks_of, documents, steps_of
+from tests.document_pages import ROOT, Block, Shell, blocks_of, documents, needs_of, steps_of
 from tests.page_examples import Example, examples_of, play
 
 OWN_TESTS = {"docs/results.md": "tests/unit/test_results_page.py"}
@@ -31,6 +34,11 @@ OWN_TESTS = {"docs/results.md": "tests/unit/test_results_page.py"}
 
 MOST_EXCUSES = 8
 """How many blocks may be left out, all pages together."""
+
+
+IMAGES = ROOT / "docs" / "images"
+DIFFERENT_EACH_TIME = re.compile(r"\b[0-9a-f]{16}\b|rye-mcp [\d.]+\d")
+"""What is left out when a picture that a page draws is compared with the one that it shows."""
 
 
 def named(page: Path) -> str:
@@ -55,9 +63,15 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 @pytest.mark.parametrize("name", WITH_COMMANDS)
-def test_the_commands_of_a_page_print_what_it_says(shell: Shell, name: str) -> None:
+def test_the_commands_of_a_page_print_what_it_says(tmp_path: Path, shell: Shell, name: str) -> None:
+    for program in needs_of(ROOT / name):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
     for step in steps_of(ROOT / name):
         shell.do(step)
+    for picture in tmp_path.rglob("*.svg"):
+        drawn, kept = (each.read_text(encoding="utf-8") for each in (picture, IMAGES / picture.name))
+        assert DIFFERENT_EACH_TIME.sub("…", drawn) == DIFFERENT_EACH_TIME.sub("…", kept), picture.name
 
 
 EXAMPLES = {

@@ -54,6 +54,8 @@ def test_every_command_and_option_stands_in_the_reference() -> None:
     commands = dict(every_command())
     assert {"trust", "trust add", "lock update"} <= commands.keys()
     for name, command in commands.items():
-        section = re.split(rf"^##+ rye {name}$", page, flags=re.MULTILINE)[1].partition("\n##")[0]
+        _, found, behind = page.partition(f"# rye {name}\n")
+        assert found, f"expected a section about rye {name}; to mend it: make docs"
+        section = behind.partition("\n##")[0]
         options = {option for each in command.params for option in each.opts if option.startswith("--")}
         assert all(f"`{option}" in section for option in options - {"--json", "--project", "--help"}), name
