@@ -27,7 +27,7 @@ from rye_mcp.catalog._stems import TOKENIZER
 
 __all__ = ["DamagedError", "file_for", "is_whole", "open_file", "open_memory"]
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 BUSY_TIMEOUT_S: Final = 2.0
 """How long to wait for another process that writes; each writes for a second at most."""
 
@@ -64,7 +64,7 @@ CREATE INDEX words_by_stem ON words(stem);
 CREATE INDEX words_not_spelled ON words(word) WHERE is_spelled = 0;
 CREATE TABLE stems(stem TEXT PRIMARY KEY, documents INTEGER NOT NULL, names INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE grams(gram TEXT PRIMARY KEY, documents INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE variants(variant INTEGER, word TEXT, PRIMARY KEY(variant, word)) WITHOUT ROWID;
+CREATE TABLE variants(variant INTEGER, beginning TEXT, PRIMARY KEY(variant, beginning)) WITHOUT ROWID;
 CREATE TABLE totals(documents INTEGER NOT NULL, length INTEGER NOT NULL, grams INTEGER NOT NULL);
 INSERT INTO totals VALUES (0, 0, 0);
 """
