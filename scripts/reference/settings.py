@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,7 @@ MEANINGS: Final[Mapping[str, str]] = {
 """What each variable does. A test fails where one is missing, or is read no more."""
 
 _SUFFIX: Final = "_VARIABLE"
+_IS_NAME: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 _OF_NO_USER: Final = frozenset({"PATH", "PYTHONPATH"})
 
 
@@ -51,7 +53,7 @@ def variables() -> Iterator[str]:
                 case (
                     ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(value)))
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(value)))
-                ) if name.endswith(_SUFFIX):
+                ) if name.endswith(_SUFFIX) and _IS_NAME.fullmatch(value):
                     seen.add(value)
     yield from sorted(seen - _OF_NO_USER)
 
