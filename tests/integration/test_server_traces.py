@@ -48,5 +48,6 @@ async def test_the_trace_of_a_call_reaches_the_tool(
             meta: Any = sent
             found = facts(await client.call_tool("execute", {"item_id": "demo/trace"}, meta=meta))
             assert found["data"] == expected, sent
-        native = await client.call_tool("demo_trace", {}, meta={"traceparent": PARENT})
+        traced: Any = {"traceparent": PARENT}
+        native = await client.call_tool("demo_trace", {}, meta=traced)
         assert facts(native) == {"TRACEPARENT": PARENT}
