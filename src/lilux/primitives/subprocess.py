@@ -162,9 +162,13 @@ class SubprocessPrimitive:
     ) -> SpawnResult:
         """Start a process that outlives this one; `envs` add to its environment, its output goes to a log."""
         env = _process.added_to_inherited("envs", envs)
+        return await self.start(ProcessSpec(command=cmd, args=args, env=env), log_path)
+
+    async def start(self, spec: ProcessSpec, log_path: str | os.PathLike[str] | None = None) -> SpawnResult:
+        """Start exactly this, to outlive this process: its command, arguments, directory and environment."""
         log = _process.absolute_path("log_path", log_path)
-        request = _process.request_of(ProcessSpec(command=cmd, args=args, env=env))
-        if not cmd.strip():
+        request = _process.request_of(spec)
+        if not spec.command.strip():
             return SpawnResult(success=False, error="No command specified")
         answer = await _supervisor.spawn(self._lilux_proc, request, log)
         error = answer["error"]

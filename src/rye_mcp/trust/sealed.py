@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "a1e21d64d5beaf0d765467cec0df4194813fc0ca881d568a215de3e283fad0c0"
+MANIFEST_SHA256: Final = "59034caa020bc06d985fe6df5fd95cba058593a15b32ff140a5a4994a9e92124"

@@ -1,0 +1,234 @@
+"""Processes that outlive the call that started them, of this project alone: start, look, read, end.
+
+This is the one door by which a call leaves something running, on purpose. What is started is a run of the
+supervisor under a host of its own (`rye_mcp.primitives._process_host`), with the environment that every tool
+gets, and is ended with its whole tree.
+
+Rules:
+
+- The project is that of the executor. No configuration and no argument can name another one, and nothing of
+  another one is seen: an id that is not of this project is not found.
+- An id stands for the host that was started, not for a number: a pid that was given to somebody else is never
+  signalled (`rye_mcp.primitives._process_store`).
+- At most `MAX_RUNNING` run at once. What they print is bounded (`rye_mcp.primitives._process_log`).
+
+| `action` of the configuration | arguments |
+| --- | --- |
+| `spawn` | `command`, `args`, `cwd`, `name` |
+| `status` | `id`; all of them without it |
+| `logs` | `id`, `offset`, `length` |
+| `kill` | `id`, `grace` in seconds |
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+import anyio
+from anyio import to_thread
+
+from lilux.primitives.errors import ToolExecutionError
+from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.hosted import HostedCall
+from rye_mcp.executor.outcomes import Outcome
+from rye_mcp.executor.primitives import Surroundings
+from rye_mcp.primitives._process_log import read_log, size_of_log
+from rye_mcp.primitives._process_store import (
+    GRACE,
+    PROCESS,
+    Host,
+    ProcessRecord,
+    ProcessStore,
+    write,
+)
+from rye_mcp.primitives._work import WorkJob, success
+
+__all__ = ["MAX_RUNNING", "ProcessesPrimitive"]
+
+MAX_RUNNING: Final = 16
+"""How many processes of a project may run at once."""
+
+_START_LIMIT_S: Final = 20.0
+_GRACE_S: Final = 5.0
+_END_LIMIT_S: Final = 10.0
+_LOOK_EVERY_S: Final = 0.01
+_LENGTH: Final = 32 << 10
+
+Action = Callable[["ProcessesPrimitive", HostedCall, ProcessStore], Awaitable[dict[str, Any]]]
+
+
+class ProcessesPrimitive:
+    """The processes of one project."""
+
+    def __init__(self, state: Path, project: Path | None) -> None:
+        self._state, self._project = state, project
+        self._subprocess = SubprocessPrimitive()
+
+    @classmethod
+    def open_in(cls, surroundings: Surroundings) -> Self:
+        """Those of the executor's project."""
+        return cls(surroundings.state, surroundings.project)
+
+    def job(self, call: HostedCall) -> WorkJob:
+        """What the configuration of the tool says, with the arguments of the call."""
+        name = call.config.get("action")
+        action = ACTIONS.get(name) if isinstance(name, str) else None
+        if action is None:
+            what = f"expected one of {', '.join(ACTIONS)} as action, found {name!r:.60}"
+            raise RyeError("invalid_item", what, where=call.tool.path, item_id=call.tool.item_id)
+        if self._project is None:
+            raise RyeError("no_project", "expected a project for its processes, found none")
+        store = ProcessStore(self._state, Path(os.path.realpath(self._project)))
+        title = (str(name), *_command_of(call.arguments)) if name == "spawn" else (str(name),)
+        return WorkJob(title, partial(self._done, action, call, store), call.timeout)
+
+    async def _done(self, action: Action, call: HostedCall, store: ProcessStore) -> Outcome:
+        return success(await action(self, call, store))
+
+    # --- actions ---
+
+    async def spawn(self, call: HostedCall, store: ProcessStore) -> dict[str, Any]:
+        """Start a process, and wait until it runs."""
+        cwd = self._directory(call.arguments.get("cwd", "."))
+        running = [record for record in store.list() if record.state == "running"]
+        if len(running) >= MAX_RUNNING:
+            what = f"expected at most {MAX_RUNNING} processes of a project, found {len(running)}"
+            raise ToolExecutionError(f"{what}: end some of them")
+        store.forget_old()
+        process_id, directory = store.new()
+        command, *args = _command_of(call.arguments)
+        asked = {"name": call.arguments.get("name"), "command": command, "args": args, "cwd": str(cwd)}
+        write(directory / PROCESS, asked)
+        host = await self._start_host(directory, call.environment)
+        return _shown(await _begun(store, process_id, host))
+
+    async def status(self, call: HostedCall, store: ProcessStore) -> dict[str, Any]:
+        """One process, or all of them."""
+        process_id = call.arguments.get("id")
+        records = store.list() if process_id is None else [store.get(process_id)]
+        return {"processes": [_shown(record) for record in records]}
+
+    async def logs(self, call: HostedCall, store: ProcessStore) -> dict[str, Any]:
+        """A piece of what a process has printed."""
+        record = store.get(call.arguments["id"])
+        offset, length = call.arguments.get("offset", -_LENGTH), call.arguments.get("length", _LENGTH)
+        state = record.state  # before its log: what it printed before it ended is there then
+        piece = await to_thread.run_sync(read_log, record.directory, offset, length)
+        return {
+            "id": record.process_id,
+            "state": state,
+            "offset": piece.offset,
+            "text": piece.data.decode("utf-8", "replace"),
+            "next_offset": piece.offset + len(piece.data),
+            "total": piece.total,
+        }
+
+    async def kill(self, call: HostedCall, store: ProcessStore) -> dict[str, Any]:
+        """End a process with everything that it started."""
+        record = store.get(call.arguments["id"])
+        grace = float(call.arguments.get("grace", _GRACE_S))
+        host = record.host
+        if host is not None and record.state == "running":
+            write(record.directory / GRACE, {"seconds": grace})
+            with host.handle() as handle:
+                if handle is not None:
+                    await to_thread.run_sync(_end, handle, grace + _END_LIMIT_S)
+        return _shown(store.get(record.process_id))
+
+    # --- parts ---
+
+    async def _start_host(self, directory: Path, environment: Mapping[str, str]) -> Host | None:
+        program = ["-I", "-m", "rye_mcp.primitives._process_host", str(directory)]
+        spec = ProcessSpec(command=sys.executable, args=program, cwd=os.sep, env=environment)
+        spawned = await self._subprocess.start(spec, directory / "host.log")
+        if not spawned.success or spawned.pid is None:
+            raise ToolExecutionError(
+                spawned.error or "expected the host of a process to start, found nothing"
+            )
+        return Host.of(spawned.pid)
+
+    def _directory(self, cwd: str) -> Path:
+        root = Path(os.path.realpath(self._project or "."))
+        found = Path(os.path.realpath(root / cwd))
+        if found.is_relative_to(root) and found.is_dir():
+            return found
+        raise ToolExecutionError(f"expected a directory in the project as cwd, found {cwd}")
+
+
+ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
+    {
+        "spawn": ProcessesPrimitive.spawn,
+        "status": ProcessesPrimitive.status,
+        "logs": ProcessesPrimitive.logs,
+        "kill": ProcessesPrimitive.kill,
+    }
+)
+"""What a tool can say in `action`."""
+
+
+async def _begun(store: ProcessStore, process_id: str, host: Host | None) -> ProcessRecord:
+    """The record of a process, once it runs or has ended."""
+    with anyio.move_on_after(_START_LIMIT_S):
+        while _is_alive(host):
+            record = store.get(process_id)
+            if record.started is not None or record.ended is not None:
+                break
+            await anyio.sleep(_LOOK_EVERY_S)
+    record = store.get(process_id)
+    if record.started is None:
+        why = (record.ended or {}).get("error", f"nothing within {_START_LIMIT_S:g} s")
+        raise ToolExecutionError(f"expected {record.asked['command']} to start, found: {why}")
+    return record
+
+
+def _is_alive(host: Host | None) -> bool:
+    if host is None:
+        return False
+    with host.handle() as handle:
+        return handle is not None
+
+
+def _end(handle: int, limit: float) -> None:
+    """SIGTERM, and SIGKILL when that was not enough: then the supervisor ends what is left."""
+    for number, seconds in ((signal.SIGTERM, limit), (signal.SIGKILL, _END_LIMIT_S)):
+        try:
+            signal.pidfd_send_signal(handle, number)
+        except ProcessLookupError:
+            return
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        if poll.poll(seconds * 1000):
+            return
+
+
+def _command_of(arguments: Mapping[str, Any]) -> list[str]:
+    return [arguments["command"], *arguments.get("args", ())]
+
+
+def _shown(record: ProcessRecord) -> dict[str, Any]:
+    asked, started, ended = record.asked, record.started or {}, record.ended or {}
+    shown = {
+        "id": record.process_id,
+        "name": asked.get("name"),
+        "command": [asked["command"], *asked["args"]],
+        "cwd": asked["cwd"],
+        "state": record.state,
+        "pid": started.get("pid"),
+        "started": started.get("at"),
+        "printed": size_of_log(record.directory),
+    }
+    if ended:
+        shown |= {
+            name: ended.get(name) for name in ("kind", "return_code", "signal", "error") if name in ended
+        }
+        shown["ended"] = ended.get("at")
+    return shown

@@ -1,0 +1,144 @@
+"""`rye/process/*` through the executor: processes that go on, are read, and end with all they started."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from rye_mcp.primitives import processes
+from rye_mcp.primitives._process_store import HOST, read
+from tests.process_world import directory_of, is_alive, printed, process, project_of
+from tests.runtime_workshop import Workshop
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop will do: what is looked at here happens in other processes."""
+    return "asyncio"
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Iterator[Workshop]:
+    with project_of(tmp_path) as found:
+        yield found
+
+
+async def spawn(workshop: Workshop, script: str, **parameters: Any) -> Any:
+    return await process(workshop, "spawn", command="bash", args=["-c", script, "a b", "$(id)"], **parameters)
+
+
+async def ended(workshop: Workshop, process_id: str) -> Any:
+    """What status says of a process, once it is over."""
+    with anyio.fail_after(20):
+        while True:
+            (found,) = (await process(workshop, "status", id=process_id))["processes"]
+            if found["state"] != "running":
+                return found
+
+
+async def test_a_process_outlives_its_call_and_is_ended_with_its_tree(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GREETING", "hello {x}")
+    monkeypatch.setenv("MY_API_TOKEN", "a secret")
+    (workshop.project / "sub dir").mkdir()
+    script = (
+        'echo "$0|$1|$GREETING|$MY_API_TOKEN|${RYE_RESULT_FD-none}|$PWD"; setsid sleep 1000 & echo $!; wait'
+    )
+    begun = await spawn(workshop, script, cwd="sub dir", name="server")
+    assert (begun["state"], begun["name"]) == ("running", "server")
+    assert begun["command"][:2] == ["bash", "-c"]
+    said, child = await printed(workshop, begun["id"], lines=2)
+    assert said == f"a b|$(id)|hello {{x}}||none|{workshop.project.resolve()}/sub dir"
+    assert await is_alive(begun["pid"])
+    assert await is_alive(int(child))
+    done = await process(workshop, "kill", id=begun["id"])
+    assert (done["state"], done["kind"], done["signal"]) == ("ended", "signaled", signal.SIGTERM)
+    assert not await is_alive(begun["pid"])
+    assert not await is_alive(int(child))
+    again = await process(workshop, "kill", id=begun["id"])
+    assert again == done, "to end what has ended changes nothing"
+
+
+async def test_what_ends_by_itself_says_how(workshop: Workshop) -> None:
+    begun = await spawn(workshop, "echo out; echo err >&2; exit 3")
+    found = await ended(workshop, begun["id"])
+    assert (found["kind"], found["return_code"], found["printed"]) == ("exited", 3, 8)
+    logs = await process(workshop, "logs", id=begun["id"])
+    assert sorted(logs["text"].split()) == ["err", "out"]
+    assert (logs["state"], logs["offset"], logs["next_offset"], logs["total"]) == ("ended", 0, 8, 8)
+    middle = await process(workshop, "logs", id=begun["id"], offset=-3, length=2)
+    assert (middle["offset"], middle["next_offset"], len(middle["text"])) == (5, 7, 2)
+
+
+async def test_who_does_not_listen_to_sigterm_is_ended_by_force(workshop: Workshop) -> None:
+    begun = await spawn(workshop, "trap '' TERM; echo ready; while :; do sleep 0.1; done")
+    await printed(workshop, begun["id"])
+    done = await process(workshop, "kill", id=begun["id"], grace=0.2)
+    assert (done["state"], done["signal"]) == ("ended", signal.SIGKILL)
+
+
+async def test_who_ends_itself_on_sigterm_has_its_time(workshop: Workshop) -> None:
+    begun = await spawn(
+        workshop, "trap 'sleep 0.7; echo bye; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+    )
+    await printed(workshop, begun["id"])
+    done = await process(workshop, "kill", id=begun["id"], grace=20)
+    assert (done["kind"], done["return_code"]) == ("exited", 0)
+    said = (await process(workshop, "logs", id=begun["id"]))["text"].splitlines()
+    assert (said[0], said[-1]) == ("ready", "bye")
+
+
+async def test_when_its_host_is_killed_the_process_ends_and_is_lost(workshop: Workshop) -> None:
+    begun = await spawn(workshop, "echo $$; exec sleep 1000")
+    await printed(workshop, begun["id"])
+    host = read(directory_of(workshop, begun["id"]) / HOST)
+    assert host is not None
+    os.kill(host["pid"], signal.SIGKILL)
+    with anyio.fail_after(20):
+        while await is_alive(begun["pid"]):
+            pass
+    assert (await ended(workshop, begun["id"]))["state"] == "lost"
+    assert (await process(workshop, "kill", id=begun["id"]))["state"] == "lost"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"command": "no-such-program"}, "expected no-such-program to start, found: command not found"),
+        ({"command": "true", "cwd": ".."}, "expected a directory in the project as cwd, found .."),
+        ({"command": "true", "cwd": "nowhere"}, "expected a directory in the project as cwd, found nowhere"),
+    ],
+)
+async def test_what_cannot_be_started_is_said(
+    workshop: Workshop, parameters: dict[str, Any], problem: str
+) -> None:
+    found = await workshop.run("rye/process/spawn", parameters)
+    assert (found.success, found.code) == (False, "tool_failed")
+    assert (found.error or "").startswith(problem)
+    assert all(each["state"] == "ended" for each in (await process(workshop, "status"))["processes"])
+
+
+async def test_no_more_than_so_many_run_at_once(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "MAX_RUNNING", 1)
+    begun = await process(workshop, "spawn", command="sleep", args=["1000"])
+    found = await workshop.run("rye/process/spawn", {"command": "true"})
+    assert found.error == "expected at most 1 processes of a project, found 1: end some of them"
+    await process(workshop, "kill", id=begun["id"])
+    assert (await process(workshop, "spawn", command="true"))["command"] == ["true"]
+
+
+async def test_without_a_project_there_are_no_processes(tmp_path: Path) -> None:
+    from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+
+    (tmp_path / "home").mkdir()
+    executor = PrimitiveExecutor(None, user_space=tmp_path / "home", state=tmp_path / "state")
+    found = await executor.execute("rye/process/status")
+    await executor.close()
+    assert (found.success, found.code) == (False, "no_project")
