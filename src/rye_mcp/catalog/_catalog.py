@@ -174,7 +174,7 @@ class Catalog:
             index.close()
         self._stemmer.close()
 
-    def refresh(self, progress: Callable[[int, int], None] | None = None) -> None:
+    def refresh(self, progress: Callable[[int, int], object] | None = None) -> None:
         """Bring every index up to date; `progress` is told how many files were looked at, and of how many."""
         for index in self._indexes:
             index.refresh(progress)

@@ -16,8 +16,9 @@ from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.mcp_surface.confirming import Confirmer
+from rye_mcp.mcp_surface.finding import Finding, Progress
 from rye_mcp.mcp_surface.messages import Send, sending
-from rye_mcp.mcp_surface.progress import Tell, reporting
+from rye_mcp.mcp_surface.progress import Tell, counting, reporting
 from rye_mcp.mcp_surface.runs import Runs
 from rye_mcp.verbs._context import Context
 from rye_mcp.verbs.execute import Executed, ExecuteRequest, execute
@@ -41,7 +42,7 @@ class Asked:
 
     `tell` tells the client how far it is, `sender` makes what sends it log messages by a logger; None when it
     does not want to know. `runs` are those of the server, `trace` is what a tool is told of the trace.
-    `confirmer` asks a person first, where somebody has to agree.
+    `confirmer` asks a person first, where somebody has to agree. `finding` is what the server knows of files.
     """
 
     app: App
@@ -51,6 +52,7 @@ class Asked:
     runs: Runs = field(default_factory=Runs)
     trace: TraceContext | None = None
     confirmer: Confirmer | None = None
+    finding: Finding = field(default_factory=Finding)
 
     def context(self) -> Context:
         """What verbs work with: it is an agent that asks."""
@@ -61,12 +63,18 @@ async def _search(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
     space = _space(arguments.pop("space") if arguments["space"] != "all" else None)
     request = SearchRequest(**{**arguments, "space": space})
 
-    def work() -> Mapping[str, Any]:
+    freshness = asked.finding.of(asked.app, asked.runs.beside)
+
+    def work(progress: Progress | None = None) -> Mapping[str, Any]:
         catalog = asked.app.kept_catalog()
-        catalog.refresh()
+        freshness.bring_up_to_date(catalog, progress)
         return search(request, asked.context(), catalog).as_dict()
 
-    return await to_thread.run_sync(work)  # a first index takes its time, and others are to be heard
+    # A first index takes its time, and others are to be heard.
+    if asked.tell is None:
+        return await to_thread.run_sync(work)
+    async with reporting(asked.tell) as reporter:
+        return await to_thread.run_sync(work, counting(reporter))
 
 
 async def _load(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
@@ -125,7 +133,10 @@ async def _run(request: ExecuteRequest, asked: Asked) -> Executed:
         if asked.sender is not None:
             send = asked.sender(request.item_id)
             heard.append((await stack.enter_async_context(sending(send))).on_output)
-        return await execute(request, asked.context(), watch=_watch_of(heard))
+        try:
+            return await execute(request, asked.context(), watch=_watch_of(heard))
+        finally:
+            asked.finding.look_again(asked.app)
 
 
 def _watch_of(heard: list[OnOutput]) -> Watch | None:
@@ -145,7 +156,10 @@ async def _in_background(request: ExecuteRequest, asked: Asked, *, detail: bool)
     context, agreed = asked.context(), await _agreed(request, asked, in_background=True)
 
     async def run(watch: Watch) -> Mapping[str, Any]:
-        return (await execute(agreed, context, watch=watch)).as_dict(detail=detail)
+        try:
+            return (await execute(agreed, context, watch=watch)).as_dict(detail=detail)
+        finally:
+            asked.finding.look_again(asked.app)
 
     return await asked.runs.start(request.item_id, run)
 
@@ -171,7 +185,10 @@ async def _sign(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
     context = asked.context()
     if asked.confirmer is not None:
         request = await asked.confirmer.signing(request, context)
-    return sign(request, context).as_dict()
+    try:
+        return sign(request, context).as_dict()
+    finally:
+        asked.finding.look_again(asked.app)
 
 
 def _space(name: str | None) -> SpaceName | None:

@@ -18,11 +18,13 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
+import anyio.from_thread
+import anyio.lowlevel
 
 from rye_mcp.errors import RyeError
 from rye_mcp.visible import visible
 
-__all__ = ["HEARTBEAT_S", "INTERVAL_S", "Reporter", "Tell", "reporting"]
+__all__ = ["HEARTBEAT_S", "INTERVAL_S", "Reporter", "Tell", "counting", "reporting"]
 
 HEARTBEAT_S: Final = 2.0
 """After how much silence a heartbeat is sent."""
@@ -87,6 +89,17 @@ async def reporting(tell: Tell) -> AsyncIterator[Reporter]:
         group.cancel_scope.cancel()
     if refused is not None:
         raise refused
+
+
+def counting(reporter: Reporter) -> Callable[[int, int], None]:
+    """What a search calls, in any thread, to say how many files it has looked at."""
+    token = anyio.lowlevel.current_token()
+
+    def tell(done: int, total: int) -> None:
+        line = f"looked at {done} of {total} files\n".encode("ascii")
+        anyio.from_thread.run_sync(reporter.on_output, "stderr", line, 0, token=token)
+
+    return tell
 
 
 def _shown(line: bytes) -> str:

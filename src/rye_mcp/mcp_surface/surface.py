@@ -26,7 +26,6 @@ from mcp.server import MCPServer
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import NotificationOptions
 from mcp.server.request_state import RequestStateSecurity
-from mcp.server.stdio import stdio_server
 from mcp.types import (
     CallToolResult,
     CompleteRequestParams,
@@ -55,6 +54,7 @@ from rye_mcp.mcp_surface.answers import (
 from rye_mcp.mcp_surface.apps import Apps
 from rye_mcp.mcp_surface.call_log import logged
 from rye_mcp.mcp_surface.definitions import DEFINITIONS, Definition
+from rye_mcp.mcp_surface.finding import Finding
 from rye_mcp.mcp_surface.listings import Listings
 from rye_mcp.mcp_surface.native import NativeTools
 from rye_mcp.mcp_surface.requests import (
@@ -123,6 +123,7 @@ class RyeServer(MCPServer[None]):
         self._confirm = confirm
         self._announcing = Announcing(self._subscriptions)
         self._listings = Listings(self._native, self._announcing)
+        self._finding = Finding()
         self._lives = 0
         server = self._lowlevel_server
         options = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
@@ -138,6 +139,7 @@ class RyeServer(MCPServer[None]):
 
     async def run_stdio_async(self) -> None:
         """Serve one client over standard input and output, which nobody else gets at meanwhile."""
+        from rye_mcp.mcp_surface.framing import framed
         from rye_mcp.mcp_surface.stdio import claimed, parent_gone
 
         with claimed() as (lines, wire):
@@ -148,8 +150,7 @@ class RyeServer(MCPServer[None]):
                     group.cancel_scope.cancel()
 
                 group.start_soon(end_with_parent)
-                streams = stdio_server(cast(Any, lines), cast(Any, wire))
-                async with streams as (incoming, outgoing):
+                async with framed(lines, wire) as (incoming, outgoing):
                     options = self._lowlevel_server.create_initialization_options()
                     await self._lowlevel_server.run(incoming, outgoing, options)
                 group.cancel_scope.cancel()
@@ -232,6 +233,7 @@ class RyeServer(MCPServer[None]):
             confirmer=Confirmer(app, self._confirm, context),
             trace=trace_of_call(),
             runs=self._runs,
+            finding=self._finding,
         )
 
     # --- prompts and resources ---

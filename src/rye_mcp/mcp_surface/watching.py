@@ -23,11 +23,24 @@ STEP_MS: Final = 100
 MAX_WAIT_MS: Final = 1000
 """How long a change waits at most for others."""
 
+BEGUN_MS: Final = 200
+"""After how long without a change it is known that changes are seen."""
+
 _PASSED_OVER: Final = frozenset({"lockfiles", "outputs", "__pycache__"})
 
 
-async def watch(roots: Sequence[Path], changed: Callable[[frozenset[Path]], Awaitable[None]]) -> None:
-    """Tell of changes below these directories, those that are there, until it is cancelled."""
+async def watch(
+    roots: Sequence[Path],
+    changed: Callable[[frozenset[Path]], Awaitable[None]],
+    *,
+    step_ms: int = STEP_MS,
+    max_wait_ms: int = MAX_WAIT_MS,
+    begun: Callable[[], None] | None = None,
+) -> None:
+    """Tell of changes below these directories, those that are there, until it is cancelled.
+
+    `begun` is called when changes are seen from then on; never where none of the directories is there.
+    """
     from watchfiles import awatch
 
     there = [root for root in roots if root.is_dir()]
@@ -37,15 +50,21 @@ async def watch(roots: Sequence[Path], changed: Callable[[frozenset[Path]], Awai
     notices = awatch(
         *there,
         watch_filter=_counts,
-        step=STEP_MS,
-        debounce=MAX_WAIT_MS,
+        step=step_ms,
+        debounce=max_wait_ms,
+        rust_timeout=BEGUN_MS if begun else None,
+        yield_on_timeout=begun is not None,
         stop_event=stop,
         ignore_permission_denied=True,
     )
     async with anyio.create_task_group() as group:
         group.start_soon(_set_when_cancelled, stop)
         async for changes in notices:
-            await changed(frozenset(Path(path) for _, path in changes))
+            if begun is not None:
+                begun()
+                begun = None
+            if changes:
+                await changed(frozenset(Path(path) for _, path in changes))
 
 
 async def _set_when_cancelled(stop: anyio.Event) -> None:

@@ -1,0 +1,158 @@
+"""The search index of each project, kept as fresh as its files by notices of the system.
+
+Rules:
+
+- A look at all files takes a while where there are many. While the spaces are watched, what was noticed is
+  looked at alone, and when nothing was, nothing is.
+- A look at everything is taken at first, as long as nobody watches, when a notice does not name an item (of a
+  directory that was moved, say), when there are many, and every `LOOK_AGAIN_S`: the system may lose notices.
+- After a call that may have written files everything is looked at: its notices may not be here yet.
+- A space that is not there, or is taken away, cannot be watched: everything is looked at each time then.
+- What is noticed while a search looks is for the next one: nothing is lost between two of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemPlace, Space, parse_relative_path
+from rye_mcp.mcp_surface.logs import facts_of
+
+if TYPE_CHECKING:
+    from rye_mcp.app import App
+
+__all__ = ["LOOK_AGAIN_S", "Finding", "Freshness", "Progress"]
+
+LOOK_AGAIN_S: Final = 60.0
+"""How long it goes on by notices alone."""
+
+MAX_NOTICED: Final = 200
+"""From how many files on all are looked at."""
+
+STEP_MS: Final = 15
+"""For how long nothing may change before a change is noticed."""
+
+MAX_WAIT_MS: Final = 50
+"""How long a change waits at most for others."""
+
+Progress = Callable[[int, int], object]
+"""Is told how many files were looked at, and of how many."""
+
+_log = logging.getLogger(__name__)
+
+
+class Index(Protocol):
+    """What is kept fresh: a catalog, or what stands in for it."""
+
+    def refresh(self, progress: Progress | None = None) -> None:
+        """Look at everything."""
+
+    def note_changed(self, *places: ItemPlace) -> None:
+        """Look at these files alone."""
+
+
+class Freshness:
+    """What is known of the files of some spaces; used by several threads."""
+
+    def __init__(self, spaces: Iterable[Space], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.spaces = tuple(spaces)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._noticed: set[ItemPlace] = set()
+        self._look_again_at = float("-inf")
+        self._is_watched = False
+
+    def watched(self, is_watched: bool) -> None:
+        """From now on everything is noticed; or it is not any more."""
+        self._is_watched = is_watched
+        self.look_again()
+
+    def notice(self, paths: Collection[Path]) -> None:
+        """Something happened at these paths."""
+        places = [place for path in paths for place in self._places_of(path)]
+        with self._lock:
+            self._noticed |= {place for place in places if place is not None}
+            if None in places or len(self._noticed) > MAX_NOTICED:
+                self._look_again_at = float("-inf")
+        if any(path == space.root for path in paths for space in self.spaces):
+            self.watched(False)
+
+    def look_again(self) -> None:
+        """Look at everything the next time."""
+        with self._lock:
+            self._look_again_at = float("-inf")
+
+    def bring_up_to_date(self, index: Index, progress: Progress | None = None) -> None:
+        """Let the index look at what may have changed."""
+        with self._lock:
+            now = self._clock()
+            everything = now >= self._look_again_at
+            noticed, self._noticed = self._noticed, set()
+            if everything and self._is_watched:
+                self._look_again_at = now + LOOK_AGAIN_S
+        if everything:
+            index.refresh(progress)
+        elif noticed:
+            index.note_changed(*noticed)
+
+    def _places_of(self, path: Path) -> Iterator[ItemPlace | None]:
+        """The items that a path may be of; None for what may stand for several."""
+        for space in self.spaces:
+            if not path.is_relative_to(space.root):
+                continue
+            relative = path.relative_to(space.root)
+            if any(part.startswith(".") for part in relative.parts):
+                continue  # no item, nor a directory of items
+            try:
+                item_type, item_id, extension = parse_relative_path(relative.as_posix())
+            except RyeError:
+                yield None
+            else:
+                yield ItemPlace(space, item_type, item_id, extension) if extension else None
+
+
+class Finding:
+    """What is known of the files of each project that one server works with."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[Space, ...], Freshness] = {}
+
+    def of(self, app: App, beside: Callable[[Callable[[], Awaitable[None]]], None]) -> Freshness:
+        """What is known of the files of a project; at first it is begun to watch them, `beside` all else."""
+        spaces = app.spaces.accessible()
+        known = self._of.get(spaces)
+        if known is None:
+            known = self._of[spaces] = Freshness(spaces)
+            beside(partial(_watch, known))
+        return known
+
+    def look_again(self, app: App) -> None:
+        """Files of a project may have changed just now."""
+        known = self._of.get(app.spaces.accessible())
+        if known is not None:
+            known.look_again()
+
+
+async def _watch(freshness: Freshness) -> None:
+    from rye_mcp.mcp_surface.watching import watch
+
+    async def noticed(paths: frozenset[Path]) -> None:
+        freshness.notice(paths)
+
+    roots = [space.root for space in freshness.spaces]
+    if not all(root.is_dir() for root in roots):
+        return
+    begun = partial(freshness.watched, True)
+    try:
+        await watch(roots, noticed, step_ms=STEP_MS, max_wait_ms=MAX_WAIT_MS, begun=begun)
+    except OSError as exc:
+        _log.warning("changes are looked for at each search", extra=facts_of(reason=exc.strerror))
+    finally:
+        freshness.watched(False)

@@ -1,0 +1,160 @@
+"""What is looked at again before a search, by what was noticed of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import pytest
+
+from rye_mcp.items import ItemPlace, ItemType, Space, SpaceName
+from rye_mcp.mcp_surface.finding import LOOK_AGAIN_S, MAX_NOTICED, Freshness, _watch
+
+ROOT = Path("/nowhere/project/.ai")
+SPACE = Space(SpaceName.PROJECT, ROOT)
+HELLO = ItemPlace(SPACE, ItemType.TOOL, "demo/hello", ".py")
+
+
+@dataclass
+class Journal:
+    """An index that writes down what it is told to look at."""
+
+    looks: list[str | set[ItemPlace]] = field(default_factory=list)
+
+    def refresh(self, progress: Callable[[int, int], object] | None = None) -> None:
+        self.looks.append("everything")
+
+    def note_changed(self, *places: ItemPlace) -> None:
+        self.looks.append(set(places))
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Watched:
+    """Files that are watched and were looked at once."""
+
+    clock: Clock = field(default_factory=Clock)
+    journal: Journal = field(default_factory=Journal)
+
+    def __post_init__(self) -> None:
+        self.freshness = Freshness([SPACE], clock=self.clock)
+        self.freshness.watched(True)
+        assert self.looks() == ["everything"]
+
+    def looks(self) -> list[str | set[ItemPlace]]:
+        """What one more search looks at."""
+        self.journal.looks.clear()
+        self.freshness.bring_up_to_date(self.journal)
+        return list(self.journal.looks)
+
+
+def test_while_nobody_watches_everything_is_looked_at_each_time() -> None:
+    journal, freshness = Journal(), Freshness([SPACE])
+    for _ in range(3):
+        freshness.bring_up_to_date(journal)
+    assert journal.looks == ["everything"] * 3
+
+
+def test_when_nothing_was_noticed_nothing_is_looked_at() -> None:
+    assert Watched().looks() == []
+
+
+def test_what_was_noticed_is_looked_at_once() -> None:
+    watched = Watched()
+    watched.freshness.notice([ROOT / "tools/demo/hello.py"])
+    watched.freshness.notice([ROOT / "tools/demo/hello.py", Path("/elsewhere/tools/demo/other.py")])
+    assert watched.looks() == [{HELLO}]
+    assert watched.looks() == []
+
+
+@pytest.mark.parametrize(
+    ("relative", "looks"),
+    [
+        ("tools/demo", ["everything"]),
+        ("tools", ["everything"]),
+        ("tools/demo/deps.manifest.yaml", ["everything"]),
+        ("tools/demo/data.csv", ["everything"]),
+        ("tools/demo/.hello.py.new", []),
+        (".git/index", []),
+    ],
+)
+def test_what_may_stand_for_several_items_is_a_reason_to_look_at_all(
+    relative: str, looks: list[str | set[ItemPlace]]
+) -> None:
+    watched = Watched()
+    watched.freshness.notice([ROOT / relative])
+    assert watched.looks() == looks
+
+
+def test_many_are_looked_at_with_all_others() -> None:
+    watched = Watched()
+    watched.freshness.notice([ROOT / f"tools/many/t{number}.py" for number in range(MAX_NOTICED + 1)])
+    assert watched.looks() == ["everything"]
+    assert watched.looks() == []
+
+
+def test_now_and_then_everything_is_looked_at() -> None:
+    watched = Watched()
+    watched.clock.now += LOOK_AGAIN_S - 1
+    assert watched.looks() == []
+    watched.clock.now += 1
+    assert watched.looks() == ["everything"]
+
+
+def test_after_a_call_that_may_have_written_everything_is_looked_at() -> None:
+    watched = Watched()
+    watched.freshness.look_again()
+    assert [watched.looks() for _ in range(2)] == [["everything"], []]
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_space_that_is_taken_away_is_not_watched_any_more(lost: bool) -> None:
+    watched = Watched()
+    if lost:
+        watched.freshness.notice([ROOT])
+    else:
+        watched.freshness.watched(False)
+    assert [watched.looks() for _ in range(2)] == [["everything"]] * 2
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_files_and_the_loss_of_a_space_are_noticed(tmp_path: Path) -> None:
+    space = Space(SpaceName.PROJECT, tmp_path / "project/.ai")
+    tool = space.root / "tools/demo/hello.py"
+    tool.parent.mkdir(parents=True)
+    freshness, journal = Freshness([space]), Journal()
+
+    async def until(wanted: list[str | set[ItemPlace]], repeatedly: Callable[[], object]) -> None:
+        with anyio.fail_after(20):
+            while True:
+                repeatedly()
+                journal.looks.clear()
+                freshness.bring_up_to_date(journal)
+                if journal.looks == wanted:
+                    return
+                await anyio.sleep(0.01)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(_watch, freshness)
+        await until([], lambda: None)
+        place = ItemPlace(space, ItemType.TOOL, "demo/hello", ".py")
+        await until([{place}], lambda: tool.write_text("x = 1\n", encoding="utf-8"))
+        space.root.rename(space.root.with_name("elsewhere"))
+        await until(["everything"], lambda: None)
+        for _ in range(3):
+            await until(["everything"], lambda: None)
+        group.cancel_scope.cancel()
