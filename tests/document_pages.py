@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -113,13 +114,19 @@ def _of_console(block: Block) -> Iterator[Step]:
 
 
 class Shell:
-    """One bash in an empty directory, with a home of its own, which is given the commands of a page."""
+    """One bash in a directory, with a home of its own, which is given the commands of a page.
 
-    def __init__(self, directory: Path) -> None:
+    The directory is empty, or a copy of the one that the page of an example stands in.
+    """
+
+    def __init__(self, directory: Path, *, example: Path | None = None) -> None:
         home = directory / "home"
         home.mkdir()
         place = directory / "work"
-        place.mkdir()
+        if example is None:
+            place.mkdir()
+        else:
+            shutil.copytree(example, place)
         self.key_id = "KEY_ID"
         self._process = subprocess.Popen(
             ["bash", "--norc"],

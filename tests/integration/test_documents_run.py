@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,20 +55,25 @@ WITH_COMMANDS = [
 ]
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    opened = Shell(tmp_path)
-    yield opened
-    opened.close()
+@contextmanager
+def shell_of(name: str, directory: Path) -> Iterator[Shell]:
+    """A shell for a page; that of an example begins in a copy of its directory."""
+    example = (ROOT / name).parent if name.startswith("examples/") else None
+    shell = Shell(directory, example=example)
+    try:
+        yield shell
+    finally:
+        shell.close()
 
 
 @pytest.mark.parametrize("name", WITH_COMMANDS)
-def test_the_commands_of_a_page_print_what_it_says(tmp_path: Path, shell: Shell, name: str) -> None:
+def test_the_commands_of_a_page_print_what_it_says(tmp_path: Path, name: str) -> None:
     for program in needs_of(ROOT / name):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
-    for step in steps_of(ROOT / name):
-        shell.do(step)
+    with shell_of(name, tmp_path) as shell:
+        for step in steps_of(ROOT / name):
+            shell.do(step)
     for picture in tmp_path.rglob("*.svg"):
         drawn, kept = (each.read_text(encoding="utf-8") for each in (picture, IMAGES / picture.name))
         assert DIFFERENT_EACH_TIME.sub("…", drawn) == DIFFERENT_EACH_TIME.sub("…", kept), picture.name
