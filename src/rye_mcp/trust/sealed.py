@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "59034caa020bc06d985fe6df5fd95cba058593a15b32ff140a5a4994a9e92124"
+MANIFEST_SHA256: Final = "910bf37514fd8fd43cd19ccebc143beb7255e90db3ee7d2bbf8e978e93b1ecb1"
