@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "910bf37514fd8fd43cd19ccebc143beb7255e90db3ee7d2bbf8e978e93b1ecb1"
+MANIFEST_SHA256: Final = "965c7491b982b775b4ba6f23006734ee3c21065a66adf65b9c00c83cdc9be4da"
