@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -18,7 +18,7 @@ from tests.mcp_world import Mode, Workshop, facts, python_tool
 from tests.people import Person
 
 Action = Any
-Way = str
+Way = Literal["stdio", "http", "sse"]
 
 GREET = '''\
 """Greets, and leaves a trace."""
@@ -91,7 +91,7 @@ def mode(request: pytest.FixtureRequest) -> Mode:
     return found
 
 
-@pytest.fixture(params=["stdio", "http"])
+@pytest.fixture(params=["stdio", "http", "sse"])
 def way(request: pytest.FixtureRequest) -> Way:
     found: Way = request.param
     return found
@@ -102,8 +102,8 @@ async def client_of(
     shop: Workshop, server: HttpServer, way: Way, mode: Mode, asked: Asked | None
 ) -> AsyncIterator[Client]:
     more = {} if asked is None else {"elicitation_callback": asked}
-    if way == "http":
-        async with connected(server, "http", mode, **more) as client:
+    if way != "stdio":
+        async with connected(server, way, mode, **more) as client:
             yield client
     else:
         async with shop.served(mode, *ALWAYS, client=more) as client:

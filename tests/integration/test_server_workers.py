@@ -81,7 +81,7 @@ class Balancer(httpx2.AsyncBaseTransport):
 
 @asynccontextmanager
 async def balanced(workers: list[HttpServer]) -> AsyncIterator[tuple[Client, Balancer]]:
-    async def answer(_: Any, __: Any) -> ElicitResult:
+    async def answer(context: Any, params: Any) -> ElicitResult:
         return YES
 
     balancer = Balancer(workers)

@@ -136,7 +136,8 @@ def _address_argument(text: str) -> Address:
 def _actions(text: str) -> tuple[Action, ...]:
     found = [each for each in text.split(",") if each]
     if not found or any(each not in _ACTIONS for each in found):
-        raise argparse.ArgumentTypeError(f"expected {' and '.join(_ACTIONS)}, found {text[:40]!r}")
+        choice = " or ".join([*_ACTIONS, ",".join(_ACTIONS)])
+        raise argparse.ArgumentTypeError(f"expected {choice}, found {text[:40]!r}")
     return tuple(_ACTIONS[each] for each in found)
 
 
