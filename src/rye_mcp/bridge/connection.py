@@ -25,6 +25,7 @@ import anyio
 from mcp import Client, MCPError
 from mcp.types import (
     CONNECTION_CLOSED,
+    INVALID_REQUEST,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
@@ -60,8 +61,8 @@ CANCEL_LIMIT_S: Final = 2.0
 """How long telling a server that a call is given up may take."""
 
 _SHOWN_CHARACTERS: Final = 500
-_SESSION_GONE: Final = frozenset({-32600})
-"""What the SDK says when a server over HTTP knows nothing of a session any more: it was started again."""
+_SESSION_GONE: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST})
+"""What the SDK says when a server over HTTP is gone, or knows nothing of a session: it was started again."""
 
 
 class Progress(Protocol):
@@ -245,8 +246,8 @@ class Connection:
 
     def _refused(self, error: MCPError) -> BridgeError:
         """What an error of the protocol means: that the connection is gone, or what the server says."""
-        is_gone = self.server.transport == "http" and error.code in _SESSION_GONE
-        if is_gone or error.code == CONNECTION_CLOSED:
+        # A server may say the very code by which the SDK tells that a program has closed its output.
+        if self._closing.is_set() or (self.server.transport == "http" and error.code in _SESSION_GONE):
             if self._transport is not None:
                 self.problem = self.problem or self._transport.problem
             self.close()
@@ -313,5 +314,11 @@ def _problem_in(group: BaseExceptionGroup[BaseException]) -> BaseException | Non
 
 
 def _first_line(error: BaseException) -> str:
-    text = visible(str(error).strip().partition("\n")[0])[:_SHOWN_CHARACTERS]
-    return text or type(error).__name__
+    """What an error says, as one line; of a message of the wrong shape, where it is wrong."""
+    listed = getattr(error, "errors", None)
+    if callable(listed):
+        wrong = [(".".join(map(str, each["loc"])), each["msg"]) for each in listed()]
+        text = "; ".join(f"{place}: {what}" for place, what in wrong)
+    else:
+        text = str(error).strip().partition("\n")[0]
+    return visible(text)[:_SHOWN_CHARACTERS] or type(error).__name__

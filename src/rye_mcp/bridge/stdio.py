@@ -63,6 +63,7 @@ class StdioProgram:
         self._stderr = b""
         self._dialogue: Dialogue | None = None
         self._is_over = False
+        self._is_ours = False
         self._noise = 0
 
     @asynccontextmanager
@@ -79,6 +80,7 @@ class StdioProgram:
                 try:
                     yield from_server, to_server  # type: ignore[misc] # the SDK's own stdio client yields these
                 finally:
+                    self._is_ours = True
                     with anyio.move_on_after(GRACE_S, shield=True):
                         if self._dialogue is not None:
                             self._dialogue.end_input()
@@ -220,8 +222,9 @@ class StdioProgram:
         return BridgeError("lost", f"expected {self._shown} to go on, found that it ended ({how}){said}")
 
     def _fail(self, problem: BridgeError) -> None:
-        """Take note of what went wrong first, and let the connection end."""
-        self.problem = self.problem or problem
+        """Take note of what went wrong first, unless we are ending it, and let the connection end."""
+        if not self._is_ours:
+            self.problem = self.problem or problem
         self._on_end()
 
     @property
