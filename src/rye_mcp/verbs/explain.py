@@ -1,17 +1,19 @@
-"""`explain`: what would run a tool, element by element, and what speaks against it; for people.
+"""`explain`: what would run a tool, element by element, and what speaks against it.
 
 Rules:
 
 - Nothing runs. Every element is looked at by itself, so that one that is refused hides none of the others:
   its place in the chain, its space, who signed it, what it shadows.
 - What a call would be refused for is found by the very stages of a call (`dry_run`), not by a second opinion.
-- It tells what unverified files say about themselves, as a person has to know it: no agent is offered it.
+- A person is told what unverified files say about themselves, and where they lead. An agent is told that an
+  element is refused, and why: nothing that this says about itself, and nothing of what stands behind it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 from rye_mcp.errors import RyeError
@@ -36,14 +38,18 @@ class ExplainRequest:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One element of a chain, and whether it passes the gate in its place."""
+    """One element of a chain, and whether it passes the gate in its place; `told` by itself, or not."""
 
     element: ChainElement
     integrity: Integrity
+    told: bool = True
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data."""
         element = self.element
+        if not self.told:
+            known = {"item_id": element.item_id, "space": element.space.value}
+            return {**known, "integrity": self.integrity.as_dict()}
         answer: dict[str, Any] = {
             "item_id": element.item_id,
             "space": element.space.value,
@@ -97,6 +103,7 @@ async def explain(request: ExplainRequest, context: Context) -> Explanation:
         Explained(element, _integrity(element.file, role, context))
         for element, role in zip(elements, roles_in(elements), strict=True)
     )
+    chain = chain if context.is_person else _for_an_agent(chain)
     item_id = elements[0].item_id
     try:
         call = await context.executor().dry_run(request.item_id, request.parameters)
@@ -105,8 +112,16 @@ async def explain(request: ExplainRequest, context: Context) -> Explanation:
     return Explanation(item_id, chain, call)
 
 
+def _for_an_agent(chain: tuple[Explained, ...]) -> tuple[Explained, ...]:
+    """The chain up to the first element that is refused, of which nothing is told but that."""
+    passed = tuple(takewhile(lambda each: each.integrity.refusal is None, chain))
+    return (*passed, *(replace(each, told=False) for each in chain[len(passed) : len(passed) + 1]))
+
+
 def _elements(item_id: str, context: Context) -> tuple[ChainElement, ...]:
-    builder = ChainBuilder(context.spaces, lambda file: file)
+    # What is wrong with a file is told in its own words, to an agent only once it has passed the gate.
+    gate = _no_gate if context.is_person else context.verify
+    builder = ChainBuilder(context.spaces, gate)
     root = builder.find(item_id)
     try:
         return builder.follow(root).elements
@@ -114,6 +129,10 @@ def _elements(item_id: str, context: Context) -> tuple[ChainElement, ...]:
         return exc.elements
     except RyeError:
         return (root,)  # two files for one executor, say; the stages of a call tell it
+
+
+def _no_gate(file: ItemFile) -> ItemFile:
+    return file
 
 
 def _integrity(file: ItemFile, role: RoleOf, context: Context) -> Integrity:

@@ -3,7 +3,8 @@
 Rules:
 
 - Who knows the id of a run may read its output: ids cannot be guessed, and only who asked for a run is told
-  its id. The log, which has all ids, is for persons; no agent is offered it.
+  its id. The log, which has all ids, is for persons. An agent is told of the runs of its project alone, and
+  neither their ids nor what they were given (`RunList.for_agent`).
 - Whatever a request holds is checked here, before anything of it makes a path or a query.
 - An item is named by its id or by a pattern of ids, as everywhere.
 
@@ -40,6 +41,10 @@ __all__ = [
 
 SUCCESS = "success"
 ERROR = "error"
+
+_FOR_AGENTS = (
+    "item_id", "type", "status", "code", "begun", "duration_ms", "exit", "usage", "sealed", "caller",
+)  # fmt: skip
 
 DEFAULT_LIMIT = 50
 """How many runs are listed when nobody says how many."""
@@ -84,6 +89,11 @@ class RunList:
         if self.notices:
             answer["notices"] = [notice.as_dict() for notice in self.notices]
         return answer
+
+    def for_agent(self) -> dict[str, Any]:
+        """Return it as data for an agent: what ran and how it ended, and no id that opens its output."""
+        shown = (record.as_dict() for record in self.runs)
+        return {"runs": [{name: record[name] for name in _FOR_AGENTS} for record in shown]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`survey`: every item that is meant, whether it passes the gate, and who signed it. For people and for CI.
+"""`survey`: every item that is meant, whether it passes the gate, and who signed it.
 
 Rules:
 
