@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from rye_mcp.catalog._query_tree import Node
 from rye_mcp.items import ItemType
@@ -22,9 +22,9 @@ from rye_mcp.items import ItemType
 __all__ = ["Counts", "Engine", "Entry", "Features", "Group", "Wanted"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """What is looked for in one space.
+    """What one search looks for in each space; told apart from others by being another one.
 
     `fields` are those that words without a field are looked for in, None for all. `id_patterns` are ids in
     which `*` and `?` stand for others; one has to match, when there are any. `filters` say what a column has
@@ -39,9 +39,8 @@ class Wanted:
     similar: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An item as an index knows it."""
+class Entry(NamedTuple):
+    """An item as an index knows it. A tuple, as hundreds of them are made for a search."""
 
     key: int
     item_type: ItemType

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from rye_mcp.catalog._engine import Wanted
@@ -68,6 +69,9 @@ class Alternative:
     in_name: str = ""
 
 
+_KEPT: Final = 32
+"""How many searches at a time are remembered: each asks every space the same, more than once."""
+
 Found = Match | Condition
 _NOTHING: Final = Condition("0")
 _ALL: Final = Condition("1")
@@ -79,12 +83,14 @@ def first_key(item_type: ItemType) -> int:
     return _TYPES.index(item_type) * KEYS_OF_A_TYPE
 
 
+@lru_cache(maxsize=_KEPT)
 def match_of(wanted: Wanted) -> Found:
     """What the tree comes to."""
     return _Compiler(wanted.fields, wanted.similar).compile(wanted.tree)
 
 
-def alternatives_of(wanted: Wanted) -> list[Alternative] | None:
+@lru_cache(maxsize=_KEPT)
+def alternatives_of(wanted: Wanted) -> tuple[Alternative, ...] | None:
     """The parts of a query that is content with any of them; None for every other query."""
     tree = wanted.tree
     parts = tree.parts if isinstance(tree, Or) else (tree,)
@@ -97,7 +103,7 @@ def alternatives_of(wanted: Wanted) -> list[Alternative] | None:
             phrase = _phrase(words)
             in_name = f"name : {phrase}" if fields is None or "name" in fields else ""
             found.append(Alternative(tuple(words), _within(fields, phrase), in_name))
-    return found
+    return tuple(found)
 
 
 def any_of(alternatives: Iterable[Alternative]) -> str:

@@ -1,9 +1,9 @@
 """Words that another word may be a slip of, by an index of deletions.
 
 Two words that are few edits apart become the same word when few characters are left out of each. So every
-beginning of a word is kept under what is left of it when up to two characters are left out, and a look-up asks
-for what is left of the misspelt one: its time does not grow with the number of words. Many words share a
-beginning, so there are far fewer of these.
+beginning of a word is kept under what is left of it when up to two characters are left out, and a look-up
+asks for what is left of the misspelt one: its time does not grow with the number of words. Many words share
+a beginning, so there are far fewer of these.
 
 Rules:
 

@@ -38,7 +38,7 @@ from rye_mcp.items import ItemType
 
 __all__ = ["SqliteEngine"]
 
-MAX_MATCHES: Final = 2_000
+MAX_MATCHES: Final = 1_500
 """How many documents are weighed by FTS5 for one question: about a microsecond each."""
 
 MAX_NARROWED_MATCHES: Final = 20_000
@@ -145,8 +145,9 @@ class SqliteEngine:
             expression = match.expression if parts is None else self._plan(parts, limit, MAX_MATCHES)
         else:
             condition = self._condition(wanted)
-            parts = [Alternative((word,), f'"{word}"', f'name : "{word}"') for word in self._by_stem(words)]
-            expression = self._plan(parts[:MAX_PARTS], limit, MAX_NARROWED_MATCHES)
+            listed = self._by_stem(words)[:MAX_PARTS]
+            named = [Alternative((word,), f'"{word}"', f'name : "{word}"') for word in listed]
+            expression = self._plan(named, limit, MAX_NARROWED_MATCHES)
             # The plus keeps SQLite from asking the full-text table once for each key.
             restriction = Condition(
                 f"+rowid IN (SELECT key FROM items WHERE {condition.sql})", condition.values
@@ -154,7 +155,7 @@ class SqliteEngine:
         weighed: list[tuple[int, float]] = []
         for item_type in wanted.item_types if expression else ():
             weighed += self._weighed(expression, item_type, restriction)
-        return self._entries(self._best(weighed, limit))
+        return self._best(weighed, limit)
 
     def _weighed(
         self, expression: str, item_type: ItemType, restriction: Condition
@@ -200,16 +201,14 @@ class SqliteEngine:
                 priced.append((documents, names, part))
         return sorted(priced, key=lambda each: (each[0], each[2].expression))
 
-    def _best(self, weighed: list[tuple[int, float]], limit: int) -> list[int]:
-        """The keys of the best; of those that are equally good, the first by id."""
+    def _best(self, weighed: list[tuple[int, float]], limit: int) -> list[Entry]:
+        """The best; of those that are equally good, the first by id."""
         if len(weighed) <= limit:
-            return [key for key, _ in weighed]
+            return self._entries([key for key, _ in weighed])
         weighed.sort(key=itemgetter(1))
         worst = weighed[limit - 1][1]
-        sure = [key for key, rank in weighed[:limit] if rank < worst]
-        tied = [key for key, rank in weighed if rank == worst]
-        if len(sure) + len(tied) > limit:
-            tied = [entry.key for entry in sorted(self._entries(tied), key=_by_id)]
+        sure = self._entries([key for key, rank in weighed[:limit] if rank < worst])
+        tied = sorted(self._entries([key for key, rank in weighed if rank == worst]), key=_by_id)
         return sure + tied[: limit - len(sure)]
 
     def matches(self, wanted: Wanted, order: str, limit: int) -> list[Entry]:
