@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "965c7491b982b775b4ba6f23006734ee3c21065a66adf65b9c00c83cdc9be4da"
+MANIFEST_SHA256: Final = "54d4a38041cede370fec73a4b65eff5d280952e49641e816312638dd660a3bbc"

@@ -71,6 +71,9 @@ HARMLESS = {
     "log.diffMerges": "first-parent",
 }
 
+WITHOUT_FILES = frozenset({"rev-parse", "log", "show", "cat-file", "ls-tree", "branch", "ls-files"})
+"""What reads no file of the working tree, to which a filter could be applied."""
+
 DIFF = (
     "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short",
     "--src-prefix=a/", "--dst-prefix=b/", "-O/dev/null", "--find-renames",
@@ -93,10 +96,9 @@ class Repository:
         if not project:
             refuse("expected a project, found none")
         self._project = project
-        self._drivers = {}
-        self.ask("rev-parse", "--is-inside-work-tree")
-        self.prefix = self.ask("rev-parse", "--show-prefix").decode(errors="replace").rstrip("\n")
-        self._drivers = self._filters_of_the_repository()
+        self._drivers = None
+        where = self.ask("rev-parse", "--is-inside-work-tree", "--show-prefix").decode(errors="replace")
+        self.prefix = where.partition("\n")[2].rstrip("\n")
 
     def ask(self, *arguments, limit=MAX_LIST_BYTES):
         """What git prints for a question, when it has an answer; more than the limit is refused."""
@@ -107,7 +109,8 @@ class Repository:
 
     def ask_for_much(self, *arguments, limit=MAX_PATCH_BYTES):
         """The same, as far as the limit; and whether it was cut."""
-        environment = self._environment(READING, PLAIN | HARMLESS | self._drivers)
+        drivers = {} if arguments[0] in WITHOUT_FILES else self._filters_of_the_repository()
+        environment = self._environment(READING, PLAIN | HARMLESS | drivers)
         code, output, message, cut = self._run(arguments, environment, limit)
         if code and not cut:
             refuse(message or f"expected git {arguments[0]} to succeed, found exit code {code}")
@@ -181,6 +184,8 @@ class Repository:
 
     def _filters_of_the_repository(self):
         """What switches off each filter that the repository itself configures; the person's own ones stay."""
+        if self._drivers is not None:
+            return self._drivers
         environment = self._environment(READING, PLAIN | HARMLESS)
         question = ("config", "-z", "--show-scope", "--name-only", "--includes",
                     "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$")  # fmt: skip
@@ -194,6 +199,7 @@ class Repository:
                 driver = key.rpartition(".")[0]
                 off |= {f"{driver}.{each}": "" for each in ("clean", "smudge", "process")}
                 off[f"{driver}.required"] = "false"
+        self._drivers = off
         return off
 
     def _environment(self, variables, configuration):

@@ -84,7 +84,7 @@ EXAMPLES = [
             "arguments": ["o"],
         },
         "files": {"a.txt": "to be or not to be\n"},
-        "expect": {"contains": {"stdout": "3\n"}},
+        "expect": {"contains": {"stdout": "4\n"}},
     },
     {
         "description": "An exception is a failure.",
