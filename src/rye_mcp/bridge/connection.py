@@ -260,6 +260,8 @@ class Connection:
         if problem is not None:
             return problem
         why = "the connection was ended" if error is None else _first_line(error)
+        if self.server.transport == "http":
+            why += f" (an answer has at most {self.server.max_message_bytes} bytes)"
         return BridgeError("lost", f"expected {self._shown} to answer, found: {why}")
 
     def _failure(self, error: BaseException) -> BridgeError:

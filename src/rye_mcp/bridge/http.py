@@ -17,6 +17,7 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from rye_mcp.bridge.failures import BridgeError
+from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from mcp.client import Transport
@@ -28,9 +29,14 @@ __all__ = ["HttpEndpoint"]
 CONNECT_TIMEOUT_S: Final = 30.0
 """How long connecting, and sending a request, may take."""
 
+_NOT_LET_IN: Final = frozenset({401, 403})
+
+
+_HINT: Final = "name a header with a token: rye mcp add NAME URL --header 'Authorization: Bearer ${TOKEN}'"
+
 
 class HttpEndpoint:
-    """The address of one connection. `problem` says what ended it, once it was not us."""
+    """The address of one connection. `problem` says what is wrong with it, once something is."""
 
     def __init__(self, server: Server) -> None:
         self.problem: BridgeError | None = None
@@ -44,7 +50,7 @@ class HttpEndpoint:
         client = httpx2.AsyncClient(
             headers=dict(server.headers),
             timeout=httpx2.Timeout(CONNECT_TIMEOUT_S, read=None),  # a call has a time limit of its own
-            transport=_Bounded(server.max_message_bytes),
+            transport=_Watched(self),
             trust_env=False,
         )
         limit = server.max_message_bytes
@@ -54,24 +60,32 @@ class HttpEndpoint:
         ):
             yield streams  # type: ignore[misc] # a pair of streams, as the SDK's own client takes it
 
-
-class _Bounded(httpx2.AsyncHTTPTransport):
-    """Ends an answer in one piece that is too long; events are counted one by one by who reads them."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(trust_env=False)
-        self._limit = limit
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send it, and count what comes back."""
-        response = await super().handle_async_request(request)
+    def watch(self, response: httpx2.Response) -> None:
+        """Look at an answer before anybody else does."""
+        shown = f"the server {visible(self._server.name)}"
+        if response.status_code in _NOT_LET_IN:
+            what = f"expected {shown} to let us in, found status {response.status_code}"
+            self.problem = BridgeError("tool_failed", what, hint=_HINT)
         is_events = response.headers.get("content-type", "").startswith("text/event-stream")
         if not is_events and isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _Counted(response.stream, self._limit)
+            response.stream = _Counted(response.stream, self._server.max_message_bytes)
+
+
+class _Watched(httpx2.AsyncHTTPTransport):
+    def __init__(self, endpoint: HttpEndpoint) -> None:
+        super().__init__(trust_env=False)
+        self._endpoint = endpoint
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send it, and look at what comes back."""
+        response = await super().handle_async_request(request)
+        self._endpoint.watch(response)
         return response
 
 
 class _Counted(httpx2.AsyncByteStream):
+    """An answer in one piece, which ends when it is too long; events are counted by who reads them."""
+
     def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
         self._stream = stream
         self._limit = limit
@@ -85,4 +99,5 @@ class _Counted(httpx2.AsyncByteStream):
             yield piece
 
     async def aclose(self) -> None:
+        """Close what is counted."""
         await self._stream.aclose()
