@@ -58,6 +58,15 @@ async def test_a_redirect_is_followed_when_asked_for(location: str) -> None:
     assert (result.body, result.success) == ("arrived", True)
 
 
+async def test_the_address_that_answered_is_told_but_stands_in_no_repr() -> None:
+    async with redirecting("/new?a=b c") as server:
+        result = await follow(server.url)
+        assert result.url == f"{server.url}/new?a=b%20c"
+        assert "/new" not in repr(result)
+    refused = await follow("http://127.0.0.1:1/")
+    assert (refused.status_code, refused.url) == (0, None)
+
+
 async def test_auth_and_headers_are_sent_again_to_the_same_origin() -> None:
     async with redirecting("/new") as server:
         await follow(server.url, **SECRETS)

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from lilux.primitives.errors import ConfigurationError
-from lilux.primitives.subprocess import KillResult, StatusResult, SubprocessPrimitive
+from lilux.primitives.subprocess import KillResult, ProcessSpec, StatusResult, SubprocessPrimitive
 
 
 def is_alive(pid: int) -> bool:
@@ -84,6 +84,19 @@ async def test_a_spawned_process_has_its_arguments_environment_directory_and_log
     while not text.endswith("end\n"):
         text = await text_of(tmp_path / "log")
     assert text == f"a 'b' outer inner {tmp_path}\nerr\nend\n"
+
+
+async def test_who_has_resolved_everything_starts_exactly_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, primitive: SubprocessPrimitive
+) -> None:
+    monkeypatch.setenv("INHERITED_HERE", "outer")
+    script = 'echo "$INHERITED_HERE|$ADDED|$PWD"; echo end'
+    spec = ProcessSpec(command="/bin/sh", args=["-c", script], cwd=tmp_path, env={"ADDED": "inner"})
+    assert (await primitive.start(spec, tmp_path / "log")).success
+    text = ""
+    while not text.endswith("end\n"):
+        text = await text_of(tmp_path / "log")
+    assert text == f"|inner|{tmp_path}\nend\n"
 
 
 async def test_nothing_secret_stands_in_the_arguments_of_the_starter(
