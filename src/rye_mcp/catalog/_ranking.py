@@ -128,13 +128,20 @@ def as_sentence(tree: Node) -> Node:
     """What a sentence is about: without the words that only make it one, and with the parts of those that are
     put together (`real-time`) beside the whole. Every other tree stays as it is.
     """
-    terms = tree.parts if isinstance(tree, Or) else (tree,)
-    if not all(isinstance(term, Term) and term.field is None for term in terms):
+    terms = _bare_terms(tree)
+    if terms is None:
         return tree
-    texts = dict.fromkeys(text for term in terms if isinstance(term, Term) for text in _with_parts(term.text))
+    texts = dict.fromkeys(text for term in terms for text in _with_parts(term.text))
     kept = [text for text in texts if not QUESTION_WORDS.issuperset(words_of(text))] or list(texts)
     parts = tuple(Term(text) for text in kept)
     return parts[0] if len(parts) == 1 else Or(parts)
+
+
+def _bare_terms(tree: Node) -> list[Term] | None:
+    """The words of a tree that is nothing but words, in any field; None for every other one."""
+    parts = tree.parts if isinstance(tree, Or) else (tree,)
+    terms = [part for part in parts if isinstance(part, Term) and part.field is None]
+    return terms if len(terms) == len(parts) else None
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]]) -> Mapping[int, float]:

@@ -89,18 +89,21 @@ def missing_companion(stderr: str, carried: Carried, tool_dir: Path) -> str | No
 
 def placeholders_in_shell(config: Mapping[str, Any], parameters: Iterable[str]) -> list[str]:
     """The placeholders for what a caller gives that stand inside of a shell's command string."""
+    given = frozenset(parameters)
+    found = _PLACEHOLDER.findall(_shell_command(config))
+    return sorted({name for name in found if name in given or _stands_for_parameters(name)})
+
+
+def _shell_command(config: Mapping[str, Any]) -> str:
+    """What is given to a shell as its command; nothing where values are quoted, or there is no shell."""
     command, arguments = config.get("command"), config.get("args")
     if config.get("shell") is True or not isinstance(command, str) or not isinstance(arguments, list):
-        return []
+        return ""
     if PurePosixPath(command).name not in _SHELLS:
-        return []
+        return ""
     words = [each if isinstance(each, str) else "" for each in arguments]
     option = next((number for number, word in enumerate(words) if _COMMAND_OPTION.fullmatch(word)), None)
-    if option is None or option + 1 >= len(words):
-        return []
-    given = frozenset(parameters)
-    found = _PLACEHOLDER.findall(words[option + 1])
-    return sorted({name for name in found if name in given or _stands_for_parameters(name)})
+    return "" if option is None else "".join(words[option + 1 : option + 2])
 
 
 def _stands_for_parameters(name: str) -> bool:

@@ -284,22 +284,26 @@ def _add_parameters(filling: Filling, prefix: object, variables: dict[str, str])
             PARAMS_ENV,
             f"expected a prefix such as PARAM_ (A-Z, 0-9, _, and _ at its end), found {prefix!r:.80}",
         )
-    left_out, size = [], 0
-    for name in sorted(filling.parameters.declared & filling.parameters.values.keys()):
-        value, variable = filling.parameters.values[name], prefix + name
-        if isinstance(value, dict | list) or name in filling.parameters.secret:
-            continue
-        text = value if isinstance(value, str) else _plain_text(value)
-        length = len(text.encode())
-        fits = length <= MAX_VARIABLE_BYTES and size + length <= MAX_VARIABLES_BYTES and "\0" not in text
-        if not fits or not _VARIABLE.fullmatch(name) or variable in variables or chooses_code(variable):
+    left_out, room = [], MAX_VARIABLES_BYTES
+    for name, text in _plain_parameters(filling.parameters):
+        variable, length = prefix + name, len(text.encode())
+        can_be_named = _VARIABLE.fullmatch(name) and variable not in variables and not chooses_code(variable)
+        if not can_be_named or length > min(room, MAX_VARIABLE_BYTES) or "\0" in text:
             left_out.append(name)
             continue
         variables[variable] = text
-        size += length
+        room -= length
     if left_out:
         named = ", ".join(left_out[:_SHOWN])
         yield Notice("parameters_not_in_env", f"{named}: not passed as {prefix}…; params_json has them")
+
+
+def _plain_parameters(parameters: Parameters) -> Iterator[tuple[str, str]]:
+    """The declared parameters that are no secret and no structure, as text."""
+    for name in sorted((parameters.declared & parameters.values.keys()) - parameters.secret):
+        value = parameters.values[name]
+        if not isinstance(value, dict | list):
+            yield name, value if isinstance(value, str) else _plain_text(value)
 
 
 def _plain_text(value: Any) -> str:

@@ -207,11 +207,14 @@ def _all_differences(locked: Pins, found: Pins) -> Iterator[Difference]:
         else:
             yield from _between(now["item_id"] or "", was, now, _ELEMENT_FIELDS)
     if locked.dependencies is not None:
-        known, carried = locked.dependencies, found.dependencies or {}
-        for path in sorted(known.keys() | carried.keys()):
-            if known.get(path) != carried.get(path):
-                shown = path if path in carried else _fit("path", path) or ""
-                yield Difference(shown, "integrity", _fit("integrity", known.get(path)), carried.get(path))
+        yield from _between_dependencies(locked.dependencies, found.dependencies or {})
+
+
+def _between_dependencies(locked: Mapping[str, str], carried: Mapping[str, str]) -> Iterator[Difference]:
+    for path in sorted(locked.keys() | carried.keys()):
+        if locked.get(path) != carried.get(path):
+            shown = path if path in carried else _fit("path", path) or ""
+            yield Difference(shown, "integrity", _fit("integrity", locked.get(path)), carried.get(path))
 
 
 def _between(
