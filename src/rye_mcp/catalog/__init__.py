@@ -4,6 +4,6 @@ See `_catalog` for how a search goes, `_ranking` for what comes first, `_space_i
 fresh, `query` for the language that people and models write.
 """
 
-from rye_mcp.catalog._catalog import Catalog, Hit, Page, Ranker, SearchQuery, cache_directory
+from rye_mcp.catalog._catalog import Catalog, Hit, Page, Ranker, SearchQuery
 
-__all__ = ["Catalog", "Hit", "Page", "Ranker", "SearchQuery", "cache_directory"]
+__all__ = ["Catalog", "Hit", "Page", "Ranker", "SearchQuery"]

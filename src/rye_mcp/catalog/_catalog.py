@@ -10,7 +10,7 @@ Rules:
 - `refresh` brings the indexes up to date. It is called before a search by whoever has not been told of every
   change; `note_changed` tells of one.
 
-    with Catalog.open(spaces, cache_directory()) as catalog:
+    with Catalog.open(spaces, directory) as catalog:
         catalog.refresh()
         page = catalog.search(SearchQuery(parse("convert a video")))
 """
@@ -42,7 +42,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType, SpaceName
 from rye_mcp.spaces import Spaces
 
-__all__ = ["Catalog", "Hit", "Page", "Ranker", "SearchQuery", "cache_directory"]
+__all__ = ["Catalog", "Hit", "Page", "Ranker", "SearchQuery"]
 
 CANDIDATES: Final = 60
 """How many documents of a space are compared as a whole; what is behind them stays as it was found."""
@@ -349,14 +349,6 @@ class _Search:
 
     def _nearest(self, word: str) -> Iterable[str]:
         return self._near(word, 1) or self._near(word, 2)
-
-
-def cache_directory() -> Path | None:
-    """Where this user's indexes are kept; None when that depends on where this process happens to be."""
-    import platformdirs
-
-    found = platformdirs.user_cache_path("rye", appauthor=False)
-    return found / "search" if found.is_absolute() else None
 
 
 def _terms(tree: Node) -> Iterator[str]:
