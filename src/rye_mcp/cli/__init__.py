@@ -42,6 +42,9 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "sign": CommandPlace(
             "rye_mcp.cli.sign", "sign_items", "Sign an item, or all that match a pattern, with your key."
         ),
+        "dev": CommandPlace(
+            "rye_mcp.cli.dev", "dev", "Work on a tool: see at every change what is wrong, and run the draft."
+        ),
         "test": CommandPlace(
             "rye_mcp.cli.testing",
             "run_tests",

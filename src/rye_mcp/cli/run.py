@@ -26,22 +26,19 @@ from rye_mcp.cli._common import (
     person,
     print_json,
     print_table,
-    report,
     visible,
     visible_lines,
 )
 from rye_mcp.cli._group import EXIT_INTERRUPTED, command_group
 from rye_mcp.cli._parameters import parse_json_object, parse_parameters
-from rye_mcp.errors import RyeError
+from rye_mcp.cli._results import Live, print_result
 from rye_mcp.items import ItemType
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
-    from rye_mcp.executor.preparation import DryRun
-    from rye_mcp.executor.results import ExecutionResult
     from rye_mcp.metadata import ItemMetadata
     from rye_mcp.verbs._context import Context
-    from rye_mcp.verbs.execute import ExecuteRequest, Instructions, Knowledge
+    from rye_mcp.verbs.execute import ExecuteRequest
 
 __all__ = ["run"]
 
@@ -102,65 +99,15 @@ async def _run(request: ExecuteRequest, app: App, context: Context, as_json: boo
     from rye_mcp.executor.primitive_executor import Watch
     from rye_mcp.verbs.execute import execute
 
-    live = _Live(quiet=as_json)
+    live = Live(quiet=as_json)
     async with app.closing():
         result = await execute(request, context, watch=Watch(on_output=live.show))
     if as_json:
         print_json(result.as_dict(detail=True))
     else:
-        _print(result, live)
+        print_result(result, live)
     if getattr(result, "success", True) is False:
         raise typer.Exit(EXIT_FAILED)
-
-
-class _Live:
-    """What a tool prints, passed on as it comes."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self.shown: set[str] = set()
-
-    def show(self, stream: str, data: bytes, _offset: int) -> None:
-        """Pass on a piece of one stream; to a terminal with its control characters spelled out."""
-        if self._quiet or stream not in ("stdout", "stderr"):
-            return
-        self.shown.add(stream)
-        target = sys.stdout if stream == "stdout" else sys.stderr
-        if target.isatty():
-            typer.echo(visible_lines(data.decode("utf-8", "replace")), file=target, nl=False)
-        else:
-            target.buffer.write(data)
-            target.flush()
-
-
-def _print(result: ExecutionResult | DryRun | Instructions | Knowledge, live: _Live) -> None:
-    from rye_mcp.executor.results import ExecutionResult
-
-    if not isinstance(result, ExecutionResult):
-        _print_facts(result.as_dict())
-        return
-    for notice in result.notices:
-        typer.echo(visible(f"rye: {notice.code}: {notice.message}"), err=True)
-    printed = "stdout" in live.shown and result.metadata.get("data_from") != "result"
-    if result.data is not None and not printed:
-        _print_data(result.data)
-    if not result.success:
-        report(RyeError(result.code or "internal", result.error or "", hint=result.hint))
-
-
-def _print_facts(facts: Mapping[str, Any]) -> None:
-    for name in ("instructions", "content"):
-        if name in facts:
-            typer.echo(facts[name], nl=not facts[name].endswith("\n"))
-            return
-    print_json(facts)
-
-
-def _print_data(data: Any) -> None:
-    text = data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
-    if text:
-        shown = visible_lines(text) if sys.stdout.isatty() else text
-        typer.echo(shown, nl=not text.endswith("\n"))
 
 
 def _verified_metadata(item: str, item_type: ItemType, context: Context) -> ItemMetadata:

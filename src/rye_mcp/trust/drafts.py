@@ -1,0 +1,78 @@
+"""A draft at the gate: what a person runs at a terminal before they sign it.
+
+Rules:
+
+- The gate stays as it is. A draft passes because it is signed: in memory, by a key that is made for these
+  bytes and thrown away at once. Nothing else was signed by it, and nothing else ever can be.
+- That key is trusted by one `Trust` alone, which is made for this draft, and for this one id. It is in no
+  file. Keys that are revoked, neighbours that are not signed and everything else are decided as always.
+- The draft is called what it is, wherever its signer is told: `DRAFT_OWNER`.
+- What somebody else has signed is no draft: only what has no signature, or was changed since, is one.
+- Only commands of people at a terminal import this: see `.importlinter`.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lilux.primitives.signing import generate_keypair
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemFile, SpaceName
+from rye_mcp.trust.keys import SigningKey
+from rye_mcp.trust.public_key import PublicKey
+from rye_mcp.trust.scope import Origin, Role, Scope, SignerKind
+from rye_mcp.trust.sign import sign_content
+from rye_mcp.trust.trust_store import Candidate, Seen, Standing, TrustStore
+from rye_mcp.trust.verify import Trust
+
+__all__ = ["DRAFT_CODES", "DRAFT_OWNER", "Draft", "as_draft"]
+
+DRAFT_OWNER: Final = "nobody: a draft"
+"""Who vouches for a draft, in results and in the log."""
+
+DRAFT_CODES: Final = frozenset({"unsigned", "content_changed"})
+"""What the gate says of a file that is a draft."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A file as it was looked at (`source`), the same with its signature, and the one trust that it passes.
+
+    `code` is what the gate says of the file as it is.
+    """
+
+    source: ItemFile
+    file: ItemFile
+    trust: Trust
+    code: str
+
+
+def as_draft(source: ItemFile, trust: Trust, refusal: RyeError) -> Draft:
+    """A draft of a file that the gate has refused; the refusal itself, when that makes it none."""
+    if refusal.code not in DRAFT_CODES:
+        raise refusal
+    private, public = generate_keypair()
+    key = SigningKey(SignerKind.PERSON, PublicKey.from_pem(public, "a draft"), private)
+    file = replace(source, content=sign_content(source, key))
+    scope = Scope(ids=(source.item_id,), roles=frozenset({Role.TOOL}))
+    nobody = Candidate(key.public, DRAFT_OWNER, key.kind, Origin.USER, scope, Standing.TRUSTED)
+    trusted = copy(trust)
+    trusted.store = _DraftStore(trust.store, nobody)
+    trusted.answers = {}
+    return Draft(source, file, trusted, refusal.code)
+
+
+class _DraftStore(TrustStore):
+    """What a user trusts, and the key of one draft besides."""
+
+    def __init__(self, known: TrustStore, draft: Candidate) -> None:
+        self.__dict__.update(known.__dict__)
+        self._draft = draft
+
+    def find_signer(self, fingerprint: str, space: SpaceName, seen: Seen) -> Candidate | None:
+        """Whoever has this fingerprint."""
+        if fingerprint == self._draft.key.fingerprint:
+            return self._draft
+        return super().find_signer(fingerprint, space, seen)
