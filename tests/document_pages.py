@@ -17,13 +17,16 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import forked_rye, forked_rye_client
 from tests.people import SCRIPTS
 
 __all__ = ["ROOT", "Block", "Shell", "Step", "blocks_of", "documents", "needs_of", "pattern", "steps_of"]
@@ -116,10 +119,11 @@ def _of_console(block: Block) -> Iterator[Step]:
 class Shell:
     """One bash in a directory, with a home of its own, which is given the commands of a page.
 
-    The directory is empty, or a copy of the one that the page of an example stands in.
+    The directory is empty, or a copy of the one that the page of an example stands in. Unless the
+    installed `rye` is asked for, `rye` is forked (see `forked_rye`): the same command, without its imports.
     """
 
-    def __init__(self, directory: Path, *, example: Path | None = None) -> None:
+    def __init__(self, directory: Path, *, example: Path | None = None, installed: bool = False) -> None:
         home = directory / "home"
         home.mkdir()
         place = directory / "work"
@@ -127,6 +131,8 @@ class Shell:
             place.mkdir()
         else:
             shutil.copytree(example, place)
+        if not installed:
+            _write_forked_rye(directory / "rye")
         self.key_id = "KEY_ID"
         self._process = subprocess.Popen(
             ["bash", "--norc"],
@@ -134,7 +140,7 @@ class Shell:
             env={
                 "HOME": str(home),
                 "LOGNAME": "alice",
-                "PATH": f"{SCRIPTS}:{os.environ['PATH']}",
+                "PATH": f"{directory if not installed else SCRIPTS}:{SCRIPTS}:{os.environ['PATH']}",
                 "LC_ALL": "C.UTF-8",
                 **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "alice"),
                 **dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "alice@example.org"),
@@ -145,6 +151,7 @@ class Shell:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            pass_fds=[forked_rye.descriptor()],
         )
 
     def do(self, step: Step) -> None:
@@ -192,6 +199,13 @@ class Shell:
         """End it, with everything that it has started and left running."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
+
+
+def _write_forked_rye(path: Path) -> None:
+    client = [sys.executable, "-I", "-S", forked_rye_client.__file__]
+    words = shlex.join([*client, str(forked_rye.descriptor()), str(SCRIPTS / "rye")])
+    path.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
 
 
 def pattern(promised: str) -> str:

@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, NoReturn
 
-__all__ = ["MAX_CALL_BYTES", "Ended", "run"]
+__all__ = ["MAX_CALL_BYTES", "Ended", "descriptor", "run"]
 
 MAX_CALL_BYTES = 64 * 1024
 """How large arguments and environment may be together."""
@@ -49,6 +49,11 @@ def run(
         taken.seek(0)
         code = _ask(_server(), json.dumps(call).encode(), (taken, out, err), timeout_s)
         return code, _written(out), _written(err)
+
+
+def descriptor() -> int:
+    """The number of the way to the server, for a process that inherits it: see `forked_rye_client`."""
+    return _server().fileno()
 
 
 def _ask(server: socket.socket, call: bytes, streams: Sequence[IO[bytes]], timeout_s: int) -> int:

@@ -32,6 +32,9 @@ from tests.page_examples import Example, examples_of, play
 OWN_TESTS = {"docs/results.md": "tests/unit/test_results_page.py"}
 """Pages whose commands have a test of their own, with other rules."""
 
+WITH_THE_INSTALLED_RYE = frozenset({"README.md", "docs/tutorial.md"})
+"""The pages that everybody begins with; on all others `rye` is forked, which is quicker."""
+
 MOST_EXCUSES = 8
 """How many blocks may be left out, all pages together."""
 
@@ -59,7 +62,7 @@ WITH_COMMANDS = [
 def shell_of(name: str, directory: Path) -> Iterator[Shell]:
     """A shell for a page; that of an example begins in a copy of its directory."""
     example = (ROOT / name).parent if name.startswith("examples/") else None
-    shell = Shell(directory, example=example)
+    shell = Shell(directory, example=example, installed=name in WITH_THE_INSTALLED_RYE)
     try:
         yield shell
     finally:
