@@ -12,7 +12,6 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -63,4 +62,4 @@ class _DraftBuilder(ChainBuilder):
             where = printable(root.path)
             what = f"expected {where} as it was looked at, found that it has changed since then"
             raise RyeError("content_changed", what, where=where, item_id=root.item_id, hint="look again")
-        return replace(root, file=self._draft.file, metadata=parse_metadata(self._draft.file))
+        return ChainElement(self._draft.file, parse_metadata(self._draft.file), root.shadowed)
