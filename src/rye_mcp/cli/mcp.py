@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -249,7 +250,7 @@ def _configured(client: ClientName, app: App) -> dict[str, Any]:
     from rye_mcp.cli._json_members import parse
 
     known = CLIENTS[client]
-    file = known.file(Surroundings(app.settings.user_directory, app.settings.environment))
+    file = known.file(Surroundings(Path.home(), app.settings.environment))
     try:
         whole = parse(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

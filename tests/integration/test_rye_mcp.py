@@ -1,0 +1,177 @@
+"""`rye mcp`, as people use it, and what agents get of it through the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.bridge_world import RAW
+from tests.mcp_world import *  # noqa: F403
+from tests.mcp_world import SERVER, Mode, Workshop, facts, gone, text_of
+
+pytestmark = pytest.mark.anyio
+
+
+def command(*args: str | Path) -> list[str]:
+    return ["--", sys.executable, str(RAW), *map(str, args)]
+
+
+def test_a_server_is_brought_in_listed_updated_and_removed(workshop: Workshop) -> None:
+    person, project = workshop.person, workshop.project
+    described = workshop.project / "description"
+    described.write_text("Says it again.")
+    added = person.rye("mcp", "add", "raw", "--only", "echo", *command("good", described), cwd=project)
+    assert added.out == "added mcp/raw/echo\n"
+    ran = person.rye("run", "--json", "mcp/raw/echo", "--text", "hello", cwd=project).json
+    assert ran["data"]["content"] == [{"type": "text", "text": "hello"}]
+    (row,) = person.rye("mcp", "list", "--json", cwd=project).json["servers"]
+    assert (row["server"], row["space"], row["tools"]) == ("raw", "project", ["mcp/raw/echo"])
+
+    described.write_text("Says it.\x1b[2J Twice.")
+    update = ["mcp", "update", "raw", "--only", "echo"]
+    shown = person.rye(*update, cwd=project, code=1)
+    assert "-  Says it again." in shown.out
+    assert "+  Says it.\\x1b[2J Twice." in shown.out
+    assert "nothing was signed" in shown.err
+    refused = person.rye("run", "--json", "mcp/raw/echo", "--text", "hello", cwd=project, code=1).json
+    assert refused["code"] == "remote_changed"
+    assert person.rye(*update, "--yes", cwd=project).out.endswith("signed mcp/raw/echo\n")
+    assert person.rye("run", "--json", "mcp/raw/echo", "--text", "hello", cwd=project).json["data"]
+    assert person.rye("mcp", "remove", "raw", cwd=project).out == "removed mcp/raw/echo\n"
+    person.refused("item_not_found", "mcp", "update", "raw", cwd=project)
+
+
+def test_what_is_secret_is_not_taken_into_a_file(workshop: Workshop) -> None:
+    person, project = workshop.person, workshop.project
+    for words in (
+        ["--env", "API_TOKEN=s3cret", *command()],
+        ["https://example.org/mcp", "--header", "Authorization: Bearer s3cret"],
+        ["https://example.org/mcp", "--env", "NAME"],
+        ["--header", "X: y", *command()],
+        ["--env", "no name", *command()],
+        [],
+    ):
+        answer = person.rye("mcp", "add", "raw", *words, cwd=project, code=2)
+        assert "expected" in answer.err
+        assert "s3cret" not in answer.shown
+
+
+def test_a_person_without_keys_starts_no_server(workshop: Workshop, tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    words = ["--", "sh", "-c", f"touch {mark}"]
+    nobody = str(tmp_path / "nobody")
+    add = ["mcp", "add", "--json", "raw", *words]
+    assert workshop.person.rye(*add, cwd=workshop.project, code=1, USER_SPACE=nobody).json["code"] == "no_key"
+    assert not mark.exists()
+
+
+def test_servers_of_other_clients_are_brought_in_without_their_secrets(workshop: Workshop) -> None:
+    person, project = workshop.person, workshop.project
+    place = Path(person.environment["HOME"]) / ".cursor/mcp.json"
+    place.parent.mkdir(parents=True)
+    raw = {"command": sys.executable, "args": [str(RAW)], "env": {"API_TOKEN": "s3cret", "MODE": "plain"}}
+    others = {
+        "rye": {"command": "/somewhere/rye-mcp", "args": []},
+        "old": {"type": "sse", "url": "https://example.org/sse"},
+        "broken": {"command": "no-such-program-at-all"},
+        "empty": {},
+    }
+    place.write_text(json.dumps({"mcpServers": {"my raw": raw, **others}}))
+    listed = person.rye("mcp", "import", "--json", cwd=project).json["servers"]
+    assert {row["server"]: row["client"] for row in listed} == dict.fromkeys(
+        ["broken", "empty", "my_raw", "old"], "cursor"
+    )
+    brought = person.rye(
+        "mcp", "import", "my_raw", "broken", "--to", "project", "--json", cwd=project, code=1
+    )
+    by_name = {each["server"]: each for each in brought.json["servers"]}
+    assert by_name["broken"]["code"] == "spawn_failed"
+    assert by_name["my_raw"]["set_in_environment"] == ["API_TOKEN"]
+    assert "mcp/my_raw/echo" in by_name["my_raw"]["signed"]
+    files = list((project / ".ai/tools/mcp/my_raw").iterdir())
+    assert all("s3cret" not in file.read_text() for file in files)
+    ran = person.rye("run", "--json", "mcp/my_raw/environment", cwd=project, API_TOKEN="s3cret").json
+    seen = json.loads(ran["data"]["content"][0]["text"])
+    assert (seen["API_TOKEN"], seen["MODE"]) == ("s3cret", "plain")
+
+
+async def test_an_agent_finds_and_calls_bridged_tools_in_both_eras(workshop: Workshop, mode: Mode) -> None:
+    workshop.person.rye("mcp", "add", "raw", *command(), cwd=workshop.project)
+    heard: list[str | None] = []
+
+    async def hear(_progress: float, _total: float | None, message: str | None) -> None:
+        heard.append(message)
+
+    with anyio.fail_after(50):
+        async with workshop.served(mode, "--expose", "mcp/raw/*") as client:
+            found = facts(await client.call_tool("search", {"query": "counts characters"}))
+            assert found["results"][0]["id"] == "mcp/raw/count"
+            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+            echo = next(tool for name, tool in listed.items() if name.endswith("echo"))
+            assert echo.annotations is not None
+            assert (echo.annotations.title, echo.annotations.read_only_hint) == ("Echo", True)
+            assert text_of(await client.call_tool(echo.name, {"text": "hi"})) == "hi"
+            blocks = await client.call_tool("execute", {"item_id": "mcp/raw/blocks"})
+            assert [block.type for block in blocks.content] == ["image", "text"]
+            hidden = await client.call_tool("execute", {"item_id": "mcp/raw/hidden"})
+            assert text_of(hidden) == "a\\u200bb\\x1b[31m"
+            failed = await client.call_tool("execute", {"item_id": "mcp/raw/fail"})
+            assert (failed.is_error, facts(failed)["error"]) == (True, "no such text")
+            slow: Any = {"item_id": "mcp/raw/never", "timeout": 0.5}
+            with anyio.move_on_after(0.2):
+                await client.call_tool("execute", slow, progress_callback=hear)
+            assert text_of(await client.call_tool("execute", {"item_id": "mcp/raw/echo"})) == ""
+
+
+async def test_no_bridged_server_outlives_ours(workshop: Workshop) -> None:
+    mark = workshop.project / "description"
+    mark.write_text("Says it again.")
+    workshop.person.rye("mcp", "add", "raw", "--only", "echo", *command("good", mark), cwd=workshop.project)
+    arguments = {"name": "execute", "arguments": {"item_id": "mcp/raw/echo"}}
+    about = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "1"},
+    }
+    messages: list[dict[str, Any]] = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": arguments},
+    ]
+    process = subprocess.Popen(  # noqa: ASYNC220 - it is at once
+        [SERVER], cwd=workshop.project, env=workshop.person.environment, stdin=-1, stdout=-1, stderr=-3
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for message in messages:
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+    process.stdin.flush()
+    while json.loads(process.stdout.readline()).get("id") != 2:
+        pass
+    pids = with_in_command_line(mark)
+    assert pids
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+    with anyio.fail_after(10):
+        await gone(pids)
+
+
+def with_in_command_line(mark: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and os.fsencode(mark) in (entry / "cmdline").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
