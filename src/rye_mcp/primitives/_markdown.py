@@ -37,7 +37,18 @@ _UNSEEN: Final = (
     "head", "select", "input", "button",
 )  # fmt: skip
 _HIDING_STYLE: Final = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-_BLANK_LINES: Final = re.compile(r"\n{3,}")
+_BLANK_LINES: Final = re.compile(r"\n(?:[ \t]*\n){2,}")
+_CELLS: Final = frozenset({"td", "th"})
+_CLOSES: Final = {
+    "p": frozenset({"p"}),
+    "li": frozenset({"li"}),
+    "dt": frozenset({"dt", "dd"}),
+    "dd": frozenset({"dt", "dd"}),
+    "td": _CELLS,
+    "th": _CELLS,
+    "tr": _CELLS | {"tr"},
+}
+"""What a tag ends when it begins right inside of it: end tags that nobody has to write."""
 _OF_THE_WEB: Final = frozenset({"http", "https", "mailto"})
 
 
@@ -47,6 +58,7 @@ def to_markdown(html: str, base: str) -> dict[str, str]:
     title = page.title.get_text(" ", strip=True) if page.title is not None else ""
     base = _base_of(page, base)
     _drop_unseen(page)
+    _end_what_was_left_open(page)
     if _is_too_deep(page):
         text = page.get_text("\n", strip=True)
     else:
@@ -72,6 +84,15 @@ def _is_unseen(tag: Tag) -> bool:
     if tag.name in _UNSEEN or tag.has_attr("hidden"):
         return True
     return _HIDING_STYLE.search(str(tag.get("style", ""))) is not None
+
+
+def _end_what_was_left_open(page: BeautifulSoup) -> None:
+    """The parser of the standard library puts into each other what stands beside each other."""
+    for tag in page.find_all(list(_CLOSES)):
+        around = tag.parent
+        if around is not None and around.name in _CLOSES[tag.name]:
+            row = tag.find_parent("tr") if tag.name == "tr" else None
+            (row or around).insert_after(tag)
 
 
 def _is_too_deep(page: BeautifulSoup) -> bool:
