@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "54d4a38041cede370fec73a4b65eff5d280952e49641e816312638dd660a3bbc"
+MANIFEST_SHA256: Final = "0eb86aac0ebe4d2d3da15886b51d7cc19ff52a9d43fd613a73fcdd776f6addf7"

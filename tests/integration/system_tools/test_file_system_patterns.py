@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -98,3 +99,83 @@ def test_ripgrep_and_python_agree_on_every_kind_of_pattern(tmp_path: Path) -> No
     assert (
         sum(1 for pair in answers if isinstance(pair[1], list) and 0 < len(pair[1]) < 150) > len(asked) * 0.6
     )
+
+
+RULES = """
+import json, os, random, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+import candidates
+from candidates import Selection, matching_paths
+from expressions import Expression
+from places import Project
+from trees import deadline_in
+
+asked = json.load(sys.stdin)
+chance, by_ripgrep, different = random.Random(3), candidates.by_ripgrep, []
+expression = Expression("wanted", literal=True, ignore_case=False)
+
+def grown(path, depth):
+    os.mkdir(path)
+    for name in chance.sample(asked["names"], chance.randrange(2, 6)):
+        below = os.path.join(path, name)
+        if depth < 3 and chance.random() < 0.5:
+            grown(below, depth + 1)
+        else:
+            open(below, "w").write("wanted")
+    if chance.random() < 0.5:
+        lines = chance.choices(asked["rules"], k=chance.randrange(1, 5))
+        open(os.path.join(path, ".gitignore"), "w").write("\\n".join(lines))
+
+def of_git(root):
+    subprocess.run(["git", "init", "--quiet", root], check=True)
+    command = ["git", "-C", root, "ls-files", "-z", "--others", "--exclude-standard"]
+    listed = os.fsdecode(subprocess.run(command, check=True, capture_output=True).stdout).split("\\0")
+    return sorted(path for path in listed if path and not path.endswith(".gitignore"))
+
+def of_tool(root, at, globs, way):
+    candidates.by_ripgrep = way
+    with Project(root) as project, project.find(at, follow=False) as place:
+        descriptor = place.open_directory()
+        selection = Selection(project, place, globs=globs, hidden=True, gitignore=True)
+        found = matching_paths(descriptor, expression, selection, deadline_in(20), 10_000)
+        os.close(descriptor)
+        return found
+
+for number in range(asked["trees"]):
+    root = os.path.join(sys.argv[2], str(number))
+    grown(root, 0)
+    directories = [os.path.relpath(at, root) for at, _, _ in os.walk(root)]
+    for at, globs in ((".", []), (chance.choice(directories), chance.choice(asked["globs"]))):
+        by_python = of_tool(root, at, globs, lambda *arguments: None)
+        if by_python != of_tool(root, at, globs, by_ripgrep):
+            different.append([number, at, globs, "ripgrep"])
+        if at == "." and not globs and sorted(by_python) != of_git(root):
+            different.append([number, at, globs, "git"])
+json.dump(different, sys.stdout)
+"""
+
+NAMES = ["a", "b", "foo", "bar.py", "x.log", "foo.txt", ".hid", "[x]", "a b", "#c", "!d", "é"]
+RULES_IN_USE = [
+    "a", "b/", "/a", "*.log", "!*.log", "foo", "!foo", "/foo/", "foo/bar.py", "**/foo", "foo/**", "a/**/b",
+    "*",
+    "!*/", "?", "[ab]", "[!a]", "[^b].py", "\\#c",
+    "\\!d", "#c", "a b", "a\\ b", "foo.*", "!bar.py", "a/*",
+    "!a/b", "/*", "**", "x.log ", "**/", "foo//bar", "\\[x\\]", "[[]x]", "é", "*/b", "b*",
+    ".*", "[x", "f?o", "***",
+]  # fmt: skip
+GLOBS = [[], ["*.py"], ["!foo"], ["a/**"], ["[ab]", "!*.log"], ["!a/"], ["f*", "b*"]]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_rules_of_gitignore_mean_what_they_mean_to_git_and_to_ripgrep(tmp_path: Path) -> None:
+    asked = {"names": NAMES, "rules": RULES_IN_USE, "globs": GLOBS, "trees": 25}
+    found = subprocess.run(
+        [sys.executable, "-B", "-c", RULES, TOOLS / "lib", tmp_path],
+        input=json.dumps(asked),
+        env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout) == []

@@ -125,7 +125,12 @@ OUTPUT_SCHEMA = {
     },
 }
 
-CONFIG = {"timeout": 130, "max_output": 4194304}
+# As the runtime says it, and -S: who looks for packages could have searched 500 files meanwhile.
+CONFIG = {
+    "args": ["-S", "-s", "-B", "{runtime_lib}/call_function.py", "execute", "{tool_path}", "{project_path}"],
+    "timeout": 130,
+    "max_output": 4194304,
+}
 
 ANNOTATIONS = {
     "title": "Search in files",
@@ -173,7 +178,10 @@ def execute(params, project):
             root, paths = place.directory, [place.name]
         prefix = below_project(place, is_file=root == place.directory)
         finder = FINDERS[params["output"]](expression, params, prefix)
-        [(found, more)] = results_of([lambda: finder.found(Files(root), paths)], deadline)
+        if expression.is_plain:
+            found, more = finder.found(Files(root), paths)
+        else:
+            [(found, more)] = results_of([lambda: finder.found(Files(root), paths)], deadline)
     return {finder.NAME: found} | ({"truncated": True} if more else {})
 
 

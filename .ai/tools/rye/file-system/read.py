@@ -290,7 +290,7 @@ def window(chunks, start, count):
 
 
 def full(kept, piece):
-    """What is answered when a piece has no room: whole lines, or as much as there is room for of the first."""
+    """What is answered when a piece has no room: whole lines, or the beginning of the first one."""
     if b"\n" in kept:
         return bytes(kept[: kept.rfind(b"\n") + 1]), "lines"
     return whole_characters(bytes(kept + piece[: MAX_TEXT_BYTES - len(kept)])), "line"

@@ -52,6 +52,9 @@ def answered(function):
             return refusal.as_dict()
         except OSError as exc:
             return refusal_of(exc).as_dict()
+        except UnicodeEncodeError as exc:
+            what = f"expected text, found half a surrogate pair at character {exc.start}"
+            return Refusal(what, "leave it out").as_dict()
 
     return execute
 

@@ -9,11 +9,10 @@ Rules:
 """
 
 import os
-import signal
 import stat
 
 from answers import Refusal
-from children import TooLate, processors, read_until, results_of
+from children import TooLate, kill, processors, read_until, results_of
 from contents import MAX_BYTES
 from patterns import Rules
 from places import DIRECTORY_FLAGS, FILE_FLAGS, holds_keys
@@ -228,7 +227,7 @@ def by_ripgrep(root, pattern, selection, deadline):
     try:
         [output] = read_until([reader], deadline)
     except TooLate:
-        os.kill(process, signal.SIGKILL)
+        kill(process)
         raise
     finally:
         os.close(reader)
@@ -260,6 +259,6 @@ def _started(root, arguments, writer):
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
     ]
     try:
-        return os.posix_spawnp("rg", arguments, os.environ, file_actions=streams, setsigdef=[signal.SIGPIPE])
+        return os.posix_spawnp("rg", arguments, os.environ, file_actions=streams)
     except OSError:
         return None

@@ -7,12 +7,11 @@ with all others.
 import marshal
 import os
 import select
-import signal
 import time
 
 from answers import Refusal
 
-__all__ = ["TooLate", "processors", "read_until", "results_of"]
+__all__ = ["TooLate", "kill", "processors", "read_until", "results_of"]
 
 MAX_PROCESSES = 8
 CHUNK_BYTES = 1 << 16
@@ -34,14 +33,26 @@ def results_of(functions, deadline):
         for function in functions:
             reader, process = started(function)
             children[reader] = process
-        return [marshal.loads(document) for document in read_until(list(children), deadline)]
-    except (EOFError, ValueError, TypeError):
-        raise Refusal("expected an answer of a process, found that it ended without", "try again") from None
+        documents = read_until(list(children), deadline)
+    except BaseException:
+        for process in children.values():
+            kill(process)
+        raise
     finally:
         for reader, process in children.items():
             os.close(reader)
-            os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
+    try:
+        return [marshal.loads(document) for document in documents]
+    except (EOFError, ValueError, TypeError):
+        raise Refusal("expected an answer of a process, found that it ended without", "try again") from None
+
+
+def kill(process):
+    """End a process that has not been waited for."""
+    import signal
+
+    os.kill(process, signal.SIGKILL)
 
 
 def started(function):

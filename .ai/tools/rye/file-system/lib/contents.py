@@ -10,7 +10,6 @@ Rules:
 - Files are known by the SHA256 of their content.
 """
 
-import hashlib
 import os
 import stat
 import time
@@ -31,6 +30,8 @@ PIECE_BYTES = 1 << 20
 
 def digest(content):
     """What a content is known by."""
+    import hashlib  # takes longer than most calls that do not need it
+
     return hashlib.sha256(content).hexdigest()
 
 

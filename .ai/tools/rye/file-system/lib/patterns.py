@@ -12,6 +12,7 @@ Rules:
     path_pattern("src/**/*.py").match("src/a/b.py")
 """
 
+import os
 import re
 from itertools import pairwise
 
@@ -202,12 +203,14 @@ class Rules:
     """Lines as in `.gitignore`, for paths below the directory that they stand in."""
 
     def __init__(self, lines):
-        self.rules = [rule for rule in map(_rule, lines) if rule is not None]
+        self.rules = [rule for rule in map(_rule, map(_bytewise, lines)) if rule is not None]
         self._of_names = _any(source for _, _, of_name, _, source in self.rules if of_name)
         self._of_paths = _any(source for _, _, of_name, _, source in self.rules if not of_name)
 
     def verdict(self, path, name, *, is_directory):
         """True for a path that is left out, False for one taken in, None when no rule speaks of it."""
+        if not path.isascii():
+            path, name = _bytewise(path), _bytewise(name)
         by_name = self._of_names is not None and self._of_names.match(name)
         by_path = self._of_paths is not None and self._of_paths.match(path)
         if not by_name and not by_path:
@@ -218,6 +221,11 @@ class Rules:
             if pattern.match(name if of_name else path):
                 return not negated
         return None
+
+
+def _bytewise(text):
+    """A text with a character for each byte of it: `?` and brackets are bytes, for git and for ripgrep."""
+    return text if text.isascii() else os.fsencode(text).decode("latin-1")
 
 
 def _any(sources):
