@@ -163,11 +163,19 @@ def test_every_block_is_run_or_has_a_reason_why_not() -> None:
 
 
 def is_claimed(name: str, block: Block) -> bool:
-    """Whether something is done with a block. Words alone (`text`, or no language) may also be a picture."""
-    if block.excuse or block.kind in {*COMMANDS, *DATA, "text", "python", ""}:
+    """Whether something is done with a block. Words alone (`text`, or no language) may also be a picture.
+
+    An item has a name: it is signed, and not only read.
+    """
+    if block.excuse or (block.kind in {*COMMANDS, *DATA, "text", "python", ""} and not is_item(block)):
         return True
     played = {f".ai/{path}" for example in EXAMPLES.values() for path in example.files}
     return block.path is not None and (name in WITH_COMMANDS or block.path in played)
+
+
+def is_item(block: Block) -> bool:
+    """Whether a block of data or Python says what runs it, as an item does."""
+    return block.kind in {*DATA, "python"} and "executor_id" in block.text and block.kind != "json"
 
 
 def test_few_blocks_are_left_out_and_each_says_why() -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from rye_mcp.catalog import Catalog
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.items import MAX_ID_SEGMENTS, ItemType, SpaceName
 from rye_mcp.spaces import Spaces
 from rye_mcp.verbs.execute import ExecuteRequest, execute
 from rye_mcp.verbs.search import SearchRequest, search
@@ -22,6 +23,9 @@ from tests.verb_world import agent
 SYSTEM = Path(__file__).resolve().parents[2] / ".ai"
 KNOWLEDGE = sorted(SYSTEM.glob("knowledge/rye/core/*.md"))
 DIRECTIVES = sorted(SYSTEM.glob("directives/rye/core/*.md"))
+SUBPROCESS = YAML(typ="safe", pure=True).load(SYSTEM / "tools/rye/core/primitives/subprocess.yaml")[
+    "config_schema"
+]
 WORDS_AT_MOST = 1200
 """How long a text may be that a model reads before it does something else."""
 
@@ -134,6 +138,13 @@ def test_a_text_is_short_and_names_only_what_is_there(page: Path) -> None:
     ids = {place.item_id for each in ItemType for place in spaces.list(SpaceName.SYSTEM, each).items}
     named = set(re.findall(r"`(rye/core/[\w/]*\w)`", text))
     assert named <= ids
+
+
+def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
+    authoring = " ".join((SYSTEM / "knowledge/rye/core/authoring.md").read_text(encoding="utf-8").split())
+    defaults = {name: each["default"] for name, each in SUBPROCESS["properties"].items() if "default" in each}
+    assert f"up to {MAX_ID_SEGMENTS} segments" in authoring
+    assert f"Limits: {defaults['timeout']} s and {defaults['max_output'] >> 20} MiB" in authoring
 
 
 def test_the_texts_are_those_that_are_promised() -> None:
