@@ -29,9 +29,8 @@ from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from rye_mcp.executor.agreement import Preview
-    from rye_mcp.verbs._agreement import SigningPlan
     from rye_mcp.verbs.execute import ExecuteRequest
-    from rye_mcp.verbs.sign import SignRequest
+    from rye_mcp.verbs.sign import SigningPlan, SignRequest
 
 __all__ = ["Question", "about_run", "about_signing"]
 

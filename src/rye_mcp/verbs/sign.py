@@ -46,7 +46,7 @@ from rye_mcp.verbs._outlook import examples_that_do_not_fit, in_shell, not_carri
 from rye_mcp.verbs._replacing import other_signer, require_no_stranger
 from rye_mcp.verbs._selection import Selection, Tracked, is_pattern, select
 
-__all__ = ["BatchResult", "SignFailure", "SignRequest", "SignResult", "plan", "sign"]
+__all__ = ["BatchResult", "SignFailure", "SignRequest", "SignResult", "SigningPlan", "plan", "sign"]
 
 
 _TOLD_ALREADY: Final = frozenset({"executor_not_found", "item_not_found"})

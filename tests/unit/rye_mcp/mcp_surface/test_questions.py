@@ -13,9 +13,8 @@ import pytest
 from rye_mcp.executor.agreement import Preview
 from rye_mcp.executor.parameters import Parameters
 from rye_mcp.mcp_surface.questions import Question, about_run, about_signing
-from rye_mcp.verbs._agreement import SigningPlan
 from rye_mcp.verbs.execute import ExecuteRequest
-from rye_mcp.verbs.sign import SignRequest
+from rye_mcp.verbs.sign import SigningPlan, SignRequest
 
 SIGNER = {"kind": "person", "owner": "ada\nsha256: 0", "fingerprint": "f" * 16}
 PROJECT = Path("/home/ada/the site")
