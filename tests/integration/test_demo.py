@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import subprocess
 import sysconfig
 from collections.abc import Iterator
@@ -58,10 +59,21 @@ def test_the_demo_in_json_has_every_step(answers: dict[str, str]) -> None:
     assert all(step["expectations"] for step in answer["steps"])
 
 
-@pytest.mark.parametrize("step", demo_steps.STEPS)
-async def test_every_step_holds_on_both_event_loops(step: demo_steps.StepFunction) -> None:
-    done = await step()
-    assert done.met, done
+@pytest.mark.parametrize("step", demo_steps.STEPS, ids=lambda step: step.act.__name__)
+async def test_every_step_holds_on_both_event_loops(step: demo_steps.Step) -> None:
+    told: list[tuple[str, str]] = []
+    expectations = await step.act(lambda label, text: told.append((label, text)))
+    assert all(expectation.met for expectation in expectations), (expectations, told)
+    assert expectations
+    assert told
+
+
+def test_the_agent_hears_of_progress_and_ends_with_the_chain(answers: dict[str, str]) -> None:
+    facts = json.loads(answers["json"])["steps"][-1]["facts"]
+    assert len(facts["progress"].splitlines()) > 1
+    assert "clearing the throat" in answers["text"]
+    assert re.findall(r"\[(\w+),", facts["chain"]) == ["project", "system", "system"]
+    assert list(facts)[-1] == "chain"
 
 
 def started(pid: int) -> str:

@@ -1,26 +1,29 @@
 """`rye demo`: the main job of rye-mcp, done before your eyes.
 
-Each step of `rye_mcp.cli.demo_steps` does something real and states what must be true afterwards. This module
-runs them and prints what happened. The command ends with 0 only when every expectation was met.
+Each step does something real, tells what it finds, and states what must be true afterwards. This module runs
+them and prints all that as it comes. The command ends with 0 only when every expectation was met.
 """
 
 import json
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio
 import typer
 
 from rye_mcp.cli.demo_agent import an_agent_runs_what_was_signed
-from rye_mcp.cli.demo_steps import STEPS, Expectation, Step, StepFunction
+from rye_mcp.cli.demo_steps import STEPS, Expectation, Step, Tell
 
 __all__ = ["ALL_STEPS", "demo", "present"]
 
 LABEL_WIDTH = 13
 
-ALL_STEPS: tuple[StepFunction, ...] = (an_agent_runs_what_was_signed, *STEPS)
-"""What is shown, in this order."""
+ALL_STEPS: tuple[Step, ...] = (
+    *STEPS,
+    Step("An agent runs what a person has signed, and nothing else", an_agent_runs_what_was_signed),
+)
+"""What is shown, in this order: it ends with what all the rest is for."""
 
 EXIT_UNMET = 1
 
@@ -33,39 +36,57 @@ def demo(
         raise typer.Exit(EXIT_UNMET)
 
 
-def present(steps: Sequence[StepFunction], *, as_json: bool = False) -> bool:
-    """Run the steps, print what happened, and say whether every expectation was met."""
-    done = anyio.run(_print_json if as_json else _print_text, steps)
-    return all(step.met for step in done)
+def present(steps: Sequence[Step], *, as_json: bool = False) -> bool:
+    """Run the steps, print what happens, and say whether every expectation was met."""
+    return anyio.run(_print_json if as_json else _print_text, steps)
 
 
-async def _print_text(steps: Sequence[StepFunction]) -> list[Step]:
+async def _print_text(steps: Sequence[Step]) -> bool:
     typer.echo(f"rye-mcp {version('rye-mcp')}: what this version does, done now")
-    done: list[Step] = []
-    for number, run in enumerate(steps, start=1):
-        step = await run()
-        done.append(step)
+    expectations: list[Expectation] = []
+    for number, step in enumerate(steps, start=1):
         typer.echo(f"\n{number}. {step.title}\n")
-        for line in _lines(step):
-            typer.echo(f"   {line}")
-    typer.echo(f"\n{_verdict(done)}")
-    return done
+        found = await step.act(_teller())
+        for expectation in found:
+            typer.echo(f"   {_mark(expectation)}{expectation.text}")
+        expectations += found
+    typer.echo(f"\n{_verdict(expectations)}")
+    return all(expectation.met for expectation in expectations)
 
 
-async def _print_json(steps: Sequence[StepFunction]) -> list[Step]:
-    done = [await run() for run in steps]
-    answer = {
-        "version": version("rye-mcp"),
-        "met": all(step.met for step in done),
-        "steps": [step.as_json() for step in done],
+async def _print_json(steps: Sequence[Step]) -> bool:
+    done = [await _done(step) for step in steps]
+    met = all(each["met"] for each in done)
+    typer.echo(json.dumps({"version": version("rye-mcp"), "met": met, "steps": done}, indent=2))
+    return met
+
+
+async def _done(step: Step) -> dict[str, Any]:
+    """A step as data. What is said of one thing again is a line more."""
+    facts: dict[str, str] = {}
+
+    def tell(label: str, text: str) -> None:
+        facts[label] = f"{facts[label]}\n{text}" if label in facts else text
+
+    expectations = await step.act(tell)
+    return {
+        "title": step.title,
+        "met": all(each.met for each in expectations),
+        "facts": facts,
+        "expectations": [{"text": each.text, "met": each.met} for each in expectations],
     }
-    typer.echo(json.dumps(answer, indent=2))
-    return done
 
 
-def _lines(step: Step) -> list[str]:
-    facts = [f"{label:<{LABEL_WIDTH}}{text}" for label, text in step.facts.items()]
-    return facts + [_mark(expectation) + expectation.text for expectation in step.expectations]
+def _teller() -> Tell:
+    """Prints each fact as it comes; what is said of one thing again stands below it."""
+    said = ""
+
+    def tell(label: str, text: str) -> None:
+        nonlocal said
+        typer.echo(f"   {'' if label == said else label:<{LABEL_WIDTH}}{text}")
+        said = label
+
+    return tell
 
 
 def _mark(expectation: Expectation) -> str:
@@ -73,8 +94,7 @@ def _mark(expectation: Expectation) -> str:
     return typer.style(f"{text:<{LABEL_WIDTH}}", fg=colour)
 
 
-def _verdict(done: list[Step]) -> str:
-    expectations = [expectation for step in done for expectation in step.expectations]
+def _verdict(expectations: Sequence[Expectation]) -> str:
     unmet = sum(not expectation.met for expectation in expectations)
     if unmet:
         return f"{unmet} of {len(expectations)} expectations were NOT met."

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from rye_mcp.app import App, Settings
-from rye_mcp.cli.demo_steps import Expectation, Step
+from rye_mcp.cli.demo_steps import Expectation, Tell
 from rye_mcp.initialization import initialize_project, initialize_user
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.verbs.explain import ExplainRequest, Explanation, explain
@@ -23,76 +25,93 @@ __all__ = ["an_agent_runs_what_was_signed"]
 
 ITEM_ID = "demo/greet"
 
-TOOL = '''"""Greets somebody by name."""
+TOOL = '''"""Greets somebody by name, without haste."""
+
+import sys
+import time
 
 __version__ = "1.0.0"
 __executor_id__ = "python_runtime"
 
 
 def main(name="world"):
+    for work in ("looking for words", "clearing the throat", "about to speak"):
+        print(work, file=sys.stderr, flush=True)
+        time.sleep(0.4)
     return {"greeting": f"Hello, {name}!"}
 '''
 
 TAMPERED = "open('canary', 'w').close()\n"
+QUESTION = "how do I greet somebody"
 
 
-async def an_agent_runs_what_was_signed() -> Step:
-    """Sign a tool, let an agent run it over MCP, change it, and let the agent try again."""
+async def an_agent_runs_what_was_signed(tell: Tell) -> list[Expectation]:
+    """Sign a tool, let an agent run it over MCP, change it, let the agent try again; then show the chain."""
     with TemporaryDirectory(prefix="rye-demo-") as directory:
         scene = _Scene(Path(directory))
         scene.write(TOOL)
         signer = scene.sign()
+        tell("tool", f"{ITEM_ID}, one file of {len(TOOL.splitlines())} lines in Python, signed by {signer}")
         began = time.perf_counter()
-        found, ran, refused = await _as_an_agent(scene)
-        seconds = time.perf_counter() - began
+        seen = await _as_an_agent(scene, tell)
+        tell("took", f"{time.perf_counter() - began:.1f} s from starting the server to its end")
         canary = scene.canary.exists()
         scene.restore()
         explanation = await explain(ExplainRequest(ITEM_ID), scene.app.context(SignerKind.PERSON))
-    return Step(
-        title="An agent runs what a person has signed, and nothing else",
-        facts={
-            "tool": f"{ITEM_ID}, one file of {len(TOOL.splitlines())} lines in Python, signed by {signer}",
-            "server": f"rye-mcp over stdio, for the MCP client of the SDK; {seconds:.1f} s in all",
-            "search": f'"how do I greet somebody" → {", ".join(found) or "nothing"}',
-            "execute": f"{ran.get('data')}, sealed: {ran.get('sealed')}",
-            **_as_picture(explanation),
-            "tampered": f"{refused.get('code')}; hint: {refused.get('hint')}",
-        },
-        expectations=[
-            Expectation("the agent found it by a sentence", found[:1] == [ITEM_ID]),
-            Expectation("it ran from its verified bytes", ran.get("data") == {"greeting": "Hello, Ada!"}),
-            Expectation("nothing but what was verified could run", ran.get("sealed") is True),
-            Expectation("one line more, and it was refused", refused.get("code") == "content_changed"),
-            Expectation("that line was never run", not canary),
-        ],
-    )
+        for line in _as_picture(explanation):
+            tell("chain", line)
+    return [
+        Expectation("the agent found it by a sentence", seen.found[:1] == [ITEM_ID]),
+        Expectation("it told how far it was while it ran", len(seen.heard) > 1),
+        Expectation("it ran from its verified bytes", seen.ran.get("data") == {"greeting": "Hello, Ada!"}),
+        Expectation("nothing but what was verified could run", seen.ran.get("sealed") is True),
+        Expectation("one line more, and it was refused", seen.refused.get("code") == "content_changed"),
+        Expectation("that line was never run", not canary),
+    ]
 
 
-async def _as_an_agent(scene: _Scene) -> tuple[list[str], dict[str, Any], dict[str, Any]]:
-    """What an agent finds, what running it gives, and what comes of it after it was changed."""
+@dataclass(frozen=True)
+class _Seen:
+    """What an agent finds, what it is told meanwhile, what running it gives, and what after a change."""
+
+    found: list[str]
+    heard: list[str]
+    ran: dict[str, Any]
+    refused: dict[str, Any]
+
+
+async def _as_an_agent(scene: _Scene, tell: Tell) -> _Seen:
     # Not before it is needed: the SDK takes longer to load than everything else here to happen.
     from rye_mcp.mcp_surface.client import client_of, server_command
 
+    heard: list[str] = []
+
+    async def hear(_progress: float, _total: float | None, message: str | None) -> None:
+        heard.append(message or "")
+        tell("progress", message or "")
+
     execute = {"item_id": ITEM_ID, "parameters": {"name": "Ada"}}
+    tell("server", "rye-mcp over stdio, for the MCP client of the SDK")
     async with client_of([server_command()], environment=scene.environment, directory=scene.project) as call:
-        found = await call("search", {"query": "how do I greet somebody"})
-        ran = await call("execute", execute)
+        hits = (await call("search", {"query": QUESTION})).get("results", ())
+        found = [hit["id"] for hit in hits]
+        tell("search", f'"{QUESTION}" → {", ".join(found[:3]) or "nothing"}')
+        tell("execute", f"{ITEM_ID} {execute['parameters']}")
+        ran = await call("execute", execute, hear)
+        tell("answer", f"{ran.get('data')}, sealed: {ran.get('sealed')}")
         scene.tamper()
         refused = await call("execute", execute)
-    return [hit["id"] for hit in found.get("results", ())], ran, refused
+        tell("tampered", f"{refused.get('code')}; hint: {refused.get('hint')}")
+    return _Seen(found, heard, ran, refused)
 
 
-def _as_picture(explanation: Explanation) -> dict[str, str]:
+def _as_picture(explanation: Explanation) -> Iterator[str]:
     """The chain as lines, one below the other."""
-    lines = {}
     for depth, each in enumerate(explanation.chain):
         arrow = "" if depth == 0 else "   " * (depth - 1) + "└─ "
         signer = each.integrity.signer
         vouched = "nobody" if signer is None else f"{signer.owner} ({signer.kind})"
-        lines["chain" if depth == 0 else " " * depth] = (
-            f"{arrow}{each.element.item_id}  [{each.element.space}, {vouched}]"
-        )
-    return lines
+        yield f"{arrow}{each.element.item_id}  [{each.element.space}, {vouched}]"
 
 
 class _Scene:

@@ -1,7 +1,7 @@
-"""The steps of `rye demo`: each runs real programs and returns what it expected and what it found.
+"""The steps of `rye demo`: each runs real programs, tells what it finds, and returns what it expected.
 
-A step never prints and never raises for an unmet expectation; it leaves judging to its caller. It works in a
-temporary directory and leaves nothing behind.
+A step tells a fact the moment it is known, and never raises for an unmet expectation; it leaves judging to
+its caller. It works in a temporary directory and leaves nothing behind.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ import anyio
 
 from lilux.primitives.subprocess import SubprocessPrimitive, SubprocessResult
 
-__all__ = ["STEPS", "Expectation", "Step", "StepFunction", "can_lock", "is_alive"]
+__all__ = ["STEPS", "Expectation", "Step", "Tell", "can_lock", "is_alive"]
 
 HOSTILE = "{secret} ${HOME} $(touch pwned) `touch pwned`; touch pwned #"
 TIMEOUT_S = 1.0
@@ -57,64 +57,48 @@ class Expectation:
     met: bool
 
 
+Tell = Callable[[str, str], None]
+"""Takes a fact: what it is about, and what there is to say."""
+
+
 @dataclass(frozen=True)
 class Step:
-    """What one step did: its facts, for people to read, and its expectations."""
+    """One thing that is shown: what it is called, and what does it."""
 
     title: str
-    facts: dict[str, str]
-    expectations: list[Expectation]
-
-    @property
-    def met(self) -> bool:
-        """Whether every expectation was met."""
-        return all(expectation.met for expectation in self.expectations)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the step as data for `rye demo --json`."""
-        return {
-            "title": self.title,
-            "met": self.met,
-            "facts": self.facts,
-            "expectations": [{"text": each.text, "met": each.met} for each in self.expectations],
-        }
+    act: Callable[[Tell], Awaitable[list[Expectation]]]
 
 
-StepFunction = Callable[[], Awaitable[Step]]
-
-
-async def parameters_are_data() -> Step:
+async def parameters_are_data(tell: Tell) -> list[Expectation]:
     """Pass text full of templates and shell syntax, as an argument and into a shell command line."""
     parameters = {"message": HOSTILE, "secret": "of another parameter"}
     forms: dict[str, dict[str, Any]] = {
         "argument": {"command": "printf", "args": ["%s", "{message}"]},
         "shell": {"command": "printf '%s' {message}", "shell": True},
     }
+    tell("value", HOSTILE)
+    for form, config in forms.items():
+        tell(form, json.dumps(config))
     with TemporaryDirectory() as directory:
         results = {
             form: await SubprocessPrimitive().execute({**config, "cwd": directory}, parameters)
             for form, config in forms.items()
         }
         pwned = (Path(directory) / "pwned").exists()
-    return Step(
-        title="A parameter is data, whatever it looks like",
-        facts={
-            "value": HOSTILE,
-            **{form: json.dumps(config) for form, config in forms.items()},
-            **{f"{form} got": result.stdout or _why_not(result) for form, result in results.items()},
-        },
-        expectations=[
-            *(
-                Expectation(f"the {form} form received exactly the value", result.stdout == HOSTILE)
-                for form, result in results.items()
-            ),
-            Expectation("nothing inside the value was run", not pwned),
-        ],
-    )
+    for form, result in results.items():
+        tell(f"{form} got", result.stdout or _why_not(result))
+    return [
+        *(
+            Expectation(f"the {form} form received exactly the value", result.stdout == HOSTILE)
+            for form, result in results.items()
+        ),
+        Expectation("nothing inside the value was run", not pwned),
+    ]
 
 
-async def nothing_survives() -> Step:
+async def nothing_survives(tell: Tell) -> list[Expectation]:
     """End a tool by its timeout while a daemon of its own making does all it can to stay."""
+    tell("tool", "starts a daemon: two forks, a new session, SIGTERM ignored, a file locked")
     with TemporaryDirectory() as directory:
         lock = Path(directory) / "lock"
         result = await SubprocessPrimitive().execute(
@@ -126,26 +110,20 @@ async def nothing_survives() -> Step:
             {"program": ESCAPE_ARTIST, "lock": str(lock)},
         )
         lock_is_free = can_lock(lock)
-    ended = f"{result.kind}, after {result.duration_ms:,.0f} ms: {TIMEOUT_S:g} s, and the grace of SIGTERM"
     pid, _, started = result.stdout.strip().partition(" ")
-    return Step(
-        title="Nothing outlives its call",
-        facts={
-            "tool": "starts a daemon: two forks, a new session, SIGTERM ignored, a file locked",
-            "daemon": f"process {pid}" if pid else "did not start",
-            "ended by": ended,
-            "cleanup": result.cleanup.state if result.cleanup else "none",
-        },
-        expectations=[
-            Expectation("the daemon was running and held its lock", started.isdigit()),
-            Expectation("the timeout ended the call", result.kind == "timeout"),
-            Expectation("the daemon's process is gone", not is_alive(pid, started)),
-            Expectation("nobody holds its lock any more", lock_is_free),
-        ],
-    )
+    tell("daemon", f"process {pid}" if pid else "did not start")
+    took = f"{result.duration_ms:,.0f} ms: {TIMEOUT_S:g} s, and the grace of SIGTERM"
+    tell("ended by", f"{result.kind}, after {took}")
+    tell("cleanup", result.cleanup.state if result.cleanup else "none")
+    return [
+        Expectation("the daemon was running and held its lock", started.isdigit()),
+        Expectation("the timeout ended the call", result.kind == "timeout"),
+        Expectation("the daemon's process is gone", not is_alive(pid, started)),
+        Expectation("nobody holds its lock any more", lock_is_free),
+    ]
 
 
-async def many_at_once() -> Step:
+async def many_at_once(tell: Tell) -> list[Expectation]:
     """Start many programs at the same moment and see that no answer goes astray."""
     primitive = SubprocessPrimitive()
     results: dict[int, SubprocessResult] = {}
@@ -160,23 +138,22 @@ async def many_at_once() -> Step:
             tasks.start_soon(run, number)
     seconds = time.perf_counter() - began
     durations = [result.duration_ms for result in results.values()]
-    return Step(
-        title=f"{AT_ONCE} programs at once",
-        facts={
-            "all of them": f"{seconds * 1000:.1f} ms, {AT_ONCE / seconds:,.0f} a second",
-            "each": f"{statistics.median(durations):.1f} ms in the middle, {max(durations):.1f} ms at most",
-        },
-        expectations=[
-            Expectation("every program succeeded", all(result.success for result in results.values())),
-            Expectation(
-                "every call got its own answer",
-                all(result.stdout == str(number) for number, result in results.items()),
-            ),
-        ],
-    )
+    tell("all of them", f"{seconds * 1000:.1f} ms, {AT_ONCE / seconds:,.0f} a second")
+    tell("each", f"{statistics.median(durations):.1f} ms in the middle, {max(durations):.1f} ms at most")
+    return [
+        Expectation("every program succeeded", all(result.success for result in results.values())),
+        Expectation(
+            "every call got its own answer",
+            all(result.stdout == str(number) for number, result in results.items()),
+        ),
+    ]
 
 
-STEPS: tuple[StepFunction, ...] = (parameters_are_data, nothing_survives, many_at_once)
+STEPS: tuple[Step, ...] = (
+    Step("A parameter is data, whatever it looks like", parameters_are_data),
+    Step("Nothing outlives its call", nothing_survives),
+    Step(f"{AT_ONCE} programs at once", many_at_once),
+)
 
 
 def _why_not(result: SubprocessResult) -> str:

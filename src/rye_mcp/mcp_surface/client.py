@@ -11,17 +11,26 @@ import sysconfig
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from rye_mcp.errors import RyeError
 
-__all__ = ["Call", "client_of", "server_command"]
+__all__ = ["Call", "Hear", "client_of", "server_command"]
 
-Call = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
-"""Calls a tool of the server by its name; its answer as data."""
+Hear = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Is told how far a call is, out of how much, and a message."""
+
+
+class Call(Protocol):
+    """Calls a tool of the server by its name; its answer as data."""
+
+    async def __call__(
+        self, name: str, arguments: Mapping[str, Any], hear: Hear | None = None, /
+    ) -> dict[str, Any]:
+        """Call it, and let somebody hear how far it is."""
 
 
 def server_command() -> str:
@@ -40,8 +49,10 @@ async def client_of(
     )
     async with Client(stdio_client(parameters)) as client:
 
-        async def call(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-            result = await client.call_tool(name, dict(arguments))
+        async def call(
+            name: str, arguments: Mapping[str, Any], hear: Hear | None = None, /
+        ) -> dict[str, Any]:
+            result = await client.call_tool(name, dict(arguments), progress_callback=hear)
             if result.structured_content is None:
                 raise RyeError(
                     "internal", f"expected an answer to {name} with structured content, found none"

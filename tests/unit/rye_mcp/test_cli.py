@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.cli.demo import present
-from rye_mcp.cli.demo_steps import Expectation, Step
+from rye_mcp.cli.demo_steps import Expectation, Step, Tell
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = Path(sysconfig.get_path("scripts"))
@@ -36,32 +36,38 @@ def test_an_unknown_command_is_an_error() -> None:
     assert "dmeo" in answer.stderr
 
 
-async def a_step_that_works() -> Step:
-    return Step("It works", {"fact": "a fact"}, [Expectation("this is so", met=True)])
+async def works(tell: Tell) -> list[Expectation]:
+    tell("fact", "a fact")
+    tell("fact", "another one")
+    return [Expectation("this is so", met=True)]
 
 
-async def a_step_that_fails() -> Step:
-    return Step("It fails", {}, [Expectation("this is so", met=True), Expectation("so is this", met=False)])
+async def fails(_: Tell) -> list[Expectation]:
+    return [Expectation("this is so", met=True), Expectation("so is this", met=False)]
+
+
+A_STEP_THAT_WORKS, A_STEP_THAT_FAILS = Step("It works", works), Step("It fails", fails)
 
 
 def test_an_unmet_expectation_is_shown_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    assert not present([a_step_that_works, a_step_that_fails])
+    assert not present([A_STEP_THAT_WORKS, A_STEP_THAT_FAILS])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["NOT", "MET", "so", "is", "this"] in lines
     assert lines[-1][:3] == ["1", "of", "3"]
 
 
 def test_met_expectations_are_shown_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    assert present([a_step_that_works, a_step_that_works])
+    assert present([A_STEP_THAT_WORKS, A_STEP_THAT_WORKS])
     out = capsys.readouterr().out
+    assert "   fact         a fact\n                another one\n" in out
     assert out.endswith("All 2 expectations were met.\n")
     assert "NOT MET" not in out
 
 
 def test_the_answer_in_json_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    assert not present([a_step_that_works, a_step_that_fails], as_json=True)
+    assert not present([A_STEP_THAT_WORKS, A_STEP_THAT_FAILS], as_json=True)
     answer = json.loads(capsys.readouterr().out)
     assert answer["met"] is False
     assert [step["met"] for step in answer["steps"]] == [True, False]
-    assert answer["steps"][0]["facts"] == {"fact": "a fact"}
+    assert answer["steps"][0]["facts"] == {"fact": "a fact\nanother one"}
     assert answer["steps"][1]["expectations"][1] == {"text": "so is this", "met": False}
