@@ -16,7 +16,11 @@
 #     files: {app.log: "2026-11-18T09:01:00 ERROR a\n2026-11-18T09:02:00 INFO b\n2026-11-18T10:00:00 ERROR c\n"}
 #     parameters: {}
 #     expect: {data: {"2026-11-18T09": 1, "2026-11-18T10": 1}}
-#   - description: What looks like a command is a word like any other.
+#   - description: What looks like a pattern is a word like any other.
+#     files: {app.log: "2026-11-18T09:01:00 ERROR\n"}
+#     parameters: {word: E.R}
+#     expect: {data: {}}
+#   - description: So is what looks like a command.
 #     files: {app.log: "2026-11-18T09:01:00 $(id) happened\n"}
 #     parameters: {word: $(id)}
 #     expect: {data: {"2026-11-18T09": 1}}
