@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import stdio_client
 
+from tests.http_world import TOKEN, http_server, post
 from tests.mcp_world import SERVER, Mode, Workshop, facts, python_tool, workshop  # noqa: F401 - a fixture
 
 SECRET = "hunter2-hunter2"
@@ -91,3 +93,29 @@ def test_what_is_no_message_is_a_short_line_at_most(workshop: Workshop) -> None:
     lines_of(text)
     assert SECRET not in text
     assert len(text) < 20_000
+
+
+def test_what_strangers_send_over_http_is_told_without_their_words(workshop: Workshop) -> None:  # noqa: F811
+    person = replace(workshop.person, more={"RYE_LOG": "debug"})
+    begin = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": SECRET, "version": "1"},
+    }
+    with http_server(person, workshop.project) as server:
+        post(server, {"jsonrpc": "2.0", "id": 1, "method": SECRET}, Host=f"{SECRET}.example")
+        post(server, {"jsonrpc": "2.0", "id": 1, "method": SECRET}, Origin=f"https://{SECRET}.example")
+        post(server, f'{{"{SECRET}": [[['.encode())
+        post(server, b"{}", path=f"/messages/?session_id={SECRET}")
+        began = post(server, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin})
+        session = began.headers["mcp-session-id"]
+        server.ended()
+        text = server.errors.read_text()
+    usage, lines = text.splitlines()[:3], text.splitlines()[3:]
+    assert usage[0].startswith("rye-mcp: listening on")
+    assert {line["event"] for line in map(json.loads, lines)} >= {
+        "Invalid Host header",
+        "Invalid Origin header",
+    }
+    for hidden in (SECRET, TOKEN, session):
+        assert hidden not in text

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from rye_mcp.errors import RyeError
 from rye_mcp.metadata import parse_configuration
@@ -27,8 +30,14 @@ def list_of_texts(root: Path, name: str, *, such_as: str, forbidden: int = 0) ->
         content = read_below(root, CONFIGURATION, limit=_MAX_BYTES, forbidden=forbidden, root_forbidden=0)
     except FileNotFoundError:
         content = None
-    values = [] if content is None else parse_configuration(content, root / CONFIGURATION).get(name, [])
+    values = [] if content is None else _parsed(content, root / CONFIGURATION).get(name, [])
     if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
         what = f"expected a list of texts as {name}, found {type(values).__name__}"
         raise RyeError("invalid_item", what, where=root / CONFIGURATION, hint=f"such as {name}: {such_as}")
     return tuple(values)
+
+
+@lru_cache(maxsize=16)
+def _parsed(content: bytes, where: Path) -> Mapping[str, Any]:
+    """The same bytes say the same: they are read by every call, and parsed when they have changed."""
+    return MappingProxyType(parse_configuration(content, where))

@@ -159,3 +159,19 @@ def test_the_environment_names_the_level(level: str, shown: list[str]) -> None:
         [sys.executable, "-c", code], env={"RYE_LOG": level}, capture_output=True, check=True, timeout=30
     )
     assert [json.loads(each)["event"] for each in done.stderr.splitlines()] == shown
+
+
+def test_what_ends_the_server_or_a_thread_is_a_line() -> None:
+    code = (
+        "import threading; from rye_mcp.mcp_surface.logs import *; log_to_standard_error(); log_crashes()\n"
+        f"def fail(): raise ValueError({SECRET!r})\n"
+        "thread = threading.Thread(target=fail); thread.start(); thread.join(); fail()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=30)
+    lines = [json.loads(each) for each in done.stderr.splitlines()]
+    assert done.returncode == 1
+    assert [(each["event"], each["error"]) for each in lines] == [
+        ("a thread ended with an error", "ValueError"),
+        ("the server ended with an error", "ValueError"),
+    ]
+    assert SECRET.encode() not in done.stderr
