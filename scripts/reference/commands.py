@@ -75,6 +75,8 @@ def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
     default = parameter.default
+    if default is True and parameter.is_flag:
+        return code(parameter.opts[0])
     shown = getattr(default, "value", default)
     return "" if callable(shown) or shown in (None, False, (), [], "") else code(str(shown))
 

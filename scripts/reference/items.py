@@ -118,18 +118,17 @@ def _primitive(item_id: str, primitive: ItemMetadata) -> str:
     return f"{heading}\n\n{table(('key', 'default', 'meaning'), rows)}"
 
 
-def _system_tools() -> str:
-    tools = [
+def _system_items() -> str:
+    return "\n\n".join(_of_type(item_type) for item_type in ItemType)
+
+
+def _of_type(item_type: ItemType) -> str:
+    rows = [
         (code(item_id), cell(each.description))
-        for item_id, each in system_items(ItemType.TOOL)
+        for item_id, each in system_items(item_type)
         if not (each.is_runtime or each.is_primitive)
     ]
-    others = [
-        (code(item_id), f"{item_type}: {cell(each.description)}")
-        for item_type in (ItemType.DIRECTIVE, ItemType.KNOWLEDGE)
-        for item_id, each in system_items(item_type)
-    ]
-    return table(("item", "what it does"), [*tools, *others])
+    return f"## {item_type.directory.capitalize()}\n\n{table(('item', 'what it is for'), rows)}"
 
 
 def _extensions() -> str:
@@ -150,6 +149,6 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "runtimes": _runtime_table,
     "runtime-details": _runtime_details,
     "primitives": _primitives,
-    "system-items": _system_tools,
+    "system-items": _system_items,
     "extensions": _extensions,
 }

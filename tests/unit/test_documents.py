@@ -53,6 +53,13 @@ def test_every_link_leads_somewhere(document: Path) -> None:
     assert not broken
 
 
+def test_every_page_is_in_the_index() -> None:
+    index = ROOT / "docs" / "README.md"
+    named = {(index.parent / link).resolve() for link in links(index)}
+    pages = {page for page in ROOT.glob("docs/**/*.md") if page.parent.name != "adr"}
+    assert sorted(str(page.relative_to(ROOT)) for page in pages - named - {index}) == []
+
+
 def test_the_readme_begins_with_the_two_commands_that_do_all_set_up() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = [
