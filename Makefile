@@ -40,8 +40,10 @@ check: $(INSTALLED_DEV) ## Run every linter and type checker, and the Rust tests
 docs: $(INSTALLED_DEV) ## Write what the code knows into the documents, and seal the system space
 	$(BIN)/python -m scripts.reference
 
-dist: $(INSTALLED_DEV) ## Build the sdist and the wheel into dist/
+dist: $(INSTALLED_DEV) ## Build the sdist and the wheel into dist/, and check the wheel
+	rm -rf dist
 	$(BIN)/python -m build
+	$(BIN)/python scripts/check_wheel.py dist/*.whl
 
 clean: ## Remove everything that was built, .venv included
 	rm -rf $(VENV) build dist target src/*.egg-info .coverage .coverage.* .hypothesis

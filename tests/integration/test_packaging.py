@@ -204,6 +204,16 @@ def test_an_installed_package_runs_programs_with_an_empty_environment(installed:
     assert answer.stdout == "True 'hi\\n' 0\n"
 
 
+def test_a_newcomer_gets_to_a_tool_of_their_own_with_an_empty_environment(installed: Path) -> None:
+    """What `make dist` tries: `rye init`, `new`, `sign`, `run`, `test`, `verify`, and the server answers."""
+    script = ROOT / "scripts/check_wheel.py"
+    answer = subprocess.run(
+        [sys.executable, script, "--installed", installed.parent], capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert answer.stdout.count(" ok ") == 9
+
+
 def test_the_installed_package_is_the_one_that_was_tested(installed: Path) -> None:
     """Guards the fixture: the fresh environment must not fall back on the development tree."""
     script = "import lilux, rye_mcp; print(lilux.__file__, rye_mcp.__file__, sep='\\n')"
