@@ -47,7 +47,10 @@ def _command(name: str, command: Any) -> str:
 
 def _usage(name: str, command: Any) -> str:
     arguments = [_metavar(each) for each in command.params if each.param_type_name == "argument"]
-    shown = [argument if each.required else f"[{argument}]" for argument, each in _paired(arguments, command)]
+    shown = [
+        argument if each.required or argument.startswith("[") else f"[{argument}]"
+        for argument, each in _paired(arguments, command)
+    ]
     options = " [options]" if any(each.param_type_name == "option" for each in command.params) else ""
     inner = " COMMAND" if getattr(command, "commands", {}) else ""
     return " ".join([f"rye {name}{options}{inner}", *shown])

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "0eb86aac0ebe4d2d3da15886b51d7cc19ff52a9d43fd613a73fcdd776f6addf7"
+MANIFEST_SHA256: Final = "921f0a4d85cd4cb36180a390e5e5aeb54ed834f31e3e79d9ffaf7663ca6c9f77"
