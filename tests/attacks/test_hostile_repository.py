@@ -171,6 +171,19 @@ async def test_what_is_missing_is_not_fetched(workshop: Workshop) -> None:
     assert (project.parent / "ran").exists(), "git by itself does"
 
 
+async def test_a_repository_whose_files_are_said_to_be_elsewhere_shows_none(workshop: Workshop) -> None:
+    elsewhere = workshop.project.parent / "elsewhere"
+    elsewhere.mkdir()
+    commit(workshop, "one", a_txt="a\n")
+    (elsewhere / "a.txt").write_text("canary\n")
+    git(workshop.project, "config", "core.worktree", str(elsewhere))
+    assert "canary" in git(workshop.project, "diff"), "git by itself does"
+    for tool in ("status", "diff"):
+        assert "found files elsewhere" in await refusal(workshop, tool)
+    git(workshop.project, "config", "core.worktree", "/")
+    assert "canary" not in str(await ask(workshop, "diff"))
+
+
 async def test_variables_of_git_in_the_environment_of_the_server_do_not_count(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

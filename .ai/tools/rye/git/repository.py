@@ -68,6 +68,7 @@ HARMLESS = {
     "core.sshCommand": "false",
     "diff.external": "",
     "log.showSignature": "false",
+    "status.submoduleSummary": "false",
     "log.diffMerges": "first-parent",
 }
 
@@ -98,7 +99,10 @@ class Repository:
         self._project = project
         self._drivers = None
         where = self.ask("rev-parse", "--is-inside-work-tree", "--show-prefix").decode(errors="replace")
-        self.prefix = where.partition("\n")[2].rstrip("\n")
+        inside, _, prefix = where.partition("\n")
+        if inside != "true":
+            refuse("expected a repository whose files the project is, or is among, found files elsewhere")
+        self.prefix = prefix.removesuffix("\n")
 
     def ask(self, *arguments, limit=MAX_LIST_BYTES):
         """What git prints for a question, when it has an answer; more than the limit is refused."""
