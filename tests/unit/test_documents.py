@@ -1,5 +1,6 @@
 """The documents are true where a machine can tell."""
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -108,5 +109,13 @@ def test_every_dependency_has_its_reason_on_the_page() -> None:
         for name in load_toml("crates/lilux-proc/Cargo.toml").get(kind, {})
     ]
     page = (ROOT / "docs/dependencies.md").read_text(encoding="utf-8")
-    explained = set(re.findall(r"\[([\w.-]+)\]\(http", page))
-    assert explained == {Requirement(requirement).name for requirement in requirements} | set(crates)
+    explained = set(re.findall(r"\[([\w.@/-]+)\]\(http", page))
+    named = {Requirement(requirement).name for requirement in requirements} | set(crates)
+    assert explained == named | set(_pinned_for_node())
+
+
+def _pinned_for_node() -> Iterator[str]:
+    """Packages of npm; an alias is the package that it stands for."""
+    pins = json.loads((ROOT / "tests/conformance/package.json").read_text(encoding="utf-8"))
+    for name, version in (pins["dependencies"] | pins["optionalDependencies"]).items():
+        yield version.removeprefix("npm:").rpartition("@")[0] if version.startswith("npm:") else name
