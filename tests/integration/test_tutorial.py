@@ -25,6 +25,10 @@ def test_the_page_tells_the_whole_story() -> None:
         rye sign
         exit code 0
         verified
+        rye run
+        Hello, Ada
+        rye install
+        rye search
         sed -i
         content_changed
         exit code 1
