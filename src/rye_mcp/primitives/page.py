@@ -40,9 +40,11 @@ __all__ = ["PagePrimitive"]
 DEFAULT_LENGTH: Final = 50_000
 """How many characters are given when nobody says how many."""
 
+MAX_HTML_CHARACTERS: Final = 2 << 20
+"""How much of a page is converted; the answer says when there was more."""
+
 _MAX_RESPONSE_BYTES: Final = 5 << 20
 _CONVERT_TIMEOUT_S: Final = 10
-_MAX_HTML_CHARACTERS: Final = 2 << 20
 _MAX_MARKDOWN_BYTES: Final = 16 << 20
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _ACCEPT: Final = "text/markdown, text/html;q=0.9, application/json;q=0.9, text/*;q=0.8, */*;q=0.5"
@@ -98,7 +100,9 @@ class PagePrimitive:
             limit = call.config.get("convert_timeout", _CONVERT_TIMEOUT_S)
             converted = await self._converted(result.body, result.url or "", limit)
             if converted is not None:
-                named = {"title": converted["title"]} if converted["title"] else {}
+                named: dict[str, Any] = {"title": converted["title"]} if converted["title"] else {}
+                if len(result.body) > MAX_HTML_CHARACTERS:
+                    named["truncated"] = True
                 return page | named | _piece("markdown", converted["markdown"], call.arguments)
             return page | _piece("html", result.body, call.arguments)
         if result.encoding == "json":
@@ -116,7 +120,7 @@ class PagePrimitive:
             args=program,
             cwd=os.sep,
             env=self._environment,
-            input=html[:_MAX_HTML_CHARACTERS].encode("utf-8", "replace"),
+            input=html[:MAX_HTML_CHARACTERS].encode("utf-8", "replace"),
             timeout=limit,
             max_output=_MAX_MARKDOWN_BYTES,
         )

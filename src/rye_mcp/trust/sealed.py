@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "921f0a4d85cd4cb36180a390e5e5aeb54ed834f31e3e79d9ffaf7663ca6c9f77"
+MANIFEST_SHA256: Final = "f89cb607f38d73258f90718ad867f44485cfb7406384481d9ca7f515bacd3c48"

@@ -57,6 +57,7 @@ PAGES = Pages(
         "/long.json": ("application/json", b'{"rows": [' + b"1," * 40_000 + b"1]}"),
         "/bytes": ("application/octet-stream", bytes(range(256))),
         "/latin": ("text/html; charset=iso-8859-1", "<p>grüße</p>".encode("latin-1")),
+        "/huge": ("text/html", b"<p>first</p>" + b"<p>" * 100 + b" " * (2 << 20) + b"<p>last</p>"),
         "/failing": ("500", b"out of order"),
     }
 )
@@ -94,6 +95,7 @@ async def test_html_becomes_markdown_with_absolute_links_and_nothing_that_is_not
         ("/latin", {"format": "markdown", "content": "grüße\n"}),
         ("/based", {"format": "markdown", "content": "[b](https://example.org/a/b)\n"}),
         ("/bad%20links", {"format": "markdown", "content": "one two\n"}),
+        ("/huge", {"format": "markdown", "content": "first\n", "truncated": True}),
         ("/bytes", {"format": "base64", "content_type": "application/octet-stream"}),
     ],
 )
