@@ -11,7 +11,7 @@ from rye_mcp.trust.scope import SignerKind
 from rye_mcp.verbs._context import Context
 from tests.trust_world import World
 
-__all__ = ["DIRECTIVE", "RUNTIME", "SECRET", "agent", "path_of", "person", "put", "tool"]
+__all__ = ["DIRECTIVE", "RUNTIME", "SECRET", "agent", "app_of", "path_of", "person", "put", "tool"]
 
 SECRET = "the content that nobody may see"
 
@@ -43,12 +43,12 @@ def tool(text: str = "print('hello')", *, executor: str = "rye/core/primitives/s
 def person(world: World, *, ask_passphrase: Callable[[], bytes] | None = None) -> Context:
     """What a verb works with when this user asks; their key is there."""
     world.keys.ensure(SignerKind.PERSON, owner="leo")
-    return _app(world).context(SignerKind.PERSON, ask_passphrase=ask_passphrase)
+    return app_of(world).context(SignerKind.PERSON, ask_passphrase=ask_passphrase)
 
 
 def agent(world: World) -> Context:
     """What a verb works with when an agent of this user asks."""
-    return _app(world).context()
+    return app_of(world).context()
 
 
 def put(
@@ -71,7 +71,8 @@ def path_of(world: World, space: SpaceName, item_id: str = "demo/hello", extensi
     return world.space(space).root / relative_path(ItemType.TOOL, item_id, extension)
 
 
-def _app(world: World) -> App:
+def app_of(world: World) -> App:
+    """The parts of one call in this world."""
     (world.project / ".ai").mkdir(parents=True, exist_ok=True)
     settings = Settings.find(
         project=world.project,
