@@ -1,4 +1,4 @@
-"""A client of our own making: JSON-RPC in lines over the server's standard streams, in both eras, or any bytes."""
+"""A client of our own making: JSON-RPC in lines over standard input and output, in both eras, or any bytes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import select
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,7 @@ class RawClient:
 
     process: subprocess.Popen[bytes]
     era: Era
+    log: Path
     _pending: bytes = field(default=b"", repr=False)
 
     @property
@@ -100,6 +102,11 @@ class RawClient:
         self.send(self.call("well", "search", {"query": "bash"}))
         assert self.answer("well")["result"]["isError"] is False
 
+    def errors(self) -> str:
+        """What the server has said of errors."""
+        lines = self.log.read_text().splitlines()
+        return "\n".join(line for line in lines if '"level": "info"' not in line)
+
     def end(self) -> int:
         """Go away, and wait for the server to do so; its exit code."""
         self.stdin.close()
@@ -122,16 +129,18 @@ class RawClient:
 @contextmanager
 def raw_client(person: Person, project: Path, era: Era, *arguments: str) -> Iterator[RawClient]:
     """A server, ended with the block."""
+    descriptor, log = tempfile.mkstemp(dir=person.place)
     process = subprocess.Popen(
         [SCRIPTS / "rye-mcp", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=descriptor,
         env=person.environment,
         cwd=project,
     )
+    os.close(descriptor)
     try:
-        yield RawClient(process, era)
+        yield RawClient(process, era, Path(log))
     finally:
         process.kill()
         process.wait(_TIMEOUT_S)

@@ -218,6 +218,23 @@ def test_a_client_that_goes_without_reading_is_given_up(workshop: Workshop) -> N
         assert client.process.wait(20) == 0
 
 
+def test_a_client_that_breaks_off_in_the_middle_of_an_answer_is_the_end(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with raw_client(workshop.person, workshop.project, "2026-07-28") as client:
+        client.begin()
+        client.send(client.call(7, "execute", {"item_id": "demo/wait", "parameters": {"pipe": str(pipe)}}))
+        pid = int(pipe.read_text())
+        client.send(*(client.call(number, "load", {"item_id": "demo/large"}) for number in range(50)))
+        assert client.receive()["id"] in range(50)
+        client.stdout.close()  # and not its other end
+        assert client.process.wait(20) == 0
+        assert client.errors() == ""
+        _gone(pid)
+
+
 @pytest.mark.parametrize("era", ERAS)
 def test_a_thousand_calls_at_once_are_all_answered(workshop: Workshop, era: Era) -> None:
     arguments = {"item_id": "demo/large"}

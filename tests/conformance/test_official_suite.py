@@ -89,6 +89,12 @@ def _is_passed(check: Mapping[str, str]) -> bool:
     return check["status"] == "SUCCESS"
 
 
+def test_the_lock_file_names_no_registry() -> None:
+    lock = json.loads((HERE / "package-lock.json").read_text())
+    assert [name for name, facts in lock["packages"].items() if "resolved" in facts] == []
+    assert all("integrity" in facts for name, facts in lock["packages"].items() if name)
+
+
 @pytest.mark.parametrize("baseline", ["baseline.yaml", "baseline-released.yaml"])
 def test_whatever_is_expected_to_fail_has_a_reason(baseline: str) -> None:
     entries = [line for line in (HERE / baseline).read_text().splitlines() if line.lstrip().startswith("-")]

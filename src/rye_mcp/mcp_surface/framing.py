@@ -122,7 +122,10 @@ async def framed(
         group.cancel_scope.cancel()
 
     async def write() -> None:
-        await frames.write(given)
+        try:
+            await frames.write(given)
+        except (BrokenPipeError, ConnectionResetError):
+            group.cancel_scope.cancel()  # nobody is there any more
         is_over.set()
 
     async with anyio.create_task_group() as group:
