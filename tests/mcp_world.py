@@ -21,9 +21,11 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult
 
+from tests import forked_server
 from tests.people import SCRIPTS, Person
 
 __all__ = [
+    "SERVER",
     "Mode",
     "Workshop",
     "anyio_backend",
@@ -41,6 +43,7 @@ __all__ = [
 Mode = Literal["auto", "legacy"]
 
 SERVER = SCRIPTS / "rye-mcp"
+"""The installed script, for what a fork of it cannot show."""
 
 _TOOL = '''\
 """{description}"""
@@ -96,8 +99,9 @@ class Workshop:
     def parameters(self, *arguments: str, cwd: Path | None = None, **variables: str) -> StdioServerParameters:
         """How the server is started."""
         environment = self.person.environment | variables
+        program, first = forked_server.command()
         return StdioServerParameters(
-            command=str(SERVER), args=list(arguments), env=environment, cwd=cwd or self.project
+            command=program, args=[*first, *arguments], env=environment, cwd=cwd or self.project
         )
 
     @asynccontextmanager
