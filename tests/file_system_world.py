@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rye_mcp
+from lilux.schemas import validate_parameters
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.executor.results import ExecutionResult
 from tests.trust_world import World
@@ -40,6 +43,7 @@ class Desk:
         """The data of a call that succeeds."""
         result = await self.run(tool, **parameters)
         assert result.success, (result.code, result.error, result.data, result.stderr)
+        assert not validate_parameters(result.data, promised(tool)).errors
         return result.data
 
     async def refusal(self, tool: str, **parameters: Any) -> str:
@@ -57,6 +61,16 @@ class Desk:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
+
+
+@cache
+def promised(tool: str) -> dict[str, Any]:
+    """The schema of what a tool answers, and nothing beyond it."""
+    for statement in ast.parse((TOOLS / f"{tool}.py").read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "OUTPUT_SCHEMA":
+            schema: dict[str, Any] = ast.literal_eval(statement.value)
+            return schema | {"additionalProperties": False}
+    raise AssertionError(f"{tool} says nothing about its output")
 
 
 @asynccontextmanager

@@ -224,16 +224,21 @@ async def test_a_file_that_changed_since_it_was_read_is_refused(desk: Desk) -> N
     assert path.read_text() == "one\nmore\n"
 
 
-async def test_a_locked_file_is_refused_and_edits_at_once_all_count(desk: Desk) -> None:
-    path = desk.write("a.txt", "".join(f"<{number}>\n" for number in range(6)))
-    with path.open("r+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        fcntl.lockf(file, fcntl.LOCK_EX)
-        edits = replacing(("<0>", "[0]"))
-        results = await asyncio.gather(
-            desk.refusal("edit", path="a.txt", edits=edits), desk.refusal("write", path="a.txt", content="x")
+async def test_a_locked_file_is_refused_whichever_lock_it_is(desk: Desk) -> None:
+    one, other = desk.write("flock.txt", "one\n"), desk.write("posix.txt", "one\n")
+    with one.open("r+") as flocked, other.open("r+") as locked:
+        fcntl.flock(flocked, fcntl.LOCK_EX)
+        fcntl.lockf(locked, fcntl.LOCK_EX)
+        problems = await asyncio.gather(
+            desk.refusal("edit", path="flock.txt", edits=replacing(("one", "1"))),
+            desk.refusal("write", path="posix.txt", content="1"),
         )
-        assert all("a file that nobody has locked" in problem for problem in results)
+    assert all("a file that nobody has locked" in problem for problem in problems)
+    assert one.read_text() == other.read_text() == "one\n"
+
+
+async def test_edits_at_once_all_count(desk: Desk) -> None:
+    path = desk.write("a.txt", "".join(f"<{number}>\n" for number in range(6)))
     await asyncio.gather(
         *(
             desk.ask("edit", path="a.txt", edits=replacing((f"<{number}>", f"[{number}]")))
