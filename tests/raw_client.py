@@ -1,4 +1,4 @@
-"""A client of our own making: JSON-RPC in lines over standard input and output, in both eras, or any bytes."""
+"""A client of our own making: JSON-RPC in lines over standard streams, in both eras, or any bytes at all."""
 
 from __future__ import annotations
 
