@@ -85,6 +85,8 @@ class PagePrimitive:
         }
         result = await self._http.execute(config, {"url": call.arguments["url"]})
         outcome = read_http(result)
+        if result.error_code == "host_refused":  # no option of this tool lets it pass
+            return replace(outcome, error=(result.error or "").partition(";")[0])
         if result.body is None:
             return outcome
         data = await self._page(result, call)
