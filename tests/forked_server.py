@@ -1,4 +1,4 @@
-"""`rye-mcp` in processes that are forked instead of started: the same server, without waiting for its imports.
+"""`rye-mcp` in processes that are forked instead of started: the same server, without its imports.
 
 A process of one thread has loaded everything that the server loads, and has run none of it. Whoever wants a
 server starts `command`, a client that hands over its directory, environment and standard streams, passes
@@ -78,7 +78,7 @@ def _serve(listener: socket.socket, lifeline: int) -> None:
     _load_everything()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        ready, _, _ = select.select([listener, lifeline], [], [])
+        ready, _, _ = select.select([listener.fileno(), lifeline], [], [])
         if lifeline in ready:
             return
         connection, _ = listener.accept()
