@@ -23,6 +23,7 @@ from rye_mcp.bridge.items import DIRECTORY, RUNTIMES, approved_parts, ids_of, it
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.chain import ChainElement
 from rye_mcp.executor.roles import MetadataRole
+from rye_mcp.executor.variable_names import looks_secret
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, SpaceName, is_item_id, relative_path
 from rye_mcp.metadata import ItemMetadata, examine, parse_metadata
 from rye_mcp.trust.files import opened_directory, translated, write_below
@@ -70,7 +71,7 @@ class ServerPlan:
         """The variables that its texts ask for."""
         texts = [*self.config.get("env", {}).values(), *self.config.get("headers", {}).values()]
         texts += [*self.config.get("args", ()), self.config.get("url", "")]
-        return frozenset(name for text in texts for name in _REFERENCE.findall(text))
+        return _references(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,11 @@ _OF_TOOL: Final = frozenset({"tool", "definition"})
 # --- what a server is called, and what it is given ---
 
 
+def _references(texts: Iterable[str]) -> frozenset[str]:
+    """The variables that texts ask for."""
+    return frozenset(name for text in texts for name in _REFERENCE.findall(text))
+
+
 def require_server_name(name: str) -> str:
     """The name, when it can be a part of an id."""
     if is_item_id(name) and "/" not in name:
@@ -145,7 +151,11 @@ def require_server_name(name: str) -> str:
 
 
 def whole_config(config: Mapping[str, Any], context: Context) -> dict[str, Any]:
-    """The configuration with what its runtime adds, which has passed the gate."""
+    """The configuration with what its runtime adds, which has passed the gate; no secret in its command."""
+    secret = sorted(name for name in _references(config.get("args", ())) if looks_secret(name))
+    if secret:
+        what = f"expected no secret in a command line, which others can read, found ${{{secret[0]}}}"
+        raise RyeError("invalid_item", what, hint=f"pass it as a variable: --env {secret[0]}")
     found = context.spaces.find_executor(RUNTIMES[config["transport"]], seen_from=SpaceName.SYSTEM)
     runtime = dict(context.metadata(context.verify(found.item)).config or {})
     env = {**runtime.get("env", {}), **config.get("env", {})}
