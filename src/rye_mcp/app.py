@@ -211,16 +211,15 @@ class App:
             self._executors.append(made)
         return self._executors[0]
 
-    def executor_in(self, directory: Path) -> PrimitiveExecutor:
-        """One for which this directory is the project, with the same items; for who closes it again."""
+    def executor_in(self, directory: Path, *, with_items: bool) -> PrimitiveExecutor:
+        """One for which this directory is the project, `with_items` of this one; for who closes it again."""
         from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
-        spaces = self.spaces
-        if spaces.project is None:
-            spaces = replace(self.settings, project=directory, no_project=None).spaces()
+        other = replace(self.settings, project=directory, no_project=None)
+        parts = self if with_items else App.open(other)
         return PrimitiveExecutor.of(
-            spaces,
-            self.trust,
+            parts.spaces,
+            parts.trust,
             project=directory,
             state=self.settings.state,
             locked=self.settings.locked,

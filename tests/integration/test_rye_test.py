@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.people import Person
+from tests.people import SCRIPTS, Person
 
 HEAD = '__version__ = "1.0.0"\n__executor_id__ = "rye/core/runtimes/python_function_runtime"\n'
 ECHO = """
@@ -171,10 +174,45 @@ def test_what_would_not_run_is_not_tested(leo: Person) -> None:
     assert [each["refusal"]["code"] for each in hidden["examples"]] == ["item_not_found"]
 
 
+def test_what_a_project_has_changes_nothing_for_tools_of_the_system(leo: Person, tmp_path: Path) -> None:
+    """Neither an item in front of one of them, nor that it is not signed."""
+    (tmp_path / ".ai").mkdir()
+    write(tmp_path, "rye/bash/bash", echo("{'parameters': {}}"))
+    refused = leo.rye("test", "rye/bash/bash", "--json", cwd=tmp_path, code=1).json
+    assert [each["refusal"]["code"] for each in refused["examples"]] == ["unsigned"]
+    answer = leo.rye("test", "rye/bash/*", "--space", "system", "--json", cwd=tmp_path).json
+    assert (answer["passed"], answer["failed"]) == (2, 0)
+    copied = leo.user_space / "tools/rye/bash/bash.py"
+    copied.parent.mkdir(parents=True)
+    copied.write_text(echo("{'parameters': {}}"))
+    try:
+        hidden = leo.rye("test", "rye/bash/bash", "--space", "system", "--json", cwd=tmp_path, code=1).json
+        assert [each["refusal"]["code"] for each in hidden["examples"]] == ["item_not_found"]
+    finally:
+        copied.unlink()
+
+
 def test_tools_of_the_system_run_where_there_is_no_project(leo: Person, tmp_path: Path) -> None:
     answer = leo.rye("test", "rye/bash/*", "--space", "system", "--json", cwd=tmp_path).json
     assert (answer["passed"], answer["failed"]) == (2, 0)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.skipif(shutil.which("node") is None, reason="some tools of the system are for Node.js")
+def test_every_example_of_the_system_passes(leo: Person, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [SCRIPTS / "rye", "test", "rye/*", "--space", "system", "--json"],
+        cwd=tmp_path,
+        env=leo.environment,
+        capture_output=True,
+        text=True,
+    )
+    found = json.loads(done.stdout)
+    failed = [each for each in found["examples"] if each["status"] == "failed"]
+    assert not failed, failed
+    assert not found["without_examples"]
+    assert done.returncode == 0
 
 
 def test_it_ends_in_the_time_that_is_given(leo: Person) -> None:

@@ -5,8 +5,8 @@ Rules:
 - Everything that runs passed the gate, in the very stages of a call: there is no other way to run it here.
 - Tools of the project are run in the project, one after the other unless they only read. All other tools,
   and every example that has `files`, are run in a project of their own: a fresh directory, which is gone
-  afterwards. These run beside each other.
-- What is run is what a call by this id would run. An item that another one hides is refused, not exchanged.
+  afterwards. These run beside each other. Of this project only its own tools find anything there: its items.
+- What is run is what a call by this id would run there. What another item hides is refused, not exchanged.
 - What is refused is a failed example, unless its code is what was expected. Nothing stops the others.
 
     await run_examples(ExamplesRequest("demo/*"), context, executor_in=app.executor_in)
@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 
@@ -33,10 +33,18 @@ from rye_mcp.verbs._context import Context
 from rye_mcp.verbs._expectations import differences
 from rye_mcp.verbs._selection import is_pattern, select
 
-__all__ = ["ExampleOutcome", "ExamplesRequest", "ExamplesResult", "run_examples"]
+__all__ = ["ExampleOutcome", "ExamplesRequest", "ExamplesResult", "ExecutorIn", "run_examples"]
 
 _LAST_LINES: Final = 5
 _ALL: Final = -1
+
+
+class ExecutorIn(Protocol):
+    """Makes an executor for which a directory is the project."""
+
+    def __call__(self, directory: Path, *, with_items: bool) -> PrimitiveExecutor:
+        """With the items of this project, or with none of a project."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +127,7 @@ class _Call:
     item_id: str
     number: int
     example: Example
+    of_project: bool
     in_project: bool
     alone: bool
 
@@ -127,7 +136,7 @@ async def run_examples(
     request: ExamplesRequest,
     context: Context,
     *,
-    executor_in: Callable[[Path], PrimitiveExecutor],
+    executor_in: ExecutorIn,
 ) -> ExamplesResult:
     """Run the examples of everything that is meant; RyeError only when nothing can be meant by the request.
 
@@ -172,10 +181,12 @@ def _ids(request: ExamplesRequest, context: Context) -> Sequence[str]:
 
 def _calls(item_id: str, request: ExamplesRequest, context: Context) -> list[_Call] | None:
     """The examples of one tool; None for what nobody runs by itself and that has none."""
-    file = context.spaces.find(item_id, ItemType.TOOL).item
-    if request.space not in (None, file.space.name):
-        what = f"expected {item_id} of the {request.space} space to be what runs"
-        raise RyeError("item_not_found", f"{what}, found that of the {file.space.name} space in front of it")
+    file = context.spaces.find(item_id, ItemType.TOOL, only=request.space).item
+    if request.space is SpaceName.SYSTEM and _is_there(item_id, SpaceName.USER, context):
+        what = (
+            f"expected {item_id} of the system space to be what runs, found that of the user in front of it"
+        )
+        raise RyeError("item_not_found", what, item_id=item_id)
     metadata = context.metadata(context.verify(file))
     examples = examples_of(file)
     if not examples and (metadata.is_library or metadata.is_runtime or metadata.is_primitive):
@@ -183,18 +194,25 @@ def _calls(item_id: str, request: ExamplesRequest, context: Context) -> list[_Ca
     return [_call(file, metadata, number, example) for number, example in enumerate(examples)]
 
 
+def _is_there(item_id: str, space: SpaceName, context: Context) -> bool:
+    try:
+        context.spaces.find(item_id, ItemType.TOOL, only=space)
+    except RyeError as exc:
+        return exc.code != "item_not_found"
+    return True
+
+
 def _call(file: ItemFile, metadata: ItemMetadata, number: int, example: Example) -> _Call:
-    in_project = file.space.name is SpaceName.PROJECT and not example.files
+    of_project = file.space.name is SpaceName.PROJECT
+    in_project = of_project and not example.files
     only_reads = (metadata.annotations or {}).get("readOnlyHint") is True
-    return _Call(file.item_id, number, example, in_project, in_project and not only_reads)
+    return _Call(file.item_id, number, example, of_project, in_project, in_project and not only_reads)
 
 
 class _Runner:
     """Runs examples: as many at once as there are processors, those of the project that write one by one."""
 
-    def __init__(
-        self, request: ExamplesRequest, context: Context, executor_in: Callable[[Path], PrimitiveExecutor]
-    ) -> None:
+    def __init__(self, request: ExamplesRequest, context: Context, executor_in: ExecutorIn) -> None:
         self._timeout = request.timeout
         self._context = context
         self._executor_in = executor_in
@@ -239,7 +257,7 @@ class _Runner:
             yield self._context.executor()
             return
         with _project_of(call.example) as project:
-            executor = self._executor_in(project)
+            executor = self._executor_in(project, with_items=call.of_project)
             try:
                 yield executor
             finally:
