@@ -48,7 +48,7 @@ async def test_what_was_not_approved_is_not_called_and_not_repeated(
     config = {**scene.config(), "args": [str(server), "good", str(described)]}
     await scene.add(config, "echo")
     if part == "description":
-        described.write_text(POISON)
+        described.write_text(POISON)  # noqa: ASYNC240 - it is at once
     elif part == "schema":
         server.write_text(source.replace('{"type": "string"}}', '{"type": "string"}, "POISON": {}}'))
     else:

@@ -1,4 +1,4 @@
-"""The benchmark of bridged tools runs, checks its answers, and says what it must. Its figures are for people."""
+"""The benchmark of bridged tools runs, checks its answers, and says what it must. Figures are for people."""
 
 from __future__ import annotations
 
