@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "f89cb607f38d73258f90718ad867f44485cfb7406384481d9ca7f515bacd3c48"
+MANIFEST_SHA256: Final = "ebd76b11bacf1188cb60fbaf08f8e0a6f44394f648b023dc25f7286e71680de5"
