@@ -91,6 +91,10 @@ def text(value: str, **more: Any) -> dict[str, Any]:
 Answer = dict[str, Any] | None
 
 
+def again(_id: Any, said: str, _meta: Any) -> Answer:
+    return text(said)
+
+
 def count(_id: Any, said: str, _meta: Any) -> Answer:
     return text(str(len(said)), structuredContent={"length": len(said)})
 
@@ -199,7 +203,7 @@ def answer(message: dict[str, Any]) -> None:
         return
     if method == "tools/call":
         said = str((params.get("arguments") or {}).get("text", ""))
-        does = CALLS.get(params["name"], lambda _id, said, _meta: text(said))
+        does = CALLS.get(params["name"], again)
         result = does(request, said, params.get("_meta") or {})
     elif method in ("initialize", "tools/list"):
         result = initialized(params) if method == "initialize" else listing(params)

@@ -172,7 +172,7 @@ async def test_time(scene: Bridged, python_servers: Path) -> None:
     program = python_servers / "mcp-server-time"
     await scene.add(config("time", program, "--local-timezone", "UTC"), "convert_time")
     async with scene.serving():
-        zones = {"source_timezone": "UTC", "target_timezone": "Asia/Tokyo"}
+        zones: dict[str, Any] = {"source_timezone": "UTC", "target_timezone": "Asia/Tokyo"}
         converted = await scene.call("convert_time", name="time", time="12:00", **zones)
     assert "21:00" in converted.data["content"][0]["text"]
 

@@ -107,7 +107,7 @@ async def test_an_agent_finds_and_calls_bridged_tools_in_both_eras(workshop: Wor
     workshop.person.rye("mcp", "add", "raw", *command(), cwd=workshop.project)
     heard: list[str | None] = []
 
-    async def hear(_progress: float, _total: float | None, message: str | None) -> None:
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
         heard.append(message)
 
     with anyio.fail_after(50):
