@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from rye_mcp.catalog import Catalog
 from rye_mcp.errors import RyeError
 from rye_mcp.items import MAX_ID_SEGMENTS, ItemType, SpaceName
+from rye_mcp.mcp_surface.surface import INSTRUCTIONS
 from rye_mcp.spaces import Spaces
 from rye_mcp.verbs.execute import ExecuteRequest, execute
 from rye_mcp.verbs.search import SearchRequest, search
@@ -138,6 +139,11 @@ def test_a_text_is_short_and_names_only_what_is_there(page: Path) -> None:
     ids = {place.item_id for each in ItemType for place in spaces.list(SpaceName.SYSTEM, each).items}
     named = set(re.findall(r"`(rye/core/[\w/]*\w)`", text))
     assert named <= ids
+
+
+def test_the_server_names_the_directive_that_an_agent_begins_with() -> None:
+    [named] = re.findall(r"rye/core/(\w+)", INSTRUCTIONS)
+    assert named in {page.stem for page in DIRECTIVES}
 
 
 def test_the_limits_in_the_texts_are_those_of_the_code() -> None:
