@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import random
 import shutil
@@ -32,6 +33,11 @@ QUICK_FILES: Final = 300
 QUIET_PERCENT: Final = 90
 LIMIT: Final = 100
 """How many lines a call answers when nobody says how many."""
+
+MEDIAN_LINES: Final = 62
+SPREAD: Final = 1.45
+MOST_LINES: Final = 20_000
+"""How long files are: half have less than 4 KiB, and the mean is 11 KiB."""
 
 EVERY: Final = 200
 """In one of so many files stands what is looked for."""
@@ -66,15 +72,17 @@ class Hay:
 
     @classmethod
     def written(cls, directory: Path, files: int) -> Hay:
-        """Files as of a source tree, with words that are the same in every run."""
+        """Files as long as those of installed Python packages, with the same words in every run."""
         chance = random.Random(11)  # noqa: S311
         words = [f"word{number}" for number in range(5000)] + ["def", "return", "import", "self", "if"] * 200
+        pool = [" ".join(chance.choices(words, k=8)) for _ in range(5000)]
         (directory / ".ai").mkdir(parents=True)
         (directory / ".gitignore").write_text("*.log\nbuild/\n/dist/\n!keep.log\n", encoding="utf-8")
         for number in range(files):
             path = directory / f"package{number // 100}/part{number // 10 % 10}/module{number % 10}.py"
             path.parent.mkdir(parents=True, exist_ok=True)
-            lines = [" ".join(chance.choices(words, k=8)) for _ in range(chance.randrange(20, 160))]
+            length = min(MOST_LINES, round(chance.lognormvariate(math.log(MEDIAN_LINES), SPREAD)))
+            lines = chance.choices(pool, k=length)
             lines.append(f"return word{number % 5000}")
             if number % EVERY == 0:
                 lines.append(f"needle_in_the_hay = {10 + number % 90}")

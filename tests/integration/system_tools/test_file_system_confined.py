@@ -140,7 +140,7 @@ def test_whoever_exchanges_a_directory_for_a_link_opens_no_way_out(tmp_path: Pat
     if not process:
         exchange_until(project / "stop", project / "turn", outside)
     try:
-        command = [sys.executable, "-B", "-c", RACE, TOOLS / "lib", project]
+        command = [sys.executable, "-B", "-c", RACE, str(TOOLS / "lib"), str(project)]
         found = subprocess.run(command, capture_output=True, text=True, check=False)
     finally:
         (project / "stop").touch()
