@@ -48,6 +48,8 @@ def tools() -> list[dict[str, Any]]:
         tool("ask", "Asks its client something first."),
         tool("noisy", "Prints what is no message."),
         tool("flood", "Prints without end."),
+        tool("pour", "Writes a line without an end."),
+        tool("given_up", "Which requests it was told to give up."),
         tool("hidden", "Writes what nobody sees."),
         tool("changed", "Says that its tools have changed."),
     ]
@@ -149,10 +151,17 @@ def flood(*_: Any) -> Answer:
         sys.stdout.write("x" * 4096 + "\n")
 
 
+def pour(*_: Any) -> Answer:
+    while True:
+        sys.stdout.write("x" * 4096)
+
+
 def changed(*_: Any) -> Answer:
     send({"method": "notifications/tools/list_changed"})
     return text("they have")
 
+
+GIVEN_UP: list[Any] = []
 
 CALLS: dict[str, Callable[[Any, str, Any], Answer]] = {
     "count": count,
@@ -172,6 +181,8 @@ CALLS: dict[str, Callable[[Any, str, Any], Answer]] = {
     "flood": flood,
     "hidden": lambda *_: text("a\u200bb\x1b[31m"),
     "changed": changed,
+    "pour": pour,
+    "given_up": lambda *_: text(json.dumps(GIVEN_UP)),
 }
 
 
@@ -199,6 +210,8 @@ def initialized(_params: Any) -> dict[str, Any]:
 
 def answer(message: dict[str, Any]) -> None:
     request, method, params = message.get("id"), message.get("method"), message.get("params") or {}
+    if method == "notifications/cancelled":
+        GIVEN_UP.append(params["requestId"])
     if request is None:
         return
     if method == "tools/call":

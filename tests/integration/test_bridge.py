@@ -169,7 +169,7 @@ async def test_schemas_that_are_none_leave_their_tools_out(scene: Bridged) -> No
 
 
 async def test_pages_are_put_together(scene: Bridged) -> None:
-    assert len(await scene.offered(scene.config("pages"))) == 18
+    assert len(await scene.offered(scene.config("pages"))) == 20
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,10 @@ async def test_a_call_that_is_never_answered_is_given_up_in_time(raw: Bridged) -
     with anyio.fail_after(10):
         result = await raw.call("never", timeout=0.2)
     assert (result.code, "0.2 s" in (result.error or "")) == ("timeout", True)
-    assert (await raw.call("echo", text="still there")).success
+    before = raw.json(await raw.call("given_up"))
+    assert before  # it was told
+    await raw.call("never", timeout=0.05)
+    assert len(raw.json(await raw.call("given_up"))) == len(before) + 1
 
 
 async def test_an_answer_that_comes_late_and_twice_reaches_nobody(raw: Bridged) -> None:
@@ -338,7 +341,7 @@ async def test_a_server_that_dies_again_and_again_is_left_alone_for_a_while(
     assert "2 times in a row" in (third.error or "")
 
 
-@pytest.mark.parametrize("tool", ["large", "flood"])
+@pytest.mark.parametrize("tool", ["large", "flood", "pour"])
 async def test_messages_without_end_cost_the_connection_and_not_the_memory(scene: Bridged, tool: str) -> None:
     await scene.add(scene.config(max_message_bytes=100_000), tool, "echo")
     async with scene.serving():
@@ -352,11 +355,11 @@ async def test_a_message_as_long_as_it_may_be_comes_whole(raw: Bridged) -> None:
 
 
 async def test_a_caller_that_is_cancelled_leaves_the_server_to_the_others(raw: Bridged) -> None:
-    async with anyio.create_task_group() as group:
-        group.start_soon(raw.call, "never")
-        await anyio.sleep(0.05)
-        group.cancel_scope.cancel()
-    assert (await raw.call("echo", text="still there")).success
+    before = raw.json(await raw.call("given_up"))
+    with anyio.move_on_after(0.2) as scope:
+        await raw.call("never")
+    assert scope.cancelled_caught
+    assert len(raw.json(await raw.call("given_up"))) == len(before) + 1
 
 
 # --- who may do what ---
