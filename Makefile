@@ -3,6 +3,9 @@
 PYTHON ?= python3
 ARGS ?=
 
+# What archives say of their files: the time of the last commit, so that the same source gives the same wheel.
+RELEASE_TIME = $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
+
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -42,7 +45,7 @@ docs: $(INSTALLED_DEV) ## Write what the code knows into the documents, and seal
 
 dist: $(INSTALLED_DEV) ## Build the sdist and the wheel into dist/, and check the wheel
 	rm -rf dist
-	$(BIN)/python -m build
+	SOURCE_DATE_EPOCH=$(RELEASE_TIME) $(BIN)/python -m build
 	$(BIN)/python scripts/check_wheel.py dist/*.whl
 
 clean: ## Remove everything that was built, .venv included

@@ -6,7 +6,8 @@
 * A clone without symbolic links has no system space; building it anyway would make a wheel that is broken
   without saying so, and is refused with a sentence.
 * The supervisor is linked statically where the C library can be: it starts faster, and runs wherever the
-  kernel does.
+  kernel does. The same source and compiler give the same bytes, on whichever machine and in whichever
+  directory.
 """
 
 import os
@@ -61,24 +62,37 @@ def answer(*command: str) -> str:
         return ""
 
 
-def link_statically() -> None:
-    """Ask Cargo for a static binary, unless somebody has said what to build, or there is no static C library.
+def compiler_flags(host: str) -> list[str]:
+    """What the compiler is told: to link statically where it can, and to write no path of this machine.
 
-    The flag must not reach the compiler's own plug-ins, which are never static: naming the target keeps it
+    Packages of Cargo are compiled where they lie; their messages name that place, and it differs from machine
+    to machine. The source of this project is named relative to it anyway.
+    """
+    library = Path(answer("cc", "-print-file-name=libc.a"))
+    is_static = host.endswith("-linux-gnu") and library.is_absolute() and library.is_file()
+    cargo = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo").absolute()
+    return [
+        *(("-C", "target-feature=+crt-static") if is_static else ()),
+        f"--remap-path-prefix={cargo}=/cargo",
+    ]
+
+
+def tell_the_compiler() -> None:
+    """Ask Cargo for such a binary, unless somebody has said what to build.
+
+    The flags must not reach the compiler's own plug-ins, which are never static: naming the target keeps them
     from them.
     """
     if os.environ.keys() & {"RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_TARGET"}:
         return
     host = answer("rustc", "--print", "host-tuple")
-    library = Path(answer("cc", "-print-file-name=libc.a"))
-    if host.endswith("-linux-gnu") and library.is_absolute() and library.is_file():
+    if host:
         os.environ["CARGO_BUILD_TARGET"] = host
-        variable = f"CARGO_TARGET_{host.upper().replace('-', '_')}_RUSTFLAGS"
-        os.environ.setdefault(variable, "-C target-feature=+crt-static")
+        os.environ["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join(compiler_flags(host))
 
 
 if not (SYSTEM_SPACE / "tools").is_dir():
     raise SystemExit(NO_SYSTEM_SPACE)
 
-link_statically()
+tell_the_compiler()
 setup(version=workspace_version(), cmdclass={"bdist_wheel": PlatformWheel})

@@ -185,6 +185,15 @@ def test_the_installed_supervisor_is_a_release_build_of_this_version(installed: 
     assert answer.stdout.split() == ["lilux-proc", VERSION]
 
 
+def test_the_installed_supervisor_names_no_directory_of_the_machine_that_built_it(installed: Path) -> None:
+    """Else every machine would build another one, and nobody could tell whether it is that of this source."""
+    program = installed.with_name("lilux-proc").read_bytes()
+    cargo = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
+    assert os.fsencode(cargo) not in program
+    assert os.fsencode(ROOT) not in program
+    assert b"/cargo/registry/" in program
+
+
 def test_no_guard_of_the_installed_supervisor_can_be_switched_off(installed: Path) -> None:
     """The variable that test builds read must not even be a text in the program that is shipped."""
     assert b"LILUX_PROC_OFF" in (ROOT / "crates/lilux-proc/src/switches.rs").read_bytes()
