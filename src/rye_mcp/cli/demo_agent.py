@@ -86,7 +86,7 @@ async def _as_an_agent(scene: _Scene, tell: Tell) -> _Seen:
 
     heard: list[str] = []
 
-    async def hear(_progress: float, _total: float | None, message: str | None) -> None:
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
         heard.append(message or "")
         tell("progress", message or "")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,8 +20,11 @@ from rye_mcp.errors import RyeError
 
 __all__ = ["Call", "Hear", "client_of", "server_command"]
 
-Hear = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Is told how far a call is, out of how much, and a message."""
+class Hear(Protocol):
+    """Is told how far a call is, out of how much, and a message."""
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        """Take note of it."""
 
 
 class Call(Protocol):
