@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "ebd76b11bacf1188cb60fbaf08f8e0a6f44394f648b023dc25f7286e71680de5"
+MANIFEST_SHA256: Final = "caa67ed407a1ec6b669ba6f34c67274c449e5e153ca0d5451e352f10b38629c8"

@@ -207,6 +207,15 @@ async def test_a_pattern_that_is_none_or_takes_for_ever_is_refused(searcher: Des
         assert result.duration_ms < 8000
 
 
+async def test_nothing_is_found_in_what_is_too_large_to_be_text(searcher: Desk) -> None:
+    searcher.write("small.txt", "wanted\n")
+    searcher.write("large.txt", "wanted\n" + "x\n" * (33 << 20))
+    with searcher.write("huge", "wanted\n").open("r+b") as file:
+        file.truncate(1 << 40)
+    found = await searcher.ask("grep", pattern="wanted", output="files", timeout=20)
+    assert found == {"files": ["small.txt"]}
+
+
 async def test_long_lines_and_long_answers_are_cut(searcher: Desk) -> None:
     searcher.write("long.txt", "x" * 100_000 + "wanted" + "y" * 100_000 + "\n")
     searcher.write("many.txt", f"wanted {'z' * 380}\n" * 3000)

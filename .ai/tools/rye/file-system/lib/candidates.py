@@ -4,7 +4,8 @@ Rules:
 
 - Both ways give the same: `Selection` has the last word on which files are looked at, and whoever shows lines
   looks for them again. ripgrep only says in which files that is worth while.
-- Neither follows a link, nor reads what is larger than 64 MiB, nor what has a NUL byte in it.
+- Neither follows a link, nor finds anything in what is larger than 64 MiB or has a NUL byte in it. ripgrep is
+  not told of the size: asking for it takes longer than all else that is done for a file.
 - A file is opened by its directories, one after the other, through no link.
 """
 
@@ -39,7 +40,6 @@ ALWAYS = [
     "--no-ignore-global",
     "--no-ignore-exclude",
     "--glob=!.git",
-    f"--max-filesize={MAX_BYTES}",
 ]
 
 
