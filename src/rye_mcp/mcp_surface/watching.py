@@ -23,7 +23,7 @@ STEP_MS: Final = 100
 MAX_WAIT_MS: Final = 1000
 """How long a change waits at most for others."""
 
-BEGUN_MS: Final = 200
+BEGUN_MS: Final = 1000
 """After how long without a change it is known that changes are seen."""
 
 _PASSED_OVER: Final = frozenset({"lockfiles", "outputs", "__pycache__"})
