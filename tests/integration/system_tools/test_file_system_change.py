@@ -281,6 +281,32 @@ async def test_nothing_that_is_there_is_replaced_by_moving(desk: Desk) -> None:
     ]  # fmt: skip
 
 
+CARRY = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from carrying import carry
+
+here = os.open(sys.argv[2], os.O_RDONLY)
+for source, target in (("a", "b"), ("a", "directory"), ("directory", "b"), ("directory", "other")):
+    try:
+        carry(here, source, here, target)
+    except FileExistsError:
+        continue
+    raise SystemExit(f"{source} took the place of {target}")
+"""
+
+
+def test_a_name_that_somebody_takes_at_the_last_moment_stays_theirs(tmp_path: Path) -> None:
+    """Carrying itself looks at nothing first: it takes a name that is free, or none."""
+    (tmp_path / "a").write_text("a")
+    (tmp_path / "b").write_text("b")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "other").mkdir()
+    subprocess.run([sys.executable, "-B", "-c", CARRY, str(TOOLS / "lib"), str(tmp_path)], check=True)
+    assert [(tmp_path / name).read_text() for name in "ab"] == ["a", "b"]
+    assert names_below(tmp_path) == ["a", "b", "directory", "other"]
+
+
 async def test_what_is_deleted_can_be_brought_back_with_the_command_that_it_says(desk: Desk) -> None:
     odd = "it's\nodd.txt"
     desk.write(odd, "kept")
