@@ -13,6 +13,7 @@ from mcp.types import ResourceUpdatedNotification
 
 from tests.mcp_world import *  # noqa: F403
 from tests.mcp_world import Mode, Workshop, facts
+from tests.raw_client import raw_client
 
 pytestmark = pytest.mark.anyio
 
@@ -124,18 +125,23 @@ class _Subscribed:
             await getattr(self._client, name)(ADDRESS)
 
 
-async def test_addresses_without_end_are_not_kept(workshop: Workshop) -> None:
-    async with workshop.served("legacy") as client:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with pytest.raises(MCPError, match="invalid_parameters"):
-                await client.subscribe_resource("rye://item/tool/" + "x" * 5000)
-            for number in range(1024):
-                await client.subscribe_resource(f"rye://item/tool/{number}")
-            with pytest.raises(MCPError, match="invalid_parameters"):
-                await client.subscribe_resource("rye://item/tool/more")
-            await client.unsubscribe_resource("rye://item/tool/7")
-            await client.subscribe_resource("rye://item/tool/more")
+def test_addresses_without_end_are_not_kept(workshop: Workshop) -> None:
+    with raw_client(workshop.person, workshop.project, "2025-11-25") as client:
+        client.begin()
+
+        def ask(number: int, verb: str, address: str) -> dict[str, Any]:
+            return client.request(number, f"resources/{verb}", {"uri": f"rye://item/tool/{address}"})
+
+        client.send(*(ask(number, "subscribe", str(number)) for number in range(1024)))
+        assert all(answer["result"] == {} for answer in client.answers(1024))
+        for number, verb, address, is_fine in (
+            (1, "subscribe", "one more", False),
+            (2, "unsubscribe", "7", True),
+            (3, "subscribe", "x" * 5000, False),
+            (4, "subscribe", "one more", True),
+        ):
+            client.send(ask(number, verb, address))
+            assert ("result" in client.answer(number)) is is_fine, number
 
 
 async def test_the_address_that_has_nothing_is_named_by_the_error(workshop: Workshop, mode: Mode) -> None:
