@@ -25,7 +25,7 @@ from anyio.lowlevel import RunVar
 
 __all__ = ["admitted"]
 
-MAX_WAIT_S: Final = 0.05
+MAX_WAIT_S: Final = 0.02
 """How long one call waits for a processor to be free."""
 
 STARVED_NS: Final = 1_000_000
