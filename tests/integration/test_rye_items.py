@@ -93,8 +93,8 @@ def test_every_type_and_both_spaces_are_signed(leo: Person, project: Path) -> No
 def test_all_issues_of_an_item_are_shown_with_their_lines(leo: Person, project: Path) -> None:
     (project / HELLO).write_bytes(b'__version__ = 1.0\n__tool_type__ = "spell"\n')
     error = leo.rye("sign", "demo/hello", cwd=project, code=1).err
-    assert "\n  line 1: version: " in error
-    assert "\n  line 2: tool_type: " in error
+    assert "\n  line 1, column 15: version: " in error
+    assert "\n  line 2, column 17: tool_type: " in error
 
 
 def test_a_batch_that_fails_in_part_ends_with_1_and_signs_the_rest(leo: Person, project: Path) -> None:

@@ -132,7 +132,7 @@ def check_fields(raw: Raw, file: ItemFile, issues: Issues) -> ItemMetadata:
         elif value is None:
             continue
         elif problem := check(value):
-            issues.add(f"{name}: {problem}", raw.lines.get(name), name)
+            issues.add(f"{name}: {problem}", raw.lines.get(name), name, raw.column(name))
         else:
             checked[name] = value
     _check_roles(raw, file, issues)

@@ -110,7 +110,7 @@ def _check_schemas(metadata: ItemMetadata, raw: Raw, issues: Issues) -> None:
     schemas = {name: getattr(metadata, name) for name in _SCHEMAS}
     for name, schema in schemas.items():
         if isinstance(schema, dict) and (problem := _problem_of(schema)) is not None:
-            issues.add(f"{name}: {problem}", raw.lines.get(name), name)
+            issues.add(f"{name}: {problem}", raw.lines.get(name), name, raw.column(name))
 
 
 def _check_examples(raw: Raw, issues: Issues) -> None:

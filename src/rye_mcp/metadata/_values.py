@@ -38,6 +38,11 @@ class Raw:
     description: str | None = None
     places: dict[Way, Place] = field(default_factory=dict)
 
+    def column(self, name: str) -> int | None:
+        """Where in the line of a field its value begins, when it does so there and that is known."""
+        line, column = self.places.get((name,), (None, None))
+        return column if line == self.lines.get(name) else None
+
     def place(self, way: Way) -> Place | tuple[int | None, None]:
         """Where a value begins, or the nearest around it of which that is known."""
         for length in range(len(way), 0, -1):
