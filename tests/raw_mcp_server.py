@@ -235,6 +235,8 @@ def main() -> None:
             sys.exit("cannot start without a moon")
         case "silent":
             time.sleep(60)
+        case "floods":
+            flood()
         case "prints":
             sys.stdout.write("hello, I am no MCP server\n" * 3)
             sys.exit(0)

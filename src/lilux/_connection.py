@@ -251,12 +251,19 @@ class Connection:
         if call.due is not None and not self._looks:
             self._look_later()
 
-    def send(self, request: protocol.Request, id: int, payload: bytes | memoryview = b"") -> None:
+    def send(
+        self,
+        request: protocol.Request,
+        id: int,
+        payload: bytes | memoryview = b"",
+        *,
+        at_once: bool = False,
+    ) -> None:
         """Send a frame: at once when nothing else is under way, else with those of this round of the loop."""
         frame = protocol.encode(request, id, payload)
         if self.error is not None or self._loop.is_over():
             return
-        if not self._calls and not self._outgoing:
+        if (at_once or not self._calls) and not self._outgoing:
             frame = frame[self._transmit(frame) :]
         if frame and not self._outgoing:
             self._watch.call_soon(self._flush)

@@ -65,7 +65,7 @@ class Dialogue(Run):
             piece = bytes(self._queue[self._sent : self._sent + size])
             self._sent += size
             self._window -= size
-            self.connection.send(protocol.InputRequest(), self.id, piece)
+            self.connection.send(protocol.InputRequest(), self.id, piece, at_once=True)
         if self._sent == len(self._queue) or self._sent >= _COMPACT_AT:
             del self._queue[: self._sent]
             self._sent = 0

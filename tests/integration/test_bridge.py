@@ -177,6 +177,7 @@ async def test_pages_are_put_together(scene: Bridged) -> None:
     [
         ("ends", "lost", "cannot start without a moon"),
         ("prints", "lost", "exit code 0"),
+        ("floods", "lost", "flood"),
         ("silent", "timeout", "within 0.5 s"),
         ("endless", "lost", "100 pages"),
         ("bad-list", "lost", "tools.0.name"),

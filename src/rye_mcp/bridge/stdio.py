@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final, Self
 
 import anyio
 from mcp.shared.message import SessionMessage
@@ -27,7 +27,6 @@ from rye_mcp.bridge.failures import BridgeError
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client import Transport
 
     from lilux.primitives.subprocess import SubprocessResult
@@ -48,6 +47,10 @@ MAX_STDERR_BYTES: Final = 4096
 """How much of the end of standard error is kept."""
 
 _SHOWN_CHARACTERS: Final = 600
+_BUFFERED: Final = 16
+"""How many messages wait for the client; for more of them the program waits."""
+
+_Message = SessionMessage | Exception
 
 
 class StdioProgram:
@@ -58,7 +61,11 @@ class StdioProgram:
         self.problem: BridgeError | None = None
         self.noise_lines = 0
         self._server = server
-        self._pieces: deque[bytes] = deque()
+        self._to_client, self._from_server = anyio.create_memory_object_stream[_Message](_BUFFERED)
+        self._ready: deque[SessionMessage] = deque()
+        self._unfinished = bytearray()
+        self._owed = 0
+        self._is_draining = False
         self._news = anyio.Event()
         self._stderr = b""
         self._dialogue: Dialogue | None = None
@@ -69,16 +76,15 @@ class StdioProgram:
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[Transport]:
         """Start it, and talk with it until the block ends."""
-        to_client, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](16)
-        to_server, from_client = anyio.create_memory_object_stream[SessionMessage](16)
         ended = anyio.Event()
-        with to_client, from_server, to_server, from_client:
+        with self._to_client, self._from_server:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._run, ended)
-                group.start_soon(self._read, to_client)
-                group.start_soon(self._write, from_client)
+                group.start_soon(self._drain)
+                while self._dialogue is None and not self._is_over:
+                    await self._news.wait()
                 try:
-                    yield from_server, to_server  # type: ignore[misc] # the SDK's own stdio client yields these
+                    yield self._from_server, _Input(self)  # type: ignore[misc] # streams, as a client takes them
                 finally:
                     self._is_ours = True
                     with anyio.move_on_after(GRACE_S, shield=True):
@@ -86,6 +92,15 @@ class StdioProgram:
                             self._dialogue.end_input()
                             await ended.wait()
                     group.cancel_scope.cancel()
+
+    def say(self, line: bytes) -> None:
+        """Write a message to it; BrokenResourceError when it is gone, or does not read what it is told."""
+        if self._dialogue is None or self._is_over:
+            raise anyio.BrokenResourceError
+        self._dialogue.tell(line)
+        if self._dialogue.waiting > MAX_WAITING_BYTES:
+            self._fail(BridgeError("lost", f"expected {self._shown} to read what it is told, found it deaf"))
+            raise anyio.BrokenResourceError
 
     # --- the program ---
 
@@ -109,23 +124,32 @@ class StdioProgram:
         else:
             self._fail(self._ended(result))
         finally:
-            self._is_over = True
             ended.set()
-            self._tell()
-            self._on_end()
 
     def _begin(self, dialogue: Dialogue) -> None:
         self._dialogue = dialogue
         self._tell()
 
     def _hear(self, stream: str, data: bytes, _skipped: int) -> None:
-        if stream == "stdout":
-            self._pieces.append(data)
-            self._tell()
+        if stream != "stdout":
+            self._stderr = (self._stderr + data)[-MAX_STDERR_BYTES:]
+            self._take(len(data))
             return
-        self._stderr = (self._stderr + data)[-MAX_STDERR_BYTES:]
+        self._owed += len(data)
+        try:
+            self._split(data)
+        except BridgeError as exc:
+            self._fail(exc)
+            return  # nothing more is taken, and it waits for its end
+        self._deliver()
+
+    def _take(self, size: int) -> None:
         if self._dialogue is not None:
-            self._dialogue.took(len(data))
+            self._dialogue.took(size)
+
+    def _settle(self) -> None:
+        owed, self._owed = self._owed, 0
+        self._take(owed)
 
     def _tell(self) -> None:
         self._news.set()
@@ -133,34 +157,44 @@ class StdioProgram:
 
     # --- its messages ---
 
-    async def _read(self, to_client: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        with to_client:
-            try:
-                await self._messages(to_client)
-            except BridgeError as exc:
-                self._fail(exc)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                pass  # nobody listens any more
+    def _split(self, data: bytes) -> None:
+        """Make messages of the lines that are whole."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            whole = bytes(self._unfinished) + line if self._unfinished else line
+            self._unfinished.clear()
+            if (message := self._message(whole)) is not None:
+                self._ready.append(message)
+        self._unfinished += rest
+        if len(self._unfinished) > self._server.max_message_bytes:
+            raise self._too_long()
 
-    async def _messages(self, to_client: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        unfinished = bytearray()
-        while self._pieces or not self._is_over:
-            if not self._pieces:
+    def _deliver(self) -> None:
+        """Hand messages on as far as there is room; for the rest the program waits."""
+        if self._is_draining:
+            return
+        try:
+            while self._ready:
+                self._to_client.send_nowait(self._ready[0])
+                self._ready.popleft()
+        except anyio.WouldBlock:
+            self._is_draining = True
+            self._tell()
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._ready.clear()  # nobody listens any more
+        else:
+            self._settle()
+
+    async def _drain(self) -> None:
+        """Hand on what there was no room for, and tell the client when nothing follows."""
+        with self._to_client, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            while self._ready or not self._is_over:
+                if self._ready:
+                    await self._to_client.send(self._ready.popleft())
+                    continue
+                self._is_draining = False
+                self._settle()
                 await self._news.wait()
-                continue
-            piece = self._pieces.popleft()
-            at = 0
-            while (end := piece.find(b"\n", at)) >= 0:
-                line = bytes(unfinished) + piece[at:end] if unfinished else piece[at:end]
-                unfinished.clear()
-                at = end + 1
-                if (message := self._message(line)) is not None:
-                    await to_client.send(message)
-            unfinished += piece[at:]
-            if len(unfinished) > self._server.max_message_bytes:
-                raise self._too_long()
-            if self._dialogue is not None:
-                self._dialogue.took(len(piece))
 
     def _message(self, line: bytes) -> SessionMessage | None:
         if len(line) > self._server.max_message_bytes:
@@ -191,22 +225,6 @@ class StdioProgram:
             hint="ask for less, or raise config.max_message_bytes of the tool",
         )
 
-    async def _write(self, from_client: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        with from_client:
-            while self._dialogue is None and not self._is_over:
-                await self._news.wait()
-            async for each in from_client:
-                if self._dialogue is None or self._is_over:
-                    return
-                text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
-                self._dialogue.tell(text.encode() + b"\n")
-                if self._dialogue.waiting > MAX_WAITING_BYTES:
-                    what = f"expected {self._shown} to read what it is told, found it deaf"
-                    self._fail(BridgeError("lost", what))
-                    self._is_over = True
-                    self._tell()
-                    return
-
     # --- how it ended ---
 
     def _ended(self, result: SubprocessResult) -> BridgeError:
@@ -225,8 +243,31 @@ class StdioProgram:
         """Take note of what went wrong first, unless we are ending it, and let the connection end."""
         if not self._is_ours:
             self.problem = self.problem or problem
+        self._is_over = True
+        self._tell()
         self._on_end()
 
     @property
     def _shown(self) -> str:
         return f"the server {visible(self._server.name)}"
+
+
+class _Input:
+    """The standard input of a program, as a stream that messages are sent to."""
+
+    def __init__(self, program: StdioProgram) -> None:
+        self._program = program
+
+    async def send(self, item: SessionMessage) -> None:
+        """Write a message; it waits for nobody."""
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        self._program.say(text.encode() + b"\n")
+
+    async def aclose(self) -> None:
+        """Nothing: the program is ended by who started it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
