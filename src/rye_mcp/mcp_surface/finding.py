@@ -7,8 +7,10 @@ Rules:
 - A look at everything is taken at first, as long as nobody watches, when a notice does not name an item (of a
   directory that was moved, say), when there are many, and every `LOOK_AGAIN_S`: the system may lose notices.
 - After a call that may have written files everything is looked at: its notices may not be here yet.
-- A space that is not there, or is taken away, cannot be watched: everything is looked at each time then.
-- What is noticed while a search looks is for the next one: nothing is lost between two of them.
+- A space that is not there, or is taken away, cannot be watched: everything is looked at each time then. The
+  same holds where another directory has taken its place, which nobody notices when one above it was moved.
+- What is noticed while a search looks is for the next one: nothing is lost between two of them. A search that
+  comes meanwhile waits for that look, and one that failed is made up for by the next.
 """
 
 from __future__ import annotations
@@ -65,6 +67,8 @@ class Freshness:
         self.spaces = tuple(spaces)
         self._clock = clock
         self._lock = threading.Lock()
+        self._looking = threading.Lock()
+        self._directories = self._where_they_are()
         self._noticed: set[ItemPlace] = set()
         self._look_again_at = float("-inf")
         self._is_watched = False
@@ -91,6 +95,16 @@ class Freshness:
 
     def bring_up_to_date(self, index: Index, progress: Progress | None = None) -> None:
         """Let the index look at what may have changed."""
+        with self._looking:
+            if self._is_watched and self._where_they_are() != self._directories:
+                self.watched(False)
+            try:
+                self._look(index, progress)
+            except BaseException:
+                self.look_again()
+                raise
+
+    def _look(self, index: Index, progress: Progress | None) -> None:
         with self._lock:
             now = self._clock()
             everything = now >= self._look_again_at
@@ -101,6 +115,10 @@ class Freshness:
             index.refresh(progress)
         elif noticed:
             index.note_changed(*noticed)
+
+    def _where_they_are(self) -> tuple[tuple[int, int] | None, ...]:
+        """Which directories the roots are now; None for one that is not there."""
+        return tuple(_identity(space.root) for space in self.spaces)
 
     def _places_of(self, path: Path) -> Iterator[ItemPlace | None]:
         """The items that a path may be of; None for what may stand for several."""
@@ -138,6 +156,14 @@ class Finding:
         known = self._of.get(app.spaces.accessible())
         if known is not None:
             known.look_again()
+
+
+def _identity(root: Path) -> tuple[int, int] | None:
+    try:
+        found = root.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 async def _watch(freshness: Freshness) -> None:

@@ -5,15 +5,22 @@ Rules:
 - The system tells of changes (`watchfiles`); nothing is read until it does.
 - Changes that come together are told together. Which files changed is only a hint: whoever is told looks for
   themselves.
+- What runs leave behind is no change. It is known by where it is below a directory that is watched, whatever
+  the directory itself lies in, and never stands among items.
+- That changes cannot be seen, or no longer, is an OSError.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import anyio
+
+from rye_mcp.items import ItemType
 
 __all__ = ["STEP_MS", "watch"]
 
@@ -26,7 +33,8 @@ MAX_WAIT_MS: Final = 1000
 BEGUN_MS: Final = 1000
 """After how long without a change it is known that changes are seen."""
 
-_PASSED_OVER: Final = frozenset({"lockfiles", "outputs", "__pycache__"})
+_OF_RUNS: Final = frozenset({"lockfiles", "outputs"})
+_OF_ITEMS: Final = frozenset(item_type.directory for item_type in ItemType)
 
 
 async def watch(
@@ -42,6 +50,7 @@ async def watch(
     `begun` is called when changes are seen from then on; never where none of the directories is there.
     """
     from watchfiles import awatch
+    from watchfiles._rust_notify import WatchfilesRustInternalError
 
     there = [root for root in roots if root.is_dir()]
     if not there:
@@ -49,7 +58,7 @@ async def watch(
     stop = anyio.Event()
     notices = awatch(
         *there,
-        watch_filter=_counts,
+        watch_filter=partial(_counts, there),
         step=step_ms,
         debounce=max_wait_ms,
         rust_timeout=BEGUN_MS if begun else None,
@@ -57,14 +66,23 @@ async def watch(
         stop_event=stop,
         ignore_permission_denied=True,
     )
+    failure: OSError | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(_set_when_cancelled, stop)
-        async for changes in notices:
-            if begun is not None:
-                begun()
-                begun = None
-            if changes:
-                await changed(frozenset(Path(path) for _, path in changes))
+        try:
+            async for changes in notices:
+                if begun is not None:
+                    begun()
+                    begun = None
+                if changes:
+                    await changed(frozenset(Path(path) for _, path in changes))
+        except WatchfilesRustInternalError as exc:
+            failure = OSError(errno.EIO, str(exc))
+        except OSError as exc:
+            failure = exc  # as it is, and not as a group of one
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 async def _set_when_cancelled(stop: anyio.Event) -> None:
@@ -75,5 +93,11 @@ async def _set_when_cancelled(stop: anyio.Event) -> None:
         stop.set()
 
 
-def _counts(_: object, path: str) -> bool:
-    return not _PASSED_OVER & set(Path(path).parts) and "runs.sqlite3" not in path
+def _counts(roots: Sequence[Path], _: object, path: str) -> bool:
+    changed = Path(path)
+    for root in roots:
+        if changed.is_relative_to(root):
+            parts = changed.relative_to(root).parts
+            is_of_runs = not _OF_ITEMS & set(parts[:1]) and bool(_OF_RUNS & set(parts))
+            return not (is_of_runs or "__pycache__" in parts or changed.name.startswith("runs.sqlite3"))
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,6 +125,61 @@ def test_a_space_that_is_taken_away_is_not_watched_any_more(lost: bool) -> None:
     else:
         watched.freshness.watched(False)
     assert [watched.looks() for _ in range(2)] == [["everything"]] * 2
+
+
+def test_a_look_that_failed_is_made_up_for_by_the_next() -> None:
+    class Failing(Journal):
+        def note_changed(self, *places: ItemPlace) -> None:
+            raise OSError("busy")
+
+    watched = Watched()
+    watched.freshness.notice([ROOT / "tools/demo/hello.py"])
+    with pytest.raises(OSError, match="busy"):
+        watched.freshness.bring_up_to_date(Failing())
+    assert [watched.looks() for _ in range(2)] == [["everything"], []]
+
+
+def test_who_comes_while_another_looks_waits_for_that_look() -> None:
+    begun, may_end, looked = threading.Event(), threading.Event(), list[str]()
+
+    class Slow(Journal):
+        def note_changed(self, *places: ItemPlace) -> None:
+            begun.set()
+            may_end.wait(20)
+            looked.append("first")
+
+    def second() -> None:
+        watched.freshness.bring_up_to_date(Journal())
+        looked.append("second")
+
+    watched = Watched()
+    watched.freshness.notice([ROOT / "tools/demo/hello.py"])
+    threads = [threading.Thread(target=watched.freshness.bring_up_to_date, args=[Slow()])]
+    threads[0].start()
+    assert begun.wait(20)
+    threads.append(threading.Thread(target=second))
+    threads[1].start()
+    threads[1].join(0.05)  # it would have been over by then
+    may_end.set()
+    for thread in threads:
+        thread.join(20)
+    assert looked == ["first", "second"]
+
+
+def test_a_space_whose_place_another_directory_took_is_looked_at_each_time(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    root = project / ".ai"
+    root.mkdir(parents=True)
+    freshness, journal = Freshness([Space(SpaceName.PROJECT, root)]), Journal()
+    freshness.watched(True)
+    for _ in range(2):
+        freshness.bring_up_to_date(journal)
+    assert journal.looks == ["everything"]
+    project.rename(tmp_path / "before")
+    root.mkdir(parents=True)
+    for _ in range(2):
+        freshness.bring_up_to_date(journal)
+    assert journal.looks == ["everything"] * 3
 
 
 @pytest.fixture
