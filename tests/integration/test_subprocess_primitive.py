@@ -39,8 +39,10 @@ def primitive() -> SubprocessPrimitive:
 def test_the_public_names_are_those_listed() -> None:
     assert sorted(public.__all__) == [
         "Cleanup",
+        "Dialogue",
         "Failure",
         "KillResult",
+        "OnBegun",
         "OnOutput",
         "OnStarted",
         "ProcessSpec",
