@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,26 @@ def test_many_files_are_all_found_whether_the_processes(
     assert told[-1] == (MANY, MANY)
     if len(os.sched_getaffinity(0)) > 1:
         assert len(journal.read_text(encoding="utf-8").splitlines()) > 1
+
+
+def test_processes_end_with_a_look_that_is_given_up(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = programs_started(tmp_path, monkeypatch, "printf .; exec sleep 600")
+
+    def given_up(_done: int, _total: int) -> None:
+        raise GivenUpError
+
+    with Catalog.open(shelf.ground.spaces, tmp_path / "cache") as catalog:
+        begun = time.monotonic()
+        with pytest.raises((GivenUpError, ExceptionGroup)):
+            catalog.refresh(given_up)
+        assert time.monotonic() - begun < 60
+        monkeypatch.undo()
+        catalog.refresh()
+        assert catalog.search(SearchQuery(parse("shared"), limit=1)).total == MANY
+    assert journal.exists() or len(os.sched_getaffinity(0)) == 1
+
+
+class GivenUpError(Exception):
+    """Nobody waits any more."""

@@ -16,7 +16,7 @@ from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.mcp_surface.confirming import Confirmer
-from rye_mcp.mcp_surface.finding import Finding, Progress
+from rye_mcp.mcp_surface.finding import Finding, Progress, looking
 from rye_mcp.mcp_surface.messages import Send, sending
 from rye_mcp.mcp_surface.progress import Tell, counting, reporting
 from rye_mcp.mcp_surface.runs import Runs
@@ -65,16 +65,16 @@ async def _search(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
 
     freshness = asked.finding.of(asked.app, asked.runs.beside)
 
-    def work(progress: Progress | None = None) -> Mapping[str, Any]:
+    def work(progress: Progress) -> Mapping[str, Any]:
         catalog = asked.app.kept_catalog()
         freshness.bring_up_to_date(catalog, progress)
         return search(request, asked.context(), catalog).as_dict()
 
     # A first index takes its time, and others are to be heard.
     if asked.tell is None:
-        return await to_thread.run_sync(work)
+        return await looking(work)
     async with reporting(asked.tell) as reporter:
-        return await to_thread.run_sync(work, counting(reporter))
+        return await looking(work, counting(reporter))
 
 
 async def _load(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:

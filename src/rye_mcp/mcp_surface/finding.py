@@ -11,6 +11,8 @@ Rules:
   same holds where another directory has taken its place, which nobody notices when one above it was moved.
 - What is noticed while a search looks is for the next one: nothing is lost between two of them. A search that
   comes meanwhile waits for that look, and one that failed is made up for by the next.
+- A look ends when nobody waits for it any more, and with it the processes that help: it finds out when it
+  next says how far it is.
 """
 
 from __future__ import annotations
@@ -21,7 +23,11 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+import anyio
+import anyio.lowlevel
+from anyio import to_thread
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, Space, parse_relative_path
@@ -30,7 +36,7 @@ from rye_mcp.mcp_surface.logs import facts_of
 if TYPE_CHECKING:
     from rye_mcp.app import App
 
-__all__ = ["LOOK_AGAIN_S", "Finding", "Freshness", "Progress"]
+__all__ = ["LOOK_AGAIN_S", "Finding", "Freshness", "Progress", "looking"]
 
 LOOK_AGAIN_S: Final = 60.0
 """How long it goes on by notices alone."""
@@ -46,6 +52,8 @@ MAX_WAIT_MS: Final = 50
 
 Progress = Callable[[int, int], object]
 """Is told how many files were looked at, and of how many."""
+
+Answer = TypeVar("Answer")
 
 _log = logging.getLogger(__name__)
 
@@ -156,6 +164,42 @@ class Finding:
         known = self._of.get(app.spaces.accessible())
         if known is not None:
             known.look_again()
+
+
+async def looking(work: Callable[[Progress], Answer], progress: Progress | None = None) -> Answer:
+    """What this comes to in a thread, where others are heard meanwhile; it is ended with who waits for it."""
+    given_up = threading.Event()
+
+    def say(done: int, total: int) -> None:
+        if given_up.is_set():
+            raise _GivenUpError
+        if progress is not None:
+            progress(done, total)
+
+    answers: list[Answer] = []
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(_set_when_cancelled, given_up)
+        try:
+            answers.append(await to_thread.run_sync(work, say))
+        except Exception as exc:  # noqa: BLE001 - it is raised below, as it is, and not as a group of one
+            failure = exc
+        group.cancel_scope.cancel()
+    if failure is not None:
+        await anyio.lowlevel.checkpoint()  # who has given up hears of nothing else
+        raise failure
+    return answers[0]
+
+
+class _GivenUpError(Exception):
+    """Nobody waits any more."""
+
+
+async def _set_when_cancelled(given_up: threading.Event) -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        given_up.set()
 
 
 def _identity(root: Path) -> tuple[int, int] | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
 import pytest
+from anyio import to_thread
 
 from rye_mcp.items import ItemPlace, ItemType, Space, SpaceName
-from rye_mcp.mcp_surface.finding import LOOK_AGAIN_S, MAX_NOTICED, Freshness, _watch
+from rye_mcp.mcp_surface.finding import LOOK_AGAIN_S, MAX_NOTICED, Freshness, Progress, _watch, looking
 
 ROOT = Path("/nowhere/project/.ai")
 SPACE = Space(SpaceName.PROJECT, ROOT)
@@ -214,3 +216,43 @@ async def test_files_and_the_loss_of_a_space_are_noticed(tmp_path: Path) -> None
         for _ in range(3):
             await until(["everything"], lambda: None)
         group.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+async def test_a_look_ends_with_who_waits_for_it() -> None:
+    said, ended = threading.Event(), list[str]()
+
+    def work(progress: Progress) -> None:
+        try:
+            for done in range(2_000):
+                said.set()
+                progress(done, 2_000)
+                time.sleep(0.01)
+            ended.append("by itself")
+        except Exception:
+            ended.append("as nobody waits")
+            raise
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(looking, work)
+            await to_thread.run_sync(said.wait)
+            group.cancel_scope.cancel()
+    assert ended == ["as nobody waits"]
+
+
+@pytest.mark.anyio
+async def test_a_look_is_told_of_and_fails_as_it_is() -> None:
+    told: list[tuple[int, int]] = []
+
+    def work(progress: Progress) -> str:
+        progress(1, 2)
+        return "found"
+
+    def failing(_: Progress) -> None:
+        raise OSError("busy")
+
+    assert await looking(work, lambda *numbers: told.append(numbers)) == "found"
+    assert told == [(1, 2)]
+    with pytest.raises(OSError, match="busy"):
+        await looking(failing)
