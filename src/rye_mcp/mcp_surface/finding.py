@@ -141,7 +141,8 @@ class Freshness:
             except RyeError:
                 yield None
             else:
-                yield ItemPlace(space, item_type, item_id, extension) if extension else None
+                may_be_one = extension and not path.is_dir()  # which may be called as files are
+                yield ItemPlace(space, item_type, item_id, extension) if may_be_one else None
 
 
 class Finding:

@@ -98,6 +98,17 @@ def test_what_may_stand_for_several_items_is_a_reason_to_look_at_all(
     assert watched.looks() == looks
 
 
+def test_a_directory_that_is_called_as_a_file_stands_for_several(tmp_path: Path) -> None:
+    root = tmp_path / ".ai"
+    (root / "tools/demo.py").mkdir(parents=True)
+    freshness, journal = Freshness([Space(SpaceName.PROJECT, root)]), Journal()
+    freshness.watched(True)
+    freshness.bring_up_to_date(journal)
+    freshness.notice([root / "tools/demo.py"])
+    freshness.bring_up_to_date(journal)
+    assert journal.looks == ["everything"] * 2
+
+
 def test_many_are_looked_at_with_all_others() -> None:
     watched = Watched()
     watched.freshness.notice([ROOT / f"tools/many/t{number}.py" for number in range(MAX_NOTICED + 1)])
