@@ -5,7 +5,7 @@ Rules:
 - Every command that works with items takes `--json` and `--project`; what it prints for people, a script gets
   as one JSON object with `--json`.
 - Exit codes: 0 done, 1 refused or failed, 2 wrong use, 130 interrupted.
-- Colours, tables with lines and bars of progress are for terminals; in a pipe there is plain text.
+- Colours, the width of a table and bars of progress are for terminals; in a pipe there is plain text.
 - A command never takes an agent's part: `person` is the only context that is made here.
 
     def command(item: ItemArgument, project: ProjectOption = None, as_json: JsonOption = False) -> None:
@@ -18,12 +18,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from rye_mcp.cli._errors import JSON_WANTED, print_json, report, visible, visible_lines
 from rye_mcp.cli._group import EXIT_FAILED, command_group
+from rye_mcp.cli._tables import table_lines
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName
 
@@ -54,9 +56,6 @@ __all__ = [
 
 LONG_WORK = 200
 """From how many items on progress is shown."""
-
-MAX_RICH_ROWS = 1000
-"""Up to how many rows a table has lines and colours: laying out more takes longer than finding them."""
 
 Element = TypeVar("Element")
 
@@ -136,31 +135,17 @@ def _ask_passphrase() -> bytes:
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, red: Iterable[int] = ()) -> None:
     """Print rows below headers; those whose numbers are in `red` are what is wrong."""
-    cells = [[visible(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty() and len(cells) <= MAX_RICH_ROWS:
-        _print_rich_table(headers, cells, frozenset(red))
+    cells = [headers, *([visible(cell) for cell in row] for row in rows)]
+    if not sys.stdout.isatty():
+        typer.echo("\n".join(line for lines in table_lines(cells) for line in lines))
         return
-    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (headers, *cells)
-    )
-    typer.echo("\n".join(lines))
+    from rich.cells import cell_len
 
-
-def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], red: frozenset[int]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for header in headers[:-1]:
-        table.add_column(header, overflow="fold", no_wrap=True)
-    table.add_column(headers[-1], overflow="fold")
-    for number, row in enumerate(rows):
-        table.add_row(*(Text(cell) for cell in row), style="red" if number in red else None)
-    Console().print(table)
+    styles: dict[int, dict[str, Any]] = {number + 1: {"fg": "red"} for number in red}
+    styles[0] = {"bold": True}
+    for number, lines in enumerate(table_lines(cells, width=get_terminal_size().columns, measure=cell_len)):
+        text = "\n".join(lines)
+        typer.echo(typer.style(text, **styles[number]) if number in styles else text)
 
 
 def tracked(items: Sequence[Element], label: str) -> Iterable[Element]:
