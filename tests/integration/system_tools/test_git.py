@@ -108,6 +108,54 @@ async def test_log_lists_commits_and_goes_on_where_it_ended(workshop: Workshop) 
     assert (await ask(workshop, "log", author="--grep=Number"))["commits"] == []
 
 
+@pytest.mark.parametrize("text", ["gibberish", "next year", "--all"])
+async def test_what_is_no_time_is_refused_instead_of_finding_nothing(workshop: Workshop, text: str) -> None:
+    commit(workshop, "one", a_txt="a\n")
+    assert "expected a time as since" in await refusal(workshop, "log", since=text)
+    assert "expected a time as until" in await refusal(workshop, "log", until=text)
+    assert len((await ask(workshop, "log", since="2001-01-31", until="2099-01-31"))["commits"]) == 1
+
+
+@pytest.mark.parametrize("name", ["author", "message", "since", "until"])
+async def test_a_text_with_nul_is_refused_before_git_is_asked(workshop: Workshop, name: str) -> None:
+    found = await workshop.run("rye/git/log", {name: "a\0b"})
+    assert (found.success, found.code) == (False, "invalid_parameters")
+
+
+async def test_a_long_message_is_shortened_and_one_that_is_endless_hides_no_other(workshop: Workshop) -> None:
+    project = workshop.project
+    first = commit(workshop, "one", a_txt="a\n")
+    (project.parent / "message").write_text(f"two\n\n{'m' * 3000}{'n' * 30_000}\n")
+    git(project, "commit", "--quiet", "--allow-empty", f"--file={project.parent}/message")
+    newest, oldest = (await ask(workshop, "log"))["commits"]
+    assert newest["body"] == f"{'m' * 2000}\n[… 31000 more characters …]"
+    assert oldest["commit"] == first
+    shown = (await ask(workshop, "show"))["commit"]
+    assert len(shown["body"]) < 17_000
+    (project.parent / "message").write_text(f"three\n\n{'x' * (9 << 20)}\n")
+    git(project, "commit", "--quiet", "--allow-empty", f"--file={project.parent}/message")
+    assert "expected a commit of at most" in await refusal(workshop, "log")
+    assert len((await ask(workshop, "log", skip=1))["commits"]) == 2
+    git(project, "commit", "--quiet", "--allow-empty", "--message=four")
+    found = await ask(workshop, "log")
+    assert ([each["subject"] for each in found["commits"]], found["more"]) == (["four"], True)
+
+
+async def test_no_more_files_are_listed_than_an_agent_needs(workshop: Workshop) -> None:
+    directory = workshop.project / "many"
+    directory.mkdir()
+    for number in range(510):
+        (directory / f"{number:03}").write_text(f"{number}\n")
+    git(workshop.project, "add", "--all")
+    staged = await ask(workshop, "diff", staged=True, patch=False)
+    assert (len(staged["files"]), staged["left_out"]) == (500, 10)
+    commit(workshop, "many")
+    shown = await ask(workshop, "show", patch=False)
+    assert (len(shown["files"]), shown["left_out"]) == (500, 10)
+    entries = await ask(workshop, "show", path="many")
+    assert (len(entries["entries"]), entries["left_out"]) == (500, 10)
+
+
 async def test_show_gives_a_commit_a_file_of_it_or_a_directory(workshop: Workshop) -> None:
     (workshop.project / "sub").mkdir()
     (workshop.project / "sub/x").write_bytes(b"\xff\xfe")
@@ -216,6 +264,9 @@ async def test_paths_are_spelled_as_they_are(workshop: Workshop) -> None:
         ("log", "to", "--all"),
         ("log", "from", "-p"),
         ("log", "to", "nowhere"),
+        ("log", "to", "^HEAD"),
+        ("diff", "from", "^HEAD"),
+        ("show", "revision", "^HEAD"),
         ("show", "revision", "a\nb"),
         ("show", "revision", "HEAD^{tree}"),
     ],

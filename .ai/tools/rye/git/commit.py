@@ -47,6 +47,7 @@ OUTPUT_SCHEMA = {
         "body": {"type": "string"},
         "branch": {"type": ["string", "null"], "description": "Null when HEAD is detached."},
         "files": {"type": "array", "items": {"type": "object"}},
+        "left_out": {"type": "integer", "description": "How many files are beyond the first 500."},
         "said": {"type": "string", "description": "What git and its hooks have printed."},
     },
     "required": ["commit", "branch", "subject", "files"],
@@ -89,15 +90,12 @@ def execute(params, project_path):
     repository = Repository(project_path)
     before = repository.head()
     said = commit(repository, params["message"], params["paths"])
-    made = repository.commits("show", "--no-patch", "HEAD")[0]
+    (made, *_), _ = repository.commits("show", "--no-patch", "HEAD")
     if made["commit"] == before:
         refuse(f"expected a new commit, found none: {said}")
     branch = repository.ask("branch", "--show-current").decode().strip()
-    return made | {
-        "branch": branch or None,
-        "files": repository.changes(*OF_COMMIT, made["commit"]),
-        "said": said,
-    }
+    files = repository.changes(*OF_COMMIT, made["commit"])
+    return made | {"branch": branch or None, **files, "said": said}
 
 
 def commit(repository, message, paths):

@@ -73,6 +73,7 @@ OUTPUT_SCHEMA = {
                 "required": ["path", "state"],
             },
         },
+        "left_out": {"type": "integer", "description": "How many files are beyond the first 500."},
         "patch": {"type": "string"},
         "truncated": {"const": True, "description": "There only when the patch was cut at its end."},
     },
@@ -117,7 +118,7 @@ def execute(params, project_path):
     """Which files differ, by how many lines, and the patch."""
     repository = Repository(project_path)
     arguments = ("diff", *sides(repository, params), "--", *repository.inside(params["paths"]))
-    result = {"files": repository.changes(*arguments)}
+    result = repository.changes(*arguments)
     if not params["patch"]:
         return result
     patch, cut = repository.patch(*arguments, context=params["context"])

@@ -3,7 +3,7 @@
 Only reads.
 """
 
-from repository import Repository
+from repository import Repository, refuse
 
 __version__ = "1.0.0"
 __tool_type__ = "python"
@@ -38,15 +38,27 @@ CONFIG_SCHEMA = {
         "author": {
             "type": "string",
             "maxLength": 500,
+            "pattern": "^[^\\u0000]*$",
             "description": "Text in the author's name or address.",
         },
-        "message": {"type": "string", "maxLength": 500, "description": "Text in the message."},
+        "message": {
+            "type": "string",
+            "maxLength": 500,
+            "pattern": "^[^\\u0000]*$",
+            "description": "Text in the message.",
+        },
         "since": {
             "type": "string",
             "maxLength": 100,
+            "pattern": "^[^\\u0000]*$",
             "description": "Only after this time: 2026-01-31, 2 weeks ago.",
         },
-        "until": {"type": "string", "maxLength": 100, "description": "Only before this time."},
+        "until": {
+            "type": "string",
+            "maxLength": 100,
+            "pattern": "^[^\\u0000]*$",
+            "description": "Only before this time.",
+        },
         "limit": {
             "type": "integer",
             "minimum": 1,
@@ -82,7 +94,7 @@ OUTPUT_SCHEMA = {
                     "date": {"type": "string", "description": "When it was written."},
                     "committed": {"type": "string"},
                     "subject": {"type": "string"},
-                    "body": {"type": "string"},
+                    "body": {"type": "string", "description": "The beginning of a long one."},
                 },
                 "required": ["commit", "parents", "author", "date", "subject", "body"],
             },
@@ -116,7 +128,10 @@ EXAMPLES = [
 ]
 
 FILTERS = ("author", "message", "since", "until")
+TIMES = ("since", "until")
 OPTIONS = {"message": "grep"}
+MAX_BODY = 2000
+"""How many characters of each message are listed; rye/git/show has more of it."""
 
 
 def execute(params, project_path):
@@ -125,6 +140,8 @@ def execute(params, project_path):
     if params["to"] == "HEAD" and repository.head() is None:
         return {"commits": [], "more": False}
     limit = params["limit"]
+    for name in TIMES:
+        require_time(repository, name, params.get(name))
     # Each value is a part of its option, so that it is none of its own.
     chosen = [f"--{OPTIONS.get(name, name)}={params[name]}" for name in FILTERS if params.get(name)]
     numbers = [f"--max-count={limit + 1}", f"--skip={params['skip']}"]
@@ -132,7 +149,12 @@ def execute(params, project_path):
     if "from" in params:
         revisions.append(f"^{repository.commit_id(params['from'])}")
     paths = repository.inside(params["paths"]) if params["paths"] else []
-    commits = repository.commits(
-        "log", "--fixed-strings", "--regexp-ignore-case", *chosen, *numbers, *revisions, "--", *paths
-    )
-    return {"commits": commits[:limit], "more": len(commits) > limit}
+    options = ("--fixed-strings", "--regexp-ignore-case", *chosen, *numbers)
+    commits, cut = repository.commits("log", *options, *revisions, "--", *paths, longest=MAX_BODY)
+    return {"commits": commits[:limit], "more": cut or len(commits) > limit}
+
+
+def require_time(repository, name, text):
+    """Refuse what is no time: git takes it for now, and finds nothing."""
+    if text and not repository.is_time(text):
+        refuse(f"expected a time as {name}, such as 2026-01-31 or 2 weeks ago, found {text!r}")

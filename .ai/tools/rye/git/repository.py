@@ -23,6 +23,12 @@ MAX_PATCH_BYTES = 256 * 1024
 MAX_LIST_BYTES = 8 * 1024 * 1024
 """How much of a list is read."""
 
+MAX_LISTED = 500
+"""How many files of a list are given out."""
+
+MAX_TEXT = 16 * 1024
+"""How many characters of a message, or of its first line, are given out."""
+
 MAX_MESSAGE_BYTES = 16 * 1024
 """How much of what git says is passed on, from its end."""
 
@@ -132,32 +138,43 @@ class Repository:
             refuse(f"expected a revision that is there, found {revision!r:.200}")
         return found
 
+    def is_time(self, text):
+        """Whether git knows which time a text means."""
+        question = ("config", "--type=expiry-date", f"--default={text}", "--get", "rye.no-such-time")
+        return self._run(question, self._environment(READING, PLAIN), MAX_MESSAGE_BYTES)[0] == 0
+
     def head(self):
         """The id of the last commit; None before the first one."""
         return self._id_of("HEAD")
 
-    def commits(self, *arguments):
-        """The commits that `git log` or `git show` names."""
+    def commits(self, *arguments, longest=MAX_TEXT):
+        """The commits that `git log` or `git show` names, as far as they fit; and whether there were more."""
         fields = "%H%x00%P%x00%an%x00%ae%x00%aI%x00%cI%x00%s%x00%b"
-        output = self.ask(*arguments[:1], "-z", f"--format=format:{fields}", "--encoding=UTF-8",
-                          "--no-show-signature", "--no-notes", "--no-color", *arguments[1:])  # fmt: skip
+        output, cut = self.ask_for_much(
+            *arguments[:1], "-z", f"--format=format:{fields}", "--encoding=UTF-8",
+            "--no-show-signature", "--no-notes", "--no-color", *arguments[1:], limit=MAX_LIST_BYTES,
+        )  # fmt: skip
         texts = output.decode(errors="replace").split("\0")
-        return [commit_of(texts[start : start + 8]) for start in range(0, len(texts) - 7, 8)]
+        last = len(texts) - (8 if cut else 7)
+        found = [commit_of(texts[start : start + 8], longest) for start in range(0, last, 8)]
+        if cut and not found:
+            refuse(f"expected a commit of at most {MAX_LIST_BYTES} bytes, found a longer one")
+        return found, cut
 
     def changes(self, *arguments):
-        """The files that differ, with how many lines, of a question that compares."""
+        """The files that differ, with how many lines, of a question that compares; and how many more."""
         raw = texts_of(self.ask(*arguments[:1], *DIFF, "--relative", "--raw", "-z", *arguments[1:]))
         counts = numbers_of(
             texts_of(self.ask(*arguments[:1], *DIFF, "--relative", "--numstat", "-z", *arguments[1:]))
         )
         found = []
-        while raw:
+        while raw and len(found) < MAX_LISTED:
             state = raw.pop(0).rpartition(" ")[2][:1]
             before = raw.pop(0) if state in ("R", "C") else None
             path = raw.pop(0)
             change = {"path": path, "state": STATES.get(state, "unknown")}
             found.append(change | ({"from": before} if before else {}) | counts.get(path, {}))
-        return found
+        return {"files": found} | left_out(len(counts) - len(found))
 
     def patch(self, *arguments, context=3):
         """The patch of a question that compares, cut at the end of a line; and whether it was cut."""
@@ -179,7 +196,8 @@ class Repository:
         return path[len(self.prefix) :] if path.startswith(self.prefix) else None
 
     def _id_of(self, revision):
-        if revision.startswith("-") or not revision.isprintable():
+        # With a ^ before it, it would be all commits but those; an option begins with a dash.
+        if revision.startswith(("-", "^")) or not revision.isprintable():
             refuse(f"expected a revision, found {revision!r:.200}")
         question = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         environment = self._environment(READING, PLAIN | HARMLESS)
@@ -239,7 +257,7 @@ class Repository:
             return code, output[:limit], said.read().decode(errors="replace").strip(), cut
 
 
-def commit_of(texts):
+def commit_of(texts, longest):
     """A commit out of the fields that were asked for."""
     commit, parents, name, email, written, committed, subject, body = texts
     return {
@@ -248,9 +266,20 @@ def commit_of(texts):
         "author": {"name": name, "email": email},
         "date": written,
         "committed": committed,
-        "subject": subject,
-        "body": body.strip(),
+        "subject": shortened(subject, longest),
+        "body": shortened(body.strip(), longest),
     }
+
+
+def shortened(text, longest):
+    """A text without its end, when it is too long; a mark says so."""
+    over = len(text) - longest
+    return text if over <= 0 else f"{text[:longest]}\n[… {over} more characters …]"
+
+
+def left_out(count):
+    """What an answer says of files that are beyond the limit."""
+    return {"left_out": count} if count > 0 else {}
 
 
 def numbers_of(texts):

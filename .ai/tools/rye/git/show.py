@@ -5,7 +5,7 @@ Only reads. With `path` it is the content of that file, or the names in that dir
 
 import base64
 
-from repository import MAX_PATCH_BYTES, OF_COMMIT, Repository, refuse, texts_of
+from repository import MAX_LISTED, MAX_PATCH_BYTES, OF_COMMIT, Repository, left_out, refuse, texts_of
 
 __version__ = "1.0.0"
 __tool_type__ = "python"
@@ -54,6 +54,7 @@ OUTPUT_SCHEMA = {
             "description": "The commit; its id when a path was asked for.",
         },
         "files": {"type": "array", "items": {"type": "object"}},
+        "left_out": {"type": "integer", "description": "How many files or entries are beyond the first 500."},
         "patch": {"type": "string"},
         "path": {"type": "string"},
         "size": {"type": "integer", "description": "Of the file, in bytes."},
@@ -95,8 +96,8 @@ def execute(params, project_path):
     commit = repository.commit_id(params["revision"])
     if "path" in params:
         return at_path(repository, commit, params["path"])
-    described = repository.commits("show", "--no-patch", commit)
-    result = {"commit": described[0], "files": repository.changes(*OF_COMMIT, commit)}
+    (described, *_), _ = repository.commits("show", "--no-patch", commit)
+    result = {"commit": described} | repository.changes(*OF_COMMIT, commit)
     if not params["patch"]:
         return result
     patch, cut = repository.patch(*OF_COMMIT, commit, context=params["context"])
@@ -111,7 +112,8 @@ def at_path(repository, commit, path):
     kind = repository.ask("cat-file", "-t", place).decode().strip()
     result = {"commit": commit, "path": path}
     if kind == "tree":
-        return result | {"entries": entries(repository, place)}
+        found = entries(repository, place)
+        return result | {"entries": found[:MAX_LISTED]} | left_out(len(found) - MAX_LISTED)
     if kind != "blob":
         refuse(f"expected a file or a directory, found a {kind}: {path!r:.200}")
     # As it is stored: no filter and no text conversion.
