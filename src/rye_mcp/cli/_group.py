@@ -6,11 +6,13 @@ Rules:
   that it stays quick however many commands there are; a test compares the lines with the commands.
 - A command is a function, or a `typer.Typer` of its own for a group of commands.
 - A RyeError ends a command with exit code 1 and is reported, here and nowhere else.
+- There are no colours where `NO_COLOR` is set, as https://no-color.org asks for.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -60,6 +62,8 @@ class LazyGroup(typer.core.TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a refusal is reported, as JSON when that was asked for."""
+        if os.environ.get("NO_COLOR"):
+            ctx.color = False
         try:
             return super().invoke(ctx)
         except RyeError as exc:

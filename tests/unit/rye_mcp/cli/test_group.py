@@ -8,11 +8,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
-from rye_mcp.cli import COMMANDS
+from rye_mcp.cli import COMMANDS, app
 
 NEVER_FOR_HELP = ("rye_mcp.app", "rye_mcp.trust", "rye_mcp.metadata", "rich", "cryptography", "mcp", "lilux")
 
@@ -69,3 +71,14 @@ def test_a_mistake_of_the_program_is_said_in_a_sentence() -> None:
 
 def test_its_traceback_is_there_for_who_asks() -> None:
     assert "Traceback" in fails_in({"RYE_TRACEBACK": "1"}).stderr
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_no_color_means_no_colours(
+    no_color: str, coloured: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("USER_SPACE", str(tmp_path))
+    shown = CliRunner().invoke(app, ["show", "demo/none"], color=True)
+    assert "item_not_found" in shown.output
+    assert ("\x1b[" in shown.output) is coloured

@@ -67,3 +67,9 @@ def test_wide_characters_take_two_places() -> None:
         "道具  a",
         "tool  b",
     ]
+
+
+def test_the_next_line_has_less_room_by_what_it_begins_with() -> None:
+    first, second, third = "a" * 20, "b" * 7, "c" * 10
+    assert table_lines([(first, second, third)], width=20) == [[first, f"  {second}", f"  {third}"]]
+    assert table_lines([(first, second[1:], third)], width=20) == [[first, f"  {second[1:]}  {third}"]]
