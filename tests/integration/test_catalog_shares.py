@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -73,6 +75,22 @@ def test_processes_end_with_a_look_that_is_given_up(
         catalog.refresh()
         assert catalog.search(SearchQuery(parse("shared"), limit=1)).total == MANY
     assert journal.exists() or len(os.sched_getaffinity(0)) == 1
+
+
+def test_processes_end_with_who_interrupts_the_program(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs_started(tmp_path, monkeypatch, "printf .; sleep 0.3; printf .; exec sleep 15")
+    interrupted: list[float] = []
+
+    def interrupt(_done: int, _total: int) -> None:
+        if not interrupted:
+            interrupted.append(time.monotonic())
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    with Catalog.open(shelf.ground.spaces, tmp_path / "cache") as catalog, pytest.raises(KeyboardInterrupt):
+        catalog.refresh(interrupt)
+    assert time.monotonic() - interrupted[0] < 10
 
 
 class GivenUpError(Exception):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -60,7 +61,13 @@ def index_in_shares(
         tasks = _tasks(spaces, space, directory, count)
         # An event loop of its own, whatever runs in the thread of who asks.
         with ThreadPoolExecutor(max_workers=1) as pool:
-            pool.submit(anyio.run, _together, tasks, total, progress).result()
+            given_up = threading.Event()
+            together = pool.submit(anyio.run, _together, tasks, total, progress, given_up)
+            try:
+                together.result()
+            except BaseException:  # a Ctrl-C too, which reaches the main thread alone
+                given_up.set()
+                raise
 
 
 def spaces_of_task(task: Mapping[str, Any]) -> tuple[Spaces, Space]:
@@ -87,11 +94,15 @@ def _tasks(spaces: Spaces, space: Space, directory: Path, count: int) -> list[by
     return [json.dumps({**task, "share": number}).encode() for number in range(count)]
 
 
-async def _together(tasks: list[bytes], total: int, progress: Progress | None) -> None:
+async def _together(
+    tasks: list[bytes], total: int, progress: Progress | None, given_up: threading.Event
+) -> None:
     done = 0
 
     def note(_stream: str, chunk: bytes, _offset: int) -> None:
         nonlocal done
+        if given_up.is_set():
+            raise InterruptedError
         done += STEP * len(chunk)
         if progress is not None:
             progress(min(done, total), total)

@@ -224,6 +224,6 @@ async def _watch(freshness: Freshness) -> None:
     try:
         await watch(roots, noticed, step_ms=STEP_MS, max_wait_ms=MAX_WAIT_MS, begun=begun)
     except OSError as exc:
-        _log.warning("changes are looked for at each search", extra=facts_of(reason=exc.strerror))
+        _log.warning("changes are looked for at each search", extra=facts_of(reason=exc.strerror or str(exc)))
     finally:
         freshness.watched(False)

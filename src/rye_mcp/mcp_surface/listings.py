@@ -64,7 +64,7 @@ class Listings:
         try:
             await watch(roots, changed)
         except OSError as exc:
-            _log.warning("changes are not announced", extra=facts_of(reason=exc.strerror))
+            _log.warning("changes are not announced", extra=facts_of(reason=exc.strerror or str(exc)))
         finally:
             self._watched -= set(roots)
 

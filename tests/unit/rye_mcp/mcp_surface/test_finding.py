@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+import watchfiles.main
 from anyio import to_thread
 
 from rye_mcp.items import ItemPlace, ItemType, Space, SpaceName
@@ -267,3 +268,19 @@ async def test_a_look_is_told_of_and_fails_as_it_is() -> None:
     assert told == [(1, 2)]
     with pytest.raises(OSError, match="busy"):
         await looking(failing)
+
+
+@pytest.mark.anyio
+async def test_where_nothing_can_be_watched_the_log_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError("no watches are left")  # as the watcher says it, without a number
+
+    monkeypatch.setattr(watchfiles.main, "RustNotify", refused)
+    freshness, journal = Freshness([Space(SpaceName.PROJECT, tmp_path)]), Journal()
+    await _watch(freshness)
+    assert [record.__dict__["rye_facts"]["reason"] for record in caplog.records] == ["no watches are left"]
+    for _ in range(2):
+        freshness.bring_up_to_date(journal)
+    assert journal.looks == ["everything"] * 2
