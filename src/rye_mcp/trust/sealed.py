@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "caa67ed407a1ec6b669ba6f34c67274c449e5e153ca0d5451e352f10b38629c8"
+MANIFEST_SHA256: Final = "ac67ac712499ccba843d4b6056aadb75774594281d1863b1bda993558630dcca"
