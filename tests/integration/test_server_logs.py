@@ -43,7 +43,9 @@ async def test_each_call_is_a_line_without_any_value(
             await client.list_tools()
             call = {"item_id": "demo/greet", "parameters": {"word": SECRET}}
             run_id = facts(await client.call_tool("execute", call))["run_id"]
-            await client.call_tool("demo_greet", {"word": SECRET})
+            secrets = {"word": SECRET, "item_id": SECRET, "run_id": SECRET}  # parameters of the tool's own
+            await client.call_tool("demo_greet", secrets)
+            await client.call_tool("demo_gone", secrets)
             await client.call_tool("execute", {"item_id": "demo/unsigned", "parameters": {"word": SECRET}})
             await client.call_tool("execute", {"item_id": "demo/greet", SECRET[:7]: SECRET})
             begun = facts(await client.call_tool("execute", call | {"async": True}))["run_id"]
@@ -60,6 +62,7 @@ async def test_each_call_is_a_line_without_any_value(
     assert [(each["tool"], each.get("item"), each["outcome"]) for each in calls] == [
         ("execute", "demo/greet", "success"),
         ("demo_greet", "demo/greet", "success"),
+        ("demo_gone", None, "unknown_argument"),
         ("execute", "demo/unsigned", "unsigned"),
         ("execute", "demo/greet", "unknown_argument"),
         ("execute", "demo/greet", "running"),

@@ -36,7 +36,8 @@ async def logged(
     begun = time.perf_counter()
     outcome: dict[str, Any] = {"outcome": "cancelled"}
     request = None if context is None else str(context.request_context.request_id)
-    item, run = _text(arguments.get("item_id")), _text(arguments.get("run_id"))
+    named = arguments if tool in DEFINITIONS else {}  # a tool of its own may call a secret like that
+    item, run = _text(named.get("item_id")), _text(named.get("run_id"))
     with within(request=request, tool=tool, item=item, run=run):
         try:
             result = await call()
