@@ -6,6 +6,7 @@ Rules:
   one has `SEGMENT_BYTES`, and all but the last two are removed: a process that prints for ever fills no disk.
 - Offsets count from the first byte that was ever printed, so that who reads on misses nothing unawares: a
   piece says where it begins, which is later than asked when the rest is gone.
+- A piece that becomes text ends between two characters: the rest of one that was cut is in the next piece.
 - One process writes, anybody of this user reads meanwhile.
 """
 
@@ -17,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["SEGMENT_BYTES", "LogPiece", "LogWriter", "read_log", "size_of_log"]
+__all__ = ["SEGMENT_BYTES", "LogPiece", "LogWriter", "read_log", "size_of_log", "whole_characters"]
 
 SEGMENT_BYTES: Final = 4 << 20
 """How large a file of a log becomes; at most twice as much is kept."""
 
 _KEPT: Final = 2
+_MAX_CHARACTER: Final = 4
 _PREFIX: Final = "log."
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -88,6 +90,39 @@ def read_log(directory: Path, offset: int, length: int) -> LogPiece:
     if not pieces:
         return LogPiece(min(begin, total), b"", total)
     return LogPiece(pieces[0][0], b"".join(data for _, data in pieces), total)
+
+
+def whole_characters(piece: LogPiece, asked: int, *, is_over: bool) -> LogPiece:
+    """A piece without parts of characters: of the one that it begins in, unless that was `asked`, and of the
+    one at its end, unless nothing follows (`is_over`).
+    """
+    data = piece.data
+    begin = 0 if piece.offset == asked else _first_whole(data)
+    end = len(data) if is_over and piece.offset + len(data) == piece.total else _last_whole(data)
+    if end <= begin and piece.offset + len(data) < piece.total:  # too short for one character: never nothing
+        return piece
+    return LogPiece(piece.offset + begin, data[begin : max(begin, end)], piece.total)
+
+
+def _first_whole(data: bytes) -> int:
+    """Where the first character begins; in what is no UTF-8, at the beginning."""
+    for position, byte in enumerate(data[:_MAX_CHARACTER]):
+        if not _goes_on(byte):
+            return position
+    return 0
+
+
+def _last_whole(data: bytes) -> int:
+    """Where the last character ends that is there as a whole."""
+    for missing, byte in enumerate(reversed(data[1 - _MAX_CHARACTER :]), 1):
+        if not _goes_on(byte):
+            length = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
+            return len(data) - missing if length > missing else len(data)
+    return len(data)
+
+
+def _goes_on(byte: int) -> bool:
+    return byte & 0xC0 == 0x80
 
 
 def _pieces(directory: Path, begin: int, end: int) -> Iterator[tuple[int, bytes]]:

@@ -41,7 +41,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.hosted import HostedCall
 from rye_mcp.executor.outcomes import Outcome
 from rye_mcp.executor.primitives import Surroundings
-from rye_mcp.primitives._process_log import read_log, size_of_log
+from rye_mcp.primitives._process_log import read_log, size_of_log, whole_characters
 from rye_mcp.primitives._process_store import (
     GRACE,
     PROCESS,
@@ -123,6 +123,7 @@ class ProcessesPrimitive:
         offset, length = call.arguments.get("offset", -_LENGTH), call.arguments.get("length", _LENGTH)
         state = record.state  # before its log: what it printed before it ended is there then
         piece = await to_thread.run_sync(read_log, record.directory, offset, length)
+        piece = whole_characters(piece, offset, is_over=state != "running")
         return {
             "id": record.process_id,
             "state": state,
