@@ -4,7 +4,8 @@ Rules:
 
 - What fills a `{name}`: the context, then what the tool declares as parameter; `{params.name}` is always the
   parameter. A declared parameter that nobody gave is empty. Nothing else fills anything.
-- `${VAR}` is a variable of the tool's environment, in which what is withheld is not.
+- `${VAR}` is a variable of the tool's environment, in which what is withheld is not. Where that is why a
+  template is refused, the refusal says so.
 - A value is put in as it is and never looked at again.
 - Errors name the element that says the template, or blame the parameters where those had a say; a message
   that could hold a `writeOnly` value is not repeated.
@@ -39,6 +40,7 @@ class Filling:
     parameters: Parameters
     environment: Mapping[str, str] = field(repr=False)
     data: Mapping[str, Any] = field(repr=False)
+    withheld: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -54,7 +56,7 @@ class Filling:
             "item_id": config.chain.root.item_id,
             PARAMS_JSON: parameters.json,
         }
-        return cls(config, parameters, environment.variables, data)
+        return cls(config, parameters, environment.variables, data, frozenset(environment.withheld))
 
     def fill(self, field_name: str, template: str, uses: Uses | None = None) -> str:
         """One text, filled; without a NUL, which no path and no variable can hold."""
@@ -88,12 +90,18 @@ class Filling:
 
     def refusal(self, field_name: str | None, problem: str, uses: Uses | None = None) -> RyeError:
         """What is wrong with a field: the parameters where they fill it, else the element."""
-        names = self.parameters_in(uses or self.config.uses_of(key_of(field_name)))
+        uses = uses or self.config.uses_of(key_of(field_name))
+        names = self.parameters_in(uses)
         if not names:
-            return self.config.refusal(field_name, problem)
+            return self.config.refusal(field_name, problem + self._withheld_of(uses))
         if names & self.parameters.secret:
             problem = "expected a value that fits there, found one that does not, and is not shown"
         return self.wrong_parameters(names, f"config.{field_name}: {problem}")
+
+    def _withheld_of(self, uses: Uses) -> str:
+        """What a template asks for and this tool does not get; its author would look for it in vain."""
+        names = sorted(uses.variables & self.withheld)
+        return f" (withheld, since permissions.env does not name it: {', '.join(names)})" if names else ""
 
     def wrong_parameters(self, names: frozenset[str], problem: str, hint: str | None = None) -> RyeError:
         """The refusal of a call, for what it gives under these names."""

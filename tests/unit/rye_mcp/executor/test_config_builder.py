@@ -372,8 +372,12 @@ def test_no_file_names_sinks(world: World) -> None:
 def test_a_token_that_is_withheld_is_missing_not_sent(world: World) -> None:
     tool = "config: {url: 'https://example.org/', auth: {type: bearer, token: '${GITHUB_TOKEN}'}}"
     call = Call.begin(world, primitive="http_client", runtime="", tool=tool)
-    call.server = {**call.server, "GITHUB_TOKEN": "s3cr3t"}
-    with pytest.raises(RyeError, match="GITHUB_TOKEN"):
+    with pytest.raises(RyeError, match=r"is \$\{GITHUB_TOKEN\} set\?$"):
+        request(call)
+    call = Call.begin(world, primitive="http_client", runtime="", tool=tool)
+    call.server = {**call.server, "GITHUB_TOKEN": "s3cr3t", "OTHER_TOKEN": "s3cr3t"}
+    said = r"is \$\{GITHUB_TOKEN\} set\? \(withheld, since permissions.env does not name it: GITHUB_TOKEN\)$"
+    with pytest.raises(RyeError, match=said):
         request(call)
     granted = Call.begin(
         world, primitive="http_client", runtime="", tool=f"{tool}\npermissions: {{env: [GITHUB_TOKEN]}}"
