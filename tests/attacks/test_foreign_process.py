@@ -64,6 +64,7 @@ async def test_a_pid_that_was_used_again_is_somebody_else(workshop: Workshop) ->
 async def test_an_id_is_never_a_path(workshop: Workshop, process_id: str) -> None:
     found = await workshop.run("rye/process/logs", {"id": process_id})
     assert (found.success, found.data["code"]) == (False, "invalid_run_id")
+    assert found.hint == "rye/process/status lists them"
 
 
 async def test_nobody_else_reads_what_it_prints(workshop: Workshop) -> None:

@@ -45,6 +45,7 @@ async def test_an_address_that_is_not_public_is_never_asked(tmp_path: Path, url:
     found = await fetch(tmp_path, url=url)
     assert (found.success, found.data) == (False, None)
     assert (found.error or "").endswith(f"is not public ({reason})")
+    assert found.hint == "name an address of the public web"
 
 
 async def test_a_redirect_to_an_address_that_is_not_public_is_not_followed(tmp_path: Path) -> None:

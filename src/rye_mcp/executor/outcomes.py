@@ -50,6 +50,9 @@ _CODES: Final[Mapping[str, str]] = {
 """How a program ended → the code of the failure."""
 
 _SAYS_NO: Final = "the tool says that it failed: its data has success: false"
+# Not a hint that stands in the data: whoever made that could speak in the name of this program.
+_READ_DATA: Final = "read its data: it says why"
+_NO_ANSWER: Final = "check the address, and whether its server answers"
 
 
 def _as_it_is(text: str) -> str:
@@ -145,6 +148,7 @@ def read_process(
         duration_ms=result.duration_ms,
         code=code,
         error=None if error is None else show(error),
+        hint=_READ_DATA if result.success and code is not None else None,
         stdout=None if aside is None else show(aside),
         stderr=_tail(show(result.stderr)),
         cuts=tuple(_cuts(result.streams)),
@@ -156,7 +160,7 @@ def read_process(
 
 def read_http(result: HttpResult) -> Outcome:
     """What came of a request."""
-    code, error = None, None
+    code, error, hint = None, None, None if result.success else _NO_ANSWER
     if not result.success:
         code = "timeout" if result.error_code == "timeout" else "tool_failed"
         error = result.error or f"expected a good answer, found status {result.status_code}"
@@ -176,6 +180,7 @@ def read_http(result: HttpResult) -> Outcome:
         duration_ms=result.duration_ms,
         code=code,
         error=error,
+        hint=_READ_DATA if code == "tool_failed" and result.body is not None else hint,
         notices=tuple(Notice("http", words) for words in (*result.notices, *map(_sink, result.failed_sinks))),
         metadata={name: value for name, value in facts.items() if value is not None},
     )

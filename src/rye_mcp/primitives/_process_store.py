@@ -60,6 +60,7 @@ _YOUNG: Final = timedelta(seconds=30)
 """How long a host may take to say who it is."""
 
 _DIRECTORY: Final = "processes"
+_LISTS: Final = "rye/process/status lists them"
 _MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
 _MAX_BYTES: Final = 1 << 20
@@ -140,11 +141,14 @@ class ProcessStore:
 
     def get(self, process_id: str) -> ProcessRecord:
         """One process; RyeError `run_not_found` when this project has no such."""
-        directory = self._directory / check_run_id(process_id)
+        try:
+            directory = self._directory / check_run_id(process_id)
+        except RyeError as exc:
+            raise RyeError("invalid_run_id", exc.message, hint=_LISTS) from None
         asked = read(directory / PROCESS)
         if asked is None:
             what = f"expected the id of a process of this project, found {process_id}"
-            raise RyeError("run_not_found", what, hint="rye/process/status lists them", run_id=process_id)
+            raise RyeError("run_not_found", what, hint=_LISTS, run_id=process_id)
         # What has ended is looked at last: what ends meanwhile has started.
         host, started = read(directory / HOST), read(directory / STARTED)
         found = None if host is None else Host(**host)

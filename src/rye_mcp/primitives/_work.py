@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
@@ -23,6 +23,8 @@ from rye_mcp.executor.jobs import Show, Watch
 from rye_mcp.executor.outcomes import Exit, Outcome
 
 __all__ = ["WorkJob", "success"]
+
+_CHECK: Final = "check the parameters of the call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,9 @@ class WorkJob:
             outcome = _failure("timeout", sentence, None)
         except RyeError as exc:
             data = {name: value for name, value in exc.as_dict().items() if name != "status"}
-            outcome = _failure("tool_failed", exc.message, data)
+            outcome = replace(_failure("tool_failed", exc.message, data), hint=exc.hint)
         except ToolExecutionError as exc:
-            outcome = _failure("tool_failed", exc.message, None)
+            outcome = replace(_failure("tool_failed", exc.message, None), hint=_CHECK)
         return replace(outcome, duration_ms=(time.perf_counter() - begun) * 1000)
 
 

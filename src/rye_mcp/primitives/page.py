@@ -27,6 +27,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any, Final, Self
 
+from lilux.primitives.errors import ConfigurationError, ToolExecutionError
 from lilux.primitives.http_client import HttpClientPrimitive, HttpResult
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.errors import RyeError
@@ -83,17 +84,21 @@ class PagePrimitive:
             "max_response_bytes": call.config.get("max_response_bytes", _MAX_RESPONSE_BYTES),
             "headers": {"Accept": _ACCEPT, "User-Agent": f"rye-mcp/{version('rye-mcp')}"},
         }
-        result = await self._http.execute(config, {"url": call.arguments["url"]})
+        try:
+            result = await self._http.execute(config, {"url": call.arguments["url"]})
+        except ConfigurationError as exc:  # the template is none of who asked
+            raise ToolExecutionError(exc.message.replace("{url} as url", "url")) from exc
         outcome = read_http(result)
         if result.error_code == "host_refused":  # no option of this tool lets it pass
-            return replace(outcome, error=(result.error or "").partition(";")[0])
+            refused = (result.error or "").partition(";")[0]
+            return replace(outcome, error=refused, hint="name an address of the public web")
         if result.body is None:
             return outcome
         data = await self._page(result, call)
         if not result.success:
             return replace(outcome, data=data)
         # What a page says of success is not about this tool.
-        return replace(outcome, success=True, code=None, error=None, data=data)
+        return replace(outcome, success=True, code=None, error=None, hint=None, data=data)
 
     async def _page(self, result: HttpResult, call: HostedCall) -> dict[str, Any]:
         kind = result.headers.get("content-type", "").partition(";")[0].strip().lower()

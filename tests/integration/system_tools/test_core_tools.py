@@ -56,6 +56,7 @@ async def test_explain_tells_why_nothing_would_run(workshop: Workshop) -> None:
     assert "call" not in found
     nowhere = await workshop.run("rye/core/explain", {"item_id": "demo/nowhere"})
     assert (nowhere.code, nowhere.data["code"]) == ("tool_failed", "item_not_found")
+    assert nowhere.hint == nowhere.data["hint"]
 
 
 async def test_verify_looks_at_what_is_meant_and_counts_what_it_leaves_out(workshop: Workshop) -> None:

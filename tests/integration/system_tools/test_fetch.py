@@ -126,6 +126,7 @@ async def test_a_bad_status_is_a_failure_with_what_the_server_said(tmp_path: Pat
         found = await fetch(tmp_path, url=f"{server.url}/failing")
     assert (found.success, found.code, found.error) == (False, "tool_failed", "HTTP 500: Status")
     assert found.data["content"] == "out of order"
+    assert found.hint == "read its data: it says why"
     assert found.exit is not None
     assert found.exit.status_code == 500
 
@@ -145,6 +146,19 @@ async def test_parameters_that_it_does_not_have_are_refused(
 ) -> None:
     found = await fetch(tmp_path, **parameters)
     assert (found.success, found.code, found.run_id) == (False, "invalid_parameters", None)
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://ada:word@example.org/", "expected no user name in url, found one"),
+        ("http:///x", "expected an absolute http or https URL for url, found 'http:///x'"),
+    ],
+)
+async def test_an_address_that_is_none_is_refused_in_the_words_of_who_asks(
+    tmp_path: Path, url: str, problem: str
+) -> None:
+    assert (await fetch(tmp_path, url=url)).error == problem
 
 
 OWN_TOOL = """\

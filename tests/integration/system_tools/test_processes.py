@@ -87,10 +87,8 @@ async def test_who_does_not_listen_to_sigterm_is_ended_by_force(workshop: Worksh
 async def test_who_ends_itself_on_sigterm_has_its_time(workshop: Workshop) -> None:
     # It waits without a child: one that was started just now would be told to end as well.
     wait = "read -u 9 -t"
-    script = (
-        f"exec 9<> <(:); trap '{wait} 0.7; echo bye; exit 0' TERM; echo ready; while :; do {wait} 0.1; done"
-    )
-    begun = await spawn(workshop, script)
+    trap = f"trap '{wait} 0.7; echo bye; exit 0' TERM"
+    begun = await spawn(workshop, f"exec 9<> <(:); {trap}; echo ready; while :; do {wait} 0.1; done")
     await printed(workshop, begun["id"])
     done = await process(workshop, "kill", id=begun["id"], grace=20)
     assert (done["kind"], done["return_code"]) == ("exited", 0)
@@ -125,6 +123,7 @@ async def test_what_cannot_be_started_is_said(
     found = await workshop.run("rye/process/spawn", parameters)
     assert (found.success, found.code) == (False, "tool_failed")
     assert (found.error or "").startswith(problem)
+    assert found.hint == "check the parameters of the call", "it has no error output that one could read"
     assert all(each["state"] == "ended" for each in (await process(workshop, "status"))["processes"])
 
 
