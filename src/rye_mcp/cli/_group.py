@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -109,9 +110,22 @@ def _load(name: str, place: CommandPlace) -> Any:
     return loaded
 
 
+class _WholeLines(typer.core.TyperGroup):
+    """A group whose `--help` says what each command does without cutting it off."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands; a long line is folded."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, command.get_short_help_str(sys.maxsize)) for name, command in commands if command]
+            )
+
+
 def command_group(help_line: str) -> typer.Typer:
     """A new group of commands, such as `rye keys`."""
     return typer.Typer(
+        cls=_WholeLines,
         help=help_line,
         no_args_is_help=True,
         add_completion=False,

@@ -82,3 +82,11 @@ def test_no_color_means_no_colours(
     shown = CliRunner().invoke(app, ["show", "demo/none"], color=True)
     assert "item_not_found" in shown.output
     assert ("\x1b[" in shown.output) is coloured
+
+
+@pytest.mark.parametrize("group", ["keys", "lock", "log", "mcp", "trust"])
+def test_no_line_of_a_help_is_cut_off(group: str) -> None:
+    shown = CliRunner().invoke(app, [group, "--help"], env={"COLUMNS": "80"}).output
+    listed = shown.partition("Commands:")[2].splitlines()
+    assert len(listed) > 1
+    assert not [line for line in listed if line.endswith("...") or len(line) > 80]
