@@ -175,11 +175,15 @@ def test_of_two_calls_with_one_id_the_first_runs_and_can_be_ended(
         client.begin()
         client.send(client.call(7, "execute", waiting))
         pid = int(pipe.read_text())
-        client.send(client.call(7, "load", {"item_id": "demo/large"}))
-        assert client.answer(7)["error"]["code"] == INVALID_REQUEST
+        for same in (7, "7"):
+            client.send(client.call(same, "load", {"item_id": "demo/large"}))
+            assert client.answer(same)["error"]["code"] == INVALID_REQUEST
+        wrong = [{"requestId": each} for each in ([7], {"a": 7}, None, True)]
+        for params in wrong:
+            client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+        client.is_well()
         assert is_alive(pid)
-        wrong = [{"requestId": each} for each in ([7], {"a": 7}, None, "7", True)]
-        for params in [*wrong, {"requestId": 7}]:
+        for params in ({"requestId": "7"}, {"requestId": 7}):
             client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
         _gone(pid)
         client.send(client.call(7, "load", {"item_id": "demo/large"}))

@@ -6,7 +6,9 @@ Rules:
   it is a request that has one, else by `null`. Blank lines are passed over, and so is a notification that is
   wrong: nobody waits for an answer to it.
 - An answer that is none is never answered by its id: a request of the client may have the same one.
-- A request whose id is that of one that still runs is refused: nobody could tell their answers apart.
+- A request whose id is that of one that still runs is refused: nobody could tell their answers apart. The SDK
+  takes `7` and `"7"` for one id when a request is cancelled, and so they are one here.
+- `MAX_RUNNING` requests run at once, and no more: one too many is refused.
 - A client that takes no such refusal for `GIVE_UP_S` gets none. One that has closed its end, and does not
   read what it still gets, is given up after as long.
 """
@@ -19,6 +21,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
+from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_REQUEST,
@@ -40,11 +43,16 @@ if TYPE_CHECKING:
     Incoming: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
     Outgoing: TypeAlias = MemoryObjectSendStream[SessionMessage]
 
-__all__ = ["GIVE_UP_S", "framed", "refusal_of"]
+__all__ = ["GIVE_UP_S", "MAX_RUNNING", "framed", "refusal_of"]
 
 GIVE_UP_S: Final = 3.0
 """How long the answer to a line that is no message waits for its client."""
 
+MAX_RUNNING: Final = 4096
+"""How many requests may run at once: each is held in memory, also where its client does not read."""
+
+_BUSY: Final = -32000
+_TOO_MANY: Final = f"expected at most {MAX_RUNNING} requests at once, found one more: call again later"
 _ID_IN_USE: Final = "expected an id of its own for the request, found that of one that is still running"
 _NO_JSON: Final = "expected a message in JSON, on one line of at most 32 MiB, found something else"
 _NO_REQUEST: Final = (
@@ -83,7 +91,7 @@ class _Frames:
                 if isinstance(message, JSONRPCResponse | JSONRPCError) and not isinstance(
                     message, _RefusalError
                 ):
-                    self._running.discard(message.id)
+                    self._end(message.id)
                 text = message.model_dump_json(by_alias=True, exclude_unset=True)
                 await self._wire.write(f"{text}\n")
                 await self._wire.flush()
@@ -94,13 +102,25 @@ class _Frames:
         except ValueError:
             return refusal_of(line)
         if isinstance(message, JSONRPCRequest):
-            if message.id in self._running:
-                return _refusal(message.id, INVALID_REQUEST, _ID_IN_USE)
-            self._running.add(message.id)
-        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            return self._begun(message)
+        if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             number = (message.params or {}).get("requestId")
-            self._running -= {number} if isinstance(number, str | int) else set()
+            self._end(number if isinstance(number, str | int) else None)
         return message
+
+    def _begun(self, request: JSONRPCRequest) -> JSONRPCMessage:
+        """The request, which runs from now on; or its refusal."""
+        number = coerce_request_id(request.id)
+        if number in self._running:
+            return _refusal(request.id, INVALID_REQUEST, _ID_IN_USE)
+        if len(self._running) >= MAX_RUNNING:
+            return _refusal(request.id, _BUSY, _TOO_MANY)
+        self._running.add(number)
+        return request
+
+    def _end(self, number: str | int | None) -> None:
+        if number is not None:
+            self._running.discard(coerce_request_id(number))
 
 
 @asynccontextmanager
