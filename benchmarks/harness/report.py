@@ -61,8 +61,8 @@ class Report:
         """The report as Markdown, the ratios first."""
         parts = [
             "Written by `python benchmarks/process.py --readme`; all figures are from one run, in which the "
-            "contenders take turns.\nRatios in this table are medians of the ratios of all rounds; below it, they are "
-            f"ratios of the medians.\n{self.machine}.",
+            "contenders take turns.\nRatios in this table are medians of the ratios of all rounds; below it, "
+            f"they are ratios of the medians.\n{self.machine}.",
             _markdown(self._targets()),
             "`/bin/true`, with both outputs captured, in milliseconds (p50 and p95), runs per second, and "
             "how late a 1 ms\ntimer of the event loop fires (p99, ms):",
