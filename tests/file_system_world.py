@@ -43,6 +43,7 @@ class Desk:
         """The data of a call that succeeds."""
         result = await self.run(tool, **parameters)
         assert result.success, (result.code, result.error, result.data, result.stderr)
+        assert not [notice for notice in result.notices if notice.code == "chain_warning"], result.notices
         assert not validate_parameters(result.data, promised(tool)).errors
         return result.data
 

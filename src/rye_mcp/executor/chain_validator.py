@@ -10,14 +10,14 @@ Rules:
 - Versions: `child_constraints` of the parent (`min_version`, `max_version`, both inclusive), compared as
   `packaging` compares them.
 - A primitive stands at the end alone. That a tool's runtime anchors modules whose files nobody verifies is a
-  warning.
+  warning; but not for a tool of the system space, where the manifest names every file.
 - `validate_chain` takes elements or mappings with the same names, and reports; `require_valid` takes a
   `VerifiedChain` and raises `chain_invalid`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
@@ -157,7 +157,9 @@ def _order(links: Sequence[_Link]) -> Iterator[str]:
             yield f"{link.item_id} is a primitive, and something stands behind it"
 
 
-def _warnings(links: Iterable[_Link]) -> Iterator[str]:
+def _warnings(links: Sequence[_Link]) -> Iterator[str]:
+    if links and links[0].space == SpaceName.SYSTEM.value:
+        return
     for link in links:
         if link.anchors and not link.verifies:
             yield f"{link.item_id} anchors modules and verifies none of them: only signed files are carried"

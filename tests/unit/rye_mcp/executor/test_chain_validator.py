@@ -104,6 +104,12 @@ def test_a_runtime_whose_anchor_nobody_verifies_is_a_warning() -> None:
     assert ChainValidator().validate_chain([element(), switched_off]).warnings == ()
 
 
+def test_modules_of_a_system_tool_are_verified_by_the_manifest_and_those_of_no_other() -> None:
+    anchored = element("r", "system", anchor={"enabled": True})
+    assert ChainValidator().validate_chain([element("rye/t", "system"), anchored]).warnings == ()
+    assert len(ChainValidator().validate_chain([element(), anchored]).warnings) == 1
+
+
 def test_a_space_that_is_none_is_refused() -> None:
     with pytest.raises(RyeError) as caught:
         issues(element("a", "nowhere"), element("b", "system"))
