@@ -7,6 +7,8 @@ Rules:
   output); else the working directory of the server, or one above it.
 - The parts for a project are opened once. Without a project they are looked for again: one may have been
   begun meanwhile.
+- One server works with at most `MAX_PROJECTS`, since each is kept open and watched: whoever names one after
+  the other would use up the descriptors and threads that all calls need.
 """
 
 from __future__ import annotations
@@ -18,18 +20,21 @@ from urllib.parse import unquote, urlsplit
 
 import anyio
 
-from rye_mcp.errors import RyeError
+from rye_mcp.errors import RyeError, printable
 from rye_mcp.spaces import DIRECTORY_NAME
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
 
-__all__ = ["Apps"]
+__all__ = ["MAX_PROJECTS", "Apps"]
 
 ROOTS_LIMIT_S: Final = 2.0
 """How long a client may take to name its roots."""
 
 MAX_ROOTS: Final = 32
+
+MAX_PROJECTS: Final = 32
+"""How many projects one server works with."""
 
 
 class Apps:
@@ -46,7 +51,7 @@ class Apps:
         if not project_path.startswith("/"):
             what = f"expected an absolute path as project_path, found {project_path[:80]!r}"
             raise RyeError("no_project", what, hint="name the whole path of the project, or leave it out")
-        return self._open(project_path)
+        return self._open(str(Path(project_path)))
 
     def named_at_start(self) -> App:
         """The parts for a call that names no project, of a client that has no roots."""
@@ -91,8 +96,16 @@ class Apps:
         app = self._opened.get(project_path)
         if app is None:
             path = None if project_path is None else Path(project_path)
+            if path is not None:
+                self._require_room(path)
             app = self._opened[project_path] = self._open_app(path)
         return app
+
+    def _require_room(self, path: Path) -> None:
+        if len(self._opened.keys() - {None}) >= MAX_PROJECTS:
+            what = f"expected at most {MAX_PROJECTS} projects of one server, found one more"
+            hint = "leave project_path out, or let a person start the server anew"
+            raise RyeError("no_project", what, where=printable(path), hint=hint)
 
     def _first_project(self, addresses: list[str]) -> Path | None:
         for address in addresses[:MAX_ROOTS]:
