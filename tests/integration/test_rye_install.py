@@ -117,7 +117,8 @@ def test_everything_else_stays_byte_by_byte_and_comes_back(ada: Person, project:
 def test_outside_of_a_project_and_in_the_usual_place_there_is_nothing_to_name(tmp_path: Path) -> None:
     eve = Person("eve", tmp_path / "eve")
     place = eve.environment["HOME"]
-    eve.rye("install", "claude-code", cwd=tmp_path, USER_SPACE=place, XDG_STATE_HOME="")
+    answer = eve.rye("install", "claude-code", cwd=tmp_path, USER_SPACE=place, XDG_STATE_HOME="")
+    assert answer.err.startswith("no project is named: ")
     server = server_in(eve, "claude-code", None)
     assert server == {"type": "stdio", "command": str(SCRIPTS / "rye-mcp"), "args": []}
 
@@ -132,6 +133,7 @@ def test_print_shows_what_to_put_in_and_changes_nothing(ada: Person, project: Pa
     answer = ada.rye("install", "vscode", "--print", cwd=project)
     assert answer.json["servers"]["rye"]["args"] == ["--project", str(project)]
     assert str(configuration(ada, "vscode")) in answer.err
+    assert "no project" not in answer.err
     assert not configuration(ada, "vscode").exists()
     ada.rye("install", "vscode", "--print", "--remove", cwd=project, code=2)
     ada.rye("install", "emacs", cwd=project, code=2)

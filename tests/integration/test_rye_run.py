@@ -239,6 +239,16 @@ def test_what_speaks_against_a_call_is_explained_with_everything_else(
     assert (found["runs"], found["refusal"]["code"]) == (False, "content_changed")
 
 
+def test_who_gave_no_parameters_to_explain_hears_how_to_give_some(
+    ada: Person, project: Path, greet: str
+) -> None:
+    told = f"rye explain {greet} --params JSON"
+    assert told in ada.rye("explain", greet, cwd=project, code=1).err
+    wrong = ada.rye("explain", greet, "--params", '{"name": 7}', cwd=project, code=1)
+    assert "invalid_parameters" in wrong.err
+    assert told not in wrong.err
+
+
 def test_a_lockfile_that_is_none_and_a_chain_that_does_not_fit_are_told_issue_by_issue(
     ada: Person, project: Path, greet: str
 ) -> None:

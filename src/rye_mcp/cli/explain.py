@@ -61,7 +61,7 @@ def explain(
 
         typer.echo(as_svg(explanation) if svg else as_mermaid(explanation), nl=False)
     else:
-        _print(explanation)
+        _print(explanation, with_parameters=given is not None)
     if explanation.refusal is not None:
         raise typer.Exit(EXIT_FAILED)
 
@@ -73,7 +73,7 @@ async def _explain(request: ExplainRequest, app: App, context: Context) -> Expla
         return await explain_item(request, context)
 
 
-def _print(explanation: Explanation) -> None:
+def _print(explanation: Explanation, *, with_parameters: bool) -> None:
     rows = [_row(number, explained) for number, explained in enumerate(explanation.chain)]
     red = (number for number, each in enumerate(explanation.chain) if each.integrity.refusal is not None)
     print_table(("ELEMENT", "SPACE", "VERSION", "STATE", "SIGNER"), rows, red=red)
@@ -87,6 +87,8 @@ def _print(explanation: Explanation) -> None:
     sys.stdout.flush()
     if explanation.refusal is not None:
         report(explanation.refusal)
+        if explanation.refusal.code == "invalid_parameters" and not with_parameters:
+            typer.echo(f"  or:    rye explain {visible(explanation.item_id)} --params JSON", err=True)
 
 
 def _row(number: int, explained: Explained) -> tuple[str, ...]:

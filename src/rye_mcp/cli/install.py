@@ -30,6 +30,10 @@ BACKUP_SUFFIX: Final = ".before-rye"
 _COMMAND: Final = "rye-mcp"
 _MAX_BYTES: Final = 64 << 20
 _NEW_MODE: Final = 0o600
+_NO_PROJECT: Final = (
+    "no project is named: the server has your own items and those of the system, and a project only where "
+    "the client names one. Do it in a project, or with --project DIR"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,8 @@ def install(
     known = CLIENTS[client]
     where = _project(project)
     server = None if remove else entry(known, _command(), where, os.environ, user_directory=Path.home())
+    if server is not None and where is None and not as_json:
+        typer.echo(_NO_PROJECT, err=True)
     path = known.path_of(name, where)
     file = Path(os.path.realpath(known.file(Surroundings(Path.home(), os.environ))))
     if only_print:

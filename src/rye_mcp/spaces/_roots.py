@@ -29,7 +29,7 @@ DIRECTORY_NAME: Final = ".ai"
 """What the root of a space is called, in a project and in the directory of a user."""
 
 _USER_SPACE = "USER_SPACE"
-_ELSEWHERE = "work in a directory of its own"
+_ELSEWHERE = "in the directory of your project: rye init"
 _MAX_MANIFEST_BYTES = 1 << 20
 
 
