@@ -23,7 +23,15 @@ from mcp.types import CallToolResult, InputRequiredResult, TextContent
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_surface.content import blocks_in, seen, summary
 
-__all__ = ["QUESTION_LIFETIME_S", "QuestionAsked", "answer", "native_answer", "refusal", "unexpected"]
+__all__ = [
+    "QUESTION_LIFETIME_S",
+    "QuestionAsked",
+    "answer",
+    "internal",
+    "native_answer",
+    "refusal",
+    "unexpected",
+]
 
 QUESTION_LIFETIME_S: Final = 600
 """For how long a question can be answered."""
@@ -76,9 +84,14 @@ def refusal(error: RyeError, **more: Any) -> CallToolResult:
 
 def unexpected(error: Exception) -> CallToolResult:
     """The answer to what nobody expected; the log has the rest."""
+    return refusal(internal(error))
+
+
+def internal(error: Exception) -> RyeError:
+    """What is said of an error that nobody expected: its type. It is logged, without its text too."""
     _log.error("a call ended with an error that nobody expected", exc_info=error)
     found = f"expected none of this, found {type(error).__name__}"
-    return refusal(RyeError("internal", found, hint="report it, with what the server's log says"))
+    return RyeError("internal", found, hint="report it, with what the server's log says")
 
 
 def _require_promised(data: Any, schema: Mapping[str, Any], item_id: str) -> None:

@@ -84,16 +84,27 @@ async def _send_message(context: Any, logger: str, text: str) -> None:
 
 @contextmanager
 def protocol_error(**more: Any) -> Iterator[None]:
-    """A refusal of a prompt or a resource is an error of the protocol, with code and hint in its data."""
-    from mcp.shared.exceptions import MCPError
-    from mcp.types import INVALID_PARAMS
+    """A refusal of a prompt or a resource is an error of the protocol, with code and hint in its data.
 
+    The SDK would tell the client the text of any other error, and that may hold anything.
+    """
+    from mcp.shared.exceptions import MCPError
+    from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
+
+    from rye_mcp.mcp_surface.answers import internal
+
+    code = INVALID_PARAMS
     try:
         yield
+        return
+    except MCPError:
+        raise
     except RyeError as exc:
-        facts = seen(exc.as_dict() | more)
-        message = f"{facts['code']}: {facts['error']}"
-        raise MCPError(code=INVALID_PARAMS, message=message, data=facts) from exc
+        refusal = exc
+    except Exception as exc:  # noqa: BLE001 - its text must not reach the client
+        code, refusal = INTERNAL_ERROR, internal(exc)
+    facts = seen(refusal.as_dict() | more)
+    raise MCPError(code=code, message=f"{facts['code']}: {facts['error']}", data=facts) from refusal
 
 
 def complete(app: App, params: CompleteRequestParams) -> CompleteResult:

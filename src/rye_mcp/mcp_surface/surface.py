@@ -315,7 +315,8 @@ class RyeServer(MCPServer[None]):
         except RyeError:
             return []  # every call says why
         self._runs.beside(partial(self._listings.watch, app))
-        return listing(app)
+        with protocol_error():
+            return listing(app)
 
     async def _on_initialized(self, context: Any, _: NotificationParams) -> None:
         self._announcing.remember(context.session)
