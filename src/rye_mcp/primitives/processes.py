@@ -120,7 +120,8 @@ class ProcessesPrimitive:
     async def logs(self, call: HostedCall, store: ProcessStore) -> dict[str, Any]:
         """A piece of what a process has printed."""
         record = store.get(call.arguments["id"])
-        offset, length = call.arguments.get("offset", -_LENGTH), call.arguments.get("length", _LENGTH)
+        length = call.arguments.get("length", _LENGTH)
+        offset = call.arguments.get("offset", -length)
         state = record.state  # before its log: what it printed before it ended is there then
         piece = await to_thread.run_sync(read_log, record.directory, offset, length)
         piece = whole_characters(piece, offset, is_over=state != "running")

@@ -75,6 +75,10 @@ async def test_what_ends_by_itself_says_how(workshop: Workshop) -> None:
     assert (logs["state"], logs["offset"], logs["next_offset"], logs["total"]) == ("ended", 0, 8, 8)
     middle = await process(workshop, "logs", id=begun["id"], offset=-3, length=2)
     assert (middle["offset"], middle["next_offset"], len(middle["text"])) == (5, 7, 2)
+    last = await process(workshop, "logs", id=begun["id"], length=3)
+    assert (last["offset"], last["next_offset"]) == (5, 8), (
+        "without an offset it is the end that was asked for"
+    )
 
 
 async def test_who_does_not_listen_to_sigterm_is_ended_by_force(workshop: Workshop) -> None:
