@@ -136,6 +136,7 @@ def test_addresses_without_end_are_not_kept(workshop: Workshop) -> None:
         assert all(answer["result"] == {} for answer in client.answers(1024))
         for number, verb, address, is_fine in (
             (1, "subscribe", "one more", False),
+            (5, "subscribe", "7", True),
             (2, "unsubscribe", "7", True),
             (3, "subscribe", "x" * 5000, False),
             (4, "subscribe", "one more", True),

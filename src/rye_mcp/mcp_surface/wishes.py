@@ -57,7 +57,7 @@ def wants_messages(session: ServerSession, meta: Mapping[str, Any] | None, level
 def add_address(session: ServerSession, address: str) -> None:
     """The client wants to be told when another text stands at an address."""
     addresses = _addresses(session)
-    if len(address) > MAX_ADDRESS or len(addresses) >= MAX_ADDRESSES:
+    if len(address) > MAX_ADDRESS or len(addresses | {address}) > MAX_ADDRESSES:
         what = f"expected at most {MAX_ADDRESSES} addresses of {MAX_ADDRESS} characters, found more"
         raise RyeError("invalid_parameters", what, hint="resources/unsubscribe ends waiting for one")
     addresses.add(address)
