@@ -145,6 +145,17 @@ def test_addresses_without_end_are_not_kept(workshop: Workshop) -> None:
             assert ("result" in client.answer(number)) is is_fine, number
 
 
+@pytest.mark.parametrize(
+    "addresses", [[f"rye://item/tool/{n}" for n in range(1025)], ["rye://" + "x" * 5000]]
+)
+def test_a_stream_is_not_begun_for_addresses_without_end(workshop: Workshop, addresses: list[str]) -> None:
+    with raw_client(workshop.person, workshop.project, "2026-07-28") as client:
+        client.begin()
+        wanted = {"notifications": {"resourceSubscriptions": addresses}}
+        client.send(client.request(1, "subscriptions/listen", wanted))
+        assert client.answer(1)["error"]["data"]["code"] == "invalid_parameters"
+
+
 async def test_the_address_that_has_nothing_is_named_by_the_error(workshop: Workshop, mode: Mode) -> None:
     async with workshop.served(mode) as client:
         with pytest.raises(MCPError) as refused:

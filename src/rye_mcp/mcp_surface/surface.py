@@ -67,7 +67,7 @@ from rye_mcp.mcp_surface.requests import (
     trace_of_call,
 )
 from rye_mcp.mcp_surface.runs import Runs
-from rye_mcp.mcp_surface.wishes import add_address, forget_address, set_level
+from rye_mcp.mcp_surface.wishes import add_address, forget_address, require_few, set_level
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -295,6 +295,7 @@ class RyeServer(MCPServer[None]):
             (wanted.resources_list_changed, self._listings.resources),
         )
         with protocol_error():
+            require_few(wanted.resource_subscriptions or ())
             app = await self._apps.own()
         for is_wanted, list_now in lists:
             if is_wanted:

@@ -4,14 +4,14 @@ Rules:
 
 - Log messages are of a level or above. A client of 2025 sets it by `logging/setLevel`, for all that follows;
   one of 2026 names it in `_meta` of a request, for that one. Who has done neither gets none.
-- Addresses are those of `resources/subscribe` (2025). Nothing has to stand at one yet: who waits is told.
-  One client has at most `MAX_ADDRESSES`.
+- Addresses are those of `resources/subscribe` (2025), or of a stream of `subscriptions/listen` (2026).
+  Nothing has to stand at one yet: who waits is told. One client, or one such stream, has at most `MAX_ADDRESSES`.
 - All of it is kept with the connection, and gone with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from rye_mcp.errors import RyeError
@@ -25,6 +25,7 @@ __all__ = [
     "add_address",
     "forget_address",
     "is_awaited",
+    "require_few",
     "set_level",
     "wants_messages",
 ]
@@ -57,10 +58,15 @@ def wants_messages(session: ServerSession, meta: Mapping[str, Any] | None, level
 def add_address(session: ServerSession, address: str) -> None:
     """The client wants to be told when another text stands at an address."""
     addresses = _addresses(session)
-    if len(address) > MAX_ADDRESS or len(addresses | {address}) > MAX_ADDRESSES:
-        what = f"expected at most {MAX_ADDRESSES} addresses of {MAX_ADDRESS} characters, found more"
-        raise RyeError("invalid_parameters", what, hint="resources/unsubscribe ends waiting for one")
+    require_few({*addresses, address}, hint="resources/unsubscribe ends waiting for one")
     addresses.add(address)
+
+
+def require_few(addresses: Collection[str], *, hint: str = "listen to fewer addresses") -> None:
+    """Refuse more addresses than one client, or one stream of it, may wait for."""
+    if len(addresses) > MAX_ADDRESSES or any(len(each) > MAX_ADDRESS for each in addresses):
+        what = f"expected at most {MAX_ADDRESSES} addresses of {MAX_ADDRESS} characters, found more"
+        raise RyeError("invalid_parameters", what, hint=hint)
 
 
 def forget_address(session: ServerSession, address: str) -> None:
