@@ -5,7 +5,8 @@ Rules:
 - Log messages are of a level or above. A client of 2025 sets it by `logging/setLevel`, for all that follows;
   one of 2026 names it in `_meta` of a request, for that one. Who has done neither gets none.
 - Addresses are those of `resources/subscribe` (2025), or of a stream of `subscriptions/listen` (2026).
-  Nothing has to stand at one yet: who waits is told. One client, or one such stream, has at most `MAX_ADDRESSES`.
+  Nothing has to stand at one yet: who waits is told. One client, or one such stream, has at most
+  `MAX_ADDRESSES`.
 - All of it is kept with the connection, and gone with it.
 """
 
