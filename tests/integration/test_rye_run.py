@@ -109,6 +109,14 @@ def test_with_json_there_is_one_object_and_nothing_else(ada: Person, project: Pa
     assert answer.err == ""
 
 
+def test_what_a_tool_did_not_get_is_said_where_it_failed(ada: Person, project: Path, greet: str) -> None:
+    fails = sign(ada, project, "demo/fails.sh", "# /// rye\n# executor_id: bash_runtime\n# ///\nexit 3\n")
+    assert ada.rye("run", greet, "--name", "Ada", cwd=project, A_TOKEN="x").err == ""
+    assert "withheld: A_TOKEN" in ada.rye("run", fails, cwd=project, code=1, A_TOKEN="x").err
+    told = ada.rye("run", "--json", greet, "--name", "Ada", cwd=project, A_TOKEN="x").json["notices"]
+    assert [notice["code"] for notice in told] == ["variables_withheld"]
+
+
 def test_help_behind_the_id_is_about_the_tool(ada: Person, project: Path, greet: str) -> None:
     shown = ada.rye("run", greet, "--help", cwd=project).out
     for text in ("Greets somebody by name.", "--name", "required", "Who is greeted.", "--times"):

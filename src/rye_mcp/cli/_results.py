@@ -1,11 +1,15 @@
-"""What a tool prints while it runs, and what came of it: as a person at a terminal, or a pipe, gets it."""
+"""What a tool prints while it runs, and what came of it: as a person at a terminal, or a pipe, gets it.
+
+Which variables a tool did not get is said of a run that failed: that may be why. Who has any secret in the
+environment would read it at every call else, and read notices no more. `--json` has all of them.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
     from rye_mcp.verbs.execute import Instructions, Knowledge
 
 __all__ = ["Live", "print_result"]
+
+_FOR_FAILURES: Final = frozenset({"variables_withheld"})
 
 
 class Live:
@@ -48,7 +54,8 @@ def print_result(result: ExecutionResult | DryRun | Instructions | Knowledge, li
         _print_facts(result.as_dict())
         return
     for notice in result.notices:
-        typer.echo(visible(f"rye: {notice.code}: {notice.message}"), err=True)
+        if not (result.success and notice.code in _FOR_FAILURES):
+            typer.echo(visible(f"rye: {notice.code}: {notice.message}"), err=True)
     printed = "stdout" in live.shown and result.metadata.get("data_from") != "result"
     if result.data is not None and not printed:
         _print_data(result.data)
