@@ -102,11 +102,29 @@ async def test_what_nobody_sees_is_not_read_to_a_model(tmp_path: Path) -> None:
         "<span style=\"visibility:hidden\">canary</span><!-- canary --><noscript>canary</noscript>"
         "<template>canary</template><svg><text>canary</text></svg><input value=canary>"
         "<script>canary</script><style>canary</style><iframe srcdoc=canary>canary</iframe>"
-        "<![CDATA[canary]]><?canary ?>"
+        "<p style='display:/* x */none'>canary</p><p style='opacity: 0.0'>canary</p>"
+        "<p style='color:red;font-size:0px'>canary</p><p style='visibility:collapse'>canary</p>"
+        "<dialog>canary</dialog><datalist><option>canary</datalist><noframes>canary</noframes>"
+        "<noembed>canary</noembed><![CDATA[canary]]><?canary ?>"
     )  # fmt: skip
     async with serve(Pages({"/": (HTML, page.encode())})) as server:
         found = await fetch(tmp_path, url=f"{server.url}/")
     assert found.data["content"] == "seen\n"
+
+
+async def test_what_is_seen_stays_however_like_the_unseen_it_is_styled(tmp_path: Path) -> None:
+    styles = (
+        "opacity: 0.5",
+        "font-size:0.8em",
+        "--x-display:none",
+        "fill-opacity:0",
+        "/* display:none */",
+        "/*",
+    )
+    page = "".join(f"<p style='{style}'>seen</p>" for style in styles) + "<dialog open>seen</dialog>"
+    async with serve(Pages({"/": (HTML, page.encode())})) as server:
+        found = await fetch(tmp_path, url=f"{server.url}/")
+    assert found.data["content"].split() == ["seen"] * (len(styles) + 1)
 
 
 async def test_an_answer_that_is_too_long_is_not_kept(tmp_path: Path) -> None:

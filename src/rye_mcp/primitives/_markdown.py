@@ -34,9 +34,14 @@ MAX_SECONDS: Final = 20
 
 _UNSEEN: Final = (
     "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "audio", "video",
-    "head", "select", "input", "button",
+    "head", "select", "input", "button", "datalist", "noframes", "noembed",
 )  # fmt: skip
-_HIDING_STYLE: Final = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_HIDING_STYLE: Final = re.compile(
+    r"(?<![\w-])(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)"
+    r"|(?:opacity|font-size)\s*:\s*[0.]+(?![\d.]))",
+    re.IGNORECASE,
+)
+_CSS_COMMENT: Final = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _BLANK_LINES: Final = re.compile(r"\n(?:[ \t]*\n){2,}")
 _CELLS: Final = frozenset({"td", "th"})
 _CLOSES: Final = {
@@ -81,9 +86,9 @@ def _drop_unseen(page: BeautifulSoup) -> None:
 
 
 def _is_unseen(tag: Tag) -> bool:
-    if tag.name in _UNSEEN or tag.has_attr("hidden"):
+    if tag.name in _UNSEEN or tag.has_attr("hidden") or (tag.name == "dialog" and not tag.has_attr("open")):
         return True
-    return _HIDING_STYLE.search(str(tag.get("style", ""))) is not None
+    return _HIDING_STYLE.search(_CSS_COMMENT.sub("", str(tag.get("style", "")))) is not None
 
 
 def _end_what_was_left_open(page: BeautifulSoup) -> None:
