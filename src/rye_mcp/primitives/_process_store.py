@@ -37,6 +37,7 @@ __all__ = [
     "ENDED",
     "GRACE",
     "HOST",
+    "MAX_BYTES",
     "MAX_ENDED",
     "PROCESS",
     "STARTED",
@@ -56,6 +57,9 @@ GRACE: Final = "grace.json"
 MAX_ENDED: Final = 20
 """How many processes that have ended are remembered of a project; the newest ones."""
 
+MAX_BYTES: Final = 1 << 20
+"""How long a file of a process may be; a longer one is none."""
+
 _YOUNG: Final = timedelta(seconds=30)
 """How long a host may take to say who it is."""
 
@@ -63,7 +67,6 @@ _DIRECTORY: Final = "processes"
 _LISTS: Final = "rye/process/status lists them"
 _MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
-_MAX_BYTES: Final = 1 << 20
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -176,7 +179,7 @@ class ProcessStore:
 def read(path: Path) -> dict[str, Any] | None:
     """What stands in a file; None when it is not there, or is no object."""
     try:
-        value = json.loads(whole_files.read_capped(path, _MAX_BYTES))
+        value = json.loads(whole_files.read_capped(path, MAX_BYTES))
     except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None

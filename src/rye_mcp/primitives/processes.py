@@ -22,6 +22,7 @@ Rules:
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -44,6 +45,7 @@ from rye_mcp.executor.primitives import Surroundings
 from rye_mcp.primitives._process_log import read_log, size_of_log, whole_characters
 from rye_mcp.primitives._process_store import (
     GRACE,
+    MAX_BYTES,
     PROCESS,
     Host,
     ProcessRecord,
@@ -62,6 +64,8 @@ _GRACE_S: Final = 5.0
 _END_LIMIT_S: Final = 10.0
 _LOOK_EVERY_S: Final = 0.01
 _LENGTH: Final = 32 << 10
+_SHOWN_ARGUMENTS: Final = 50
+_SHOWN_CHARACTERS: Final = 500
 
 Action = Callable[["ProcessesPrimitive", HostedCall, ProcessStore], Awaitable[dict[str, Any]]]
 
@@ -103,10 +107,13 @@ class ProcessesPrimitive:
         if len(running) >= MAX_RUNNING:
             what = f"expected at most {MAX_RUNNING} processes of a project, found {len(running)}"
             raise ToolExecutionError(f"{what}: end some of them")
-        store.forget_old()
-        process_id, directory = store.new()
         command, *args = _command_of(call.arguments)
         asked = {"name": call.arguments.get("name"), "command": command, "args": args, "cwd": str(cwd)}
+        if (size := len(json.dumps(asked))) > MAX_BYTES:
+            what = f"expected a command of at most {MAX_BYTES} bytes, found {size} with its arguments"
+            raise ToolExecutionError(what)
+        store.forget_old()
+        process_id, directory = store.new()
         write(directory / PROCESS, asked)
         host = await self._start_host(directory, call.environment)
         return _shown(await _begun(store, process_id, host))
@@ -216,12 +223,22 @@ def _command_of(arguments: Mapping[str, Any]) -> list[str]:
     return [arguments["command"], *arguments.get("args", ())]
 
 
+def _brief(command: list[str]) -> list[str]:
+    """A command as it is shown: to be recognised, and not to be run again."""
+    shown = [
+        text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+        for text in command[:_SHOWN_ARGUMENTS]
+    ]
+    more = len(command) - len(shown)
+    return [*shown, f"… {more} more"] if more else shown
+
+
 def _shown(record: ProcessRecord) -> dict[str, Any]:
     asked, started, ended = record.asked, record.started or {}, record.ended or {}
     shown = {
         "id": record.process_id,
         "name": asked.get("name"),
-        "command": [asked["command"], *asked["args"]],
+        "command": _brief([asked["command"], *asked["args"]]),
         "cwd": asked["cwd"],
         "state": record.state,
         "pid": started.get("pid"),

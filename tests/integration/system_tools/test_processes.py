@@ -131,6 +131,18 @@ async def test_what_cannot_be_started_is_said(
     assert all(each["state"] == "ended" for each in (await process(workshop, "status"))["processes"])
 
 
+async def test_a_command_that_is_too_long_leaves_nothing_and_a_long_one_is_shown_in_brief(
+    workshop: Workshop,
+) -> None:
+    found = await workshop.run("rye/process/spawn", {"command": "echo", "args": ["x" * 60_000] * 20})
+    assert (found.error or "").startswith("expected a command of at most 1048576 bytes, found 12")
+    assert (await process(workshop, "status"))["processes"] == []
+    begun = await process(workshop, "spawn", command="echo", args=["x" * 1000] * 100)
+    assert begun["command"] == ["echo", *["x" * 500 + "…"] * 49, "… 51 more"]
+    await ended(workshop, begun["id"])
+    assert (await process(workshop, "logs", id=begun["id"]))["total"] == 100_100
+
+
 async def test_no_more_than_so_many_run_at_once(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "MAX_RUNNING", 1)
     begun = await process(workshop, "spawn", command="sleep", args=["1000"])
