@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from mcp.server import MCPServer
@@ -30,15 +30,10 @@ from mcp.types import (
     CallToolResult,
     CompleteRequestParams,
     CompleteResult,
-    EmptyResult,
     InputRequiredResult,
     NotificationParams,
-    SetLevelRequestParams,
-    SubscribeRequestParams,
-    SubscriptionsListenRequestParams,
     Tool,
     ToolAnnotations,
-    UnsubscribeRequestParams,
 )
 
 from rye_mcp.errors import RyeError
@@ -67,7 +62,7 @@ from rye_mcp.mcp_surface.requests import (
     trace_of_call,
 )
 from rye_mcp.mcp_surface.runs import Runs
-from rye_mcp.mcp_surface.wishes import add_address, forget_address, require_few, set_level
+from rye_mcp.mcp_surface.wishing import Wishing
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -132,11 +127,7 @@ class RyeServer(MCPServer[None]):
         for name, handler in (("initialized", self._on_initialized), ("roots/list_changed", self._on_roots)):
             server.add_notification_handler(f"notifications/{name}", NotificationParams, handler)
         server.add_request_handler("completion/complete", CompleteRequestParams, self._complete)
-        server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
-        self._hold_stream = cast(Any, server.get_request_handler("subscriptions/listen")).handler
-        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
-        server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
-        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
+        Wishing(self._apps, self._runs, self._listings).serve(server)
 
     async def run_stdio_async(self) -> None:
         """Serve one client over standard input and output, which nobody else gets at meanwhile."""
@@ -272,40 +263,6 @@ class RyeServer(MCPServer[None]):
     async def _complete(self, _: Any, params: CompleteRequestParams) -> CompleteResult:
         with protocol_error():
             return complete(await self._apps.own(), params)
-
-    # --- what a client wishes ---
-
-    async def _set_level(self, context: Any, params: SetLevelRequestParams) -> EmptyResult:
-        set_level(context.session, params.level)
-        return EmptyResult()
-
-    async def _subscribe(self, context: Any, params: SubscribeRequestParams) -> EmptyResult:
-        address = str(params.uri)
-        with protocol_error(uri=address):
-            add_address(context.session, address)
-            app = await self._apps.own()
-        self._runs.beside(partial(self._listings.watch, app))
-        return EmptyResult()
-
-    async def _listen(self, context: Any, params: SubscriptionsListenRequestParams) -> Any:
-        wanted = params.notifications
-        lists = (
-            (wanted.tools_list_changed, self._listings.tools),
-            (wanted.prompts_list_changed, self._listings.prompts),
-            (wanted.resources_list_changed, self._listings.resources),
-        )
-        with protocol_error():
-            require_few(wanted.resource_subscriptions or ())
-            app = await self._apps.own()
-        for is_wanted, list_now in lists:
-            if is_wanted:
-                list_now(app)  # a client may have the list from an earlier connection
-        self._runs.beside(partial(self._listings.watch, app))
-        return await self._hold_stream(context, params)
-
-    async def _unsubscribe(self, context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
-        forget_address(context.session, str(params.uri))
-        return EmptyResult()
 
     # --- what changes ---
 
