@@ -214,6 +214,10 @@ async def test_nothing_is_found_in_what_is_too_large_to_be_text(searcher: Desk) 
         file.truncate(1 << 40)
     found = await searcher.ask("grep", pattern="wanted", output="files", timeout=20)
     assert found == {"files": ["small.txt"]}
+    searcher.write("binary", b"wanted\n\0")
+    for named in ("large.txt", "huge", "binary"):
+        assert "expected text of at most" in await searcher.refusal("grep", pattern="wanted", path=named)
+    assert await searcher.ask("grep", pattern="nowhere", path="small.txt") == {"matches": []}
 
 
 async def test_long_lines_and_long_answers_are_cut(searcher: Desk) -> None:

@@ -1,8 +1,8 @@
 """Search the files of the project for a regular expression, or for a text.
 
 Expressions are those of Python's `re`, and match within a line. What `.gitignore` leaves out, hidden names,
-binary files and files above 64 MiB are passed over. Answers are sorted by path. ripgrep is used where it is
-there; the answers are the same without it.
+binary files and files above 64 MiB are passed over; of the last two, one that is named is refused. Answers are
+sorted by path. ripgrep is used where it is there; the answers are the same without it.
 """
 
 import os
@@ -10,6 +10,7 @@ import os
 from answers import Refusal, answered, shown
 from candidates import Files, Selection, matching_paths
 from children import results_of
+from contents import MAX_BYTES
 from expressions import Expression, text_of
 from places import kind_of
 from trees import deadline_in
@@ -182,7 +183,16 @@ def execute(params, project):
             found, more = finder.found(Files(root), paths)
         else:
             [(found, more)] = results_of([lambda: finder.found(Files(root), paths)], deadline)
+        if not found and root == place.directory:
+            require_text(Files(root).read(place.name), place)
     return {finder.NAME: found} | ({"truncated": True} if more else {})
+
+
+def require_text(content, place):
+    """Refuse a file that was named and passed over: that nothing was found there would say something else."""
+    if content is None or text_of(content) is None:
+        what = f"expected text of at most {MAX_BYTES} bytes, found something else: {place.shown}"
+        raise Refusal(what, "search it with rye/bash/bash: grep -a")
 
 
 def directory_of(project, place, expression, params, deadline):
