@@ -56,7 +56,8 @@ _TOO_MANY: Final = f"expected at most {MAX_RUNNING} requests at once, found one 
 _ID_IN_USE: Final = "expected an id of its own for the request, found that of one that is still running"
 _NO_JSON: Final = "expected a message in JSON, on one line of at most 32 MiB, found something else"
 _NO_REQUEST: Final = (
-    "expected a request of JSON-RPC 2.0, in UTF-8 and not deeply nested, found something else"
+    "expected a request of JSON-RPC 2.0 with a text or an integer as id, in UTF-8 and not deeply nested, "
+    "found something else"
 )
 
 
@@ -103,6 +104,8 @@ class _Frames:
             return refusal_of(line)
         if isinstance(message, JSONRPCRequest):
             return self._begun(message)
+        if isinstance(message, JSONRPCNotification) and '"id"' in line and "id" in json.loads(line):
+            return refusal_of(line)  # the SDK passes over an id that can be none, as if nobody waited
         if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             number = (message.params or {}).get("requestId")
             self._end(number if isinstance(number, str | int) else None)
