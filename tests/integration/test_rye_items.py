@@ -114,7 +114,7 @@ def test_content_comes_out_as_it_is(leo: Person, project: Path) -> None:
 def test_a_pipe_gets_plain_text_and_a_terminal_a_table(leo: Person, project: Path) -> None:
     leo.rye("sign", "demo/hello", cwd=project)
     assert "\x1b" not in leo.rye("verify", cwd=project).shown
-    assert "───" in leo.types([], "verify", cwd=project).out
+    assert "\x1b[1mITEM" in leo.types([], "verify", cwd=project).out
 
 
 def test_long_work_shows_how_far_it_is_in_a_terminal(leo: Person, project: Path) -> None:

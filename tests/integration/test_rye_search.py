@@ -71,7 +71,7 @@ def test_the_table_says_what_runs_and_why_not(leo: Person, project: Path) -> Non
 
 
 def test_a_terminal_gets_a_table_and_a_pipe_plain_text(leo: Person, project: Path) -> None:
-    assert "───" in leo.types([], "search", "video", cwd=project).out
+    assert "\x1b[1mITEM" in leo.types([], "search", "video", cwd=project).out
     assert "\x1b" not in leo.rye("search", "video", cwd=project).shown
 
 
