@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "17504b5c71033e70596076e23cc88fa8aae180d5fc1e095e1ecbd5aa7b119b81"
+MANIFEST_SHA256: Final = "c7a4d9da468715c50f550f4f7243b1476e6b9067e78bd110fbb5572174afefe2"

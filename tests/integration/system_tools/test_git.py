@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,24 @@ async def test_commit_takes_the_named_paths_alone(workshop: Workshop) -> None:
     rest = await ask(workshop, "commit", message="Three")
     assert [each["path"] for each in rest["files"]] == ["b.txt"]
     assert "nothing to commit" in await refusal(workshop, "commit", message="Four")
+
+
+async def test_a_directory_is_committed_whatever_is_in_it_and_however_much(workshop: Workshop) -> None:
+    directory = workshop.project / "/".join(["d" * 200] * 12)
+    directory.mkdir(parents=True)
+    for number in range(1000):  # more names than a command line holds
+        (directory / f"{number:04}").touch()
+    (directory / os.fsdecode(b"caf\xe9")).touch()
+    done = await ask(workshop, "commit", message="all", paths=["d" * 200])
+    assert (len(done["files"]), done["left_out"]) == (500, 501)
+    assert git(workshop.project, "status", "--porcelain") == ""
+    (directory / os.fsdecode(b"th\xe9")).touch()
+    (workshop.project / ".git/hooks").mkdir(exist_ok=True)
+    hook = workshop.project / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    await refusal(workshop, "commit", message="no", paths=["d" * 200])
+    assert git(workshop.project, "status", "--porcelain").startswith("??"), "what was announced is forgotten"
 
 
 async def test_hooks_run_for_a_commit_and_a_refusal_leaves_everything_as_it_was(workshop: Workshop) -> None:

@@ -4,7 +4,7 @@ Named files are committed as they are now, new and deleted ones too, and nothing
 repository run, as they do for a person. When the commit fails, what was staged before is what is staged.
 """
 
-from repository import OF_COMMIT, Repository, refuse, texts_of
+from repository import OF_COMMIT, Repository, refuse
 
 __version__ = "1.0.0"
 __tool_type__ = "python"
@@ -85,6 +85,10 @@ EXAMPLES = [
 ]
 
 
+LISTED = ("--pathspec-from-file=-", "--pathspec-file-nul")
+"""Paths as they were listed, byte by byte; there may be more than a command line holds."""
+
+
 def execute(params, project_path):
     """Commit, and say what was committed."""
     repository = Repository(project_path)
@@ -102,17 +106,18 @@ def commit(repository, message, paths):
     """Make the commit; what git says."""
     options = ("--quiet", "--cleanup=whitespace", "--file=-")
     if not paths:
-        return require(repository.try_to("commit", *options, text=message))
+        return require(repository.try_to("commit", *options, given=message.encode()))
     within = repository.inside(paths)
-    new = texts_of(repository.ask("ls-files", "--others", "--exclude-standard", "-z", "--", *within))
+    new = repository.ask("ls-files", "--others", "--exclude-standard", "-z", "--", *within)
     # Git commits only what it knows of. That a file is announced is forgotten again when that fails.
-    announced = repository.try_to("add", "--intent-to-add", "--", *new) if new else (0, "")
+    announced = repository.try_to("add", "--intent-to-add", *LISTED, given=new) if new else (0, "")
     try:
         require(announced)
-        return require(repository.try_to("commit", *options, "--only", "--", *within, text=message))
-    except SystemExit:
+        arguments = ("commit", *options, "--only", "--", *within)
+        return require(repository.try_to(*arguments, given=message.encode()))
+    except BaseException:
         if new:
-            repository.try_to("reset", "--quiet", "--", *new)
+            repository.try_to("reset", "--quiet", *LISTED, given=new)
         raise
 
 

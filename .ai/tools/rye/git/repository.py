@@ -126,9 +126,9 @@ class Repository:
             refuse(message or f"expected git {arguments[0]} to succeed, found exit code {code}")
         return output, cut
 
-    def try_to(self, *arguments, text=""):
+    def try_to(self, *arguments, given=b""):
         """Let git change something, as the person's configuration says; exit code and what it says."""
-        code, output, message, _ = self._run(arguments, self._environment({}, PLAIN), MAX_LIST_BYTES, text)
+        code, output, message, _ = self._run(arguments, self._environment({}, PLAIN), MAX_LIST_BYTES, given)
         return code, message or output.decode(errors="replace")[-MAX_MESSAGE_BYTES:]
 
     def commit_id(self, revision):
@@ -235,15 +235,15 @@ class Repository:
             own.pop(name, None)
         return own
 
-    def _run(self, arguments, environment, limit, text=""):
+    def _run(self, arguments, environment, limit, given=b""):
         """Exit code, output up to a limit, what stands on standard error, and whether output was cut."""
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
-            given.write(text.encode())
-            given.seek(0)
+        with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as said:
+            source.write(given)
+            source.seek(0)
             try:
                 process = subprocess.Popen(
                     ["git", "--no-pager", *arguments], cwd=self._project, env=environment,
-                    stdin=given, stdout=subprocess.PIPE, stderr=said, start_new_session=True,
+                    stdin=source, stdout=subprocess.PIPE, stderr=said, start_new_session=True,
                 )  # fmt: skip
             except FileNotFoundError:
                 refuse("expected git on the PATH, found none")
