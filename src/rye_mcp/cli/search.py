@@ -53,7 +53,7 @@ def search_items(
     ] = None,
     scope: Annotated[
         str | None,
-        typer.Option(metavar="SCOPE", help="A type and a pattern of ids, such as 'tool.demo.*'."),
+        typer.Option("--scope", metavar="SCOPE", help="A type and a pattern of ids, such as 'tool.demo.*'."),
     ] = None,
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, max=MAX_LIMIT, help="How many results to show.")
