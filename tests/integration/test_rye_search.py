@@ -16,6 +16,10 @@ def about(description: str) -> bytes:
     return tool().replace(b'"""Says hello."""', f"__tool_description__ = {description!r}".encode())
 
 
+IN_THE_PROJECT = ["--space", "project"]
+"""The system space has words of its own, and more of them with every tool."""
+
+
 @pytest.fixture
 def leo(tmp_path: Path) -> Person:
     person = Person("leo", tmp_path / "leo")
@@ -61,7 +65,7 @@ def test_a_sentence_needs_no_quotes(leo: Person, project: Path) -> None:
 
 
 def test_the_table_says_what_runs_and_why_not(leo: Person, project: Path) -> None:
-    shown = leo.rye("search", "video", cwd=project)
+    shown = leo.rye("search", "video", *IN_THE_PROJECT, cwd=project)
     rows = {line.split()[0]: line for line in shown.out.splitlines()}
     assert rows["ITEM"].split() == ["ITEM", "SCORE", "SPACE", "SIGNER", "RUNS", "ABOUT"]
     assert "leo (person)  yes" in rows["media/convertToMP3"]
@@ -76,12 +80,12 @@ def test_a_terminal_gets_a_table_and_a_pipe_plain_text(leo: Person, project: Pat
 
 
 def test_a_script_gets_what_an_agent_gets(leo: Person, project: Path) -> None:
-    answer = leo.rye("search", "video", "--json", cwd=project).json
+    answer = leo.rye("search", "video", "--json", *IN_THE_PROJECT, cwd=project).json
     assert set(answer) == {"results", "total", "offset", "limit", "query"}
     assert (answer["total"], answer["query"]) == (3, "video")
-    [converter] = found(leo, project, "mp3")
+    [converter] = found(leo, project, "mp3", *IN_THE_PROJECT)
     assert set(converter) == {"id", "type", "space", "description", "score", "signer", "runnable"}
-    [detailed] = found(leo, project, "mp3", "--detail")
+    [detailed] = found(leo, project, "mp3", "--detail", *IN_THE_PROJECT)
     assert detailed["detail"]["preview"].startswith("__tool_description__")
 
 
@@ -103,7 +107,7 @@ def test_open_shows_the_first_result(leo: Person, project: Path) -> None:
         (["picture", "--field", "description"], ["media/thumbnail"]),
         (["picture", "--field", "name"], []),
         (["", "--scope", "tool.media.convert*"], ["media/convertToMP3"]),
-        (["video", "--space", "system"], []),
+        (["thumbnail", "--space", "system"], []),
         (["pictrue", "--fuzzy", "2"], ["media/thumbnail"]),
         (["picture", "--filter", "name=thumbnail"], ["media/thumbnail"]),
         (["picture", "--filter", "name=other"], []),
@@ -114,7 +118,8 @@ def test_open_shows_the_first_result(leo: Person, project: Path) -> None:
 def test_options_are_those_of_the_verb(
     leo: Person, project: Path, arguments: list[str], expected: list[str]
 ) -> None:
-    assert ids(leo, project, *arguments) == expected
+    space = [] if "--space" in arguments else IN_THE_PROJECT
+    assert ids(leo, project, *arguments, *space) == expected
 
 
 def test_other_types_are_found_by_their_type(leo: Person, project: Path) -> None:
@@ -143,9 +148,9 @@ def test_nothing_found_says_what_to_try(leo: Person, project: Path) -> None:
 
 
 def test_more_results_than_are_shown_are_said(leo: Person, project: Path) -> None:
-    shown = leo.rye("search", "video", "--limit", "2", cwd=project).out
+    shown = leo.rye("search", "video", "--limit", "2", *IN_THE_PROJECT, cwd=project).out
     assert shown.splitlines()[-1] == "there are 3; for the next: --offset 2"
-    assert "--offset" not in leo.rye("search", "video", cwd=project).out
+    assert "--offset" not in leo.rye("search", "video", *IN_THE_PROJECT, cwd=project).out
 
 
 def test_a_wrong_query_says_where(leo: Person, project: Path) -> None:
