@@ -7,18 +7,21 @@ Rules:
   themselves.
 - What runs leave behind is no change. It is known by where it is below a directory that is watched, whatever
   the directory itself lies in, and never stands among items.
+- Who waits for changes takes a thread of nobody else.
 - That changes cannot be seen, or no longer, is an OSError.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import anyio
+from anyio import to_thread
 
 from rye_mcp.items import ItemType
 
@@ -67,7 +70,7 @@ async def watch(
         ignore_permission_denied=True,
     )
     failure: OSError | None = None
-    async with anyio.create_task_group() as group:
+    async with _a_thread_more(), anyio.create_task_group() as group:
         group.start_soon(_set_when_cancelled, stop)
         try:
             async for changes in notices:
@@ -83,6 +86,17 @@ async def watch(
         group.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+@asynccontextmanager
+async def _a_thread_more() -> AsyncIterator[None]:
+    """Who waits for changes keeps a thread all the time; nobody else shall have one fewer for that."""
+    threads = to_thread.current_default_thread_limiter()
+    threads.total_tokens += 1
+    try:
+        yield
+    finally:
+        threads.total_tokens -= 1
 
 
 async def _set_when_cancelled(stop: anyio.Event) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 import watchfiles.main
+from anyio import to_thread
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from rye_mcp.mcp_surface.watching import watch
@@ -69,3 +70,29 @@ async def test_that_changes_cannot_be_seen_is_an_error_of_the_system(
     monkeypatch.setattr(watchfiles.main, "RustNotify", refused)
     with pytest.raises(OSError, match="it has stopped"):
         await watch([tmp_path], changed)
+
+
+async def test_those_who_wait_for_changes_leave_threads_for_others(tmp_path: Path) -> None:
+    threads = to_thread.current_default_thread_limiter()
+    before = threads.total_tokens
+    begun: list[int] = []
+    all_begun = anyio.Event()
+
+    def note(number: int) -> None:
+        begun.append(number)
+        if len(begun) > before:
+            all_begun.set()
+
+    async def changed(_: frozenset[Path]) -> None:
+        raise AssertionError
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            for number in range(int(before) + 1):
+                root = tmp_path / str(number)
+                root.mkdir()
+                group.start_soon(partial(watch, [root], changed, begun=partial(note, number)))
+            await all_begun.wait()
+            assert await to_thread.run_sync(lambda: "done") == "done"
+            group.cancel_scope.cancel()
+    assert threads.total_tokens == before
