@@ -50,10 +50,9 @@ def insert(database: sqlite3.Connection, table: str, rows: Sequence[Sequence[Any
         database.execute(f"INSERT INTO {table} VALUES {', '.join([one] * len(some))} {tail}", values)
 
 
-def known_files(database: sqlite3.Connection, paths: Iterable[str] | None) -> dict[str, tuple[int, Row]]:
-    """The key of each of these files, and what is known about it; of all files for None."""
-    sql = "SELECT path, key, stamp, digest FROM items"
-    rows = database.execute(sql) if paths is None else selected(database, f"{sql} WHERE path IN", paths)
+def known_files(database: sqlite3.Connection, paths: Iterable[str]) -> dict[str, tuple[int, Row]]:
+    """The key of each of these files, and what is known about it."""
+    rows = selected(database, "SELECT path, key, stamp, digest FROM items WHERE path IN", paths)
     return {path: (key, Row(stamp, digest)) for path, key, stamp, digest in rows}
 
 

@@ -157,7 +157,7 @@ class SpaceIndex:
         """What the index holds; it is not asked when nobody else has written to it since the last time."""
         version = self._engine.version()
         if version != self._version:
-            self._seen = {path: _stamp_of(row) for path, row in self._engine.rows(None).items()}
+            self._seen = {path: _stamp_of(written) for path, written in self._engine.stamps()}
             self._version = version
 
     def _apply(self, paths: Sequence[str], stamps: Mapping[str, Stamp], progress: Progress | None) -> bool:
@@ -183,7 +183,7 @@ class SpaceIndex:
             if change.after is None:
                 self._seen.pop(change.path, None)
             else:
-                self._seen[change.path] = _stamp_of(change.after)
+                self._seen[change.path] = _stamp_of(change.after.stamp)
         return True
 
     def _examined(self, path: str, before: Row | None, stamp: Stamp | None) -> Change:
@@ -284,10 +284,10 @@ def _report(progress: Progress | None, done: int, total: int) -> None:
         time.sleep(YIELD_S)
 
 
-def _stamp_of(row: Row) -> Stamp | None:
+def _stamp_of(stamp: str) -> Stamp | None:
     """The stamp that a file had; None when it is to be looked at again whatever it has now."""
     try:
-        written, changed, size, inode = map(int, str(row.stamp).split(","))
+        written, changed, size, inode = map(int, str(stamp).split(","))
     except ValueError:
         return None
     return (written, changed, size, inode)

@@ -77,9 +77,13 @@ class SqliteEngine:
         """A number that is another one after another process has written."""
         return int(self.database.execute("PRAGMA data_version").fetchone()[0])
 
-    def rows(self, paths: Iterable[str] | None) -> dict[str, Row]:
-        """What is known about each of these files, by its path; about all of them for None."""
+    def rows(self, paths: Iterable[str]) -> dict[str, Row]:
+        """What is known about each of these files, by its path."""
         return {path: row for path, (_, row) in known_files(self.database, paths).items()}
+
+    def stamps(self) -> Iterable[tuple[str, str]]:
+        """The path and the stamp of every file that is known; of many, little is made."""
+        return self.database.execute("SELECT path, stamp FROM items")
 
     def write(self, changes: Sequence[Change]) -> bool:
         """Make these changes, all of them or none; whether none was left out."""
