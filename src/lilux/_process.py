@@ -51,7 +51,8 @@ class ProcessSpec:
     exact environment. `input` is its standard input, None for none. `timeout` is in seconds, None for no
     limit. Of each output stream `max_output` bytes are kept (None: 1 MiB), what is more goes to `spool`, if
     there is one. With `result_fd` what the program writes to its descriptor 3 is captured too. `on_output`
-    gets what it writes as it comes, `on_started` its pid.
+    gets what it writes as it comes, and is told how much was left out when that is too fast for it; with
+    `whole_output` nothing is, and the program waits. `on_started` gets its pid.
     """
 
     command: str
@@ -65,6 +66,7 @@ class ProcessSpec:
     result_fd: bool = False
     spool: Spool | None = None
     on_output: OnOutput | None = None
+    whole_output: bool = False
     on_started: OnStarted | None = None
 
 
@@ -203,6 +205,7 @@ def request_of(spec: ProcessSpec) -> RunRequest:
         max_output=None if spec.max_output is None else _size("max_output", spec.max_output),
         result_fd=_flag("result_fd", spec.result_fd),
         spool=None if spec.spool is None else _spool(spec.spool),
+        stream_whole=_flag("whole_output", spec.whole_output),
     )
 
 

@@ -319,6 +319,22 @@ async def test_output_is_seen_while_the_program_runs(primitive: SubprocessPrimit
     assert seen == [("stdout", b"first\n"), ("stderr", b"second\n")]
 
 
+async def test_of_a_flood_nothing_is_left_out_when_all_of_it_is_wanted(
+    primitive: SubprocessPrimitive,
+) -> None:
+    taken: dict[str, int] = {"stdout": 0, "stderr": 0}
+    left_out: list[int] = []
+
+    def on_output(stream: str, data: bytes, skipped: int) -> None:
+        taken[stream] += len(data)
+        left_out.append(skipped)
+
+    script = "head -c 5000001 /dev/zero; head -c 3000001 /dev/zero >&2"
+    result = await primitive.run(sh(script, on_output=on_output, whole_output=True, max_output=1024))
+    assert result.success
+    assert (taken, set(left_out)) == ({"stdout": 5_000_001, "stderr": 3_000_001}, {0})
+
+
 async def test_a_flood_is_streamed_as_far_as_it_is_taken_and_the_rest_is_counted(
     primitive: SubprocessPrimitive,
 ) -> None:

@@ -20,6 +20,7 @@ from rye_mcp.errors import RyeError
 
 __all__ = ["Call", "Hear", "client_of", "server_command"]
 
+
 class Hear(Protocol):
     """Is told how far a call is, out of how much, and a message."""
 

@@ -50,9 +50,9 @@ async def _main(directory: Path) -> None:
         pids.append(pid)
         write(directory / STARTED, {"pid": pid, "at": _now()})
 
-    def on_output(_stream: str, data: bytes, skipped: int) -> None:
+    def on_output(_stream: str, data: bytes, _skipped: int) -> None:
         with suppress(OSError):  # a full disk is no reason to end what runs
-            log.write(data, skipped)
+            log.write(data)
 
     spec = ProcessSpec(
         command=asked["command"],
@@ -62,6 +62,7 @@ async def _main(directory: Path) -> None:
         timeout=None,
         max_output=_KEPT_BYTES,
         on_output=on_output,
+        whole_output=True,
         on_started=on_started,
     )
     async with anyio.create_task_group() as group:

@@ -39,10 +39,8 @@ class LogWriter:
         self._written = 0
         self._file = self._opened()
 
-    def write(self, data: bytes, skipped: int = 0) -> None:
-        """Add what was printed; `skipped` bytes before it are missing, and a line says so."""
-        if skipped:
-            data = f"\n[… {skipped} bytes were printed too fast to be kept …]\n".encode() + data
+    def write(self, data: bytes) -> None:
+        """Add what was printed."""
         while data:
             if self._written >= self._segment_bytes:
                 self._begin_another()

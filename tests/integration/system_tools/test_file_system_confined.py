@@ -192,8 +192,20 @@ async def test_what_decides_about_trust_is_changed_by_none_of_them(desk: Desk) -
     assert [(desk.project / path).read_text() for path in deciding] == ["secret"] * len(deciding)
     for tool, parameters in [*reading(".ai/keys/agent.pem"), *reading("sub/.ai/keys/agent.pem")[:1]]:
         assert "expected no private key" in await desk.refusal(tool, **parameters)
-    found = await desk.ask("grep", pattern="secret", hidden=True, gitignore=False, output="files")
-    assert found["files"] == [".ai/lockfiles/demo.lock.json", ".ai/revoked.toml", ".ai/trusted_keys/a.toml"]
+
+
+@pytest.mark.parametrize("pattern", ["secret", "secre(?=t)"], ids=["with ripgrep, if it is there", "without"])
+@pytest.mark.parametrize("path", [".", ".ai", "sub/.AI"])
+async def test_private_keys_are_never_found(desk: Desk, pattern: str, path: str) -> None:
+    for each in (".ai/keys/agent.pem", ".ai/revoked.toml", "sub/.AI/Keys/a/b.pem", "sub/.AI/keys.txt"):
+        desk.write(each, "secret")
+    below = [
+        each for each in (".ai/revoked.toml", "sub/.AI/keys.txt") if path == "." or each.startswith(path)
+    ]
+    found = await desk.ask("grep", pattern=pattern, path=path, hidden=True, gitignore=False, output="files")
+    assert found["files"] == below
+    listed = await desk.ask("glob", pattern="**/*", path=path, hidden=True, gitignore=False)
+    assert {each for each in listed["paths"] if "lockfiles" not in each} == {*below}
 
 
 async def test_authors_write_tools_where_tools_are(desk: Desk) -> None:

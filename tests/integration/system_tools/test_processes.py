@@ -143,6 +143,16 @@ async def test_a_command_that_is_too_long_leaves_nothing_and_a_long_one_is_shown
     assert (await process(workshop, "logs", id=begun["id"]))["total"] == 100_100
 
 
+async def test_nothing_of_a_flood_is_missing_in_the_log(workshop: Workshop) -> None:
+    begun = await process(workshop, "spawn", command="seq", args=["1", "300000"])
+    await ended(workshop, begun["id"])
+    found = await process(workshop, "logs", id=begun["id"], offset=1_000_000, length=1000)
+    assert (found["total"], found["text"]) == (
+        1_988_895,
+        "".join(f"{n}\n" for n in range(1, 300_001))[1_000_000:1_001_000],
+    )
+
+
 async def test_no_more_than_so_many_run_at_once(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "MAX_RUNNING", 1)
     begun = await process(workshop, "spawn", command="sleep", args=["1000"])

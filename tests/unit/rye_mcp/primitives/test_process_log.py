@@ -98,12 +98,3 @@ def test_no_more_than_two_files_are_kept_whatever_is_written_at_once(
     writer.write(b"x" * 1005)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"log.{990:020}", f"log.{1000:020}"]
     assert read_log(tmp_path, 0, 100) == LogPiece(990, b"x" * 15, 1005)
-
-
-def test_what_was_printed_too_fast_is_told(tmp_path: Path) -> None:
-    writer = LogWriter(tmp_path)
-    writer.write(b"one")
-    writer.write(b"two", skipped=7)
-    writer.close()
-    said = "one\n[… 7 bytes were printed too fast to be kept …]\ntwo".encode()
-    assert read_log(tmp_path, 0, 1000).data == said

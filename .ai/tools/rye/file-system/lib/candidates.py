@@ -97,7 +97,9 @@ class Selection:
         takes what a rule takes back in though it is hidden.
         """
         parts = path.split("/")
-        if any(part[0] == "." for part in parts) and not self._may_be_hidden(path, parts):
+        if any(part[0] == "." for part in parts) and not (self.hidden and ".git" not in parts):
+            return False
+        if holds_keys(self._prefix + path):
             return False
         if self.left_out is None and not self._above.levels:
             return True
@@ -111,9 +113,6 @@ class Selection:
             ):
                 return False
         return True
-
-    def _may_be_hidden(self, path, parts):
-        return self.hidden and ".git" not in parts and not holds_keys(self._prefix + path)
 
     def _rules_in(self, directory):
         """The rules for what is in a directory of the project, which is empty for the project itself."""

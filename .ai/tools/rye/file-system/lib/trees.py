@@ -23,6 +23,8 @@ MAX_DEPTH = 200
 MAX_RULES_BYTES = 1 << 20
 RULES_NAME = ".gitignore"
 NEVER = ".git"
+KEYS_LENGTH = len("keys")
+"""Only a name as long as that is asked about: most are not."""
 LOOK_AT_CLOCK_EVERY = 512
 
 
@@ -133,7 +135,9 @@ class Walk:
             os.close(descriptor)
 
     def _is_wanted(self, path, name, ignoring, is_directory):
-        if name[0] == "." and (not self._hidden or name == NEVER or holds_keys(self._prefix + path)):
+        if name[0] == "." and (not self._hidden or name == NEVER):
+            return False
+        if len(name) == KEYS_LENGTH and holds_keys(self._prefix + path):
             return False
         if self._left_out is not None and self._left_out.verdict(path, name, is_directory=is_directory):
             return False
