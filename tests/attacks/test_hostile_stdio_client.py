@@ -189,8 +189,9 @@ def test_of_two_calls_with_one_id_the_first_runs_and_can_be_ended(
             client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
         client.is_well()
         assert is_alive(pid)
-        for params in ({"requestId": "7"}, {"requestId": 7}):
-            client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+        for same in ("7", 7):
+            cancelled = {"method": "notifications/cancelled", "params": {"requestId": same}}
+            client.send({"jsonrpc": "2.0", **cancelled})
         _gone(pid)
         client.send(client.call(7, "load", {"item_id": "demo/large"}))
         while "result" not in (answer := client.answer(7)):

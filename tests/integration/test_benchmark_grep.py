@@ -17,7 +17,7 @@ TARGETS = {"grep with ripgrep, over rg by hand": 1.5, "grep without, over rg by 
 @pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
 def test_it_measures_both_ways_beside_ripgrep(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    command = [sys.executable, SCRIPT, "--quick", "--json", path]
+    command = [sys.executable, str(SCRIPT), "--quick", "--json", str(path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     report = json.loads(path.read_text(encoding="utf-8"))
