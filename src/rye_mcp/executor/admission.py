@@ -6,17 +6,24 @@ processor away from the server, which would answer nobody for a second.
 
 Rules:
 
-- Who comes alone is admitted at once. Otherwise they come in their order, one a round of the event loop.
-- While the server waits for a processor, the next one waits too: to start more would end nothing sooner. It
-  waits `MAX_WAIT_S` at most, so that tools which take long hold up nobody.
-- Nothing has to be given back: an admitted call does its work before it waits for anything.
+- Who comes while nothing is under way is admitted at once. Otherwise they come in their order, one a round of
+  the event loop.
+- While as many are under way as there are processors, and the server waits for one, the next one waits too:
+  to start more would end nothing sooner. It waits `MAX_WAIT_S` at most, so that tools which take long hold
+  up nobody. Fewer calls wait for nobody, however busy others keep the machine.
+- A call is under way until its block ends, whichever way that is.
+
+    async with admitted():
+        ...
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 from typing import Final
 
 import anyio
@@ -37,38 +44,54 @@ LOOK_S: Final = 0.01
 _STATISTICS: Final = Path("/proc/thread-self/schedstat")
 
 
-async def admitted() -> None:
-    """Wait for one's turn in the event loop that is running."""
+def admitted() -> _Admission:
+    """The block of a call in the event loop that is running: it begins when it is the call's turn."""
     try:
-        admission = _admissions.get()
+        return _admissions.get()
     except LookupError:
-        admission = _Admission(_waited_ns)
+        admission = _Admission(_waited_ns, len(os.sched_getaffinity(0)))
         _admissions.set(admission)
-    await admission.enter()
+        return admission
 
 
 class _Admission:
     """The turns of one event loop; `waited_ns` tells for how long it has waited for a processor so far."""
 
-    def __init__(self, waited_ns: Callable[[], int]) -> None:
+    def __init__(self, waited_ns: Callable[[], int], processors: int) -> None:
         self._waited_ns = waited_ns
+        self._processors = processors
         self._turns = anyio.Lock(fast_acquire=True)
-        self._last = float("-inf")
+        self._under_way = 0
+        self._last = 0.0
         self._waited = 0
 
-    async def enter(self) -> None:
+    async def __aenter__(self) -> None:
         """Wait for those who came before, then for a processor."""
         async with self._turns:
-            deadline = self._last + MAX_WAIT_S
-            if time.perf_counter() < deadline:
+            if self._under_way >= self._processors:
+                await self._processor()
+            elif self._under_way:
                 await anyio.lowlevel.checkpoint()
-            waited = self._waited_ns()
-            while time.perf_counter() < deadline and waited - self._waited > STARVED_NS:
-                self._waited = waited
-                await anyio.sleep(LOOK_S)
-                waited = self._waited_ns()
-            self._last = time.perf_counter()
+            self._under_way += 1
+            if self._under_way >= self._processors:
+                self._last, self._waited = time.perf_counter(), self._waited_ns()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nobody is told: who waits looks again by itself."""
+        self._under_way -= 1
+
+    async def _processor(self) -> None:
+        """Wait until there was one for the event loop since the last call was admitted."""
+        deadline = self._last + MAX_WAIT_S
+        if time.perf_counter() < deadline:
+            await anyio.lowlevel.checkpoint()
+        waited = self._waited_ns()
+        while time.perf_counter() < deadline and waited - self._waited > STARVED_NS:
             self._waited = waited
+            await anyio.sleep(LOOK_S)
+            waited = self._waited_ns()
 
 
 def _waited_ns() -> int:

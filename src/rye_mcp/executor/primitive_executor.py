@@ -237,9 +237,9 @@ class PrimitiveExecutor:
 
     async def preview(self, item_id: str, parameters: Mapping[str, Any] | None = None) -> Preview:
         """What somebody can agree to; RyeError for what would be refused up to there."""
-        await admitted()
-        valid = self._pinned(item_id).valid
-        return Preview.of(valid, check_parameters(valid.verified.chain.root, parameters))
+        async with admitted():
+            valid = self._pinned(item_id).valid
+            return Preview.of(valid, check_parameters(valid.verified.chain.root, parameters))
 
     @property
     def outputs(self) -> RunOutputs:
@@ -268,13 +268,13 @@ class PrimitiveExecutor:
         trace: TraceContext | None = None,
     ) -> AsyncIterator[PreparedCall]:
         """A call, ready to run; its private copy is gone when the block ends."""
-        await admitted()
-        pinned = self._pinned(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
-        require_agreed(pinned.valid, agreed)
-        values = check_parameters(pinned.valid.verified.chain.root, parameters)
-        draft = self._preparation.begin(pinned, values)
-        with draft:
-            yield await draft.finish(timeout, trace)
+        async with admitted():
+            pinned = self._pinned(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
+            require_agreed(pinned.valid, agreed)
+            values = check_parameters(pinned.valid.verified.chain.root, parameters)
+            draft = self._preparation.begin(pinned, values)
+            with draft:
+                yield await draft.finish(timeout, trace)
 
     def _pinned(self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True) -> PinnedChain:
         """Stages 1 to 6."""
