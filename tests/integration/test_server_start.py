@@ -1,0 +1,28 @@
+"""The `rye-mcp` command loads the server quickly, and what it has loaded holds up nobody later."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_nothing_looks_for_garbage_while_the_server_is_loaded_nor_through_it_later() -> None:
+    script = """
+import gc, sys
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "mcp.server":
+            print("loading", gc.isenabled())
+
+sys.meta_path.insert(0, Watch())
+from rye_mcp.start import main
+sys.argv = ["rye-mcp", "--version"]
+try:
+    main()
+finally:
+    print("loaded", gc.isenabled(), gc.get_freeze_count() > 50_000)
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ran.stdout.splitlines()[:1] == ["loading False"], ran.stderr
+    assert ran.stdout.splitlines()[-1] == "loaded True True"
