@@ -16,15 +16,15 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 BUILD_INPUTS := pyproject.toml setup.py Cargo.toml Cargo.lock $(shell find crates -not -name '.*')
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test soak check docs dist clean
+.PHONY: help demo test soak check docs dist clean bytecode
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: $(INSTALLED) ## Build into .venv, run the main job, say what happened
+demo: bytecode ## Build into .venv, run the main job, say what happened
 	@$(BIN)/rye demo $(ARGS)
 
-test: $(INSTALLED_DEV) ## Run the whole test suite (ARGS="-k word" for a part of it)
+test: $(INSTALLED_DEV) bytecode ## Run the whole test suite (ARGS="-k word" for a part of it)
 	$(BIN)/python scripts/run_tests.py $(ARGS)
 
 soak: $(INSTALLED_DEV) ## Run the long rounds of the orphan and leak tests
@@ -51,6 +51,11 @@ dist: $(INSTALLED_DEV) ## Build the sdist and the wheel into dist/, and check th
 clean: ## Remove everything that was built, .venv included
 	rm -rf $(VENV) build dist target src/*.egg-info .coverage .coverage.* .hypothesis
 	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+# As pip does for a package that is not installed in place: where PYTHONDONTWRITEBYTECODE is set, every command
+# would compile all of it anew.
+bytecode: $(INSTALLED)
+	@$(BIN)/python -m compileall -q src/lilux src/rye_mcp
 
 $(INSTALLED): $(BUILD_INPUTS)
 	@$(PYTHON) scripts/toolchain.py
