@@ -39,6 +39,15 @@ _BLOCK = re.compile(
     r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+GIT_IDENTITY = {
+    **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "alice"),
+    **dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "alice@example.org"),
+}
+NO_GIT_IDENTITY = {
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "user.useConfigOnly",
+    "GIT_CONFIG_VALUE_0": "true",
+}
 _NEEDS = re.compile(r"^<!-- needs: (\S+) -->$", re.MULTILINE)
 _KEY_ID = re.compile(r"key id +([0-9a-f]{64})")
 _END = "--- the end of a step ---"
@@ -121,6 +130,7 @@ class Shell:
 
     The directory is empty, or a copy of the one that the page of an example stands in. Unless the
     installed `rye` is asked for, `rye` is forked (see `forked_rye`): the same command, without its imports.
+    Who has just installed it has not told git who they are; on all other pages git knows.
     """
 
     def __init__(self, directory: Path, *, example: Path | None = None, installed: bool = False) -> None:
@@ -142,8 +152,7 @@ class Shell:
                 "LOGNAME": "alice",
                 "PATH": f"{directory if not installed else SCRIPTS}:{SCRIPTS}:{os.environ['PATH']}",
                 "LC_ALL": "C.UTF-8",
-                **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), "alice"),
-                **dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "alice@example.org"),
+                **(NO_GIT_IDENTITY if installed else GIT_IDENTITY),
                 "GIT_CONFIG_NOSYSTEM": "1",
             },
             stdin=subprocess.PIPE,

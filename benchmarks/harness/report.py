@@ -1,4 +1,4 @@
-"""The same figures for people at a terminal, for the README, and for scripts."""
+"""The same figures for people at a terminal, for the documents, and for scripts."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ Table = Sequence[Sequence[str]]
 """Rows of cells; the first row is the heading, the first column its names."""
 
 NOT_MEASURED: Final = "-"
+WRITTEN_BY: Final = (
+    "Written by `python benchmarks/process.py --readme`, from one run in which the contenders take turns."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +61,16 @@ class Report:
         return "\n\n".join(parts)
 
     def for_readme(self) -> str:
-        """The report as Markdown, the ratios first."""
+        """The targets as Markdown, with where the rest is."""
+        return (
+            f"{WRITTEN_BY} Each ratio is the\nmedian of the ratios of all rounds. "
+            f"[All figures](docs/performance.md).\n{self.machine}.\n\n{_markdown(self._targets())}"
+        )
+
+    def for_page(self) -> str:
+        """The figures behind the targets as Markdown."""
         parts = [
-            "Written by `python benchmarks/process.py --readme`; all figures are from one run, in which the "
-            "contenders take turns.\nRatios in this table are medians of the ratios of all rounds; below it, "
-            f"they are ratios of the medians.\n{self.machine}.",
-            _markdown(self._targets()),
+            f"{WRITTEN_BY} Ratios in these tables\nare ratios of the medians.\n{self.machine}.",
             "`/bin/true`, with both outputs captured, in milliseconds (p50 and p95), runs per second, and "
             "how late a 1 ms\ntimer of the event loop fires (p99, ms):",
         ]

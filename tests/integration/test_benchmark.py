@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "benchmarks" / "process.py"
+DOCUMENTS = ("README.md", "docs/performance.md")
+MARKS = re.compile("<!-- /?benchmark:process -->")
 
 CONTENDERS = {
     "posix_spawn + wait, C",
@@ -27,13 +30,23 @@ def benchmark(*options: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with copies of the two documents that hold figures."""
+    root = tmp_path_factory.mktemp("documents")
+    (root / "docs").mkdir()
+    for name in DOCUMENTS:
+        (root / name).write_bytes((ROOT / name).read_bytes())
+    return root
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory, elsewhere: Path) -> tuple[str, dict[str, Any]]:
     """What one quick run prints, and what it writes for scripts."""
     report = tmp_path_factory.mktemp("benchmark") / "report.json"
-    readme = (ROOT / "README.md").read_bytes()
-    ran = benchmark("--quick", "--json", report)
+    kept = [(ROOT / name).read_bytes() for name in DOCUMENTS]
+    ran = benchmark("--quick", "--json", report, "--readme", "--root", elsewhere)
     assert ran.returncode == 0, ran.stderr
-    assert (ROOT / "README.md").read_bytes() == readme
+    assert [(ROOT / name).read_bytes() for name in DOCUMENTS] == kept
     return ran.stdout, json.loads(report.read_text(encoding="utf-8"))
 
 
@@ -92,3 +105,24 @@ def test_a_quick_run_is_not_for_the_readme() -> None:
     ran = benchmark("--quick", "--readme")
     assert ran.returncode == 2
     assert "--quick" in ran.stderr
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_figures_of_a_document_are_replaced_and_nothing_else(
+    name: str, quick: tuple[str, dict[str, Any]], elsewhere: Path
+) -> None:
+    before, old, after = MARKS.split((ROOT / name).read_text(encoding="utf-8"))
+    new_before, new, new_after = MARKS.split((elsewhere / name).read_text(encoding="utf-8"))
+    assert (new_before, new_after) == (before, after)
+    assert new != old
+    assert _first_cells(new) - _numbered(new) == _first_cells(old) - _numbered(old)
+
+
+def _first_cells(markdown: str) -> set[str]:
+    """What the rows of all tables are called."""
+    return {line.split(" | ")[0] for line in markdown.splitlines() if line.startswith("| ")}
+
+
+def _numbered(markdown: str) -> set[str]:
+    """The names with a figure of the run in them: how many runs, or how much output."""
+    return {cell for cell in _first_cells(markdown) if re.search(r"\d", cell)}

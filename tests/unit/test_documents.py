@@ -85,10 +85,11 @@ def test_every_make_target_that_a_document_names_exists() -> None:
     assert named <= targets
 
 
-def test_the_readme_has_one_place_for_the_benchmark_to_write_to() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert readme.count("<!-- benchmark:process -->") == 1
-    assert readme.index("<!-- benchmark:process -->") < readme.index("<!-- /benchmark:process -->")
+@pytest.mark.parametrize("name", ["README.md", "docs/performance.md"])
+def test_a_page_with_figures_has_one_place_for_the_benchmark_to_write_to(name: str) -> None:
+    page = (ROOT / name).read_text(encoding="utf-8")
+    assert page.count("<!-- benchmark:process -->") == 1
+    assert page.index("<!-- benchmark:process -->") < page.index("<!-- /benchmark:process -->")
 
 
 def load_toml(path: str) -> dict[str, Any]:
