@@ -45,7 +45,9 @@ def main(description: str) -> int:
 def _options(description: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, for scripts")
-    parser.add_argument("--readme", action="store_true", help="rewrite the figures in README.md and docs/performance.md")
+    parser.add_argument(
+        "--readme", action="store_true", help="rewrite the figures in README.md and docs/performance.md"
+    )
     parser.add_argument("--root", type=Path, default=ROOT, metavar="DIR", help="where these two are")
     parser.add_argument("--strict", action="store_true", help="a missed target is exit code 1")
     parser.add_argument("--quick", action="store_true", help="see that it works; the figures mean nothing")

@@ -64,6 +64,53 @@ def test_what_is_secret_is_not_taken_into_a_file(workshop: Workshop) -> None:
         assert "s3cret" not in answer.shown
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--", "server", "--api-key", "s3cret"],
+        ["--", "server", "--token=s3cret"],
+        ["--", "npx", "mcp-remote", "https://example.org", "--header", "Authorization: Bearer s3cret"],
+        ["--", "server", "postgresql://ada:s3cret@localhost/db"],
+        ["https://example.org/mcp?api_key=s3cret"],
+    ],
+    ids=lambda words: words[-1],
+)
+def test_a_secret_in_a_command_line_or_an_address_is_refused_before_anything_starts(
+    workshop: Workshop, words: list[str]
+) -> None:
+    person, project = workshop.person, workshop.project
+    answer = person.rye("mcp", "add", "--json", "raw", *words, cwd=project, code=1)
+    assert answer.json["code"] == "invalid_item"
+    assert "--env" in answer.shown or "--header" in answer.shown
+    assert "s3cret" not in answer.shown.replace(words[-1], "")
+    assert not (project / ".ai/tools/mcp").exists()
+
+
+def test_an_address_of_another_kind_is_no_program(workshop: Workshop) -> None:
+    answer = workshop.person.rye("mcp", "add", "raw", "ftp://example.org", cwd=workshop.project, code=2)
+    assert "expected an address with http:// or https://" in " ".join(answer.err.split())
+
+
+def test_a_configuration_with_comments_is_read_and_a_broken_one_stops_no_other(workshop: Workshop) -> None:
+    person, project = workshop.person, workshop.project
+    home = Path(person.environment["HOME"])
+    broken, commented = home / ".cursor/mcp.json", home / ".config/Code/User/mcp.json"
+    for place in (broken, commented):
+        place.parent.mkdir(parents=True)
+    broken.write_text("{broken")
+    args = [str(RAW), "good", "${workspaceFolder}/said"]
+    raw = {"type": "stdio", "command": sys.executable, "args": args}
+    commented.write_text(f'// mine\n{{"servers": {{"raw": {json.dumps(raw)},}},}}')
+    listed = person.rye("mcp", "import", cwd=project)
+    assert "{project_path}/said" in listed.out
+    assert "warning: cursor: expected a configuration in JSON" in listed.err
+    assert str(broken) in listed.err
+    person.refused("client_configuration", "mcp", "import", "--from", "cursor", cwd=project)
+    (project / "said").write_text("Says it.")
+    brought = person.rye("mcp", "import", "raw", "--to", "project", "--json", cwd=project)
+    assert brought.json["servers"][0]["status"] == "success"
+
+
 def test_a_person_without_keys_starts_no_server(workshop: Workshop, tmp_path: Path) -> None:
     mark = tmp_path / "started"
     words = ["--", "sh", "-c", f"touch {mark}"]

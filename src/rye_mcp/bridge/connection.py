@@ -61,6 +61,10 @@ CANCEL_LIMIT_S: Final = 2.0
 """How long telling a server that a call is given up may take."""
 
 _SHOWN_CHARACTERS: Final = 500
+_HOW_TO_LOOK: Final = {
+    "stdio": "run its command in a terminal: it has to speak MCP over its standard input and output",
+    "http": "look whether the server runs, and whether that is its address",
+}
 _SESSION_GONE: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST})
 """What the SDK says when a server over HTTP is gone, or knows nothing of a session: it was started again."""
 
@@ -269,7 +273,7 @@ class Connection:
         if isinstance(error, BridgeError):
             return error
         what = f"expected {self._shown} to speak MCP, found: {_first_line(error)}"
-        return BridgeError("lost", what, hint=f"rye mcp list {visible(self.server.name)}")
+        return BridgeError("lost", what, hint=_HOW_TO_LOOK[self.server.transport])
 
     @property
     def _shown(self) -> str:

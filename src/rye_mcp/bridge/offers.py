@@ -28,6 +28,8 @@ async def offered_by(
         connection = await pool.connection(server)
         return connection.tools
     except BridgeError as exc:
-        raise RyeError(exc.code, exc.message, hint=exc.hint or "look at the server by itself") from exc
+        raise RyeError(
+            exc.code, exc.message, hint=exc.hint or "run the server by itself, and see what it says"
+        ) from exc
     finally:
         await pool.close()

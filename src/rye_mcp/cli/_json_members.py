@@ -4,6 +4,8 @@ Rules:
 
 - A document is text, also an empty one. What is not strict JSON (comments, commas at the end, a name that
   stands twice) is a ValueError, since nobody could promise to leave it alone.
+- Who only reads takes comments and commas at the end away first, as VS Code does: what is left stands where
+  it stood.
 - A member is named by its path: the names of the objects around it, and its own. Objects that are missing
   are made.
 - What comes out is read again and compared: it says what it has to say, and all else it said before.
@@ -18,11 +20,14 @@ from collections.abc import Sequence
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the stubs lack it
 from typing import Any, Final
 
-__all__ = ["parse", "with_member", "without_member"]
+__all__ = ["parse", "with_member", "without_comments", "without_member"]
 
 _BLANKS = re.compile(r"[ \t\n\r]*")
 _FIRST_INDENT = re.compile(r"\{\r?\n([ \t]+)\"")
 _DEFAULT_INDENT: Final = "  "
+_STRING: Final = r'"(?:\\.|[^"\\])*"'
+_COMMENT: Final = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 Path = Sequence[str]
 _Member = tuple[int, int, int]
@@ -40,6 +45,15 @@ def parse(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"expected an object, found {type(found).__name__}")
     return found
+
+
+def without_comments(text: str) -> str:
+    """The text with blanks for its comments, and for commas with nothing behind them."""
+
+    def blanks(found: re.Match[str]) -> str:
+        return found[1] or re.sub(r"[^\n]", " ", found[0])
+
+    return _LAST_COMMA.sub(blanks, _COMMENT.sub(blanks, text))
 
 
 def with_member(text: str, path: Path, value: Any) -> str:

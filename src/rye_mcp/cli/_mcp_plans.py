@@ -59,6 +59,10 @@ def plan_of(
             "url": words[0],
             "headers": dict(map(_header, headers)),
         }
+    elif "://" in words[0]:
+        raise typer.BadParameter(
+            f"expected an address with http:// or https://, found {ascii(words[0])[:80]}"
+        )
     else:
         if list(headers):
             raise typer.BadParameter("expected headers for an address alone, found a command")
@@ -159,5 +163,6 @@ def _without_secrets(
 
 
 def _from_client(text: str) -> str:
-    """VS Code and Cursor write `${env:NAME}` for what is `${NAME}` here."""
+    """VS Code and Cursor write `${env:NAME}` for what is `${NAME}` here, and name two directories."""
+    text = text.replace("${workspaceFolder}", "{project_path}").replace("${userHome}", "${HOME}")
     return re.sub(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}", r"${\1}", text)

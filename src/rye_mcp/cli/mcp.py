@@ -177,11 +177,7 @@ def import_servers(
     """Bring in servers that Claude Desktop, Claude Code, Cursor or VS Code are set up with."""
     app = open_app(project)
     context = person(app, as_json=as_json)
-    found = [
-        (at, each)
-        for at in ([client] if client is not None else ClientName)
-        for each in found_servers(_configured(at, app), to)
-    ]
+    found = _found(client, app, to)
     if not names and not everything:
         _print_found(found, as_json=as_json)
         return
@@ -245,19 +241,33 @@ def _spaces(named: SpaceName | None, context: Context) -> tuple[SpaceName, ...]:
     return tuple(name for name in _OURS if name is SpaceName.USER or context.spaces.project is not None)
 
 
+def _found(client: ClientName | None, app: App, to: SpaceName) -> list[tuple[ClientName, Found]]:
+    """What a client is set up with; of all of them, one whose file cannot be read stops no other."""
+    if client is not None:
+        return [(client, each) for each in found_servers(_configured(client, app), to)]
+    found: list[tuple[ClientName, Found]] = []
+    for at in ClientName:
+        try:
+            found += [(at, each) for each in found_servers(_configured(at, app), to)]
+        except RyeError as exc:
+            typer.echo(visible(f"rye: warning: {at.value}: {exc.message}: {exc.where}"), err=True)
+    return found
+
+
 def _configured(client: ClientName, app: App) -> dict[str, Any]:
     """The servers that a client is set up with: those of the user, and of this project."""
-    from rye_mcp.cli._json_members import parse
+    from rye_mcp.cli._json_members import parse, without_comments
 
     known = CLIENTS[client]
     file = known.file(Surroundings(Path.home(), app.settings.environment))
     try:
-        whole = parse(file.read_text(encoding="utf-8"))
+        whole = parse(without_comments(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as exc:
-        what = f"expected a configuration in strict JSON, found: {exc}"
-        raise RyeError("client_configuration", what, where=file, hint="rye mcp add NAME -- COMMAND") from exc
+        what = f"expected a configuration in JSON, found: {exc}"
+        hint = "mend that file, or: rye mcp add NAME -- COMMAND"
+        raise RyeError("client_configuration", what, where=file, hint=hint) from exc
     found: dict[str, Any] = {}
     for path in {known.path_of("", None)[:-1], known.path_of("", app.settings.project)[:-1]}:
         inner: Any = whole

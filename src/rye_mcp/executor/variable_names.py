@@ -7,6 +7,8 @@ Rules:
   `KEYBOARD`, `AUTHOR`, `COMPASS` and `TOKENIZERS` are none. `PWD` by itself is the working directory, in
   company (`MYSQL_PWD`) a password.
 - A value looks like one when it is a URL with a password in it, whatever its name.
+- A word of a command line, or an address, holds one behind an option, a header or a part of a query that says
+  so (`--api-key X`, `Authorization: X`, `?token=X`); `${NAME}`, a file or another option behind it is none.
 - What decides which code an interpreter or a loader loads (`PYTHONPATH`, `LD_PRELOAD`, `NODE_OPTIONS`,
   `BASH_ENV` …) is for the server alone: in a tool's environment it would change what a verified tool runs.
 - What rye-mcp itself goes by (`RYE_*`) is never passed on, whoever asks.
@@ -18,10 +20,18 @@ Rules:
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["chooses_code", "holds_password", "is_private", "is_withheld", "looks_secret"]
+__all__ = [
+    "chooses_code",
+    "holds_password",
+    "is_private",
+    "is_withheld",
+    "looks_secret",
+    "secret_among",
+]
 
 _ENDINGS: Final = (
     *("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE"),
@@ -70,6 +80,17 @@ _MAX_NAME: Final = 256
 
 _PASSWORD_IN_URL: Final = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 
+_WORDS_FOR_ONE: Final = (
+    r"(?:(?:token|secret|password|passwd|passphrase|credential|api[-_]?key|access[-_]?key)s?)"
+)
+_OPTION: Final = re.compile(
+    rf"(--?[\w.-]*{_WORDS_FOR_ONE}|[\w.-]*{_WORDS_FOR_ONE}(?==))(?:=(.*))?", re.I | re.S
+)
+_HEADER: Final = re.compile(rf"((?:proxy-)?authorization|cookie|[\w-]*{_WORDS_FOR_ONE})\s*:\s*\S", re.I)
+_IN_QUERY: Final = re.compile(rf"[?&]([\w.-]*{_WORDS_FOR_ONE})=(?!\$\{{)[^&#]", re.I)
+_NO_SECRET: Final = re.compile(r"-|\.{0,2}/|~|\$|\{|(?:\d+|true|false|yes|no|on|off)$", re.I)
+"""What the word behind an option is when it is another option, a file, a number, or stands for something."""
+
 
 @lru_cache(maxsize=4096)
 def looks_secret(name: str) -> bool:
@@ -80,6 +101,26 @@ def looks_secret(name: str) -> bool:
 def holds_password(value: str) -> bool:
     """Whether a value is taken for a secret whatever its name: a URL with a password."""
     return "://" in value and _PASSWORD_IN_URL.search(value) is not None
+
+
+def secret_among(words: Sequence[str]) -> str | None:
+    """What says that one of these words of a command line is a secret itself: never the secret.
+
+    >>> [secret_among(words) for words in (["--token", "abc"], ["--token-file", "abc"], ["--token=${T}"])]
+    ['--token', None, None]
+    """
+    for word, behind in zip(words, [*words[1:], ""], strict=False):
+        if holds_password(word):
+            return "an address with a password"
+        if (in_query := _IN_QUERY.search(word)) is not None:
+            return in_query[1]
+        if (header := _HEADER.match(word)) is not None and "${" not in word:
+            return header[1]
+        if (option := _OPTION.fullmatch(word)) is not None:
+            value = behind if option[2] is None else option[2]
+            if value and not _NO_SECRET.match(value) and "${" not in value:
+                return option[1]
+    return None
 
 
 def chooses_code(name: str) -> bool:

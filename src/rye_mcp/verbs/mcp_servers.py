@@ -23,7 +23,7 @@ from rye_mcp.bridge.items import DIRECTORY, RUNTIMES, approved_parts, ids_of, it
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.chain import ChainElement
 from rye_mcp.executor.roles import MetadataRole
-from rye_mcp.executor.variable_names import looks_secret
+from rye_mcp.executor.variable_names import looks_secret, secret_among
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, SpaceName, is_item_id, relative_path
 from rye_mcp.metadata import ItemMetadata, examine, parse_metadata
 from rye_mcp.trust.files import opened_directory, translated, write_below
@@ -156,10 +156,21 @@ def whole_config(config: Mapping[str, Any], context: Context) -> dict[str, Any]:
     if secret:
         what = f"expected no secret in a command line, which others can read, found ${{{secret[0]}}}"
         raise RyeError("invalid_item", what, hint=f"pass it as a variable: --env {secret[0]}")
+    _require_no_literal_secret(config)
     found = context.spaces.find_executor(RUNTIMES[config["transport"]], seen_from=SpaceName.SYSTEM)
     runtime = dict(context.metadata(context.verify(found.item)).config or {})
     env = {**runtime.get("env", {}), **config.get("env", {})}
     return {**runtime, **config, **({"env": env} if env else {})}
+
+
+def _require_no_literal_secret(config: Mapping[str, Any]) -> None:
+    """A secret as it is would stand in a file that is signed, shared and shown."""
+    is_http = config["transport"] == "http"
+    where = secret_among([config["url"]] if is_http else config.get("args", ()))
+    if where is not None:
+        what = f"expected no secret in what starts or names the server, found one: {where[:80]}"
+        how = "--header 'Name: ${VARIABLE}'" if is_http else "--env NAME, which the server has to read"
+        raise RyeError("invalid_item", what, hint=f"pass it as a variable: {how}")
 
 
 def signing_key(context: Context) -> SigningKey:

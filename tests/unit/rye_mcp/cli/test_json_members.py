@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rye_mcp.cli._json_members import parse, with_member, without_member
+from rye_mcp.cli._json_members import parse, with_member, without_comments, without_member
 
 PATH = ("servers", "rye")
 VALUE = {"command": "/bin/rye-mcp", "args": []}
@@ -99,3 +99,22 @@ def test_whatever_else_is_there_stays(document: dict[str, Any], indent: Any, asc
     again = without_member(changed, PATH)
     document.setdefault("servers", {}).pop("rye", None)
     assert parse(again) == document
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('// a\n{"a": 1, /* b, } */ "b": [1, 2, ], }', {"a": 1, "b": [1, 2]}),
+        ('{"url": "http://x//y", "c": "/* no */", "d": ",}", "e": "\\"//"}', None),
+        ('{"a": 1 // the last\n , }', {"a": 1}),
+    ],
+)
+def test_comments_are_read_over_and_no_text_is_taken_for_one(text: str, value: Any) -> None:
+    assert json.loads(without_comments(text)) == (value or json.loads(text))
+
+
+@pytest.mark.parametrize("text", ['{"a": "open // x', "{/* open", "{,", '{"a": 1,, }'])
+def test_what_is_no_json_with_comments_either_stays_wrong(text: str) -> None:
+    with pytest.raises(json.JSONDecodeError):
+        parse(without_comments(text))
+    assert len(without_comments(text)) == len(text)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rye_mcp.executor.variable_names import chooses_code, holds_password, is_private, looks_secret
+from rye_mcp.executor.variable_names import (
+    chooses_code,
+    holds_password,
+    is_private,
+    looks_secret,
+    secret_among,
+)
 
 SECRET = [
     "API_KEY",
@@ -131,3 +137,48 @@ def test_what_is_for_the_server_alone(name: str) -> None:
 )
 def test_a_url_with_a_password(value: str, expected: bool) -> None:
     assert holds_password(value) is expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["server", "--token", "abc"],
+        ["--api-key=abc"],
+        ["--github-access-key", "abc"],
+        ["-apikey", "abc"],
+        ["TOKEN=abc"],
+        ["--header", "X-API-Key: abc"],
+        ["https://example.org/mcp?a=b&access_token=abc"],
+        ["redis://:abc@localhost"],
+    ],
+    ids=" ".join,
+)
+def test_a_word_behind_what_names_a_secret_is_one(words: list[str]) -> None:
+    found = secret_among(words)
+    assert found is not None
+    assert "abc" not in found
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--token", "${TOKEN}"],
+        ["--token=${TOKEN}"],
+        ["--token"],
+        ["--token", "--verbose"],
+        ["--token-file", "abc"],
+        ["--secret", "/run/secrets/abc"],
+        ["--tokenizer", "abc"],
+        ["--max-tokens", "500"],
+        ["--use-password", "false"],
+        [],
+        ["Authorization: Bearer ${TOKEN}"],
+        ["https://example.org/mcp?token=${TOKEN}"],
+        ["https://example.org/token"],
+        ["secret", "token"],
+        ["print('token = 1')"],
+    ],
+    ids=" ".join,
+)
+def test_what_stands_for_a_secret_or_says_where_it_is_is_none(words: list[str]) -> None:
+    assert secret_among(words) is None
