@@ -274,3 +274,12 @@ def test_a_lockfile_that_is_none_and_a_chain_that_does_not_fit_are_told_issue_by
     assert unfit.err.startswith(
         "rye: chain_invalid: Two elements of a chain do not fit.\n  demo/runtime takes"
     )
+
+
+def test_a_refusal_has_a_line_of_its_own_at_a_terminal_and_a_file_gets_no_more_than_was_printed(
+    ada: Person, project: Path
+) -> None:
+    call = ["run", "rye/bash/bash", "--command", "exit 3"]
+    shown = ada.types([], *call, cwd=project, code=1).out.replace("\r\n", "\n")
+    assert '"success": false}\nrye: ' in shown
+    assert ada.rye(*call, cwd=project, code=1).out.endswith("}")

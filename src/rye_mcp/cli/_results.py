@@ -32,6 +32,7 @@ class Live:
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self.shown: set[str] = set()
+        self._is_open_line = False
 
     def show(self, stream: str, data: bytes, _offset: int) -> None:
         """Pass on a piece of one stream; to a terminal with its control characters spelled out."""
@@ -40,10 +41,17 @@ class Live:
         self.shown.add(stream)
         target = sys.stdout if stream == "stdout" else sys.stderr
         if target.isatty():
+            self._is_open_line = not data.endswith(b"\n")
             typer.echo(visible_lines(data.decode("utf-8", "replace")), file=target, nl=False)
         else:
             target.buffer.write(data)
             target.flush()
+
+    def end_line(self) -> None:
+        """At a terminal, let what follows begin in a line of its own; a file gets what was printed, alone."""
+        if self._is_open_line:
+            typer.echo(err=not sys.stdout.isatty())
+        self._is_open_line = False
 
 
 def print_result(result: ExecutionResult | DryRun | Instructions | Knowledge, live: Live) -> None:
@@ -53,6 +61,7 @@ def print_result(result: ExecutionResult | DryRun | Instructions | Knowledge, li
     if not isinstance(result, ExecutionResult):
         _print_facts(result.as_dict())
         return
+    live.end_line()
     for notice in result.notices:
         if not (result.success and notice.code in _FOR_FAILURES):
             typer.echo(visible(f"rye: {notice.code}: {notice.message}"), err=True)
