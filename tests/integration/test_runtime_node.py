@@ -219,3 +219,68 @@ async def test_a_package_json_above_the_private_copy_is_not_read(
     (place / "package.json").write_text('{"type": "module"}', "utf-8")
     tool = workshop.sign("demo/tool.js", HEAD + "exports.execute = () => typeof require;\n")
     assert await workshop.data(tool) == "function"
+
+
+PACKAGED = {
+    "script": (".js", "const load = async (name) => require(name);\nmodule.exports = { execute: tried };\n"),
+    "module": (".mjs", "const load = (name) => import(name);\nexport const execute = tried;\n"),
+}
+TRIED = """\
+async function tried() {
+  try {
+    const found = await load("outer");
+    return found.default ?? found;
+  } catch (error) {
+    return error.code;
+  }
+}
+"""
+
+
+def _install(project: Path) -> None:
+    """A package, and another one that it needs."""
+    for name, text in {
+        "outer": "module.exports = `outer ${require('inner')}`;\n",
+        "inner": "module.exports = 'inner';\n",
+    }.items():
+        place = project / "node_modules" / name
+        place.mkdir(parents=True)
+        (place / "index.js").write_text(text, "utf-8")
+
+
+@pytest.mark.parametrize("planted_above", [False, True], ids=["nothing above", "packages above"])
+@pytest.mark.parametrize(("extension", "body"), PACKAGED.values(), ids=PACKAGED)
+async def test_packages_of_an_approved_project_are_found_and_the_run_is_not_sealed(
+    workshop: Workshop,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    extension: str,
+    body: str,
+    planted_above: bool,
+) -> None:
+    place = tmp_path / "run"
+    place.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+    if planted_above:
+        (place / "node_modules").mkdir()
+    _install(workshop.project)
+    approvals = workshop.world.trust().approvals
+    assert approvals is not None
+    approvals.approve_project()
+    result = await workshop.run(workshop.sign(f"demo/tool{extension}", HEAD + TRIED + body))
+    assert (result.data, result.sealed) == ("outer inner", False)
+    assert "unsigned parts of the project" in result.metadata["why_not_sealed"]
+    assert (workshop.project / "node_modules/outer/index.js").exists(), "the link was removed, and no more"
+    assert not list(place.glob("rye/rye-*"))
+
+
+@pytest.mark.parametrize(("extension", "body"), PACKAGED.values(), ids=PACKAGED)
+async def test_packages_of_a_project_that_nobody_approved_are_not_there_and_that_is_said(
+    workshop: Workshop, extension: str, body: str
+) -> None:
+    _install(workshop.project)
+    result = await workshop.run(workshop.sign(f"demo/tool{extension}", HEAD + TRIED + body))
+    assert result.data in {"MODULE_NOT_FOUND", "ERR_MODULE_NOT_FOUND"}
+    assert result.sealed
+    assert [notice.code for notice in result.notices] == ["project_not_approved"]
+    assert "node_modules" in result.notices[0].message

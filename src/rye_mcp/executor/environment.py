@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from lilux.runtime.env_resolver import Resolution
 from rye_mcp.executor.chain import ChainElement
-from rye_mcp.executor.environment_draft import Basis, Draft, unsigned_parts, venvs_of
+from rye_mcp.executor.environment_draft import Basis, Draft, packages_of, unsigned_parts, venvs_of
 from rye_mcp.executor.path_variables import add_paths, set_paths
 from rye_mcp.executor.project_parts import ProjectParts
 from rye_mcp.executor.trace_context import TRACE_VARIABLES, TraceContext
@@ -108,13 +108,15 @@ class Paths:
 @dataclass(frozen=True, slots=True)
 class Environment:
     """The variables of a run. `withheld` are the names of what the server has and the tool does not get;
-    `project_used` says that something unsigned of the project is in use.
+    `project_used` says that something unsigned of the project is in use; `packages` is where those are which
+    a program for Node.js may import from it.
     """
 
     variables: Mapping[str, str] = field(repr=False)
     withheld: tuple[str, ...] = ()
     project_used: bool = False
     notices: tuple[Notice, ...] = ()
+    packages: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,11 @@ class EnvironmentResolver:
             add_paths(variables, anchor.env_paths, paths.named(), elements[0])
         _tell(variables, paths, trace)
         return Environment(
-            MappingProxyType(variables), found.withheld, found.project_used, (*notices, *found.notices)
+            MappingProxyType(variables),
+            found.withheld,
+            found.project_used,
+            (*notices, *found.notices),
+            found.packages,
         )
 
     def _basis(self, elements: Sequence[ChainElement], project: Path | None) -> Basis:
@@ -173,7 +179,12 @@ class EnvironmentResolver:
         reasons = {venv: parts.why_no_venv(venv) for venv in venvs if os.path.lexists(venv)}
         refused = {venv: reason for venv, reason in reasons.items() if reason is not None}
         return Basis(
-            parts, approved=True, dotenv=dotenv.kept, refused_names=dotenv.refused, refused_venvs=refused
+            parts,
+            approved=True,
+            dotenv=dotenv.kept,
+            refused_names=dotenv.refused,
+            refused_venvs=refused,
+            packages=packages_of(elements, parts),
         )
 
     def _parts(self, project: Path | None) -> ProjectParts | None:
@@ -197,7 +208,11 @@ class EnvironmentResolver:
                 resolutions.append(resolution)
         withheld = tuple(sorted({*self._withheld, *draft.withheld} - permitted))
         environment = Environment(
-            variables, withheld, draft.project_used, (*_withheld_notice(withheld), *draft.notices())
+            variables,
+            withheld,
+            draft.project_used,
+            (*_withheld_notice(withheld), *draft.notices()),
+            basis.packages,
         )
         return _Kept(basis, environment, tuple(resolutions))
 

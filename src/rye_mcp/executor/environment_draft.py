@@ -5,6 +5,7 @@ Rules:
 - An interpreter comes from the project only when the runtime asks for it there and the project is approved;
   one of a virtual environment only when that may be used. Without the project the next place counts, or the
   fallback. An interpreter that is found in a project all the same is refused.
+- A chain that looks for Node.js in the project gets the packages of the project too, once it is approved.
 - What is left out is a notice when it is there, and none when it is not.
 """
 
@@ -20,12 +21,12 @@ from lilux.primitives.errors import ConfigurationError
 from lilux.runtime.env_resolver import EnvResolver, Resolution
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import ChainElement
-from rye_mcp.executor.project_parts import DOTENV, USUAL_VENV, ProjectParts
+from rye_mcp.executor.project_parts import DOTENV, PACKAGES, USUAL_VENV, ProjectParts
 from rye_mcp.executor.variable_names import holds_password, looks_secret
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
 
-__all__ = ["Basis", "Draft", "unsigned_parts", "venvs_of"]
+__all__ = ["Basis", "Draft", "packages_of", "unsigned_parts", "venvs_of"]
 
 _APPROVE: Final = "rye trust project"
 
@@ -35,7 +36,8 @@ class Basis:
     """What an environment is resolved from, apart from what each search for an interpreter looks at.
 
     `dotenv` is what `.env` may set, `refused_names` what it may not; `refused_venvs` are environments that
-    may not be used, with the reasons. `unapproved` is what there is in a project that nobody approved.
+    may not be used, with the reasons. `packages` are those that a chain asks for in an approved project,
+    `unapproved` is what there is in a project that nobody approved.
     """
 
     project: ProjectParts | None = None
@@ -43,6 +45,7 @@ class Basis:
     dotenv: Mapping[str, str] = field(default_factory=dict)
     refused_names: tuple[str, ...] = ()
     refused_venvs: Mapping[Path, str] = field(default_factory=dict)
+    packages: Path | None = None
     unapproved: tuple[str, ...] = ()
 
 
@@ -55,7 +58,7 @@ class Draft:
         self._left_out = [*basis.unapproved]
         self._venvs_left_out: dict[Path, str] = {}
         self.withheld: set[str] = set()
-        self.project_used = False
+        self.project_used = basis.packages is not None
 
     def from_dotenv(self, permitted: frozenset[str]) -> dict[str, str]:
         """What `.env` may set."""
@@ -176,9 +179,14 @@ def unsigned_parts(elements: Iterable[ChainElement], parts: ProjectParts) -> Ite
     for venv in venvs_of(elements, parts):
         if os.path.lexists(venv):
             yield _shown(venv, parts)
-    asks = any((_interpreter(element) or {}).get("type") == "node_modules" for element in elements)
-    if asks and os.path.lexists(f"{parts.root}/node_modules/.bin/node"):
-        yield "node_modules"
+    if packages_of(elements, parts) is not None:
+        yield PACKAGES
+
+
+def packages_of(elements: Iterable[ChainElement], parts: ProjectParts) -> Path | None:
+    """The packages of a project, for a chain whose interpreter is looked for among them."""
+    asks = any((_interpreter(element) or {}).get("type") == PACKAGES for element in elements)
+    return parts.packages() if asks else None
 
 
 def _shown(path: Path, parts: ProjectParts) -> str:

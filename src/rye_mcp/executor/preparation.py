@@ -31,6 +31,7 @@ from rye_mcp.executor.lockfile_resolver import LockState, PinnedChain
 from rye_mcp.executor.merged_config import merge_config
 from rye_mcp.executor.parameters import Parameters
 from rye_mcp.executor.primitives import Primitives
+from rye_mcp.executor.project_parts import PACKAGES
 from rye_mcp.executor.snapshot import Snapshot, SnapshotStore
 from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import ItemPlace
@@ -266,6 +267,8 @@ class Draft:
         environments = self._preparation.environments
         environment = await environments.resolve(valid, self._paths, carried.anchor, trace)
         job, noticed = self._job(environment, timeout)
+        if self._snapshot is not None and environment.packages is not None:
+            self._snapshot.link(PACKAGES, environment.packages)
         if self._snapshot is not None and isinstance(job, ProcessJob):
             known = self._preparation.bytecode.known(carried, job.spec)
             if known is not None:

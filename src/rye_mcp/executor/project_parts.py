@@ -29,10 +29,11 @@ from rye_mcp.items import printable
 from rye_mcp.trust.approvals import Approvals
 from rye_mcp.trust.project import DotenvSplit, ProjectFacts, decide_use, split_dotenv
 
-__all__ = ["DOTENV", "USUAL_VENV", "ProjectParts"]
+__all__ = ["DOTENV", "PACKAGES", "USUAL_VENV", "ProjectParts"]
 
 DOTENV: Final = ".env"
 USUAL_VENV: Final = ".venv"
+PACKAGES: Final = "node_modules"
 
 _CONFIGURATION = "pyvenv.cfg"
 _NOTHING: Final = DotenvSplit({}, ())
@@ -114,6 +115,11 @@ class ProjectParts:
     def has_dotenv(self) -> bool:
         """Whether there is a file that would be read if the project were approved."""
         return os.path.isfile(self.root / DOTENV)  # noqa: PTH113 - never raises
+
+    def packages(self) -> Path | None:
+        """Where the packages for Node.js are; None when there are none."""
+        found = self.root / PACKAGES
+        return found if os.path.isdir(found) else None  # noqa: PTH112 - never raises
 
     def _read(self) -> Mapping[str, str]:
         try:

@@ -4,7 +4,8 @@ Rules:
 
 - Each call gets a fresh directory that nobody else may enter (0700). In it are the carried files at the same
   relative places as in their space (0400, or 0500 where the file is executed), the library of the runtime in
-  `lib/`, and bytecode that this program had compiled. No link, no `__pycache__` of anybody else's.
+  `lib/`, and bytecode that this program had compiled. No `__pycache__` of anybody else's, and no link but the
+  one to the packages of an approved project, where a chain asks for them: that run is not sealed.
 - Its files are written from bytes in memory: what happens to the sources meanwhile does not matter.
 - When it cannot be made, there is a RyeError `write_failed`, and nothing of it is left.
 - It is removed when its `with` block ends, whatever ran in it did to it. What a crash leaves behind is
@@ -96,6 +97,12 @@ class Snapshot:
         self._written += bytecode.files
         with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
             _write(root, ((relative, content, _FILE) for relative, content in bytecode.files.items()))
+
+    def link(self, name: str, target: Path) -> None:
+        """Put a link into it, before anything runs in here; RyeError `write_failed`."""
+        self._written.append(name)
+        with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
+            os.symlink(target, name, dir_fd=root)
 
     def remove(self) -> None:
         """Remove it, with everything that was done to it. To do so twice does no harm."""

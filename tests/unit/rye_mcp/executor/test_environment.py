@@ -189,6 +189,29 @@ def test_node_of_an_approved_project_is_used(world: World) -> None:
     assert call.environment().project_used
 
 
+def test_packages_for_node_come_from_an_approved_project_and_only_to_who_asks_there(world: World) -> None:
+    call = Call.begin(
+        world,
+        runtime="config: {command: x}\n"
+        "env_config: {interpreter: {type: node_modules, var: NODE, fallback: n}}",
+    )
+    call.approve()
+    assert (call.environment().packages, call.environment().project_used) == (None, False)
+    packages = world.project / "node_modules"
+    packages.mkdir()
+    assert (call.environment().packages, call.environment().project_used) == (packages, True)
+    packages.rmdir()
+    packages.write_bytes(b"")
+    assert (call.environment().packages, call.environment().project_used) == (None, False)
+
+
+def test_who_looks_for_no_node_in_the_project_gets_no_packages(world: World) -> None:
+    call = Call.begin(world, runtime=RUNTIME)
+    call.approve()
+    (world.project / "node_modules").mkdir()
+    assert (call.environment().packages, call.environment().project_used) == (None, False)
+
+
 def test_without_a_project_nothing_of_one_is_looked_for(world: World) -> None:
     call = Call.begin(world, runtime=RUNTIME)
     valid, paths = call.valid(), call.paths()

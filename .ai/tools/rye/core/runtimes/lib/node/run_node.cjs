@@ -15,6 +15,7 @@ const { pathToFileURL } = require("node:url");
 
 // In a private copy (this file is in `lib` of it), packages are looked for in there alone. Node.js looks in every
 // directory above as well, and for package.json, which says what a file is: above the copy those are anybody's.
+// The packages of an approved project come through one link in the copy.
 const copy = path.dirname(__dirname) + path.sep;
 
 function keepInside() {
@@ -27,17 +28,24 @@ function keepInside() {
   // Modules need a thread for that, which takes its time.
   const above = pathsAbove(path.dirname(path.dirname(copy)));
   if (above.some((each) => fs.existsSync(each))) {
-    Module.register(`data:text/javascript,${encodeURIComponent(HOOK)}`, { data: pathToFileURL(copy).href });
+    const data = [copy, projectWithPackages()].filter(Boolean).map((each) => pathToFileURL(each).href);
+    Module.register(`data:text/javascript,${encodeURIComponent(HOOK)}`, { data });
   }
 }
 
+function projectWithPackages() {
+  const link = path.join(copy, "node_modules");
+  return fs.existsSync(link) && path.dirname(fs.realpathSync(link)) + path.sep;
+}
+
 const HOOK = `
-let copy;
-export function initialize(given) { copy = given; }
+let copy, allowed;
+export function initialize(given) { [copy] = allowed = given; }
 export async function resolve(specifier, context, next) {
   const found = await next(specifier, context);
   const isPackage = !/^([./#]|[a-z]+:)/i.test(specifier) && found.url.startsWith("file:");
-  if (!isPackage || !context.parentURL?.startsWith(copy) || found.url.startsWith(copy)) return found;
+  if (!isPackage || !context.parentURL?.startsWith(copy)) return found;
+  if (allowed.some((each) => found.url.startsWith(each))) return found;
   const what = \`Cannot find package '\${specifier}' imported from \${new URL(context.parentURL).pathname}\`;
   throw Object.assign(new Error(what), { code: "ERR_MODULE_NOT_FOUND" });
 }
