@@ -114,6 +114,7 @@ async def test_nothing_is_left_of_what_was_cancelled_and_the_log_knows_it(
         (record,) = log.list()
     assert (record.item_id, record.kind, record.code) == (tool, "cancelled", "cancelled")
     assert record.parameters == ("pipe",)
+    assert record.duration_ms > 0
 
 
 def entries(directory: Path) -> Iterator[str]:

@@ -29,6 +29,7 @@ Rules:
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -307,6 +308,7 @@ class _Record:
     ) -> None:
         verified = call.pinned.valid.verified
         signer = verified.root.signer
+        self._begun = time.perf_counter()
         self._known: dict[str, Any] = {
             "run_id": run_id,
             "item_id": verified.chain.root.item_id,
@@ -336,4 +338,5 @@ class _Record:
 
     def cancelled(self) -> RunRecord:
         """The record of a run that its caller gave up."""
-        return RunRecord(**self._known, kind="cancelled", code="cancelled")
+        took = (time.perf_counter() - self._begun) * 1000
+        return RunRecord(**self._known, kind="cancelled", code="cancelled", duration_ms=took)

@@ -353,6 +353,17 @@ def test_a_secret_parameter_stands_in_no_message_of_a_request(world: World) -> N
     assert "s3cr3t" not in json.dumps(caught.value.as_dict())
 
 
+def test_nor_does_anything_inside_of_one_that_only_the_body_holds(world: World) -> None:
+    tool = (
+        "config: {url: 'https://example.org/', method: POST, body: {given: '{name}'}}\n"
+        "config_schema: {properties: {name: {properties: {word: {writeOnly: true}}}}}"
+    )
+    call = Call.begin(world, primitive="http_client", runtime="", tool=tool)
+    spec = request(call, {"name": {"word": "s3cr3t", "more": [{"pin": 7301}]}}).spec
+    assert b"s3cr3t" in spec.body
+    assert {"s3cr3t", "7301"} <= {*spec.secrets}
+
+
 def test_nor_does_one_that_names_the_host(world: World) -> None:
     tool = "config: {url: 'https://{name}/'}\nconfig_schema: {properties: {name: {writeOnly: true}}}"
     call = Call.begin(world, primitive="http_client", runtime="", tool=tool)
@@ -412,6 +423,15 @@ def test_a_primitive_by_itself_runs_what_it_is_given(world: World) -> None:
     assert (spec.command, spec.args, spec.timeout) == ("echo", ["{message} hello"], 7)
     assert spec.cwd == str(world.project)
     assert spec.env["RYE_PROJECT_PATH"] == str(world.project)
+
+
+def test_what_every_program_is_told_is_not_for_the_caller_of_a_primitive_to_say(world: World) -> None:
+    names = ("RYE_PROJECT_PATH", "RYE_TOOL_SOURCE", "RYE_RESULT_FD")
+    call = Call.begin(world)
+    given = {"config": {"command": "env", "env": {**dict.fromkeys(names, "forged"), "OWN": "x"}}}
+    variables = call.process(given, item_id="base/subprocess").spec.env
+    assert "forged" not in [variables[name] for name in names]
+    assert variables["OWN"] == "x"
 
 
 def test_what_it_cannot_carry_out_is_the_callers_fault(world: World) -> None:
