@@ -75,7 +75,8 @@ def missing_companion(stderr: str, carried: Carried, tool_dir: Path) -> str | No
     there = {file.relative for file in carried.files}
     directory = carried.tool.relative.rpartition("/")[0]
     text = stderr[-MAX_ERROR_CHARACTERS:]
-    names = [*_modules(_MODULE_IN_ERROR.findall(text)), *_files_in(text)]
+    files = (each for each in _files_in(text) if not _is_elsewhere(each, carried.source))
+    names = [*_modules(_MODULE_IN_ERROR.findall(text)), *files]
     with SourceTree(tool_dir) as tree:
         for name in _first(ending for each in names for ending in _endings_of(each)):
             try:
@@ -108,6 +109,11 @@ def _shell_command(config: Mapping[str, Any]) -> str:
 
 def _stands_for_parameters(name: str) -> bool:
     return name == _ALL_PARAMETERS or name.startswith(_ONE_PARAMETER)
+
+
+def _is_elsewhere(path: str, source: Path) -> bool:
+    """Whether it is a module that Python found somewhere else: its name is no reason to sign one beside."""
+    return path.startswith("/") and path.endswith(".py") and not path.startswith(f"{source}/")
 
 
 def _hint(tool: str, name: str) -> str:

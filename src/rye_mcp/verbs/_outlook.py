@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -28,12 +29,23 @@ def not_carried(root: ChainElement, carried: Carried) -> Iterator[Notice]:
             named = mentioned_companions(root.file.content, root.file.extension, directory, tree)
     except RyeError:
         return  # a link in the way, say: it is no file that could be carried
-    missing = [each.removeprefix(f"{directory}/") for each in named if each not in there]
+    absent = [each.removeprefix(f"{directory}/") for each in named if each not in there]
+    missing = [each for each in absent if not _hides_a_module_of_python(each)]
+    if len(missing) < len(absent):
+        shown = ", ".join(printable(each) for each in absent[:_SHOWN] if each not in missing)
+        what = f"{root.item_id} gets the modules of Python itself, not {shown} beside it"
+        yield Notice("not_carried", f"{what}: whoever means that file gives it another name")
     if missing:
         shown = ", ".join(map(printable, missing[:_SHOWN]))
         options = " ".join(f"--with {printable(each)}" for each in missing[:_SHOWN])
         what = f"{root.item_id} names {shown}, which will not be there when it runs"
         yield Notice("not_carried", f"{what}: rye sign {root.item_id} {options}")
+
+
+def _hides_a_module_of_python(path: str) -> bool:
+    """Whether a file beside a tool has a name that an import finds in Python: it may be there to be signed."""
+    first, _, _ = path.partition("/")
+    return path.endswith(".py") and first.removesuffix(".py") in sys.stdlib_module_names
 
 
 def examples_that_do_not_fit(file: ItemFile, metadata: ItemMetadata) -> Iterator[Notice]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rye_mcp.errors import RyeError
@@ -136,7 +136,7 @@ def sign(
     with whole_hints(found.item):
         metadata = examine(found.item)
         signer = _Signer(context, _key(context), Agreement.of(request.agreed))
-        return signer.sign(found.item, metadata, request.companions)
+        return signer.with_outlook(signer.sign(found.item, metadata, request.companions))
 
 
 def plan(request: SignRequest, context: Context) -> SigningPlan:
@@ -198,7 +198,9 @@ def _sign_all(request: SignRequest, context: Context, tracked: Tracked) -> Batch
                 signed.append(signer.sign(file, examine(file)))
         except RyeError as exc:
             failed.append(SignFailure(place.item_id, exc))
-    return BatchResult(tuple(signed), tuple(sorted(failed, key=lambda failure: failure.item_id)))
+    # Only now: what runs a tool may have been signed after it.
+    foreseen = tuple(map(signer.with_outlook, signed))
+    return BatchResult(foreseen, tuple(sorted(failed, key=lambda failure: failure.item_id)))
 
 
 def _selected(request: SignRequest, context: Context) -> Selection:
@@ -258,8 +260,15 @@ class _Signer:
         if is_tool:
             self._companions.list_again(element, verified)
             warnings += examples_that_do_not_fit(file, metadata)
-            warnings += self._outlook(ChainElement(verified.file, metadata))
         return SignResult(verified, tuple(warning for warning in warnings if warning is not None))
+
+    def with_outlook(self, result: SignResult) -> SignResult:
+        """The same, with what will become of a tool when it runs; once all that it rests on is signed."""
+        file = result.item.file
+        if file.item_type is not ItemType.TOOL:
+            return result
+        outlook = self._outlook(ChainElement(file, self._context.metadata(result.item)))
+        return replace(result, warnings=(*result.warnings, *filter(None, outlook)))
 
     def _outlook(self, root: ChainElement) -> list[Notice | None]:
         """What will become of the tool when it runs: its lockfile, its files, its command."""

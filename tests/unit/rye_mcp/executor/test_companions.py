@@ -120,6 +120,13 @@ def test_a_failure_for_want_of_a_file_beside_the_tool_says_what_to_do(
         )
 
 
+def test_a_module_that_python_found_elsewhere_is_not_missing_beside_the_tool(root: Path) -> None:
+    (root / DIRECTORY / "subprocess.py").write_bytes(b"")
+    stderr = 'File "{}/subprocess.py", line 1, in run'
+    assert missing_companion(stderr.format("/usr/lib/python3.11"), carried(root), root / DIRECTORY) is None
+    assert missing_companion(stderr.format(root / DIRECTORY), carried(root), root / DIRECTORY) is not None
+
+
 def test_what_was_carried_is_not_what_is_missing(root: Path) -> None:
     assert missing_companion("data.json: bad", carried(root, "data.json"), root / DIRECTORY) is None
     assert missing_companion("data.json: bad", carried(root), root / "gone") is None

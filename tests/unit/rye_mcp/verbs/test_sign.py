@@ -177,6 +177,17 @@ def test_a_pattern_signs_what_it_can_and_says_what_it_cannot(world: World) -> No
     assert b"rye:signed:" not in path_of(world, SpaceName.PROJECT, "other/d").read_bytes()
 
 
+def test_a_runtime_that_a_pattern_signs_after_its_tool_is_no_reason_to_warn(world: World) -> None:
+    put(world, tool(executor="demo/runtime"), "demo/hello")
+    put(world, RUNTIME, "demo/runtime", ".yaml")
+    result = sign(SignRequest("demo/*"), person(world))
+    assert isinstance(result, BatchResult)
+    assert [(each.item.file.item_id, each.warnings) for each in result.signed] == [
+        ("demo/hello", ()),
+        ("demo/runtime", ()),
+    ]
+
+
 def test_a_pattern_that_matches_nothing_is_an_error(world: World) -> None:
     put(world, tool())
     refused("item_not_found", lambda: sign(SignRequest("nothing/*"), person(world)))

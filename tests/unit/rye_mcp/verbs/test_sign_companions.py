@@ -200,6 +200,18 @@ def test_a_file_that_is_named_is_listed(world: World) -> None:
     assert carried(person(world)) == {"tools/demo/data.json", "tools/demo/sub/more.bin"}
 
 
+def test_nobody_is_told_to_sign_a_file_that_hides_a_module_of_python(world: World) -> None:
+    write_tool(world, "import json, helper", executor="rye/core/primitives/subprocess")
+    beside(world, "json.py").write_bytes(b"planted = 1\n")
+    (planted,) = done(person(world)).warnings
+    assert planted.code == "not_carried"
+    assert "json.py" in planted.message
+    assert "--with" not in planted.message
+    beside(world, "helper.py").write_bytes(b"x = 1\n")
+    _, missing = done(person(world)).warnings
+    assert missing.message.endswith("rye sign demo/hello --with helper.py")
+
+
 def test_a_listed_item_that_is_signed_is_listed_as_it_is_then(world: World) -> None:
     write_tool(world, "import helper", executor="rye/core/primitives/subprocess")
     beside(world, "helper.py").write_bytes(b"x = 1\n")
