@@ -72,6 +72,14 @@ def test_what_was_granted_to_one_tool_is_not_kept_for_another(world: World) -> N
     assert "GITHUB_TOKEN" not in call.environment().variables
 
 
+def test_what_was_granted_to_a_person_is_not_kept_for_an_agent_who_signs_the_same_bytes(world: World) -> None:
+    call = served(Call.begin(world, tool=ASKS))
+    text = f"tool_type: script\nexecutor_id: base/runtime\n{ASKS}\n"
+    assert SECRET in str(dict(call.environment().variables))
+    call.sign("tools/demo/tool.yaml", text, world.key(SignerKind.AGENT))
+    assert SECRET not in str(dict(call.environment().variables))
+
+
 def test_what_the_server_goes_by_is_granted_to_nobody(world: World) -> None:
     found = served(Call.begin(world, tool=ASKS)).environment()
     assert not set(OWN) & found.variables.keys()

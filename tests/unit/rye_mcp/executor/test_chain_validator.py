@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain_validator import ChainValidator
+from rye_mcp.executor.chain import Chain
+from rye_mcp.executor.chain_validator import ChainValidator, require_valid
 from rye_mcp.items import SpaceName
+from tests.call_world import Call
+from tests.trust_world import World
 
 
 def element(item_id: str = "demo/hello", space: str = "project", **said: Any) -> dict[str, Any]:
@@ -113,4 +118,16 @@ def test_modules_of_a_system_tool_are_verified_by_the_manifest_and_those_of_no_o
 def test_a_space_that_is_none_is_refused() -> None:
     with pytest.raises(RyeError) as caught:
         issues(element("a", "nowhere"), element("b", "system"))
+    assert caught.value.code == "chain_invalid"
+
+
+def test_spaces_are_asked_though_nothing_else_is(tmp_path: Path) -> None:
+    """Who builds chains finds no such one; that is no reason to let one pass that came another way."""
+    world = World(tmp_path)
+    verified = Call.begin(world).valid().verified
+    root, *rest = verified.chain.elements
+    moved = replace(root, file=replace(root.file, space=world.space(SpaceName.USER)))
+    chain = Chain((moved, *rest))
+    with pytest.raises(RyeError, match="rests on base/runtime of the project space") as caught:
+        require_valid(replace(verified, chain=chain), everything=False)
     assert caught.value.code == "chain_invalid"
