@@ -54,7 +54,7 @@ def _pairs(words: Sequence[str], known: Mapping[str, Any]) -> Iterator[tuple[str
     while position < len(words):
         word = words[position]
         position += 1
-        if not word.startswith(_PREFIX) or word == _PREFIX:
+        if not word.startswith(_PREFIX) or word.partition("=")[0] == _PREFIX:
             raise typer.BadParameter(f"expected --name value, found {word!r:.80}")
         written, equals, text = word.removeprefix(_PREFIX).partition("=")
         if equals:

@@ -182,7 +182,7 @@ def check_argv(filling: Filling) -> None:
 def _check_arguments(filling: Filling, spec: ProcessSpec) -> None:
     """There is a command, and no argument is longer than the system takes, or holds what ends it."""
     if not spec.command.strip():
-        raise filling.config.refusal("command", "expected the program to run, found none")
+        raise filling.config.refusal("command", _no_program(filling))
     shell = filling.config.values.get("shell")
     for text in (spec.command, *spec.args):
         if "\0" not in text and (len(text) <= MAX_ARGUMENT_BYTES // 4 or _size(text) <= MAX_ARGUMENT_BYTES):
@@ -197,6 +197,14 @@ def _check_arguments(filling: Filling, spec: ProcessSpec) -> None:
         if names:
             raise filling.wrong_parameters(names, problem, _STDIN)
         raise filling.config.refusal(field, problem)
+
+
+def _no_program(filling: Filling) -> str:
+    """There is none to run: whoever is at fault may be a runtime, which its author thinks has one."""
+    between = filling.config.chain.elements[1:-1]
+    silent = [each.item_id for each in between if (each.metadata.config or {}).get("command") is None]
+    also = f", and none in {', '.join(silent)}" if silent else ""
+    return f"expected the program to run, found none{also}"
 
 
 def _size(text: str) -> int:

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.lockfile_store import LockPlace, StoredLock
-from rye_mcp.executor.pins import Difference, Pins, differences
+from rye_mcp.executor.pins import Difference, Pins, differences, is_version
 from rye_mcp.items import SpaceName, check_item_id, printable
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._context import Context
@@ -232,6 +232,9 @@ def lock_list(request: LockListRequest, context: Context) -> LockListResult:
 def lock_show(request: LockShowRequest, context: Context) -> LockShowResult:
     """One lockfile; RyeError `lock_missing` when there is none."""
     chains = Chains(context)
+    if request.version is not None and not is_version(request.version):
+        what = f"expected a version such as 1.2.0, found {printable(request.version)!r:.80}"
+        raise RyeError("invalid_item", what, item_id=request.item_id, hint="rye lock list")
     version = request.version or chains.find(request.item_id).version
     stored = chains.lockfiles.store.find(request.item_id, version)
     if stored is None:

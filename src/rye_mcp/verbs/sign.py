@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from rye_mcp.errors import RyeError
@@ -268,7 +268,7 @@ class _Signer:
         if file.item_type is not ItemType.TOOL:
             return result
         outlook = self._outlook(ChainElement(file, self._context.metadata(result.item)))
-        return replace(result, warnings=(*result.warnings, *filter(None, outlook)))
+        return SignResult(result.item, (*result.warnings, *filter(None, outlook)))
 
     def _outlook(self, root: ChainElement) -> list[Notice | None]:
         """What will become of the tool when it runs: its lockfile, its files, its command."""

@@ -62,6 +62,7 @@ def test_a_word_means_what_the_schema_says(words: list[str], parameters: dict[st
     [
         (["Ada"], "Ada"),
         (["--"], "--"),
+        (["--=Ada"], "--=Ada"),
         (["-n", "Ada"], "-n"),
         (["--name"], "--name"),
         (["--count", "many"], "integer"),

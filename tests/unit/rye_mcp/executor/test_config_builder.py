@@ -191,6 +191,15 @@ def test_what_is_malformed_names_the_element_and_the_field(world: World, text: s
     assert error.details["item_id"] == "base/runtime"
 
 
+def test_without_a_program_every_element_that_could_name_one_is_told(world: World) -> None:
+    error = refusal(Call.begin(world, runtime="config: {timeout: 5}"))
+    assert error.code == "invalid_item"
+    assert error.message.startswith("demo/tool: config.command:")
+    assert error.message.endswith("and none in base/runtime")
+    taken_away = refusal(Call.begin(world, runtime=config("timeout: 5"), tool="config: {command: null}"))
+    assert "base/runtime" not in taken_away.message
+
+
 def test_a_caller_shortens_the_time_and_never_extends_it(world: World) -> None:
     call = Call.begin(world, runtime=config("timeout: 10"))
     assert call.process(timeout=5).spec.timeout == 5
@@ -291,6 +300,15 @@ def test_a_parameter_replaces_no_variable(world: World) -> None:
     call = Call.begin(world, runtime=config("params_env: MY_, env: {MY_name: config}"), tool=DECLARES)
     built = call.process({"name": "parameter"})
     assert built.spec.env["MY_name"] == "config"
+    assert [notice.code for notice in built.notices] == ["parameters_not_in_env"]
+
+
+def test_no_prefix_makes_a_parameter_a_variable_that_chooses_code(world: World) -> None:
+    schema = "config_schema: {properties: {OPTIONS: {}, name: {}}}"
+    call = Call.begin(world, runtime=config("params_env: NODE_"), tool=schema)
+    built = call.process({"OPTIONS": "--require=/tmp/x.js", "name": "Ada"})
+    assert "NODE_OPTIONS" not in built.spec.env
+    assert built.spec.env["NODE_name"] == "Ada"
     assert [notice.code for notice in built.notices] == ["parameters_not_in_env"]
 
 

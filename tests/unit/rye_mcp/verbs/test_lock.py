@@ -200,4 +200,5 @@ def test_a_lockfile_is_shown_with_all_that_it_pins(lock: LockWorld) -> None:
 @pytest.mark.parametrize("version", ["3.0.0", "../../x", "1.2.0/../1.2.0"])
 def test_a_version_that_is_not_locked_is_not_shown(lock: LockWorld, version: str) -> None:
     code = "lock_missing" if version == "3.0.0" else "invalid_item"
-    refused(code, lambda: lock_show(LockShowRequest(ITEM_ID, version), lock.context))
+    error = refused(code, lambda: lock_show(LockShowRequest(ITEM_ID, version), lock.context))
+    assert error.hint.startswith("rye lock ")
