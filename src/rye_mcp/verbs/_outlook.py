@@ -43,7 +43,7 @@ def not_carried(root: ChainElement, carried: Carried) -> Iterator[Notice]:
 
 
 def _hides_a_module_of_python(path: str) -> bool:
-    """Whether a file beside a tool has a name that an import finds in Python: it may be there to be signed."""
+    """Whether a file beside a tool has the name of a module of Python, and may be there to be signed."""
     first, _, _ = path.partition("/")
     return path.endswith(".py") and first.removesuffix(".py") in sys.stdlib_module_names
 
