@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rye_mcp.executor import PrimitiveExecutor
 from rye_mcp.items import SYSTEM_MANIFEST_NAME, ItemFile, ItemType, Space, SpaceName
 from rye_mcp.trust import seal
 from rye_mcp.trust.manifest import render_manifest
@@ -102,3 +103,29 @@ def test_the_system_space_is_not_signed(scene: Scene) -> None:
 def test_a_copy_in_another_space_is_unsigned_like_any_file(scene: Scene) -> None:
     file = scene.world.file(scene.file().content, item_id=ITEM, extension=".yaml")
     stopped(scene.world, "unsigned", file, Role.PRIMITIVE)
+
+
+LIBRARY = "tools/rye/core/runtimes/lib/python"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("call_function.py", "content_changed"), ("json.py", "not_in_manifest")]
+)
+async def test_neither_in_the_library_of_a_runtime_that_stands_as_it_was(
+    scene: Scene, name: str, code: str
+) -> None:
+    """The library runs beside each tool of the runtime, whose own file is as it was sealed."""
+    text = b"__version__ = '1.0.0'\n__executor_id__ = 'rye/core/runtimes/python_function_runtime'\n"
+    world = scene.world
+    world.stored(world.signed(world.file(text + b"def execute(params, project): return 1\n")))
+    executor = PrimitiveExecutor(
+        world.project, user_space=world.user_space.parent, system_space=scene.root, state=world.state
+    )
+    try:
+        assert (await executor.execute("demo/hello")).data == 1
+        with (scene.root / LIBRARY / name).open("ab") as file:
+            file.write(b"\nraise SystemExit('unlisted code')\n")
+        result = await executor.execute("demo/hello")
+        assert (result.code, result.run_id) == (code, None)
+    finally:
+        await executor.close()
