@@ -16,7 +16,7 @@ import httpx
 import pytest
 from anyio import to_thread
 from mcp import Client
-from mcp.types import CallToolResult
+from mcp.types import CallToolResult, ToolListChangedNotification
 
 from tests.http_world import (
     TOKEN,
@@ -26,6 +26,7 @@ from tests.http_world import (
     connected,
     gone,
     http_server,
+    is_alive,
     post,
 )
 from tests.people import SCRIPTS, Person
@@ -225,6 +226,46 @@ async def test_a_call_that_its_client_cancels_ends_at_once(
             await gone(pids)
             assert anyio.current_time() - begun < 3
             assert facts(await client.call_tool("execute", greeting("Eve")))["status"] == "success"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_what_others_wait_for_does_not_end_with_a_connection_of_events(
+    ada: Person, project: Path, pipe: Path, mode: Mode
+) -> None:
+    """Neither a run with `async`, nor the watch that tells of other lists."""
+    parameters = {"pipe": str(pipe), "end": f"{pipe}.end"}
+    call = {"item_id": "demo/wait", "parameters": parameters, "async": True}
+    told = anyio.Event()
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    with http_server(ada, project, "--expose", "demo/*") as server, anyio.fail_after(50):
+        async with connected(server, "http", mode, message_handler=hear) as client:
+            async with connected(server, "sse", "legacy") as other:
+                await other.list_tools()
+                await client.list_tools()
+                begun = facts(await client.call_tool("execute", call))
+                pids = await pids_of(pipe)
+            async with connected(server, "sse", "legacy"):  # by now the other one is gone for the server too
+                found = facts(await client.call_tool("execute", {"run_id": begun["run_id"]}))
+            assert found["status"] == "running"
+            assert all(map(is_alive, pids))
+            await client.call_tool("execute", {"run_id": begun["run_id"], "action": "cancel"})
+            await gone(pids)
+            if mode == "legacy":  # in 2026 who listens has the spaces watched anew
+                await _changed_once(project / ".ai/tools/demo/greet.py", told)
+
+
+async def _changed_once(path: Path, told: anyio.Event) -> None:
+    """Change a file, wait until somebody is told, and leave it as it was."""
+    signed = path.read_bytes()
+    path.write_bytes(signed + b"# changed\n")
+    try:
+        await told.wait()
+    finally:
+        path.write_bytes(signed)
 
 
 @pytest.mark.parametrize(("transport", "mode"), WAYS)

@@ -2,7 +2,8 @@
 
 Rules:
 
-- A run belongs to the server that began it, and ends with the transport that asked for it, if not before.
+- A run belongs to the server that began it, and ends with it, if not before: with the first of the transports
+  that are open. Over HTTP that is the server's whole life, whichever HTTP+SSE connections come and go meanwhile.
 - Whoever begins one hears of a refusal at once; a run id is given once the tool really runs.
 - Only who knows the id of a run may follow or end it. Ids cannot be guessed.
 - Of a run that is over, its answer is kept, of the last `MAX_KEPT` runs. At most `MAX_RUNNING` run at once.
@@ -104,7 +105,7 @@ class Runs:
     def beside(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do something that nobody waits for, as long as there is somebody to do it for."""
         if self._groups:
-            self._groups[-1].start_soon(_quietly, work)
+            self._groups[0].start_soon(_quietly, work)
 
     async def start(self, item_id: str, work: Work) -> Mapping[str, Any]:
         """Begin a run, and tell its id; what refuses it is raised."""
@@ -113,7 +114,7 @@ class Runs:
             what = f"expected at most {MAX_RUNNING} runs that nobody waits for, found {running}"
             raise RyeError("too_many_runs", what)
         run = _Run(item_id)
-        self._groups[-1].start_soon(self._run, run, work)
+        self._groups[0].start_soon(self._run, run, work)
         try:
             await run.is_known.wait()
         except anyio.get_cancelled_exc_class():
