@@ -313,6 +313,47 @@ async def test_the_roots_of_a_client_come_before_the_working_directory(
         assert found["project"] == str(expected), (callback, arguments)
 
 
+async def test_other_roots_are_other_lists_and_those_alone_are_watched(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    tools = {}
+    for name in ("first", "second"):
+        project = tmp_path / name
+        project.mkdir()
+        workshop.person.rye("init", cwd=project)
+        tools[name] = Workshop(workshop.person, project).tool(f"demo/{name}", "print('{}')", metadata=SCHEMA)
+    roots = ["first"]
+    told = anyio.Event()
+
+    async def answered(_: Any) -> ListRootsResult:
+        return ListRootsResult(
+            roots=[Root.model_validate({"uri": (tmp_path / name).as_uri()}) for name in roots]
+        )
+
+    async def heard(message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    options = {"list_roots_callback": answered, "message_handler": heard}
+    with anyio.fail_after(50):
+        async with workshop.served("legacy", "--expose", "demo/*", client=options) as client:
+            assert names(await client.list_tools()) == [*FOUR, "demo_first"]
+            roots[:] = ["second"]
+            with pytest.warns(match="roots"):
+                await client.session.send_roots_list_changed()
+            await told.wait()
+            assert names(await client.list_tools(cache_mode="refresh")) == [*FOUR, "demo_second"]
+            told = anyio.Event()
+            await _watching()
+            tools["first"].write_text(tools["first"].read_text() + "# changed\n")
+            await _watching()
+            assert not told.is_set()
+            broken = await client.call_tool("demo_second", {"name": "x"})
+            assert (broken.is_error, facts(broken)["code"]) == (True, "tool_failed")
+            tools["second"].write_text(tools["second"].read_text() + "# changed\n")
+            await told.wait()
+
+
 async def test_a_project_that_is_begun_later_is_found(workshop: Workshop, mode: Mode, tmp_path: Path) -> None:
     empty = _no_project(tmp_path)
     async with workshop.served(mode, cwd=empty) as client:

@@ -1,7 +1,8 @@
 """The lists that clients have: of tools, prompts and resources; and what is told when one is another one.
 
 A list is what the spaces hold when it is asked for. From the first one on the spaces are watched: after each
-change the lists that somebody has are made again, and compared.
+change the lists that somebody has are made again, and compared. They are of one project, that of the last list:
+another one counts from when the client has named it (`compare`), or has got a list of it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ class Listings:
         self._announcing = announcing
         self._known: dict[Listed, str] = {}
         self._watched: set[Path] = set()
+        self._app: App | None = None
+
+    @property
+    def are_known(self) -> bool:
+        """Whether somebody has a list."""
+        return bool(self._known)
 
     def tools(self, app: App) -> list[Tool]:
         """The tools that are exposed."""
@@ -68,16 +75,21 @@ class Listings:
         finally:
             self._watched -= set(roots)
 
-    async def _changed(self, app: App, paths: frozenset[Path]) -> None:
+    async def compare(self, app: App) -> None:
+        """Tell of the lists that somebody has, and that are others for this project."""
         for listed, before in tuple(self._known.items()):
             self._made(listed, app)
             if self._known[listed] != before:
                 await self._announcing.changed(listed)
+
+    async def _changed(self, app: App, paths: frozenset[Path]) -> None:
+        await self.compare(self._app or app)
         for address in sorted(_addresses(app, paths)):
             await self._announcing.updated(address)
 
     def _made(self, listed: Listed, app: App) -> list[Any]:
         made = _makers(self._native)[listed](app)
+        self._app = app
         self._known[listed] = "\n".join(each.model_dump_json() for each in made)
         return made
 

@@ -282,7 +282,12 @@ class RyeServer(MCPServer[None]):
 
     async def _on_roots(self, context: Any, _: NotificationParams) -> None:
         if context.request is None:  # over HTTP nobody tells the server where to look
-            self._runs.beside(partial(self._apps.ask_for_roots, context.session))
+            self._runs.beside(partial(self._look_at_roots, context.session))
+
+    async def _look_at_roots(self, session: Any) -> None:
+        await self._apps.ask_for_roots(session)
+        if self._listings.are_known:
+            await self._listings.compare(await self._apps.own())
 
     @asynccontextmanager
     async def _living(self, _: MCPServer[None]) -> AsyncIterator[None]:
