@@ -1,7 +1,8 @@
 """The tools that agents call, as data: names, descriptions, schemas.
 
 Written by hand, for a model that reads them once and has to call them right the first time. They are the
-contract: a test compares them with what the verbs take.
+contract: a test compares them with what the verbs take. Every argument says its type, also where `enum` would
+do: some models are given no schema without one.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Definition:
 
 
 _ITEM_ID: Final = {"type": "string", "description": "Id of the item, such as demo/hello."}
-_ITEM_TYPE: Final = {"enum": ["tool", "directive", "knowledge"], "default": "tool"}
+_ITEM_TYPE: Final = {"type": "string", "enum": ["tool", "directive", "knowledge"], "default": "tool"}
 _RUN_ID: Final = {"type": "string", "description": "Instead of item_id."}
 _PROJECT: Final = {"type": "string", "description": "Absolute path of the project; default: the server's."}
 
@@ -90,10 +91,10 @@ _SEARCH: Final = Definition(
     {
         "query": {"type": "string", "default": "", "description": "Empty lists everything."},
         "scope": {"type": "string", "default": "tool", "description": "Type, and ids: directive.demo.*"},
-        "space": {"enum": ["all", "project", "user", "system"], "default": "all"},
+        "space": {"type": "string", "enum": ["all", "project", "user", "system"], "default": "all"},
         "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10},
         "offset": {"type": "integer", "minimum": 0, "default": 0},
-        "sort_by": {"enum": ["score", "name", "date"], "default": "score"},
+        "sort_by": {"type": "string", "enum": ["score", "name", "date"], "default": "score"},
         "fields": {"type": "array", "items": {"type": "string"}, "description": "Search these fields only."},
         "filters": {
             "type": "object",
@@ -120,11 +121,15 @@ _LOAD: Final = Definition(
     {
         "item_id": _ITEM_ID,
         "item_type": _ITEM_TYPE,
-        "source": {"enum": ["project", "user", "system"], "description": "Default: by precedence."},
-        "destination": {"enum": ["project", "user"]},
+        "source": {
+            "type": "string",
+            "enum": ["project", "user", "system"],
+            "description": "Default: by precedence.",
+        },
+        "destination": {"type": "string", "enum": ["project", "user"]},
         "overwrite": {"type": "boolean", "default": False},
         "run_id": _RUN_ID,
-        "stream": {"enum": ["stdout", "stderr", "result"]},
+        "stream": {"type": "string", "enum": ["stdout", "stderr", "result"]},
         "offset": {"type": "integer", "description": "In bytes; below 0 from the end."},
         "length": {"type": "integer", "minimum": 1},
         "pattern": {"type": "string", "description": "Only lines that match this regular expression."},
@@ -153,7 +158,7 @@ _EXECUTE: Final = Definition(
         },
         "async": {"type": "boolean", "default": False},
         "run_id": _RUN_ID,
-        "action": {"enum": ["status", "cancel"]},
+        "action": {"type": "string", "enum": ["status", "cancel"]},
         "detail": {"type": "boolean", "default": False, "description": "Add chain, lock and all output."},
         "project_path": _PROJECT,
     },
@@ -170,7 +175,12 @@ _SIGN: Final = Definition(
     {
         "item_id": {"type": "string", "description": "An id, or a pattern with * and ?."},
         "item_type": _ITEM_TYPE,
-        "source": {"enum": ["project", "user"], "default": "project", "description": "user needs a person."},
+        "source": {
+            "type": "string",
+            "enum": ["project", "user"],
+            "default": "project",
+            "description": "user needs a person.",
+        },
         "project_path": _PROJECT,
     },
     ("item_id",),
