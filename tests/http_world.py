@@ -70,16 +70,17 @@ class HttpServer:
 
 @contextmanager
 def http_server(
-    person: Person, project: Path, *arguments: str, token: str | None = TOKEN, cwd: Path | None = None
+    person: Person, project: Path | None, *arguments: str, token: str | None = TOKEN, cwd: Path | None = None
 ) -> Iterator[HttpServer]:
-    """A server on a free port; with `token`, that is its token."""
+    """A server on a free port, for a project or for none; with `token`, that is its token."""
+    named = [] if project is None else ["--project", project]
     environment = dict(person.environment)
     if token is not None:
         environment["RYE_HTTP_TOKEN"] = token
     errors = person.place / "errors of the server"
     with errors.open("wb") as err:
         process = subprocess.Popen(
-            [SCRIPTS / "rye-mcp", "--http", "127.0.0.1:0", "--project", project, *arguments],
+            [SCRIPTS / "rye-mcp", "--http", "127.0.0.1:0", *named, *arguments],
             cwd=cwd or project,
             env=environment,
             stdin=subprocess.DEVNULL,

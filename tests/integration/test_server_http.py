@@ -16,7 +16,7 @@ import httpx
 import pytest
 from anyio import to_thread
 from mcp import Client
-from mcp.types import CallToolResult, ToolListChangedNotification
+from mcp.types import CallToolResult, ListRootsResult, Root, ToolListChangedNotification
 
 from tests.http_world import (
     TOKEN,
@@ -195,6 +195,23 @@ async def test_a_call_names_a_project_of_the_server_and_no_other(
             assert str(project) in found["hint"]
         found = facts(await client.call_tool("execute", greeting("Ada") | {"project_path": str(project)}))
         assert found["status"] == "success"
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_no_client_is_asked_where_to_look(
+    ada: Person, project: Path, tmp_path: Path, transport: Transport
+) -> None:
+    asked = anyio.Event()
+
+    async def answer(_: Any) -> ListRootsResult:
+        asked.set()
+        return ListRootsResult(roots=[Root.model_validate({"uri": project.as_uri()})])
+
+    with http_server(ada, None, cwd=tmp_path) as server, anyio.fail_after(40):
+        async with connected(server, transport, "legacy", list_roots_callback=answer) as client:
+            found = facts(await client.call_tool("search", {"query": "*"}))
+    assert found["project"] is None
+    assert not asked.is_set()
 
 
 @pytest.mark.parametrize(("transport", "mode"), WAYS)

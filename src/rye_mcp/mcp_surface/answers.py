@@ -22,6 +22,7 @@ from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_surface.content import blocks_in, seen, summary
+from rye_mcp.mcp_surface.hints import followable
 
 __all__ = [
     "QUESTION_LIFETIME_S",
@@ -54,7 +55,7 @@ def answer(facts: Mapping[str, Any]) -> CallToolResult:
     if blocks is not None:
         shown = seen({**facts, "data": {**facts["data"], "content": summary(blocks)}})
         return CallToolResult(content=blocks, structured_content=shown)
-    shown = seen(facts)
+    shown = seen(followable(facts) if is_error else facts)
     content = TextContent(type="text", text=_text(shown, is_error=is_error))
     return CallToolResult(content=[content], structured_content=shown, is_error=is_error)
 

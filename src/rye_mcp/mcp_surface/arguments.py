@@ -2,7 +2,8 @@
 
 Rules:
 
-- An argument that is not known is `unknown_argument`, which lists the known ones; it is never ignored.
+- An argument that is not known is `unknown_argument`, which lists the known ones, and says which one may be
+  meant; it is never ignored.
 - Clients that send an object, a number or a boolean as a JSON string are understood: where the schema takes
   no text, text is read as JSON, once.
 - Everything that is wrong is reported at once (`invalid_parameters`). Defaults are filled in.
@@ -11,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rye_mcp.errors import RyeError
@@ -20,6 +21,7 @@ from rye_mcp.mcp_surface.definitions import Definition
 __all__ = ["check_arguments"]
 
 _SHOWN_CHARACTERS = 80
+_IDS = frozenset({"id", "name", "tool", "item"})
 
 
 def check_arguments(definition: Definition, given: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -32,7 +34,8 @@ def check_arguments(definition: Definition, given: Mapping[str, Any] | None) -> 
         known = ", ".join(definition.properties)
         found = ", ".join(name[:_SHOWN_CHARACTERS] for name in unknown)
         what = f"expected arguments of {definition.name} out of {known}, found {found}"
-        raise RyeError("unknown_argument", what, hint=f"leave out {found}", known=list(definition.properties))
+        hint = _hint_for(unknown, definition.properties) or f"leave out {found}"
+        raise RyeError("unknown_argument", what, hint=hint, known=list(definition.properties))
     read = {name: _read(definition.properties[name], value) for name, value in arguments.items()}
     values: dict[str, Any] = apply_defaults(read, definition.input_schema)
     errors = validate_parameters(values, definition.input_schema).errors
@@ -42,6 +45,16 @@ def check_arguments(definition: Definition, given: Mapping[str, Any] | None) -> 
         what = f"expected the arguments of {definition.name}, found: {listed}"
         raise RyeError("invalid_parameters", what, hint=f"correct {errors[0].field}", issues=issues)
     return values
+
+
+def _hint_for(unknown: Collection[str], known: Collection[str]) -> str:
+    """Which known argument may be meant by each: leaving out what was meant would be another call."""
+    from difflib import get_close_matches
+
+    close = {name: get_close_matches(name[:_SHOWN_CHARACTERS], known, n=1) for name in unknown}
+    close |= {name: ["item_id"] for name in unknown if name in _IDS and "item_id" in known}
+    meant = [f"{found[0]} instead of {name[:_SHOWN_CHARACTERS]}" for name, found in close.items() if found]
+    return f"perhaps {', '.join(meant)}" if meant else ""
 
 
 def _read(schema: Mapping[str, Any], value: Any) -> Any:

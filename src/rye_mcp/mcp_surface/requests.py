@@ -92,6 +92,7 @@ def protocol_error(**more: Any) -> Iterator[None]:
     from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 
     from rye_mcp.mcp_surface.answers import internal
+    from rye_mcp.mcp_surface.hints import followable
 
     code = INVALID_PARAMS
     try:
@@ -103,7 +104,7 @@ def protocol_error(**more: Any) -> Iterator[None]:
         refusal = exc
     except Exception as exc:  # noqa: BLE001 - its text must not reach the client
         code, refusal = INTERNAL_ERROR, internal(exc)
-    facts = seen(refusal.as_dict() | more)
+    facts = seen(followable(refusal.as_dict()) | more)
     raise MCPError(code=code, message=f"{facts['code']}: {facts['error']}", data=facts) from refusal
 
 

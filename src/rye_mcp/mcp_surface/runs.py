@@ -144,7 +144,8 @@ class Runs:
         run = self._runs.get(parse_handle(run_id)[0])
         if run is None:
             what = "expected a run that this server has begun with async: true, found none with this id"
-            raise RyeError("run_not_found", what, hint="rye log show RUN_ID", run_id=run_id)
+            hint = "follow a run by the run_id that async: true gave; load reads the output of others"
+            raise RyeError("run_not_found", what, hint=hint, run_id=run_id)
         return run
 
     async def _run(self, run: _Run, work: Work) -> None:

@@ -51,6 +51,22 @@ def test_a_json_string_is_understood_where_one_of_several_types_is_wanted() -> N
     assert check_arguments(search, {"fuzzy": '{"max_distance": 2}'})["fuzzy"] == {"max_distance": 2}
 
 
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ({"params": {}}, "perhaps parameters instead of params"),
+        ({"id": "a"}, "perhaps item_id instead of id"),
+        (
+            {"item-type": "tool", "dryrun": True},
+            "perhaps dry_run instead of dryrun, item_type instead of item-type",
+        ),
+        ({"colour": "red"}, "leave out colour"),
+    ],
+)
+def test_what_may_be_meant_by_an_unknown_argument_is_said(given: dict[str, Any], hint: str) -> None:
+    assert refused(given).hint == hint
+
+
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_every_argument_says_its_type(name: str) -> None:
     """Where it does not, some models are not given the tool at all, also when `enum` would do."""

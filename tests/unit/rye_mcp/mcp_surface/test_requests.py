@@ -27,6 +27,7 @@ def test_a_failure_has_a_code_and_a_hint_and_not_the_text_of_what_nobody_expecte
     said = found.value.error
     assert (said.code, said.data["code"], said.data["uri"]) == (code, name, "rye://item/tool/a")
     assert said.data["hint"]
+    assert not said.data["hint"].startswith("rye ")
     assert "hunter2" not in said.model_dump_json()
 
 
