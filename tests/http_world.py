@@ -73,7 +73,7 @@ def http_server(
     person: Person, project: Path | None, *arguments: str, token: str | None = TOKEN, cwd: Path | None = None
 ) -> Iterator[HttpServer]:
     """A server on a free port, for a project or for none; with `token`, that is its token."""
-    named = [] if project is None else ["--project", project]
+    named = [] if project is None else ["--project", str(project)]
     environment = dict(person.environment)
     if token is not None:
         environment["RYE_HTTP_TOKEN"] = token

@@ -272,15 +272,17 @@ async def test_what_others_wait_for_does_not_end_with_a_connection_of_events(
             await client.call_tool("execute", {"run_id": begun["run_id"], "action": "cancel"})
             await gone(pids)
             if mode == "legacy":  # in 2026 who listens has the spaces watched anew
-                await _changed_once(project / ".ai/tools/demo/greet.py", told)
+                with _changed(project / ".ai/tools/demo/greet.py"):
+                    await told.wait()
 
 
-async def _changed_once(path: Path, told: anyio.Event) -> None:
-    """Change a file, wait until somebody is told, and leave it as it was."""
+@contextmanager
+def _changed(path: Path) -> Iterator[None]:
+    """A file that is another one until the block ends."""
     signed = path.read_bytes()
     path.write_bytes(signed + b"# changed\n")
     try:
-        await told.wait()
+        yield
     finally:
         path.write_bytes(signed)
 

@@ -2,7 +2,8 @@
 
 Rules:
 
-- An agent may have no terminal. What `rye show`, `explain` and `list` look up, `load`, `execute` and `search` do.
+- An agent may have no terminal. What `rye show`, `explain` and `list` look up, `load`, `execute` and `search`
+  look up as well.
 - Whatever changes something, or is for a person to decide, stays the command that it was.
 
     >>> followable({"hint": "rye show demo/review --type directive"})

@@ -1,8 +1,8 @@
 """The lists that clients have: of tools, prompts and resources; and what is told when one is another one.
 
 A list is what the spaces hold when it is asked for. From the first one on the spaces are watched: after each
-change the lists that somebody has are made again, and compared. They are of one project, that of the last list:
-another one counts from when the client has named it (`compare`), or has got a list of it.
+change the lists that somebody has are made again, and compared. They are of one project, that of the last
+list: another one counts from when the client has named it (`compare`), or has got a list of it.
 """
 
 from __future__ import annotations

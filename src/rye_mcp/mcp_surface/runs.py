@@ -3,7 +3,7 @@
 Rules:
 
 - A run belongs to the server that began it, and ends with it, if not before: with the first of the transports
-  that are open. Over HTTP that is the server's whole life, whichever HTTP+SSE connections come and go meanwhile.
+  that are open. Over HTTP that is the server's whole life, whichever HTTP+SSE connections come and go.
 - Whoever begins one hears of a refusal at once; a run id is given once the tool really runs.
 - Only who knows the id of a run may follow or end it. Ids cannot be guessed.
 - Of a run that is over, its answer is kept, of the last `MAX_KEPT` runs. At most `MAX_RUNNING` run at once.

@@ -1,4 +1,4 @@
-"""Hints: an agent without a terminal can follow what looks something up; what a person decides stays a command."""
+"""Hints: what looks something up is a call that an agent can make; what a person decides stays a command."""
 
 from __future__ import annotations
 
