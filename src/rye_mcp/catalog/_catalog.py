@@ -194,8 +194,9 @@ class Catalog:
         with ExitStack() as stack:
             for index in indexes:
                 stack.enter_context(index.unchanged())
-            total = sum(index.ask(lambda engine: engine.count(search.wanted)) for index in indexes)
-            found = search.ordered()[query.offset : query.offset + query.limit] if total else []
+            search.leave_out_empty()
+            found = search.ordered()[query.offset : query.offset + query.limit]
+            total = search.total()
         suggestions = () if total else tuple(search.suggestions())
         return Page(tuple(each.hit for each in found), total, suggestions)
 
@@ -223,6 +224,10 @@ class _Search:
             similar=self._similar,
         )
 
+    def leave_out_empty(self) -> None:
+        """Ask no more of those that hold nothing, as that of a user with no items of their own."""
+        self._indexes = [each for each in self._indexes if not each.ask(lambda engine: engine.is_empty())]
+
     def ordered(self) -> list[_Found]:
         """As much as is needed of what matches, in order."""
         query, last = self._query, self._query.offset + self._query.limit
@@ -240,6 +245,10 @@ class _Search:
         if self._ranker is not None:
             found = self._fused(found, self._ranker)
         return found if len(found) >= last else found + self._behind(found, last, measure)
+
+    def total(self) -> int:
+        """How much matches."""
+        return sum(index.ask(lambda engine: engine.count(self.wanted)) for index in self._indexes)
 
     def suggestions(self) -> Iterator[str]:
         """Words of the documents that are close to those that nothing has."""
@@ -369,4 +378,4 @@ def _by_score(found: _Found) -> tuple[float, str, str, int, str]:
 
 def _by_id(found: _Found) -> tuple[str, str, int, str]:
     entry = found.entry
-    return (entry.item_id, entry.item_type.value, -found.index.space.precedence, entry.extension)
+    return (entry.item_id, entry.item_type, -found.index.space.precedence, entry.extension)

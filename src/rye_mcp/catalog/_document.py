@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -60,14 +60,15 @@ class Document:
     """What is indexed of one item.
 
     `texts` are the words of each field, in the order of `FIELDS`, with blanks between them. `words` says how
-    often each counts, `length` how much all of them count; `grams` are those of its name and description,
-    each once.
+    often each counts, `length` how much all of them count; `gram_words` are those of its name and
+    description, each once, and `grams` the n-grams of these.
     """
 
     name: str
     texts: tuple[str, ...]
     words: Mapping[str, int]
     length: int
+    gram_words: tuple[str, ...]
     grams: tuple[str, ...]
     category: str
     tags: tuple[str, ...]
@@ -88,12 +89,14 @@ def document_of(file: ItemFile) -> Document | None:
         return None
     fields = dict(zip(FIELDS, _fields(file, metadata), strict=True))
     counted = _counted(fields)
+    gram_words = tuple(dict.fromkeys(word for name in GRAM_FIELDS for word in fields[name]))
     return Document(
         name=metadata.name,
         texts=tuple(" ".join(words) for words in fields.values()),
         words=dict(islice(counted.items(), MAX_DISTINCT_WORDS)),
         length=counted.total(),
-        grams=tuple(set().union(*map(grams_of, _gram_words(fields)))),
+        gram_words=gram_words,
+        grams=tuple(set(chain.from_iterable(map(grams_of, gram_words)))),
         category=metadata.category or "",
         tags=metadata.tags,
         tool_type=metadata.tool_type or "",
@@ -122,10 +125,6 @@ def _counted(fields: Mapping[str, list[str]]) -> Counter[str]:
         once = [word for word in words if word not in named] if name == "id" else words
         every += once * FIELD_WEIGHTS[name]
     return Counter(every)
-
-
-def _gram_words(fields: Mapping[str, list[str]]) -> Iterable[str]:
-    return {word for name in GRAM_FIELDS for word in fields[name]}
 
 
 def _parameters(schema: Any, depth: int = 0) -> list[str]:

@@ -51,11 +51,10 @@ class Entry(NamedTuple):
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(NamedTuple):
     """What is counted of one document, as far as a query asks for it; see `Document`.
 
-    `length` and `grams_length` are those of the whole document.
+    `length` and `grams_length` are those of the whole document. A tuple, as an `Entry` is.
     """
 
     words: Mapping[str, int]
@@ -93,6 +92,10 @@ class Engine(Protocol):
 
     def counts(self, words: Iterable[str], prefixes: Iterable[str]) -> Counts:
         """What is counted of these words, and of all that begin with the prefixes."""
+        ...
+
+    def is_empty(self) -> bool:
+        """Whether there is no document at all."""
         ...
 
     def count(self, wanted: Wanted) -> int:

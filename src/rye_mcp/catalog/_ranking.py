@@ -98,9 +98,10 @@ class Measure:
         flattened = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * features.length / self.length)
         found: dict[str, tuple[float, int]] = {}
         value = 0.0
-        for word in sorted(self.groups.keys() & features.words.keys()):
-            label, rarity = self.groups[word]
-            times = features.words[word]
+        for word, times in sorted(features.words.items()):
+            if (group := self.groups.get(word)) is None:
+                continue
+            label, rarity = group
             found[label] = (rarity, found.get(label, (0.0, 0))[1] + times)
             if word in self.words:
                 value += self.words[word] * times / (times + flattened)

@@ -27,7 +27,7 @@ from rye_mcp.catalog._stems import TOKENIZER
 
 __all__ = ["DamagedError", "file_for", "is_whole", "open_file", "open_memory"]
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 BUSY_TIMEOUT_S: Final = 2.0
 """How long to wait for another process that writes; each writes for a second at most."""
 
@@ -47,8 +47,8 @@ CREATE TABLE items(
     executor_id TEXT NOT NULL, version TEXT NOT NULL
 );
 CREATE TABLE features(
-    key INTEGER PRIMARY KEY, words TEXT NOT NULL, length INTEGER NOT NULL, grams TEXT NOT NULL,
-    grams_length INTEGER NOT NULL
+    key INTEGER PRIMARY KEY, words TEXT NOT NULL, length INTEGER NOT NULL, gram_words TEXT NOT NULL,
+    grams TEXT NOT NULL, grams_length INTEGER NOT NULL
 );
 CREATE TABLE texts(key INTEGER PRIMARY KEY, {_COLUMNS});
 CREATE VIRTUAL TABLE stemmed USING fts5(

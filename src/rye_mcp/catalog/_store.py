@@ -66,6 +66,7 @@ class SqliteEngine:
     def __init__(self, database: sqlite3.Connection, stemmer: Stemmer) -> None:
         self.database = database
         self._stemmer = stemmer
+        self._weighed_all: tuple[Wanted, int] | None = None
 
     def close(self) -> None:
         """Close the file."""
@@ -123,8 +124,14 @@ class SqliteEngine:
         ).fetchall()
         return Group(f"{prefix}*", sum(row[1] for row in rows), tuple(row[0] for row in rows))
 
+    def is_empty(self) -> bool:
+        """Whether there is no document at all."""
+        return not self.database.execute("SELECT documents FROM totals").fetchone()[0]
+
     def count(self, wanted: Wanted) -> int:
-        """How many documents match."""
+        """How many documents match; quickest when all of them have just been candidates."""
+        if self._weighed_all is not None and self._weighed_all[0] is wanted:
+            return self._weighed_all[1]
         match = match_of(wanted)
         if isinstance(match, Match) and not match.is_negated and _is_bare(wanted):
             return sum(self._count_in(match, item_type) for item_type in wanted.item_types)
@@ -143,15 +150,17 @@ class SqliteEngine:
     def candidates(self, wanted: Wanted, words: Iterable[str], limit: int) -> list[Entry]:
         """The documents that match and speak of these words; the best of them when there are many."""
         match = match_of(wanted)
-        restriction = Condition("1")
+        restriction, is_all = Condition("1"), False
         if isinstance(match, Match) and _is_ranked(wanted, match):
             parts = alternatives_of(wanted)
-            expression = match.expression if parts is None else self._plan(parts, limit, MAX_MATCHES)
+            expression, is_all = (
+                (match.expression, True) if parts is None else self._plan(parts, limit, MAX_MATCHES)
+            )
         else:
             condition = self._condition(wanted)
             listed = self._by_stem(words)[:MAX_PARTS]
             named = [Alternative((word,), f'"{word}"', f'name : "{word}"') for word in listed]
-            expression = self._plan(named, limit, MAX_NARROWED_MATCHES)
+            expression, _ = self._plan(named, limit, MAX_NARROWED_MATCHES)
             # The plus keeps SQLite from asking the full-text table once for each key.
             restriction = Condition(
                 f"+rowid IN (SELECT key FROM items WHERE {condition.sql})", condition.values
@@ -159,6 +168,7 @@ class SqliteEngine:
         weighed: list[tuple[int, float]] = []
         for item_type in wanted.item_types if expression else ():
             weighed += self._weighed(expression, item_type, restriction)
+        self._weighed_all = (wanted, len(weighed)) if is_all else None
         return self._best(weighed, limit)
 
     def _weighed(
@@ -177,17 +187,21 @@ class SqliteEngine:
         stems = self._stemmer.stems(listed)
         return list({stems[word]: word for word in reversed(listed)}.values())[::-1]
 
-    def _plan(self, parts: Sequence[Alternative], limit: int, most: int) -> str:
-        """The question that finds candidates: as many of its parts, the rarest first, as are affordable."""
+    def _plan(self, parts: Sequence[Alternative], limit: int, most: int) -> tuple[str, bool]:
+        """The question that finds candidates: as many of its parts, the rarest first, as are affordable.
+
+        And whether it finds all that the parts do.
+        """
         left, chosen = most, list[Alternative]()
-        for documents, names, part in self._priced(parts)[:MAX_PARTS]:
+        priced = self._priced(parts)
+        for documents, names, part in priced[:MAX_PARTS]:
             if part.in_name and documents > left >= names > 0:
                 chosen.append(Alternative(part.words, part.in_name))
                 left -= names
             elif documents <= left or most - left < limit:
                 chosen.append(part)
                 left = max(0, left - documents)
-        return any_of(chosen)
+        return any_of(chosen), chosen == [part for _, _, part in priced]
 
     def _priced(self, parts: Sequence[Alternative]) -> list[tuple[int, int, Alternative]]:
         """In how many documents, and in how many names, the words of each part are; the rarest part first.
@@ -211,9 +225,16 @@ class SqliteEngine:
             return self._entries([key for key, _ in weighed])
         weighed.sort(key=itemgetter(1))
         worst = weighed[limit - 1][1]
-        sure = self._entries([key for key, rank in weighed[:limit] if rank < worst])
-        tied = sorted(self._entries([key for key, rank in weighed if rank == worst]), key=_by_id)
-        return sure + tied[: limit - len(sure)]
+        sure = [key for key, rank in weighed[:limit] if rank < worst]
+        tied = [key for key, rank in weighed if rank == worst]
+        if len(sure) + len(tied) > limit:
+            tied = self._first_by_id(tied, limit - len(sure))
+        return self._entries(sure + tied)
+
+    def _first_by_id(self, keys: Iterable[int], limit: int) -> list[int]:
+        rows = self._asked("SELECT item_id, extension, key FROM items WHERE key IN", keys)
+        ordered = sorted((item_id, extension, _type_of(key), key) for item_id, extension, key in rows)
+        return [key for *_, key in ordered[:limit]]
 
     def matches(self, wanted: Wanted, order: str, limit: int) -> list[Entry]:
         """The first documents that match, by `name`, by `date` (the latest first) or by `id`."""
@@ -264,8 +285,8 @@ def _is_bare(wanted: Wanted) -> bool:
 
 def _entry(row: tuple[Any, ...]) -> Entry:
     key, item_id, extension, name, date, digest = row
-    return Entry(key, _TYPES[key // KEYS_OF_A_TYPE], item_id, extension, name, date, digest)
+    return Entry(key, _type_of(key), item_id, extension, name, date, digest)
 
 
-def _by_id(entry: Entry) -> tuple[str, str, str]:
-    return (entry.item_id, entry.extension, entry.item_type)
+def _type_of(key: int) -> ItemType:
+    return _TYPES[key // KEYS_OF_A_TYPE]

@@ -21,9 +21,18 @@ from rye_mcp.catalog._document import Document
 from rye_mcp.catalog._engine import Features
 from rye_mcp.catalog._matching import KEYS_OF_A_TYPE, first_key
 from rye_mcp.catalog._query_tree import FIELDS
-from rye_mcp.catalog._rows import Row, features_of, insert, known_files, selected, written_words
+from rye_mcp.catalog._rows import (
+    Row,
+    features_of,
+    insert,
+    known_files,
+    selected,
+    written_in_a_row,
+    written_words,
+)
 from rye_mcp.catalog._stems import Stemmer
 from rye_mcp.catalog._tally import Tally
+from rye_mcp.catalog._words import sign_of
 from rye_mcp.items import ItemPlace, ItemType
 
 __all__ = ["Change", "write_changes"]
@@ -169,4 +178,6 @@ def _counted(document: Document, tally: Tally) -> tuple[Any, ...]:
     """The columns of `features` without the key, told to the tally too."""
     grams = document.grams
     tally.add(Features(document.words, document.length, grams, len(grams)), document.texts[0], 1)
-    return (written_words(document.words), document.length, " ".join(grams), len(grams))
+    in_a_row = written_in_a_row(document.gram_words)
+    signs = "".join(map(sign_of, grams))
+    return (written_words(document.words), document.length, in_a_row, signs, len(grams))
