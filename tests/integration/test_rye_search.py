@@ -200,3 +200,8 @@ def test_a_first_index_of_many_items_shows_how_far_it_is_in_a_terminal(leo: Pers
 def test_without_a_project_the_other_spaces_are_searched(leo: Person, tmp_path: Path) -> None:
     assert all(each["space"] == "system" for each in found(leo, tmp_path, "subprocess"))
     leo.refused("no_project", "search", "x", "--space", "project", cwd=tmp_path)
+
+
+def test_who_passes_over_all_results_is_told_how_many_there_are(leo: Person, project: Path) -> None:
+    shown = leo.rye("search", "picture", "--offset", "7", *IN_THE_PROJECT, cwd=project)
+    assert shown.out.splitlines() == ["there are 1, and none behind --offset 7"]

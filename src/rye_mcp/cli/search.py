@@ -158,6 +158,9 @@ def _first(result: SearchResult) -> Shown:
 
 def _print(result: SearchResult) -> None:
     shown = result.results
+    if not shown and result.total:
+        typer.echo(f"there are {result.total}, and none behind --offset {result.request.offset}")
+        return
     if not shown:
         typer.echo("nothing was found")
         typer.echo(visible(_hint(result)))
