@@ -108,6 +108,31 @@ def test_one_that_becomes_so_after_it_was_used(world: World) -> None:
     assert interpreter(call) == "none"
 
 
+NODE = """
+config: {command: '${NODE}'}
+env_config:
+  interpreter: {type: node_modules, search_paths: [".", lib/node_modules], var: NODE, fallback: none}
+"""
+
+
+@pytest.mark.parametrize("place", ["node_modules/.bin/node", "lib/node_modules/.bin/node"])
+@pytest.mark.parametrize("tracked", ["{place}", "node/node"], ids=["by its name", "its real file"])
+def test_a_node_that_git_tracks(world: World, place: str, tracked: str) -> None:
+    call = Call.begin(world, runtime=NODE)
+    call.approve()
+    real, link = world.project / "node/node", world.project / place
+    for path in (real, link):
+        path.parent.mkdir(parents=True)
+    real.touch(mode=0o755)
+    link.symlink_to(real)
+    git(world.project, "init", "-q")
+    assert call.process().spec.command == str(link), "it was installed here"
+    git(world.project, "add", "-f", tracked.format(place=place))
+    assert call.process().spec.command == "none"
+    [notice] = call.environment().notices
+    assert (notice.code, str(link) in notice.message) == ("node_not_used", True)
+
+
 @pytest.mark.parametrize("where", ["{project}/.venv", "{project}/x/../.venv"])
 def test_an_absolute_path_into_a_project_that_nobody_approved(world: World, where: str) -> None:
     path = where.format(project=world.project)

@@ -152,13 +152,15 @@ class NodeModules:
 
     def find(self, around: Surroundings) -> Path | None:
         """The first interpreter that is there."""
+        return next(filter(file_exists, self.candidates(around)), None)
+
+    def candidates(self, around: Surroundings) -> Iterator[Path]:
+        """Every place that is looked at, in order."""
         for path in self.search_paths:
             root = around.place(path, around.project)
             names = ("node_modules/.bin/node", *NODE_CANDIDATES.get(Path(path).name, ()))
             for name in names if root is not None else ():
-                if file_exists(found := Path(str(root), name)):
-                    return found
-        return None
+                yield Path(str(root), name)
 
 
 @dataclass(frozen=True, slots=True)

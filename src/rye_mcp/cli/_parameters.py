@@ -41,12 +41,22 @@ def parse_parameters(words: Sequence[str], schema: Mapping[str, Any] | None) -> 
 def parse_json_object(text: str, source: str) -> dict[str, Any]:
     """The object that stands in a text; wrong use for anything else."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_each_name_once)
     except (ValueError, RecursionError) as exc:
         raise typer.BadParameter(f"expected a JSON object in {source}, found no JSON: {exc}") from exc
     if not isinstance(value, dict):
         raise typer.BadParameter(f"expected a JSON object in {source}, found {type(value).__name__}")
     return value
+
+
+def _each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of two values with one name nobody knows which one is meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice!r:.80} stands twice")
+    return found
 
 
 def _pairs(words: Sequence[str], known: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

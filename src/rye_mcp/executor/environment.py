@@ -32,7 +32,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from lilux.runtime.env_resolver import Resolution
 from rye_mcp.executor.chain import ChainElement
-from rye_mcp.executor.environment_draft import Basis, Draft, packages_of, unsigned_parts, venvs_of
+from rye_mcp.executor.environment_draft import (
+    Basis,
+    Draft,
+    packages_of,
+    tracked_node_of,
+    unsigned_parts,
+    venvs_of,
+)
 from rye_mcp.executor.path_variables import add_paths, set_paths
 from rye_mcp.executor.project_parts import ProjectParts
 from rye_mcp.executor.trace_context import TRACE_VARIABLES, TraceContext
@@ -184,6 +191,7 @@ class EnvironmentResolver:
             dotenv=dotenv.kept,
             refused_names=dotenv.refused,
             refused_venvs=refused,
+            refused_node=tracked_node_of(elements, parts),
             packages=packages_of(elements, parts),
         )
 

@@ -3,8 +3,9 @@
 Rules:
 
 - An interpreter comes from the project only when the runtime asks for it there and the project is approved;
-  one of a virtual environment only when that may be used. Without the project the next place counts, or the
-  fallback. An interpreter that is found in a project all the same is refused.
+  one of a virtual environment only when that may be used, and a Node.js only when git does not track it.
+  Without the project the next place counts, or the fallback. An interpreter that is found in a project all
+  the same is refused.
 - A chain that looks for Node.js in the project gets the packages of the project too, once it is approved.
 - What is left out is a notice when it is there, and none when it is not.
 """
@@ -26,7 +27,7 @@ from rye_mcp.executor.variable_names import holds_password, looks_secret
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
 
-__all__ = ["Basis", "Draft", "packages_of", "unsigned_parts", "venvs_of"]
+__all__ = ["Basis", "Draft", "packages_of", "tracked_node_of", "unsigned_parts", "venvs_of"]
 
 _APPROVE: Final = "rye trust project"
 
@@ -36,8 +37,8 @@ class Basis:
     """What an environment is resolved from, apart from what each search for an interpreter looks at.
 
     `dotenv` is what `.env` may set, `refused_names` what it may not; `refused_venvs` are environments that
-    may not be used, with the reasons. `packages` are those that a chain asks for in an approved project,
-    `unapproved` is what there is in a project that nobody approved.
+    may not be used, with the reasons, `refused_node` is a Node.js that may not. `packages` are those that a
+    chain asks for in an approved project, `unapproved` is what there is in a project that nobody approved.
     """
 
     project: ProjectParts | None = None
@@ -45,6 +46,7 @@ class Basis:
     dotenv: Mapping[str, str] = field(default_factory=dict)
     refused_names: tuple[str, ...] = ()
     refused_venvs: Mapping[Path, str] = field(default_factory=dict)
+    refused_node: Path | None = None
     packages: Path | None = None
     unapproved: tuple[str, ...] = ()
 
@@ -57,6 +59,7 @@ class Draft:
         self._parts = basis.project
         self._left_out = [*basis.unapproved]
         self._venvs_left_out: dict[Path, str] = {}
+        self._node_left_out: Path | None = None
         self.withheld: set[str] = set()
         self.project_used = basis.packages is not None
 
@@ -105,6 +108,9 @@ class Draft:
             )
         for venv, reason in self._venvs_left_out.items():
             yield Notice("venv_not_used", f"{printable(venv)} is not used: {printable(reason)}")
+        if self._node_left_out is not None:
+            shown = printable(self._node_left_out)
+            yield Notice("node_not_used", f"{shown} is not used: git tracks it, or nobody can tell")
         if self._basis.refused_names:
             named = ", ".join(self._basis.refused_names)
             yield Notice("dotenv_refused", f"a {DOTENV} may not set {named}")
@@ -115,6 +121,9 @@ class Draft:
         if parts is None or interpreter is None:
             return None
         if not self._basis.approved:
+            return None
+        if interpreter.get("type") == PACKAGES and self._basis.refused_node is not None:
+            self._node_left_out = self._basis.refused_node
             return None
         venv = _venv(interpreter, parts)
         if venv is None or venv not in self._basis.refused_venvs:
@@ -181,6 +190,18 @@ def unsigned_parts(elements: Iterable[ChainElement], parts: ProjectParts) -> Ite
             yield _shown(venv, parts)
     if packages_of(elements, parts) is not None:
         yield PACKAGES
+
+
+def tracked_node_of(elements: Iterable[ChainElement], parts: ProjectParts) -> Path | None:
+    """A Node.js that the elements of a chain ask for in a project, and that came with it."""
+    for element in elements:
+        interpreter = _interpreter(element) or {}
+        places = interpreter.get("search_paths", (".",))
+        if interpreter.get("type") == PACKAGES and isinstance(places, list | tuple):
+            for place in places:
+                if isinstance(place, str) and (found := parts.tracked_node(place)) is not None:
+                    return found
+    return None
 
 
 def packages_of(elements: Iterable[ChainElement], parts: ProjectParts) -> Path | None:

@@ -21,7 +21,7 @@ from typing import Final
 
 from lilux.primitives.errors import ConfigurationError
 from lilux.runtime.env_resolver import EnvResolver
-from lilux.runtime.interpreters import VENV_CANDIDATES
+from lilux.runtime.interpreters import VENV_CANDIDATES, NodeModules, Surroundings
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.git_index import GitIndexes
 from rye_mcp.executor.stamps import Stamp, settled, stamp_of
@@ -100,6 +100,21 @@ class ProjectParts:
             if USUAL_VENV not in use.allowed:
                 return use.refused[USUAL_VENV].replace(USUAL_VENV, printable(venv.name))
         return None
+
+    def tracked_node(self, place: str) -> Path | None:
+        """A Node.js below a place of this project that git tracks, or of which nobody can tell."""
+        if "\0" in place:
+            return None  # which the resolver refuses
+        for path in NodeModules((place,)).candidates(Surroundings({}, self.root)):
+            found = Path(os.path.normpath(path))
+            if os.path.isfile(found) and self.holds(found) and self._came_along(found):  # noqa: PTH113
+                return found
+        return None
+
+    def _came_along(self, path: Path) -> bool:
+        real = Path(os.path.realpath(path))
+        asked = {path, real} if self.holds(real) else {path}
+        return any(self._indexes.tracks(each) is not False for each in asked)
 
     def dotenv(self) -> DotenvSplit:
         """The variables of the `.env` of this approved project, split into what it may set and what not."""

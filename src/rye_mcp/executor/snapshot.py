@@ -22,7 +22,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -93,10 +93,14 @@ class Snapshot:
         return text.replace(own, printable(self._carried.source))
 
     def add(self, bytecode: Bytecode) -> None:
-        """Put bytecode beside its sources, before anything runs in here; RyeError `write_failed`."""
-        self._written += bytecode.files
+        """Put bytecode beside its sources, before anything runs; without room for it there is none."""
         with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
-            _write(root, ((relative, content, _FILE) for relative, content in bytecode.files.items()))
+            try:
+                _write(root, ((relative, content, _FILE) for relative, content in bytecode.files.items()))
+            except OSError:
+                _unwrite(root, bytecode.files)
+            else:
+                self._written += bytecode.files
 
     def link(self, name: str, target: Path) -> None:
         """Put a link into it, before anything runs in here; RyeError `write_failed`."""
@@ -201,6 +205,13 @@ def _write(root: int, files: Iterable[tuple[str, bytes, int]]) -> None:
             writer.write(relative, content, mode)
     finally:
         writer.close()
+
+
+def _unwrite(root: int, files: Iterable[str]) -> None:
+    """Remove what there is of some files: a part of one would be worse than none."""
+    for relative in files:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.unlink(relative, dir_fd=root)
 
 
 @contextmanager

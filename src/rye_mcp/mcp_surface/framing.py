@@ -16,6 +16,7 @@ Rules:
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -54,6 +55,9 @@ MAX_RUNNING: Final = 4096
 _BUSY: Final = -32000
 _TOO_MANY: Final = f"expected at most {MAX_RUNNING} requests at once, found one more: call again later"
 _ID_IN_USE: Final = "expected an id of its own for the request, found that of one that is still running"
+_MAX_DIGITS: Final = 20
+"""How many digits an id may have, with its sign."""
+
 _NO_JSON: Final = "expected a message in JSON, on one line of at most 32 MiB, found something else"
 _NO_REQUEST: Final = (
     "expected a request of JSON-RPC 2.0 with a text or an integer as id, in UTF-8 and not deeply nested, "
@@ -162,7 +166,7 @@ def refusal_of(line: str) -> _RefusalError | None:
     if not line.strip():
         return None
     try:
-        found = json.loads(line)
+        found = json.loads(line, parse_int=_number)
     except (ValueError, RecursionError):
         return _refusal(None, PARSE_ERROR, _NO_JSON)
     if isinstance(found, dict) and "method" in found:
@@ -170,6 +174,11 @@ def refusal_of(line: str) -> _RefusalError | None:
             return None
         return _refusal(_id_of(found), INVALID_REQUEST, _NO_REQUEST)
     return _refusal(None, INVALID_REQUEST, _NO_REQUEST)
+
+
+def _number(digits: str) -> float:
+    """A whole number; one of thousands of digits is none that Python reads, and no reason to read no more."""
+    return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
 
 
 def _id_of(found: dict[str, Any]) -> str | int | None:

@@ -81,7 +81,7 @@ def test_without_a_schema_dashes_are_underscores_and_values_json_or_text() -> No
     assert parse_parameters(words, None) == {"dry_run": True, "max_count": 3, "name": "Ada"}
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "null", "{", "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "[1]", "null", "{", "[" * 100_000, '{"a": {"n": 1, "n": 2}}'])
 def test_parameters_as_json_are_one_object(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="--params"):
         parse_json_object(text, "--params")

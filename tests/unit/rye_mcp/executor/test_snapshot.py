@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import tempfile
 import threading
@@ -150,6 +151,26 @@ def test_bytecode_is_put_beside_its_sources(carried: Carried, store: SnapshotSto
         assert not (snapshot.tool_dir / "__pycache__").exists()
         snapshot.add(bytecode)
         assert tree(snapshot.root)["tools/demo/__pycache__/__init__.cpython-311.pyc"] == 0o400
+
+
+def test_without_room_for_bytecode_there_is_none_and_nothing_of_it(
+    carried: Carried, store: SnapshotStore
+) -> None:
+    place = "tools/demo/__pycache__"
+    bytecode = Bytecode({f"{place}/a.pyc": b"fits", f"{place}/b.pyc": b"x" * 100_000, f"{place}/c.pyc": b""})
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with store.create(carried) as snapshot:
+        before = tree(snapshot.root)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+        try:
+            snapshot.add(bytecode)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        after = tree(snapshot.root)
+        assert {path: mode for path, mode in after.items() if "__pycache__" not in path} == before
+        assert not [path for path in after if path.endswith(".pyc")]
+        root = snapshot.root
+    assert not root.exists()
 
 
 def test_nothing_stays_open(carried: Carried, store: SnapshotStore) -> None:

@@ -64,6 +64,8 @@ class _Wire:
         ('{"id": 5, "error": 7}', None, NO_REQUEST),
         ('{"id": 5}', None, NO_REQUEST),
         ('{"method": 7}', None, NO_REQUEST),
+        ('{"id": 5, "method": "a", "params": [' + "9" * 5000 + "]}", 5, NO_REQUEST),
+        ('{"id": ' + "9" * 5000 + ', "method": "a"}', None, NO_REQUEST),
     ],
 )
 def test_a_line_that_is_no_message_is_refused(line: str, number: Any, code: int) -> None:
