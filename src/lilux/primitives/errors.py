@@ -54,11 +54,12 @@ class IntegrityError(ToolExecutionError):
 
 
 class LockfileError(ToolExecutionError, ValueError):
-    """A lockfile cannot be read, or is not one."""
+    """A lockfile cannot be read, or is not one; `newer` says that a newer program can read it."""
 
-    def __init__(self, message: str, path: str | Path | None = None) -> None:
+    def __init__(self, message: str, path: str | Path | None = None, *, newer: bool = False) -> None:
         super().__init__(message)
         self.path = path
+        self.newer = newer
 
 
 class ConfigurationError(ToolExecutionError):

@@ -105,7 +105,9 @@ class Lockfile:
         except _json.NotJsonError as exc:
             raise _malformed(exc.issues, path) from exc
         if issues := list(_document_issues(document)):
-            raise _malformed(issues, path)
+            error = _malformed(issues, path)
+            error.newer = isinstance(document, dict) and _version_of(document) > LOCKFILE_VERSION
+            raise error
         root = document["root"]
         return cls(
             **{name: document.get(name) for name in _FIELDS if name != "root"},
@@ -178,13 +180,17 @@ class LockfileManager:
         return Path(path).exists()
 
 
+def _version_of(document: dict[str, Any]) -> int:
+    version: Any = document.get("lockfile_version")
+    return version if _is_a(version, int) else LOCKFILE_VERSION
+
+
 def _document_issues(document: Any) -> Iterator[str]:
     """Everything that keeps a JSON document from being a lockfile."""
     if not isinstance(document, dict):
         yield f"expected an object, found {_type_name(document)}"
         return
-    version: Any = document.get("lockfile_version")
-    version = version if _is_a(version, int) else LOCKFILE_VERSION
+    version = _version_of(document)
     if version > LOCKFILE_VERSION:
         yield (
             f"lockfile_version: expected {LOCKFILE_VERSION}, found the newer {version}; "

@@ -169,7 +169,10 @@ def _parse(data: bytes, path: Path, item_id: str) -> Lockfile:
         # What a reader of JSON complains about may hold words of whoever wrote the file.
         is_json = not isinstance(exc.__cause__, NotJsonError)
         issue = str(exc) if is_json else "expected JSON that can be read in one way only, found none"
-        raise _malformed(path, [issue], item_id) from exc
+        error = _malformed(path, [issue], item_id)
+        if exc.newer:  # to write it anew would throw away what the newer one knows
+            error.hint = "pip install --upgrade rye-mcp"
+        raise error from exc
     if issues := pins.issues_in(lockfile):
         raise _malformed(path, issues, item_id)
     return lockfile

@@ -523,7 +523,6 @@ def element(**values: Any) -> Callable[[dict[str, Any]], None]:
         lambda document: document.update(verified_deps={"tools/a.py": ""}),
         lambda document: document.update(verified_deps={"tools/a.py": None}),
         lambda document: document.update(verified_deps=[]),
-        lambda document: document.update(lockfile_version=2),
         lambda document: document.update(lockfile_version=0),
         lambda document: document.pop("resolved_chain"),
         lambda document: document.pop("root"),
@@ -538,6 +537,12 @@ def test_a_lockfile_that_is_blank_in_places_is_malformed(
     error = refused_run(lock, "malformed_lockfile", locked=locked)
     assert error.hint == f"rye lock update {ITEM_ID}"
     assert error.details["issues"]
+
+
+def test_one_of_a_newer_program_is_not_to_be_written_anew(lock: LockWorld) -> None:
+    lock.run()
+    lock.edit(lambda document: document.update(lockfile_version=2))
+    assert refused_run(lock, "malformed_lockfile").hint == "pip install --upgrade rye-mcp"
 
 
 @pytest.mark.parametrize(
