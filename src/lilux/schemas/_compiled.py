@@ -29,6 +29,7 @@ from lilux.primitives.errors import ConfigurationError
 from lilux.schemas._effort import Exhausted, limited
 from lilux.schemas._keywords import KEYWORDS, refuse, timed
 from lilux.schemas._names import Names, names_in
+from lilux.schemas._plain import Fits, plainly
 from lilux.schemas._reports import Reporter, pointer
 from lilux.schemas._subschemas import Path, inside
 
@@ -91,7 +92,7 @@ class Compiled:
     """A schema that is one: its contents, what checks values, and what follows its references.
 
     `hides` says whether it marks anything as `writeOnly`, `fills` whether it has a `default` anywhere,
-    `names` which properties of an object it speaks of.
+    `names` which properties of an object it speaks of. `fits` is certain of some values, and quick.
     """
 
     contents: Any
@@ -101,6 +102,7 @@ class Compiled:
     hides: bool
     fills: bool
     names: Names = field(default_factory=Names)
+    fits: Fits = field(default=plainly(False), repr=False)
 
 
 def compile_schema(schema: Any) -> Compiled:
@@ -139,7 +141,10 @@ def _compile(text: str) -> Compiled:
         contents, validator, resolver, specification, hides='"writeOnly"' in text, fills='"default"' in text
     )
     _check_references(dialect, compiled)
-    return replace(compiled, names=names_in(contents, resolver, specification))
+    body = contents
+    if isinstance(contents, dict):
+        body = {keyword: value for keyword, value in contents.items() if keyword != "$schema"}
+    return replace(compiled, names=names_in(contents, resolver, specification), fits=plainly(body))
 
 
 _compile_small = lru_cache(maxsize=CACHED_SCHEMAS)(_compile)
