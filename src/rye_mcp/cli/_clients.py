@@ -8,6 +8,8 @@ Rules:
   variables of `KEPT` go along when they are set. No other one does.
 - Claude Code knows servers of one project alone, and a project's goes there. The others know servers of the
   user, and `--project` names the project.
+- A project can bring a file of its own for a client along (`project_file`). What stands in it was written by
+  whoever writes to the project, and not by the person.
 """
 
 from __future__ import annotations
@@ -53,7 +55,10 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client: its title, its file, the object in it that holds servers, and what makes it read them."""
+    """A client: its title, its file, the object in it that holds servers, and what makes it read them.
+
+    `project_file` is where a project keeps servers for everybody who works on it, relative to the project.
+    """
 
     title: str
     file: Callable[[Surroundings], Path]
@@ -61,6 +66,7 @@ class Client:
     says_type: bool
     restart: str
     knows_projects: bool = False
+    project_file: str | None = None
 
     def path_of(self, name: str, project: Path | None) -> tuple[str, ...]:
         """Where a server stands in the file."""
@@ -107,6 +113,7 @@ CLIENTS: Final[Mapping[ClientName, Client]] = MappingProxyType(
             says_type=True,
             restart="begin a new session of Claude Code",
             knows_projects=True,
+            project_file=".mcp.json",
         ),
         ClientName.CURSOR: Client(
             "Cursor",
@@ -114,6 +121,7 @@ CLIENTS: Final[Mapping[ClientName, Client]] = MappingProxyType(
             "mcpServers",
             says_type=False,
             restart="switch the server on in Cursor's settings, under MCP",
+            project_file=".cursor/mcp.json",
         ),
         ClientName.VSCODE: Client(
             "VS Code",
@@ -121,6 +129,7 @@ CLIENTS: Final[Mapping[ClientName, Client]] = MappingProxyType(
             "servers",
             says_type=True,
             restart="start the server in VS Code: MCP: List Servers",
+            project_file=".vscode/mcp.json",
         ),
     }
 )

@@ -25,8 +25,9 @@ __all__ = ["parse", "with_member", "without_comments", "without_member"]
 _BLANKS = re.compile(r"[ \t\n\r]*")
 _FIRST_INDENT = re.compile(r"\{\r?\n([ \t]+)\"")
 _DEFAULT_INDENT: Final = "  "
-_STRING: Final = r'"(?:\\.|[^"\\])*"'
-_COMMENT: Final = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
+# What has no end goes on to the end of the text: it is not looked for from every beginning anew.
+_STRING: Final = r'"(?:\\.|[^"\\])*(?:"|\\?\Z)'
+_COMMENT: Final = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 Path = Sequence[str]

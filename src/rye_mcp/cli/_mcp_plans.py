@@ -120,7 +120,11 @@ def _found(name: str, said: Mapping[str, Any], to: SpaceName) -> Found:
     url, command = said.get("url") or said.get("serverUrl"), said.get("command")
     given = said.get("headers" if url else "env") or {}
     args = said.get("args") or []
-    if not isinstance(given, Mapping) or not all(isinstance(each, str) for each in (*args, *given.values())):
+    if not isinstance(args, list) or not isinstance(given, Mapping):
+        return Found(
+            name, None, why_not="expected a list of arguments, and an object of variables or headers"
+        )
+    if not all(isinstance(each, str) for each in (*args, *given.values())):
         return Found(name, None, why_not="expected texts as arguments, variables and headers")
     if said.get("type") == "sse":
         return Found(

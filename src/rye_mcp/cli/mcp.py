@@ -2,19 +2,23 @@
 
 `add` connects to a server, lists its tools, and writes an item for each, signed with your key: what the
 server said of it is approved by that. `update` shows what it says otherwise now, and signs that after a yes.
+`import` without names reads configurations, and starts nothing; a server that a project brings along is
+started for nobody who does not name it with `--from-project`.
 Exit codes: 0 done, 1 refused, failed, or not agreed to, 2 wrong use.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import Timer
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rye_mcp.cli._clients import CLIENTS, ClientName, Surroundings
+from rye_mcp.cli._clients import ClientName
 from rye_mcp.cli._common import (
     EXIT_FAILED,
     JsonOption,
@@ -27,9 +31,10 @@ from rye_mcp.cli._common import (
     visible,
     visible_lines,
 )
-from rye_mcp.cli._mcp_plans import Found, found_servers, plan_of
+from rye_mcp.cli._mcp_configurations import Configured, Origin, chosen, configured
+from rye_mcp.cli._mcp_plans import Found, plan_of
 from rye_mcp.cli._terminal import can_ask
-from rye_mcp.errors import RyeError, printable
+from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName
 from rye_mcp.verbs import mcp_servers as servers
 
@@ -57,6 +62,9 @@ FromOption = Annotated[
 YesOption = Annotated[bool, typer.Option("--yes", help="Agree without being asked.")]
 
 _OURS = (SpaceName.PROJECT, SpaceName.USER)
+
+_SILENT_S: Final = 1.0
+"""How long a server may take before a person is told that it is waited for."""
 
 
 @mcp.command()
@@ -169,23 +177,37 @@ def import_servers(
         ClientName | None,
         typer.Option("--from", metavar="CLIENT", help="Only those of " + ", ".join(ClientName)),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that were found.")] = False,
-    to: ToOption = SpaceName.USER,
+    from_project: Annotated[
+        bool, typer.Option("--from-project", help="Those that files of the project name, such as .mcp.json.")
+    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All that you are set up with.")] = False,
+    to: Annotated[
+        SpaceName | None,
+        typer.Option(
+            "--to", metavar="SPACE", help="Where its tools go: user, or project (with --from-project)."
+        ),
+    ] = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Bring in servers that Claude Desktop, Claude Code, Cursor or VS Code are set up with."""
+    if everything and from_project:
+        raise typer.BadParameter("expected the names of servers of the project, each of them, found --all")
     app = open_app(project)
     context = person(app, as_json=as_json)
-    found = _found(client, app, to)
+    origin = Origin.PROJECT if from_project else Origin.USER
     if not names and not everything:
+        origins = (origin,) if from_project else tuple(Origin)
+        # What the project says wrong is no reason not to see what the person asked for.
+        found = [
+            each
+            for at in origins
+            for each in configured(client, app, at, strict=client is not None and at is origin)
+        ]
         _print_found(found, as_json=as_json)
         return
-    missing = sorted(set(names or ()) - {each.name for _, each in found})
-    if missing:
-        what = f"expected servers that a client is set up with, found none called {', '.join(missing)}"
-        raise RyeError("item_not_found", what, hint="rye mcp import")
-    results = [_import(each, app, context) for _, each in _wanted(found, names, everything=everything)]
+    wanted = chosen(client, app, origin, None if everything else names, to)
+    results = [_import(each, app, context) for each in wanted]
     if as_json:
         print_json({"status": "completed", "servers": results})
     else:
@@ -220,7 +242,27 @@ def _offered(
     async def ask() -> Mapping[str, Definition]:
         return await offered_by(whole, variables, cwd=cwd, project="" if here is None else str(here))
 
-    return anyio.run(ask)
+    with _telling_what_is_waited_for(whole):
+        return anyio.run(ask)
+
+
+@contextmanager
+def _telling_what_is_waited_for(config: Mapping[str, Any]) -> Iterator[None]:
+    """A block that takes as long as a server does: at a terminal, it says so when that is long."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rye_mcp.bridge.servers import START_TIMEOUT_S
+
+    limit = config.get("start_timeout", START_TIMEOUT_S)
+    what = f"rye: waiting for the server {config['server']} to say what it offers, for at most {limit:g} s"
+    timer = Timer(_SILENT_S, typer.echo, [visible(f"{what}: {_place_of(config)}")], {"err": True})
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # a line that is being written is whole before anything follows
 
 
 def _known(name: str, space: SpaceName | None, context: Context) -> Known:
@@ -239,53 +281,6 @@ def _spaces(named: SpaceName | None, context: Context) -> tuple[SpaceName, ...]:
     if named is not None:
         return (named,)
     return tuple(name for name in _OURS if name is SpaceName.USER or context.spaces.project is not None)
-
-
-def _found(client: ClientName | None, app: App, to: SpaceName) -> list[tuple[ClientName, Found]]:
-    """What a client is set up with; of all of them, one whose file cannot be read stops no other."""
-    if client is not None:
-        return [(client, each) for each in found_servers(_configured(client, app), to)]
-    found: list[tuple[ClientName, Found]] = []
-    for at in ClientName:
-        try:
-            found += [(at, each) for each in found_servers(_configured(at, app), to)]
-        except RyeError as exc:
-            typer.echo(visible(f"rye: warning: {at.value}: {exc.message}: {exc.where}"), err=True)
-    return found
-
-
-def _configured(client: ClientName, app: App) -> dict[str, Any]:
-    """The servers that a client is set up with: those of the user, and of this project."""
-    from rye_mcp.cli._json_members import parse, without_comments
-
-    known = CLIENTS[client]
-    file = known.file(Surroundings(Path.home(), app.settings.environment))
-    try:
-        whole = parse(without_comments(file.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as exc:
-        what = f"expected a configuration in JSON, found: {exc}"
-        hint = "mend that file, or: rye mcp add NAME -- COMMAND"
-        raise RyeError("client_configuration", what, where=file, hint=hint) from exc
-    found: dict[str, Any] = {}
-    for path in {known.path_of("", None)[:-1], known.path_of("", app.settings.project)[:-1]}:
-        inner: Any = whole
-        for step in path:
-            inner = inner.get(step, {}) if isinstance(inner, dict) else {}
-        found |= inner if isinstance(inner, dict) else {}
-    return found
-
-
-def _wanted(
-    found: list[tuple[ClientName, Found]], names: list[str] | None, *, everything: bool
-) -> list[tuple[ClientName, Found]]:
-    """Those that were asked for; of several with one name the first."""
-    chosen: dict[str, tuple[ClientName, Found]] = {}
-    for at, each in found:
-        if everything or each.name in (names or ()):
-            chosen.setdefault(each.name, (at, each))
-    return list(chosen.values())
 
 
 def _import(found: Found, app: App, context: Context) -> dict[str, Any]:
@@ -336,7 +331,11 @@ def _facts(known: Known) -> dict[str, Any]:
 def _where(known: Known) -> str | None:
     if not known.items:
         return None
-    config = known.config
+    return _place_of(known.config)
+
+
+def _place_of(config: Mapping[str, Any]) -> str:
+    """Where a server is: its address, or what starts it."""
     if config["transport"] == "http":
         return str(config.get("url"))
     return " ".join(map(str, [config.get("command"), *config.get("args", ())]))
@@ -370,22 +369,18 @@ def _print_comparison(name: str, comparison: Comparison) -> None:
         typer.echo(visible(f"{tool} is not offered any more"))
 
 
-def _print_found(found: list[tuple[ClientName, Found]], *, as_json: bool) -> None:
-    rows = [(each.name, at.value, each.why_not or _summary(each)) for at, each in found]
+def _print_found(found: list[Configured], *, as_json: bool) -> None:
     if as_json:
-        keys = ("server", "client", "where")
-        print_json({"status": "success", "servers": [dict(zip(keys, row, strict=True)) for row in rows]})
-    elif rows:
-        print_table(("NAME", "CLIENT", "WHERE"), rows)
-        typer.echo("bring in some: rye mcp import NAME…, or --all")
-    else:
+        print_json({"status": "success", "servers": [each.as_dict() for each in found]})
+        return
+    if not found:
         typer.echo("no client here is set up with other servers")
-
-
-def _summary(found: Found) -> str:
-    config: Mapping[str, Any] = {} if found.plan is None else found.plan.config
-    words = [config.get("url") or config.get("command", ""), *config.get("args", ())]
-    return printable(" ".join(map(str, words)))
+        return
+    print_table(("NAME", "CLIENT", "WHERE"), [(each.name, each.shown_client, each.where) for each in found])
+    if any(each.origin is Origin.USER for each in found):
+        typer.echo("bring in some: rye mcp import NAME…, or --all")
+    if any(each.origin is Origin.PROJECT for each in found):
+        typer.echo("those of the project, when you know what they start: rye mcp import --from-project NAME…")
 
 
 def _print_imported(results: list[dict[str, Any]]) -> None:

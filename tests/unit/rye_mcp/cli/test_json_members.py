@@ -1,6 +1,7 @@
 """One member goes into a JSON document, or out of it, and every other byte stays."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -118,3 +119,11 @@ def test_what_is_no_json_with_comments_either_stays_wrong(text: str) -> None:
     with pytest.raises(json.JSONDecodeError):
         parse(without_comments(text))
     assert len(without_comments(text)) == len(text)
+
+
+@pytest.mark.parametrize("opening", ["/* ", '\\"', '"\\"'])
+def test_what_is_opened_again_and_again_and_never_closed_takes_no_time(opening: str) -> None:
+    text = '{"servers": ' + opening * 200_000 + "\\"
+    began = time.process_time()
+    assert len(without_comments(text)) == len(text)
+    assert time.process_time() - began < 5
