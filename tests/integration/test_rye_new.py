@@ -79,6 +79,32 @@ def test_a_tool_runs_at_once_and_passes_its_examples(
     assert (tested["passed"], tested["failed"]) == (2, 0)
 
 
+@pytest.mark.parametrize("language", ["python-uv", "node", "ruby", "perl", "bash"])
+def test_where_the_program_of_a_language_is_missing_it_is_written_and_says_what_to_install(
+    leo: Person, project: Path, language: str, tmp_path: Path
+) -> None:
+    program = PROGRAMS.get(language, language)
+    words = ["new", f"missing/{language}", "--lang", language, "--json"]
+    made = leo.rye(*words, cwd=project, PATH=str(tmp_path)).json
+    [warning] = made["warnings"]
+    assert warning["code"] == "program_missing"
+    assert f"expected {program} on the PATH" in warning["message"]
+    assert ": install " in warning["message"]
+    assert Path(made["path"]).is_file()
+    (tmp_path / program).write_text("#!/bin/sh\n")
+    (tmp_path / program).chmod(0o755)
+    there = ["new", f"there/{language}", "--lang", language, "--json"]
+    assert leo.rye(*there, cwd=project, PATH=str(tmp_path)).json["warnings"] == []
+
+
+def test_the_missing_program_is_a_warning_for_people_too(leo: Person, project: Path, tmp_path: Path) -> None:
+    made = leo.rye("new", "missing/uv", "--lang", "python-uv", cwd=project, PATH=str(tmp_path))
+    assert made.err == (
+        "rye: warning: program_missing: expected uv on the PATH to run it, found none: "
+        "install uv (https://docs.astral.sh/uv/, or: pipx install uv)\n"
+    )
+
+
 def test_the_schemas_of_a_new_tool_say_what_it_takes_and_gives(leo: Person, project: Path) -> None:
     for language in LANGUAGES:
         leo.rye("new", f"shown/{language}", "--lang", language, "--sign", cwd=project)

@@ -47,7 +47,7 @@ def new_item(
     context = person(app, as_json=as_json)
     if signed:
         app.keys.show(SignerKind.PERSON)  # without a key nothing is written
-    made = new(NewRequest(item_id, item_type, language, space), context)
+    made = new(NewRequest(item_id, item_type, language, space, app.settings.environment), context)
     signature = _sign(made, context) if signed else None
     following = made.commands[signature is not None :]
     if item_type is ItemType.TOOL:

@@ -7,6 +7,7 @@ Rules:
 - Nothing that is there is replaced, and nothing is written that would make two items ambiguous. One that
   hides an item of another space is written, and the result says so.
 - The item is written whole, through no symbolic link.
+- A tool is written too where the program that runs it is missing, and the result says what to install.
 
     new(NewRequest("demo/hello", language="python"), context).as_dict()
 """
@@ -14,11 +15,12 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from lilux.runtime.interpreters import NodeModules, Surroundings
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, SpaceName, check_item_id, printable, relative_path
 from rye_mcp.notices import Notice
@@ -34,22 +36,29 @@ _FILE_MODE: Final = 0o644
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """A file that an item begins as, its extension, and parameters that it can be run with."""
+    """A file that an item begins as, its extension, parameters that it can be run with, and what runs it."""
 
     file: str
     extension: str
     arguments: str = "--name Ada"
+    program: str | None = None
+    install: str | None = None
 
 
 LANGUAGES: Final[Mapping[str, _Template]] = MappingProxyType(
     {
         "python": _Template("python.py.txt", ".py"),
-        "python-uv": _Template("python-uv.py.txt", ".py"),
-        "bash": _Template("bash.sh.txt", ".sh"),
-        "node": _Template("node.mjs.txt", ".mjs"),
+        "python-uv": _Template(
+            "python-uv.py.txt",
+            ".py",
+            program="uv",
+            install="uv (https://docs.astral.sh/uv/, or: pipx install uv)",
+        ),
+        "bash": _Template("bash.sh.txt", ".sh", program="bash"),
+        "node": _Template("node.mjs.txt", ".mjs", program="node", install="Node.js (https://nodejs.org)"),
         "http": _Template("http.yaml.txt", ".yaml", "--owner python --repo cpython"),
-        "ruby": _Template("ruby.rb.txt", ".rb"),
-        "perl": _Template("perl.pl.txt", ".pl"),
+        "ruby": _Template("ruby.rb.txt", ".rb", program="ruby"),
+        "perl": _Template("perl.pl.txt", ".pl", program="perl"),
     }
 )
 """What a tool can be written in; the first one is meant when nothing is said."""
@@ -64,12 +73,16 @@ _TEXTS: Final[Mapping[ItemType, _Template]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """What is to be made, and where; `language` is for tools alone, by default the first of `LANGUAGES`."""
+    """What is to be made, and where; `language` is for tools alone, by default the first of `LANGUAGES`.
+
+    `environment` is the one that it is going to run in: what is not found there is warned of.
+    """
 
     item_id: str
     item_type: ItemType = ItemType.TOOL
     language: str | None = None
     space: SpaceName = SpaceName.PROJECT
+    environment: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +135,7 @@ def new(request: NewRequest, context: Context) -> NewResult:
         if exc.code == "item_exists":
             exc.hint = f"take another id, or look at it: rye show {file.item_id}{options_of(file.item_type)}"
         raise
-    return NewResult(file, template.arguments, hidden)
+    return NewResult(file, template.arguments, (*hidden, *_missing(template, request, context)))
 
 
 def _template(request: NewRequest) -> _Template:
@@ -140,6 +153,19 @@ def _template(request: NewRequest) -> _Template:
         what = f"expected one of {', '.join(LANGUAGES)}, found {language!a}"
         raise RyeError("unknown_argument", what, hint=f"rye new {request.item_id} --lang python")
     return LANGUAGES[language]
+
+
+def _missing(template: _Template, request: NewRequest, context: Context) -> tuple[Notice, ...]:
+    """Said when nothing here runs what was written."""
+    program = template.program
+    if program is None or request.environment is None:
+        return ()
+    around = Surroundings(request.environment, context.project)
+    # A project can bring a Node along; everything else is looked for on the PATH alone.
+    if around.on_path(program) or (program == "node" and NodeModules().find(around)):
+        return ()
+    what = f"expected {program} on the PATH to run it, found none: install {template.install or program}"
+    return (Notice("program_missing", what),)
 
 
 def _hidden(file: ItemFile, context: Context) -> tuple[Notice, ...]:
