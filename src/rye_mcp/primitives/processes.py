@@ -195,7 +195,11 @@ async def _begun(store: ProcessStore, process_id: str, host: Host | None) -> Pro
     record = store.get(process_id)
     if record.started is None:
         why = (record.ended or {}).get("error", f"nothing within {_START_LIMIT_S:g} s")
-        raise ToolExecutionError(f"expected {record.asked['command']} to start, found: {why}")
+        command = record.asked["command"]
+        what = f"expected {command} to start, found: {why}"
+        if len(command.split()) > 1:  # a line, as one types it
+            raise RyeError("tool_failed", what, hint="for a line of a shell: command sh, args ['-c', LINE]")
+        raise ToolExecutionError(what)
     return record
 
 

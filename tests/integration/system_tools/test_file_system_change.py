@@ -328,6 +328,24 @@ async def test_what_is_deleted_can_be_brought_back_with_the_command_that_it_says
     assert (desk.project / "full/a/b.txt").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("name", ["file", "directory"])
+async def test_what_has_come_in_place_of_something_deleted_stays_when_that_is_brought_back(
+    desk: Desk, name: str
+) -> None:
+    def make(text: str) -> None:
+        desk.write("directory/file" if name == "directory" else "file", text)
+
+    make("old")
+    deleted = await desk.ask("delete", path=name, recursive=True)
+    make("new")
+    before = names_below(desk.project)
+    with pytest.raises(subprocess.CalledProcessError):
+        obeyed(deleted["restore"])
+    assert names_below(desk.project) == before
+    assert (desk.project / before[-1]).read_text() == "new"
+    assert Path(deleted["trash"]).exists()
+
+
 async def test_the_trash_forgets_what_is_old_and_is_nobody_elses(desk: Desk) -> None:
     for name in ("a", "b", "c"):
         desk.write(name, name)

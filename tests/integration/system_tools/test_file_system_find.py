@@ -104,6 +104,15 @@ async def test_paths_are_found_by_patterns(desk: Desk) -> None:
     assert newest["paths"] == ["line\nbreak.py", "src/[e].py"]
 
 
+@pytest.mark.parametrize("pattern", ["/etc/*", "../*", "src/../a.py", "src/", "src//a.py", "src/./a.py"])
+async def test_a_pattern_that_no_path_can_have_is_refused_and_not_answered_with_nothing(
+    desk: Desk, pattern: str
+) -> None:
+    desk.write("src/a.py")
+    assert "expected names below path" in await desk.refusal("glob", pattern=pattern)
+    assert (await desk.ask("glob", pattern="./src/*"))["paths"] == ["src/a.py"]
+
+
 async def test_a_pattern_that_explodes_is_answered_at_once_or_refused(desk: Desk) -> None:
     desk.write("a" * 200)
     desk.write("/".join(["b"] * 60))

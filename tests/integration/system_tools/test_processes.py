@@ -113,6 +113,12 @@ async def test_when_its_host_is_killed_the_process_ends_and_is_lost(workshop: Wo
     assert (await process(workshop, "kill", id=begun["id"]))["state"] == "lost"
 
 
+async def test_a_line_for_a_shell_that_is_given_as_a_program_says_how_to_give_it(workshop: Workshop) -> None:
+    found = await workshop.run("rye/process/spawn", {"command": "echo a; sleep 100"})
+    assert (found.success, found.code) == (False, "tool_failed")
+    assert found.hint == "for a line of a shell: command sh, args ['-c', LINE]"
+
+
 @pytest.mark.parametrize(
     ("parameters", "problem"),
     [

@@ -99,7 +99,9 @@ def execute(params, project):
         finally:
             os.close(trash)
         now_at = f"{where}/{entry}/{place.name}"
-        back = f"mv {shlex.quote(shown(now_at))} {shlex.quote(shown(f'{project.root}/{place.relative}'))}"
+        kept, home = shlex.quote(shown(now_at)), shlex.quote(shown(f"{project.root}/{place.relative}"))
+        # Never over nor into what has come there since; some mv end well without having moved anything.
+        back = f"mv -nT {kept} {home} && test ! -e {kept}"
         return {"path": place.shown, "type": kind_of(status), "trash": shown(now_at), "restore": back}
 
 

@@ -94,8 +94,12 @@ SECONDS = 50
 @answered
 def execute(params, project):
     """Find paths."""
+    text = params["pattern"].removeprefix("./")
+    if not {"", ".", ".."}.isdisjoint(text.split("/")):
+        what = f"pattern: expected names below path with one / between them, found {shown(text)}"
+        raise Refusal(what, "the directory to look in goes into path, such as path: src, pattern: **/*.py")
     try:
-        pattern = path_pattern(params["pattern"].removeprefix("./"))
+        pattern = path_pattern(text)
     except BadPattern as exc:
         raise Refusal(f"pattern: {exc}", "a backslash takes its meaning from what follows it") from None
     with project.find(params["path"]) as place:
