@@ -278,18 +278,19 @@ async def test_a_tool_that_is_not_offered_any_more_is_refused(scene: Bridged) ->
 
 
 @pytest.mark.parametrize(
-    ("tool", "code", "said"),
+    ("tool", "code", "said", "hint"),
     [
-        ("fail", "tool_failed", "no such text"),
-        ("refuse", "tool_failed", "not today\\u202e"),
-        ("lie", "tool_failed", "output schema"),
-        ("nonsense", "tool_failed", "as MCP has it"),
+        ("fail", "tool_failed", "no such text", ""),
+        ("refuse", "tool_failed", "not today\\u202e", "look at the parameters"),
+        ("lie", "tool_failed", "output schema", ""),
+        ("nonsense", "tool_failed", "as MCP has it", "another version of the server"),
     ],
 )
-async def test_a_failure_says_whose_it_is(raw: Bridged, tool: str, code: str, said: str) -> None:
+async def test_a_failure_says_whose_it_is(raw: Bridged, tool: str, code: str, said: str, hint: str) -> None:
     result = await raw.call(tool)
     assert (result.success, result.code) == (False, code)
     assert said in (result.error or "")
+    assert hint in (result.hint or "")
     assert (await raw.call("echo", text="still there")).success
 
 

@@ -40,7 +40,7 @@ def test_a_server_is_brought_in_listed_updated_and_removed(workshop: Workshop) -
     shown = person.rye(*update, cwd=project, code=1)
     assert "-  Says it again." in shown.out
     assert "+  Says it.\\x1b[2J Twice." in shown.out
-    assert "nothing was signed" in shown.err
+    assert "nothing was signed: look at it, then rye mcp update raw --yes" in shown.err
     refused = person.rye("run", "--json", "mcp/raw/echo", "--text", "hello", cwd=project, code=1).json
     assert refused["code"] == "remote_changed"
     assert person.rye(*update, "--yes", cwd=project).out.endswith("signed mcp/raw/echo\n")

@@ -65,6 +65,7 @@ _HOW_TO_LOOK: Final = {
     "stdio": "run its command in a terminal: it has to speak MCP over its standard input and output",
     "http": "look whether the server runs, and whether that is its address",
 }
+_WHO_MENDS: Final = "another version of the server may do it; who makes it can mend it"
 _SESSION_GONE: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST})
 """What the SDK says when a server over HTTP is gone, or knows nothing of a session: it was started again."""
 
@@ -149,7 +150,7 @@ class Connection:
         answer = await self._within(timeout, ask)
         if answer.result_type == "input_required":
             what = f"expected an answer of {self._shown}, found a question, which nobody here can be asked"
-            raise BridgeError("tool_failed", what)
+            raise BridgeError("tool_failed", what, hint=_WHO_MENDS)
         return answer  # type: ignore[no-any-return]
 
     async def offered(self, *, timeout: float) -> Mapping[str, Definition]:
@@ -239,7 +240,7 @@ class Connection:
                 raise self._refused(exc) from exc
             except (RuntimeError, ValueError) as exc:
                 what = f"expected an answer of {self._shown} as MCP has it, found: {_first_line(exc)}"
-                raise BridgeError("tool_failed", what) from exc
+                raise BridgeError("tool_failed", what, hint=_WHO_MENDS) from exc
             finally:
                 self._calls.discard(scope)
                 self.last_used = time.monotonic()
@@ -257,7 +258,8 @@ class Connection:
             self.close()
             return self._lost(error)
         said = visible(error.message)[:_SHOWN_CHARACTERS]
-        return BridgeError("tool_failed", f"{self._shown} refused the call with {error.code}: {said}")
+        what = f"{self._shown} refused the call with {error.code}: {said}"
+        return BridgeError("tool_failed", what, hint="look at the parameters, or at what it needs to do it")
 
     def _lost(self, error: Exception | None = None) -> BridgeError:
         problem = self.problem or (self._transport.problem if self._transport is not None else None)

@@ -144,7 +144,7 @@ def update(
         _print_written(written, "signed")
     if not agreed:
         if not as_json:
-            typer.echo("nothing was signed: look at it, then rye mcp update --yes", err=True)
+            typer.echo(f"nothing was signed: look at it, then rye mcp update {name} --yes", err=True)
         raise typer.Exit(EXIT_FAILED)
 
 
