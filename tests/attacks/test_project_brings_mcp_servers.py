@@ -155,3 +155,14 @@ def test_an_entry_that_is_none_says_so_and_stops_no_other(clone: Clone, server: 
     assert by_name.keys() == {"helper", "other"}
     assert "expected" in by_name["helper"]
     assert "\x1b" not in clone.bob.rye("mcp", "import", cwd=clone.project).shown
+
+
+def test_what_is_no_project_yet_is_said_and_nothing_of_it_is_read(clone: Clone, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / ".mcp.json").write_text(json.dumps({"mcpServers": {"helper": clone.server()}}))
+    listed = clone.bob.rye("mcp", "import", cwd=bare)
+    assert "rye init" in listed.err
+    assert "helper" not in listed.shown
+    clone.bob.refused("no_project", "mcp", "import", "--from-project", "helper", cwd=bare)
+    assert not clone.canary.exists()

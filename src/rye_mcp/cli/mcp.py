@@ -196,15 +196,10 @@ def import_servers(
     app = open_app(project)
     context = person(app, as_json=as_json)
     origin = Origin.PROJECT if from_project else Origin.USER
+    if from_project:
+        app.spaces.require_project()
     if not names and not everything:
-        origins = (origin,) if from_project else tuple(Origin)
-        # What the project says wrong is no reason not to see what the person asked for.
-        found = [
-            each
-            for at in origins
-            for each in configured(client, app, at, strict=client is not None and at is origin)
-        ]
-        _print_found(found, as_json=as_json)
+        _list_configured(client, app, origin, as_json=as_json)
         return
     wanted = chosen(client, app, origin, None if everything else names, to)
     results = [_import(each, app, context) for each in wanted]
@@ -214,6 +209,19 @@ def import_servers(
         _print_imported(results)
     if any(result["status"] == "error" for result in results):
         raise typer.Exit(EXIT_FAILED)
+
+
+def _list_configured(client: ClientName | None, app: App, wanted: Origin, *, as_json: bool) -> None:
+    origins = (wanted,) if wanted is Origin.PROJECT else tuple(Origin)
+    # What the project says wrong is no reason not to see what the person asked for.
+    found = [
+        each
+        for origin in origins
+        for each in configured(client, app, origin, strict=client is not None and origin is wanted)
+    ]
+    _print_found(found, as_json=as_json)
+    if not found and app.settings.project is None:
+        typer.echo("rye: this is no project: files such as .mcp.json are read after rye init", err=True)
 
 
 # --- doing it ---
