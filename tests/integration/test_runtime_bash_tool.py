@@ -100,6 +100,14 @@ async def test_a_command_that_takes_too_long_is_ended_with_what_it_had_said(work
     assert await is_gone(pid_in(workshop.project))
 
 
+async def test_a_caller_who_allows_less_time_gets_what_the_command_had_said(workshop: Workshop) -> None:
+    command = "echo begun; echo warning >&2; echo $$ > pid; exec sleep 1000"
+    found = await workshop.run(BASH, {"command": command}, timeout=1.5)
+    assert (found.success, found.code, found.data) == (False, "timeout", "begun\n")
+    assert (found.stderr or "").startswith("warning\n")
+    assert await is_gone(pid_in(workshop.project))
+
+
 async def test_what_it_leaves_in_the_background_ends_with_the_call(workshop: Workshop) -> None:
     command = "setsid sh -c 'echo $$ > pid; exec sleep 1000' & until [ -s pid ]; do :; done; echo started"
     assert await workshop.data(BASH, {"command": command, "timeout": 60}) == result("started\n")

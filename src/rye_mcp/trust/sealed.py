@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "b228ac871781a41024759e93514469f06baf10c6b0dbd6cc5b727773dc984ca7"
+MANIFEST_SHA256: Final = "47cd8cd33b9c3bbd7167472f2ca382e1ee0c0bc4feff2c06429fdc820f56578d"

@@ -146,7 +146,14 @@ def run(command, timeout, cwd):
     process = start(command, stdout.writer, stderr.writer)
     for output in (stdout, stderr):
         os.close(output.writer)
-    ended = read_until_end(process, {stdout.reader: stdout, stderr.reader: stderr}, timeout)
+    try:
+        signal.signal(signal.SIGTERM, give_up)
+        ended = read_until_end(process, {stdout.reader: stdout, stderr.reader: stderr}, timeout)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    except GivenUp:
+        os.killpg(process, signal.SIGKILL)
+        hand_over(stdout, stderr)
+        raise SystemExit(128 + signal.SIGTERM) from None
     if not ended:
         os.killpg(process, signal.SIGKILL)
     exit_code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
@@ -158,6 +165,24 @@ def run(command, timeout, cwd):
         words = f"{stderr.text}{between}Command timed out after {timeout} seconds"
         result = answer(stdout.text, words, NO_EXIT_CODE)
     return result | ({"truncated": True} if stdout.omitted or stderr.omitted else {})
+
+
+class GivenUp(Exception):
+    """The caller has given the call up, or allowed it less time than the command has."""
+
+
+def give_up(*_):
+    """Leave whatever is waited for, once."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise GivenUp
+
+
+def hand_over(stdout, stderr):
+    """Write what a command had said by now as it is: nobody expects a result any more."""
+    for output, stream in ((stdout, sys.stdout), (stderr, sys.stderr)):
+        output.read_what_is_left()
+        stream.buffer.write(output.text.encode())
+        stream.flush()
 
 
 def start(command, stdout, stderr):
