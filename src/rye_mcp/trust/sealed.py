@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "47cd8cd33b9c3bbd7167472f2ca382e1ee0c0bc4feff2c06429fdc820f56578d"
+MANIFEST_SHA256: Final = "b362b1edec1d398a0307b4c6214006e67820e6a6d3f33894e39a6452e73bbb8c"

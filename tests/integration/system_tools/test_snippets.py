@@ -118,6 +118,15 @@ async def test_code_that_takes_too_long_is_ended_with_what_it_had_said(workshop:
     assert await is_gone(workshop)
 
 
+@pytest.mark.parametrize("tool", SLEEPERS)
+async def test_a_caller_who_allows_less_time_gets_what_the_code_had_said(
+    workshop: Workshop, tool: str
+) -> None:
+    found = await workshop.run(tool, {"code": SLEEPERS[tool]}, timeout=1.5)
+    assert (found.success, found.code, found.data) == (False, "timeout", "begun\n")
+    assert await is_gone(workshop)
+
+
 SPAWNERS = {
     PYTHON: "import subprocess; "
     "print(subprocess.Popen(['setsid', 'cat', '/dev/zero']).pid, file=open('pid', 'w'))",

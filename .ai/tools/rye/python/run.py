@@ -169,7 +169,14 @@ def execute(params, project_path):
         start_new_session=True,
     )
     stdout, stderr = Output(process.stdout), Output(process.stderr)
-    ended = follow(process, params["code"].encode(), (stdout, stderr), params["timeout"])
+    try:
+        signal.signal(signal.SIGTERM, give_up)
+        ended = follow(process, params["code"].encode(), (stdout, stderr), params["timeout"])
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    except GivenUp:
+        os.killpg(process.pid, signal.SIGKILL)
+        hand_over(stdout, stderr)
+        raise SystemExit(128 + signal.SIGTERM) from None
     if not ended:
         os.killpg(process.pid, signal.SIGKILL)
     exit_code = process.wait()
@@ -182,6 +189,24 @@ def execute(params, project_path):
         exit_code = NO_EXIT_CODE
     result = {"stdout": stdout.text, "stderr": words, "exit_code": exit_code, "success": exit_code == 0}
     return result | ({"truncated": True} if stdout.omitted or stderr.omitted else {})
+
+
+class GivenUp(Exception):
+    """The caller has given the call up, or allowed it less time than the code has."""
+
+
+def give_up(*_):
+    """Leave whatever is waited for, once."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise GivenUp
+
+
+def hand_over(stdout, stderr):
+    """Write what the code had said by now as it is: nobody expects a result any more."""
+    for output, stream in ((stdout, sys.stdout), (stderr, sys.stderr)):
+        output.take_what_is_left()
+        stream.buffer.write(output.text.encode())
+        stream.flush()
 
 
 def follow(process, code, outputs, timeout):
