@@ -21,14 +21,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import anyio
-
-from lilux.primitives.errors import ToolExecutionError
-from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.items import Space, SpaceName
 from rye_mcp.spaces import Spaces
+
+if TYPE_CHECKING:
+    from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 
 __all__ = ["MANY", "index_in_shares", "share_of_task", "spaces_of_task"]
 
@@ -58,6 +57,8 @@ def index_in_shares(
     """Let processes bring the index of a space up to date; where there is only one processor, nothing."""
     count = min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
     if count > 1 and sys.executable:
+        import anyio  # what is needed to start processes takes a third of the start of each of them
+
         tasks = _tasks(spaces, space, directory, count)
         # An event loop of its own, whatever runs in the thread of who asks.
         with ThreadPoolExecutor(max_workers=1) as pool:
@@ -97,6 +98,10 @@ def _tasks(spaces: Spaces, space: Space, directory: Path, count: int) -> list[by
 async def _together(
     tasks: list[bytes], total: int, progress: Progress | None, given_up: threading.Event
 ) -> None:
+    import anyio
+
+    from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+
     done = 0
 
     def note(_stream: str, chunk: bytes, _offset: int) -> None:
@@ -121,6 +126,8 @@ async def _together(
 
 
 async def _run(primitive: SubprocessPrimitive, spec: ProcessSpec) -> None:
+    from lilux.primitives.errors import ToolExecutionError
+
     try:
         await primitive.run(spec)
     except ToolExecutionError:

@@ -119,7 +119,9 @@ class SpaceIndex:
         """Look at a share of the files that are not as they were, once."""
         with self._lock:
             stamps, concerned = self._look()
-            self._apply(share_of_task(task, sorted(concerned)), stamps, progress)
+            # Shares are alike: they would all want to write at the same moments, and wait for each other.
+            ahead = BATCH * task["share"] // task["shares"]
+            self._apply(share_of_task(task, sorted(concerned)), stamps, progress, ahead=ahead)
 
     def note_changed(self, places: Iterable[ItemPlace]) -> None:
         """Look at these files alone."""
@@ -160,17 +162,27 @@ class SpaceIndex:
             self._seen = {path: _stamp_of(written) for path, written in self._engine.stamps()}
             self._version = version
 
-    def _apply(self, paths: Sequence[str], stamps: Mapping[str, Stamp], progress: Progress | None) -> bool:
-        """Look at these files and write what has become of them; False when somebody else has done so too."""
+    def _apply(
+        self,
+        paths: Sequence[str],
+        stamps: Mapping[str, Stamp],
+        progress: Progress | None,
+        *,
+        ahead: int = 0,
+    ) -> bool:
+        """Look at these files and write what has become of them; False when somebody else has done so too.
+
+        The first batch is written earlier, by as many files as are `ahead`.
+        """
         known = self._engine.rows(path for path in paths if path in self._seen)
         whole, batch, words = True, list[Change](), 0
         for done, path in enumerate(sorted(paths), start=1):
             change = self._examined(path, known.get(path), stamps.get(path))
             batch.append(change)
             words += change.words
-            if len(batch) == BATCH or words >= BATCH_WORDS or done == len(paths):
+            if len(batch) + ahead == BATCH or words >= BATCH_WORDS or done == len(paths):
                 whole = self._write(batch) and whole
-                batch, words = [], 0
+                batch, words, ahead = [], 0, 0
             if done % STEP == 0 or done == len(paths):
                 _report(progress, done, len(paths))
         return whole
@@ -280,7 +292,7 @@ def _is_damage(exc: sqlite3.DatabaseError) -> bool:
 def _report(progress: Progress | None, done: int, total: int) -> None:
     if progress is not None:
         progress(done, total)
-    if done < total:
+    if done < total and threading.active_count() > 1:
         time.sleep(YIELD_S)
 
 
