@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ __all__ = ["SCRIPTS", "Answer", "Person", "Publication", "run_if_verified"]
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 
 _TIMEOUT_S = 30
+_INTERRUPT = "\x03"
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class Person:
                 stderr=terminal,
             )
             os.close(terminal)
-            shown = "".join(_type_after(controller, text, answer) for text, answer in answers)
+            shown = "".join(_type_after(controller, process.pid, *each) for each in answers)
             shown += _everything(controller)
             answer = Answer(process.wait(_TIMEOUT_S), shown, "")
         finally:
@@ -223,14 +225,24 @@ def run_if_verified(person: Person, project: Path, canary: Path, **variables: st
     return state
 
 
-def _type_after(controller: int, text: str, answer: str | Callable[[], str]) -> str:
+def _type_after(controller: int, pid: int, text: str, answer: str | Callable[[], str]) -> str:
     shown = b""
     while text.encode() not in shown:
         chunk = _chunk(controller)
         assert chunk, f"expected to be asked {text!r}, found {shown.decode()!r}"
         shown += chunk
+    if answer == _INTERRUPT:
+        # Python loses an interruption that comes right between its last look for one and waiting for input.
+        deadline = time.monotonic() + _TIMEOUT_S
+        while not _is_asleep(pid):
+            assert time.monotonic() < deadline, "expected it to wait for an answer, found it busy"
     os.write(controller, (answer if isinstance(answer, str) else answer()).encode())
     return shown.decode()
+
+
+def _is_asleep(pid: int) -> bool:
+    """Whether a process waits for something."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
 def _everything(controller: int) -> str:

@@ -47,7 +47,7 @@ NO_MESSAGES: dict[str, tuple[bytes, Any, int]] = {
     "a fraction as id": (b'{"jsonrpc": "2.0", "id": 5.0, "method": "ping"}', None, INVALID_REQUEST),
     "a list as id": (b'{"jsonrpc": "2.0", "id": [5], "method": "ping"}', None, INVALID_REQUEST),
     "true as id": (b'{"jsonrpc": "2.0", "id": true, "method": "ping"}', None, INVALID_REQUEST),
-    "digits as id": (b'{"jsonrpc": "2.0", "id": %b, "method": "a"}' % (b"9" * 5000), None, PARSE_ERROR),
+    "digits as id": (b'{"jsonrpc": "2.0", "id": %b, "method": "a"}' % (b"9" * 5000), None, INVALID_REQUEST),
     "several": (b'[{"jsonrpc": "2.0", "id": 5, "method": "tools/list"}]', None, INVALID_REQUEST),
     "another protocol": (b'{"id": 5, "method": "tools/list"}', 5, INVALID_REQUEST),
     "a number as method": (b'{"jsonrpc": "2.0", "id": 5, "method": 7}', 5, INVALID_REQUEST),

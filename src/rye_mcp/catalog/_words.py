@@ -75,7 +75,8 @@ def words_of(text: str) -> list[str]:
     lowered = text.lower()
     if lowered.isascii():  # as most texts are, and those are read twice as fast
         return _PLAIN_WORD.findall(lowered)
-    return [word[:MAX_WORD] for word in _WORD.findall(_without_accents(lowered))]
+    # Once more: what stands for letters (™, ℡) may stand for capitals.
+    return [word[:MAX_WORD] for word in _WORD.findall(_without_accents(lowered).lower())]
 
 
 def name_parts(name: str) -> list[str]:
@@ -104,11 +105,14 @@ def grams_of(word: str) -> tuple[str, ...]:
 def sign_of(gram: str) -> str:
     """The one character that stands for an n-gram, and for no other one; nothing when it has none.
 
+    Those of Latin letters and digits have one, as of most words.
+
     One character is found in a text several times as quickly as three.
     """
-    if not gram.isascii():
+    numbers = [_SIGNED[character] for character in gram if character in _SIGNED]
+    if len(numbers) != GRAM or len(gram) != GRAM:
         return ""
-    first, second, third = map(_SIGNED.__getitem__, gram)
+    first, second, third = numbers
     return chr(_FIRST_SIGN + (first * len(_SIGNED) + second) * len(_SIGNED) + third)
 
 

@@ -23,7 +23,15 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DIRECTORY_MODE", "TreeWriter", "made_directory", "opened_private", "remove_files", "remove_tree"]
+__all__ = [
+    "DIRECTORY_MODE",
+    "TreeWriter",
+    "made_directory",
+    "opened_private",
+    "remove_files",
+    "remove_tree",
+    "unwrite",
+]
 
 DIRECTORY_MODE: Final = 0o700
 """The permissions of every directory in a private tree."""
@@ -130,6 +138,20 @@ def _opened_below(relative: str, opened: dict[str, int]) -> int:
         known = os.open(last, _OPEN_DIRECTORY, dir_fd=_opened_below(directory, opened))
         opened[relative] = known
     return known
+
+
+def unwrite(root: int, files: Iterable[str]) -> None:
+    """Remove what there is of some files in an open directory: a part of one would be worse than none."""
+    opened = {"": root}
+    try:
+        for relative in files:
+            directory, _, last = relative.rpartition("/")
+            with suppress(FileNotFoundError):
+                os.unlink(last, dir_fd=_opened_below(directory, opened))
+    finally:
+        for relative, descriptor in opened.items():
+            if relative:
+                os.close(descriptor)
 
 
 def remove_tree(name: str, above: int) -> None:

@@ -18,11 +18,12 @@ Rules:
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -34,6 +35,7 @@ from rye_mcp.executor._private_trees import (
     opened_private,
     remove_files,
     remove_tree,
+    unwrite,
 )
 from rye_mcp.executor._stations import Place, Station, places, sweep
 from rye_mcp.executor.bytecode import Bytecode
@@ -42,6 +44,7 @@ from rye_mcp.items import printable
 
 __all__ = ["Snapshot", "SnapshotStore"]
 
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FILE: Final = 0o400
 _EXECUTABLE: Final = 0o500
 
@@ -97,8 +100,10 @@ class Snapshot:
         with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
             try:
                 _write(root, ((relative, content, _FILE) for relative, content in bytecode.files.items()))
-            except OSError:
-                _unwrite(root, bytecode.files)
+            except OSError as exc:
+                if exc.errno not in _NO_ROOM:
+                    raise
+                unwrite(root, bytecode.files)
             else:
                 self._written += bytecode.files
 
@@ -205,13 +210,6 @@ def _write(root: int, files: Iterable[tuple[str, bytes, int]]) -> None:
             writer.write(relative, content, mode)
     finally:
         writer.close()
-
-
-def _unwrite(root: int, files: Iterable[str]) -> None:
-    """Remove what there is of some files: a part of one would be worse than none."""
-    for relative in files:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            os.unlink(relative, dir_fd=root)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from rye_mcp.catalog._ranking import as_sentence, reciprocal_rank_fusion
 from rye_mcp.catalog._schema import open_memory
 from rye_mcp.catalog._spelling import distance_between, similar_words, spell_out
 from rye_mcp.catalog._stems import Stemmer
-from rye_mcp.catalog._words import name_words, words_of
+from rye_mcp.catalog._words import name_words, sign_of, words_of
 from rye_mcp.catalog.query import parse, written
 
 
@@ -21,12 +21,19 @@ from rye_mcp.catalog.query import parse, written
         ("snake_case-and.dots/too", ["snake", "case", "and", "dots", "too"]),
         ("Été à Zürich", ["ete", "a", "zurich"]),
         ("视频转换", ["视", "频", "转", "换"]),
+        ("℡ or 𝐁𝐨𝐥𝐝™", ["tel", "or", "boldtm"]),
         ("x" * 100, ["x" * 64]),
         ("\x00'\";--", []),
     ],
 )
 def test_a_text_is_its_words(text: str, words: list[str]) -> None:
     assert words_of(text) == words
+
+
+@pytest.mark.parametrize("gram", ["Sab", "a.b", "äbc", "ab", "abcd", ""])
+def test_an_n_gram_of_other_characters_has_no_sign(gram: str) -> None:
+    assert sign_of(gram) == ""
+    assert len(sign_of("^a$")) == 1
 
 
 @pytest.mark.parametrize(
