@@ -75,8 +75,7 @@ def words_of(text: str) -> list[str]:
     lowered = text.lower()
     if lowered.isascii():  # as most texts are, and those are read twice as fast
         return _PLAIN_WORD.findall(lowered)
-    # Once more: what stands for letters (™, ℡) may stand for capitals.
-    return [word[:MAX_WORD] for word in _WORD.findall(_without_accents(lowered).lower())]
+    return [word[:MAX_WORD] for word in _WORD.findall(_without_accents(lowered))]
 
 
 def name_parts(name: str) -> list[str]:
@@ -118,4 +117,5 @@ def sign_of(gram: str) -> str:
 
 def _without_accents(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", text)
-    return "".join(each for each in decomposed if not unicodedata.combining(each))
+    # What stands for letters, as ™ does for TM, has no small form until it has become these letters.
+    return "".join(each for each in decomposed if not unicodedata.combining(each)).lower()

@@ -62,6 +62,12 @@ def test_what_is_written_is_found_where_it_stands(media: Shelf, query: str, foun
     assert media.ids(query) == found
 
 
+def test_signs_that_stand_for_letters_are_found_as_these(media: Shelf) -> None:
+    media.put("shop/label", tool("label", "Prints Marvel™ labels in \u2102"))
+    for query in ("marveltm", "labels", "\u2102"):
+        assert media.ids(query) == ["shop/label"]
+
+
 def test_everything_is_in_the_order_of_ids(media: Shelf) -> None:
     page = media.search("*")
     assert [hit.item_id for hit in page.hits] == sorted(hit.item_id for hit in page.hits)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from rye_mcp.catalog._ranking import as_sentence, reciprocal_rank_fusion
 from rye_mcp.catalog._schema import open_memory
 from rye_mcp.catalog._spelling import distance_between, similar_words, spell_out
 from rye_mcp.catalog._stems import Stemmer
-from rye_mcp.catalog._words import name_words, sign_of, words_of
+from rye_mcp.catalog._words import grams_of, name_words, sign_of, words_of
 from rye_mcp.catalog.query import parse, written
 
 
@@ -23,6 +25,7 @@ from rye_mcp.catalog.query import parse, written
         ("视频转换", ["视", "频", "转", "换"]),
         ("℡ or 𝐁𝐨𝐥𝐝™", ["tel", "or", "boldtm"]),
         ("x" * 100, ["x" * 64]),
+        ("№ 5, Tool™ in ℃", ["no", "5", "tooltm", "in", "c"]),
         ("\x00'\";--", []),
     ],
 )
@@ -34,6 +37,13 @@ def test_a_text_is_its_words(text: str, words: list[str]) -> None:
 def test_an_n_gram_of_other_characters_has_no_sign(gram: str) -> None:
     assert sign_of(gram) == ""
     assert len(sign_of("^a$")) == 1
+
+
+def test_every_n_gram_of_plain_letters_has_a_sign_whatever_the_text_was_written_with() -> None:
+    words = set(words_of(" ".join(chr(code) for code in range(sys.maxunicode + 1))))
+    assert len(words) > 100_000
+    grams = {gram for word in words for gram in grams_of(word)}
+    assert {gram for gram in grams if gram.isascii()} == {gram for gram in grams if sign_of(gram)}
 
 
 @pytest.mark.parametrize(
