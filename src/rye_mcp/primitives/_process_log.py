@@ -37,7 +37,7 @@ class LogWriter:
         self._segment_bytes = segment_bytes
         self._begins = 0
         self._written = 0
-        self._file = self._opened()
+        self._file = self._opened(0)
 
     def write(self, data: bytes) -> None:
         """Add what was printed."""
@@ -52,13 +52,14 @@ class LogWriter:
         """Close the file."""
         os.close(self._file)
 
-    def _opened(self) -> int:
-        return os.open(self._directory / f"{_PREFIX}{self._begins:020}", _FLAGS, 0o600)
+    def _opened(self, begins: int) -> int:
+        return os.open(self._directory / f"{_PREFIX}{begins:020}", _FLAGS, 0o600)
 
     def _begin_another(self) -> None:
+        begins = self._begins + self._written
+        following = self._opened(begins)  # when that cannot be, nothing has changed, and it is tried again
         os.close(self._file)
-        self._begins, self._written = self._begins + self._written, 0
-        self._file = self._opened()
+        self._file, self._begins, self._written = following, begins, 0
         for _, old in _segments(self._directory)[:-_KEPT]:
             old.unlink(missing_ok=True)
 

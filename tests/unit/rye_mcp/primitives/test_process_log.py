@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,27 @@ def test_the_newest_bytes_are_read_by_the_offset_that_they_always_had(
     for letter in b"abcdefghijklmnopqrstuvwxyz":
         writer.write(bytes([letter]))
     assert read_log(tmp_path, offset, length) == LogPiece(*expected, 26)
+
+
+def test_a_file_that_cannot_be_begun_is_tried_again_and_no_other_one_is_written_to(
+    tmp_path: Path, writer: LogWriter
+) -> None:
+    writer.write(b"0123456789")
+    in_the_way = tmp_path / "log.00000000000000000010"
+    in_the_way.mkdir()
+    others: list[int] = []
+    try:
+        for _ in range(2):
+            with pytest.raises(FileExistsError):
+                writer.write(b"lost")
+            others.append(os.open(tmp_path / f"other{len(others)}", os.O_WRONLY | os.O_CREAT))
+    finally:
+        for other in others:
+            os.close(other)
+    assert [path.read_bytes() for path in tmp_path.glob("other*")] == [b"", b""]
+    in_the_way.rmdir()
+    writer.write(b"abc")
+    assert read_log(tmp_path, 0, 100) == LogPiece(0, b"0123456789abc", 13)
 
 
 TEXT = "aé€😀b"
