@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rye_mcp.errors import RyeError
@@ -21,6 +21,7 @@ from rye_mcp.mcp_surface.definitions import Definition
 __all__ = ["check_arguments"]
 
 _SHOWN_CHARACTERS = 80
+_COMPARED = 10
 _IDS = frozenset({"id", "name", "tool", "item"})
 
 
@@ -47,10 +48,14 @@ def check_arguments(definition: Definition, given: Mapping[str, Any] | None) -> 
     return values
 
 
-def _hint_for(unknown: Collection[str], known: Collection[str]) -> str:
-    """Which known argument may be meant by each: leaving out what was meant would be another call."""
+def _hint_for(unknown: Sequence[str], known: Collection[str]) -> str:
+    """Which known argument may be meant by each: leaving out what was meant would be another call.
+
+    Of very many only the first are compared: each takes a while, in which nobody else is answered.
+    """
     from difflib import get_close_matches
 
+    unknown = unknown[:_COMPARED]
     close = {name: get_close_matches(name[:_SHOWN_CHARACTERS], known, n=1) for name in unknown}
     close |= {name: ["item_id"] for name in unknown if name in _IDS and "item_id" in known}
     meant = [f"{found[0]} instead of {name[:_SHOWN_CHARACTERS]}" for name, found in close.items() if found]

@@ -67,6 +67,10 @@ def test_what_may_be_meant_by_an_unknown_argument_is_said(given: dict[str, Any],
     assert refused(given).hint == hint
 
 
+def test_only_the_first_of_very_many_unknown_arguments_are_compared_with_the_known_ones() -> None:
+    assert refused({f"item_id{number}": "a" for number in range(1000)}).hint.count("instead of") == 10
+
+
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_every_argument_says_its_type(name: str) -> None:
     """Where it does not, some models are not given the tool at all, also when `enum` would do."""
