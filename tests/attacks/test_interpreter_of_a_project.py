@@ -133,6 +133,24 @@ def test_a_node_that_git_tracks(world: World, place: str, tracked: str) -> None:
     assert (notice.code, str(link) in notice.message) == ("node_not_used", True)
 
 
+@pytest.mark.parametrize("entry", ["{bin}", "{bin}/", "{bin}/../.bin", "{link}"])
+def test_the_path_of_a_node_that_git_tracks(world: World, entry: str) -> None:
+    """As `npm run` sets it: what is not found by its place would be found there as the fallback."""
+    program = world.project / "node_modules/.bin/node"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    link = world.root / "link"
+    link.symlink_to(program.parent)
+    call = Call.begin(world, runtime=NODE)
+    call.approve()
+    call.server = {**SERVER, "PATH": f"{entry.format(bin=program.parent, link=link)}:/usr/bin"}
+    git(world.project, "init", "-q")
+    git(world.project, "add", "-f", "node_modules/.bin/node")
+    found = call.environment()
+    assert found.variables["PATH"] == "/usr/bin"
+    assert [notice.code for notice in found.notices] == ["node_not_used"]
+
+
 @pytest.mark.parametrize("where", ["{project}/.venv", "{project}/x/../.venv"])
 def test_an_absolute_path_into_a_project_that_nobody_approved(world: World, where: str) -> None:
     path = where.format(project=world.project)

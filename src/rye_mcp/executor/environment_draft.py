@@ -153,9 +153,16 @@ class Draft:
         if not self._basis.approved:
             self._left_out.append(f"{printable(entry)} on the PATH")
             return False
+        if self._leads_to_refused_node(entry):
+            self._node_left_out = self._basis.refused_node
+            return False
         refused = [venv for venv in self._basis.refused_venvs if Path(entry).is_relative_to(venv)]
         self._venvs_left_out.update((venv, self._basis.refused_venvs[venv]) for venv in refused)
         return not refused
+
+    def _leads_to_refused_node(self, entry: str) -> bool:
+        node = self._basis.refused_node
+        return node is not None and os.path.realpath(entry) == os.path.realpath(node.parent)
 
 
 def _interpreter(element: ChainElement) -> Mapping[str, Any] | None:
