@@ -30,9 +30,10 @@ def not_carried(root: ChainElement, carried: Carried) -> Iterator[Notice]:
     except RyeError:
         return  # a link in the way, say: it is no file that could be carried
     absent = [each.removeprefix(f"{directory}/") for each in named if each not in there]
-    missing = [each for each in absent if not _hides_a_module_of_python(each)]
-    if len(missing) < len(absent):
-        shown = ", ".join(printable(each) for each in absent[:_SHOWN] if each not in missing)
+    hiding = [each for each in absent if _hides_a_module_of_python(each)]
+    missing = [each for each in absent if each not in hiding]
+    if hiding:
+        shown = ", ".join(map(printable, hiding[:_SHOWN]))
         what = f"{root.item_id} gets the modules of Python itself, not {shown} beside it"
         yield Notice("not_carried", f"{what}: whoever means that file gives it another name")
     if missing:

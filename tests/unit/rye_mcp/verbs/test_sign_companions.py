@@ -212,6 +212,15 @@ def test_nobody_is_told_to_sign_a_file_that_hides_a_module_of_python(world: Worl
     assert missing.message.endswith("rye sign demo/hello --with helper.py")
 
 
+def test_a_file_that_hides_a_module_of_python_is_named_behind_however_many_are_missing(world: World) -> None:
+    names = [f"helper{number}" for number in range(10)]
+    write_tool(world, f"import {', '.join(names)}, json", executor="rye/core/primitives/subprocess")
+    for name in (*names, "json"):
+        beside(world, f"{name}.py").write_bytes(b"x = 1\n")
+    hiding, _ = done(person(world)).warnings
+    assert "not json.py beside it" in hiding.message
+
+
 def test_a_listed_item_that_is_signed_is_listed_as_it_is_then(world: World) -> None:
     write_tool(world, "import helper", executor="rye/core/primitives/subprocess")
     beside(world, "helper.py").write_bytes(b"x = 1\n")
