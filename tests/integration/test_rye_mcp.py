@@ -159,6 +159,19 @@ def test_servers_of_other_clients_are_brought_in_without_their_secrets(workshop:
     assert (seen["API_TOKEN"], seen["MODE"]) == ("s3cret", "plain")
 
 
+def test_a_server_of_one_project_counts_before_one_of_all(workshop: Workshop, tmp_path: Path) -> None:
+    """In several projects, since what has no order has it by chance."""
+    projects = [tmp_path / f"project{number}" for number in range(8)]
+    for project in projects:
+        (project / ".ai").mkdir(parents=True)
+    own = {str(project): {"mcpServers": {"one": {"command": "of-project"}}} for project in projects}
+    configuration = {"mcpServers": {"one": {"command": "of-all"}}, "projects": own}
+    (Path(workshop.person.environment["HOME"]) / ".claude.json").write_text(json.dumps(configuration))
+    for project in projects:
+        [found] = workshop.person.rye("mcp", "import", "--json", cwd=project).json["servers"]
+        assert found["where"] == "of-project"
+
+
 async def test_an_agent_finds_and_calls_bridged_tools_in_both_eras(workshop: Workshop, mode: Mode) -> None:
     workshop.person.rye("mcp", "add", "raw", *command(), cwd=workshop.project)
     heard: list[str | None] = []

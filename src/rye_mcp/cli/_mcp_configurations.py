@@ -135,13 +135,14 @@ def _missing(missing: Sequence[str], client: ClientName | None, app: App, origin
 def _servers_of(client: Client, app: App, origin: Origin) -> dict[str, Any]:
     if origin is Origin.USER:
         file = client.file(Surroundings(Path.home(), app.settings.environment))
-        paths = {client.path_of("", None)[:-1], client.path_of("", app.settings.project)[:-1]}
+        # What is said for this project alone counts before what is said for all, as it does in the client.
+        paths = (client.path_of("", None)[:-1], client.path_of("", app.settings.project)[:-1])
         return _members(file, _of_user(file), paths)
     project = app.settings.project
     if client.project_file is None or project is None:
         return {}
     file = project / client.project_file
-    return _members(file, _of_project(project, client.project_file), {(client.servers,)})
+    return _members(file, _of_project(project, client.project_file), [(client.servers,)])
 
 
 def _of_user(file: Path) -> bytes:
@@ -159,8 +160,8 @@ def _of_project(project: Path, relative: str) -> bytes:
     return b"" if read is None else read.content
 
 
-def _members(file: Path, content: bytes, paths: set[tuple[str, ...]]) -> dict[str, Any]:
-    """What stands in the objects at these paths."""
+def _members(file: Path, content: bytes, paths: Sequence[tuple[str, ...]]) -> dict[str, Any]:
+    """What stands in the objects at these paths; the last one that has a name counts."""
     from rye_mcp.cli._json_members import parse, without_comments
 
     try:
