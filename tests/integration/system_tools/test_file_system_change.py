@@ -328,14 +328,18 @@ async def test_what_is_deleted_can_be_brought_back_with_the_command_that_it_says
     assert (desk.project / "full/a/b.txt").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("name", ["file", "directory"])
+@pytest.mark.parametrize("name", ["file", "directory", "link"])
 async def test_what_has_come_in_place_of_something_deleted_stays_when_that_is_brought_back(
     desk: Desk, name: str
 ) -> None:
     def make(text: str) -> None:
         desk.write("directory/file" if name == "directory" else "file", text)
 
-    make("old")
+    if name == "link":
+        (desk.project / "file").symlink_to("nowhere")
+        name = "file"
+    else:
+        make("old")
     deleted = await desk.ask("delete", path=name, recursive=True)
     make("new")
     before = names_below(desk.project)

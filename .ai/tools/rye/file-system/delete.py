@@ -101,7 +101,8 @@ def execute(params, project):
         now_at = f"{where}/{entry}/{place.name}"
         kept, home = shlex.quote(shown(now_at)), shlex.quote(shown(f"{project.root}/{place.relative}"))
         # Never over nor into what has come there since; some mv end well without having moved anything.
-        back = f"mv -nT {kept} {home} && test ! -e {kept}"
+        # A link that leads nowhere from the trash is no reason to think that it has gone.
+        back = f"mv -nT {kept} {home} && test ! -e {kept} && test ! -L {kept}"
         return {"path": place.shown, "type": kind_of(status), "trash": shown(now_at), "restore": back}
 
 
