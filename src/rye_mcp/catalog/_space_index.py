@@ -38,7 +38,7 @@ from rye_mcp.catalog._store import SqliteEngine
 from rye_mcp.catalog._writing import Change
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType, Space, parse_relative_path, printable
-from rye_mcp.spaces import Spaces, Stamp, is_settled
+from rye_mcp.spaces import Reader, Spaces, Stamp, is_settled
 
 __all__ = ["SpaceIndex", "take_share"]
 
@@ -176,15 +176,16 @@ class SpaceIndex:
         """
         known = self._engine.rows(path for path in paths if path in self._seen)
         whole, batch, words = True, list[Change](), 0
-        for done, path in enumerate(sorted(paths), start=1):
-            change = self._examined(path, known.get(path), stamps.get(path))
-            batch.append(change)
-            words += change.words
-            if len(batch) + ahead == BATCH or words >= BATCH_WORDS or done == len(paths):
-                whole = self._write(batch) and whole
-                batch, words, ahead = [], 0, 0
-            if done % STEP == 0 or done == len(paths):
-                _report(progress, done, len(paths))
+        with Reader() as reader:
+            for done, path in enumerate(sorted(paths), start=1):
+                change = self._examined(path, known.get(path), stamps.get(path), reader)
+                batch.append(change)
+                words += change.words
+                if len(batch) + ahead == BATCH or words >= BATCH_WORDS or done == len(paths):
+                    whole = self._write(batch) and whole
+                    batch, words, ahead = [], 0, 0
+                if done % STEP == 0 or done == len(paths):
+                    _report(progress, done, len(paths))
         return whole
 
     def _write(self, batch: Sequence[Change]) -> bool:
@@ -198,7 +199,7 @@ class SpaceIndex:
                 self._seen[change.path] = _stamp_of(change.after.stamp)
         return True
 
-    def _examined(self, path: str, before: Row | None, stamp: Stamp | None) -> Change:
+    def _examined(self, path: str, before: Row | None, stamp: Stamp | None, reader: Reader) -> Change:
         if stamp is None:
             return Change(path, before, None)
         settled = is_settled(stamp, time.time_ns())
@@ -206,7 +207,7 @@ class SpaceIndex:
         try:
             item_type, item_id, extension = parse_relative_path(path)
             place = ItemPlace(self.space, item_type, item_id, extension)
-            file = self._spaces.read(place)
+            file = reader.read(place)
         except RyeError as exc:
             # It is no item, as long as it is as it is: looked at again when its stamp changes.
             return Change(path, before, Row(written, f"! {exc.code}"))

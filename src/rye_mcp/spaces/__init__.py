@@ -22,7 +22,7 @@ This package is the only code that walks a space.
 
 from rye_mcp.spaces._roots import DIRECTORY_NAME
 from rye_mcp.spaces._scan import Entering, Stamp, is_settled
-from rye_mcp.spaces._search import Found, Spaces
+from rye_mcp.spaces._search import Found, Reader, Spaces
 from rye_mcp.spaces._walk import Listing
 
-__all__ = ["DIRECTORY_NAME", "Entering", "Found", "Listing", "Spaces", "Stamp", "is_settled"]
+__all__ = ["DIRECTORY_NAME", "Entering", "Found", "Listing", "Reader", "Spaces", "Stamp", "is_settled"]

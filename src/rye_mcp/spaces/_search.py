@@ -10,6 +10,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import (
@@ -26,13 +27,13 @@ from rye_mcp.items import (
     relative_path,
 )
 from rye_mcp.spaces._entries import Way, descend
-from rye_mcp.spaces._files import kind_of, opened, read_file, refusal, unsafe_path
+from rye_mcp.spaces._files import kind_of, open_directory, read_file, refusal, unsafe_path
 from rye_mcp.spaces._roots import project_space, system_space, user_space
 from rye_mcp.spaces._scan import Entering, Stamp, scan_below
 from rye_mcp.spaces._twins import refuse_twins
 from rye_mcp.spaces._walk import Listing, ambiguous, begins_with_shebang, list_space, look
 
-__all__ = ["Found", "Spaces"]
+__all__ = ["Found", "Reader", "Spaces"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,12 +268,45 @@ def _item_in(space: Space, item_type: ItemType, item_id: str) -> ItemFile | None
 
 
 def _read(place: ItemPlace) -> ItemFile:
-    *above, _ = relative_path(place.item_type, place.item_id, place.extension).split("/")
-    try:
-        with opened(place.space.root, above) as directory:
-            return _read_in(directory, place)
-    except FileNotFoundError:
-        raise _not_found(place.item_id, place.item_type, (place.space,)) from None
+    with Reader() as reader:
+        return reader.read(place)
+
+
+class Reader:
+    """Reads items that were listed, one after the other; to be used in a `with` block.
+
+    Those that follow each other in one directory share its descriptor: a file that is exchanged together with
+    its directory meanwhile may be read as it was before.
+    """
+
+    def __init__(self) -> None:
+        self._at: tuple[Path, str] | None = None
+        self._directory = -1
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def read(self, place: ItemPlace) -> ItemFile:
+        """Read the item at a place; RyeError `item_not_found` when it is gone."""
+        above = relative_path(place.item_type, place.item_id, place.extension).rpartition("/")[0]
+        try:
+            if self._at != (place.space.root, above):
+                self._close()
+                self._directory = open_directory(place.space.root, above.split("/"))
+                self._at = (place.space.root, above)
+            return _read_in(self._directory, place)
+        except FileNotFoundError:
+            raise _not_found(place.item_id, place.item_type, (place.space,)) from None
+
+    def _close(self) -> None:
+        if self._at is not None:
+            self._at = None
+            os.close(self._directory)
 
 
 def _read_in(directory: int, place: ItemPlace) -> ItemFile:
