@@ -32,17 +32,23 @@ def parse_metadata(file: ItemFile, *, keep: bool = True) -> ItemMetadata:
     This is what every call pays for. Schemas are not checked, nor is Python behind the first function;
     `examine` does both. Who looks at all items once does not `keep` what calls will hardly ask for.
     """
+    if not keep:
+        return _parsed(file)
     key = (file.item_type, file.item_id, file.extension, hashlib.sha256(file.content).digest())
     kept = _kept.get(key)
     if kept is not None:
         return kept
+    metadata = _parsed(file)
+    while len(_kept) >= _KEPT:
+        _kept.popitem(last=False)
+    _kept[key] = metadata
+    return metadata
+
+
+def _parsed(file: ItemFile) -> ItemMetadata:
     issues = Issues()
     metadata = check_fields(_read(file, issues, whole=False), file, issues)
     issues.raise_any(file)
-    if keep:
-        while len(_kept) >= _KEPT:
-            _kept.popitem(last=False)
-        _kept[key] = metadata
     return metadata
 
 
