@@ -27,7 +27,7 @@ class Stemmer:
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         self._database.execute(
-            f"CREATE VIRTUAL TABLE word USING fts5(text, tokenize='{TOKENIZER}', content='', detail=none)"
+            f"CREATE VIRTUAL TABLE word USING fts5(text, tokenize='{TOKENIZER}', content='', columnsize=0)"
         )
         self._database.execute("CREATE VIRTUAL TABLE stem USING fts5vocab(word, 'instance')")
 
@@ -47,9 +47,15 @@ class Stemmer:
         self._database.close()
 
     def _learn(self, words: list[str]) -> None:
-        database = self._database
+        # Of these the tokenizer makes one token each, so that one row of them tells them apart by their
+        # positions; a row for each takes much longer. Of others it may make none, or several.
+        plain = [word for word in words if word.isascii() and word.isalnum()]
+        others = [word for word in words if not (word.isascii() and word.isalnum())]
+        kept, database = self._kept, self._database
+        kept.update(zip(others, others, strict=True))  # for what the tokenizer takes for no word
         database.execute("BEGIN")
-        database.executemany("INSERT INTO word(rowid, text) VALUES (?, ?)", enumerate(words))
-        self._kept.update((word, word) for word in words)  # for what the tokenizer takes for no word
-        self._kept.update((words[row], stem) for row, stem in database.execute("SELECT doc, term FROM stem"))
+        rows = enumerate([" ".join(plain), *others])
+        database.executemany("INSERT INTO word(rowid, text) VALUES (?, ?)", rows)
+        for row, position, stem in database.execute('SELECT doc, "offset", term FROM stem'):
+            kept[others[row - 1] if row else plain[position]] = stem
         database.execute("ROLLBACK")

@@ -83,6 +83,14 @@ def test_stems_are_those_of_the_index_and_are_learnt_once() -> None:
     stemmer.close()
 
 
+@given(st.lists(st.one_of(st.from_regex(r"[a-z0-9]{1,9}(ing|ed|s)?", fullmatch=True), st.text(max_size=6))))
+def test_the_stem_of_a_word_is_the_same_whatever_is_learnt_with_it(words: list[str]) -> None:
+    together, alone = Stemmer(), Stemmer()
+    assert together.stems(words) == {word: alone.stems([word])[word] for word in words}
+    together.close()
+    alone.close()
+
+
 def naive_distance(one: str, other: str) -> int:
     """Edits, with neighbours that swap, by the whole table."""
     table = {(row, 0): row for row in range(len(one) + 1)} | {(0, at): at for at in range(len(other) + 1)}
