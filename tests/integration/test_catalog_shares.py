@@ -58,6 +58,24 @@ def test_many_files_are_all_found_whether_the_processes(
         assert len(journal.read_text(encoding="utf-8").splitlines()) > 1
 
 
+def test_many_files_that_changed_or_went_are_left_to_the_processes_too(shelf: Shelf, tmp_path: Path) -> None:
+    if len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("one processor: there are no processes")
+    told: list[int] = []
+    gone = [shelf.put(f"gone/t{number}", tool("t", "shared")) for number in range(20)]
+    with Catalog.open(shelf.ground.spaces, tmp_path / "cache") as catalog:
+        catalog.refresh()
+        assert catalog.search(SearchQuery(parse("shared"), limit=1)).total == MANY + 20
+        for path in gone:
+            path.unlink()
+        for number in range(MANY):
+            shelf.put(f"many{number % 7}/t{number:04}", tool(f"t{number:04}", f"shared again word{number}"))
+        catalog.refresh(lambda done, _: told.append(done))
+        assert told == sorted(told)  # nothing was left to do: that would be counted from the beginning
+        assert catalog.search(SearchQuery(parse("shared"), limit=1)).total == MANY
+        assert catalog.search(SearchQuery(parse("again"), limit=1)).total == MANY
+
+
 def test_processes_end_with_a_look_that_is_given_up(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

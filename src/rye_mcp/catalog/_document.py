@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from rye_mcp.items import ItemFile, ItemType, comment_style
 from rye_mcp.metadata import PYTHON_NAMES, ItemMetadata, body_of, parse_metadata
 from rye_mcp.trust.signature import MARKER
 
-__all__ = ["FIELD_WEIGHTS", "GRAM_FIELDS", "Document", "document_of"]
+__all__ = ["FIELD_WEIGHTS", "GRAM_FIELDS", "Document", "documents_of"]
 
 FIELD_WEIGHTS: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -77,15 +77,26 @@ class Document:
     version: str
 
 
-def document_of(file: ItemFile) -> Document | None:
-    """What is indexed of an item; None for a library."""
+def documents_of(files: Sequence[ItemFile]) -> list[Document | None]:
+    """What is indexed of each of these items; None for a library.
+
+    All are read before the words of any are taken: a processor is quicker at the same thing ten times.
+    """
+    every = [_metadata_of(file) for file in files]
+    return [_document_of(file, metadata) for file, metadata in zip(files, every, strict=True)]
+
+
+def _metadata_of(file: ItemFile) -> ItemMetadata | None:
+    """What an item says about itself, which is its name at least; None for a library."""
     try:
-        metadata: ItemMetadata | None = parse_metadata(file, keep=False)
+        metadata = parse_metadata(file, keep=False)
     except RyeError:
-        metadata = None
+        return ItemMetadata(name=file.item_id.rpartition("/")[2])
+    return None if file.item_type is ItemType.TOOL and metadata.is_library else metadata
+
+
+def _document_of(file: ItemFile, metadata: ItemMetadata | None) -> Document | None:
     if metadata is None:
-        metadata = ItemMetadata(name=file.item_id.rpartition("/")[2])
-    elif file.item_type is ItemType.TOOL and metadata.is_library:
         return None
     fields = dict(zip(FIELDS, _fields(file, metadata), strict=True))
     counted = _counted(fields)

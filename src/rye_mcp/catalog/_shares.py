@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rye_mcp.items import Space, SpaceName
-from rye_mcp.spaces import Spaces
+from rye_mcp.spaces import Spaces, Stamp
 
 if TYPE_CHECKING:
     from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 
-__all__ = ["MANY", "index_in_shares", "share_of_task", "spaces_of_task"]
+__all__ = ["MANY", "index_in_shares", "spaces_of_task", "stamps_of_task"]
 
 MANY: Final = 1_500
 """From how many files on it is worth to start processes: each takes a quarter of a second to begin."""
@@ -52,18 +52,24 @@ Progress = Callable[[int, int], object]
 
 
 def index_in_shares(
-    spaces: Spaces, space: Space, directory: Path, total: int, progress: Progress | None
+    spaces: Spaces,
+    space: Space,
+    directory: Path,
+    stamps: Mapping[str, Stamp | None],
+    progress: Progress | None,
 ) -> None:
-    """Let processes bring the index of a space up to date; where there is only one processor, nothing."""
+    """Let processes bring the index of a space up to date with the files that have these stamps, or are gone;
+    where there is only one processor, nothing.
+    """
     count = min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
     if count > 1 and sys.executable:
         import anyio  # what is needed to start processes takes a third of the start of each of them
 
-        tasks = _tasks(spaces, space, directory, count)
+        tasks = _tasks(spaces, space, directory, stamps, count)
         # An event loop of its own, whatever runs in the thread of who asks.
         with ThreadPoolExecutor(max_workers=1) as pool:
             given_up = threading.Event()
-            together = pool.submit(anyio.run, _together, tasks, total, progress, given_up)
+            together = pool.submit(anyio.run, _together, tasks, len(stamps), progress, given_up)
             try:
                 together.result()
             except BaseException:  # a Ctrl-C too, which reaches the main thread alone
@@ -78,13 +84,18 @@ def spaces_of_task(task: Mapping[str, Any]) -> tuple[Spaces, Space]:
     return spaces, roots[SpaceName(task["space"])]
 
 
-def share_of_task(task: Mapping[str, Any], paths: list[str]) -> list[str]:
-    """The paths of one share: neighbours, so that what is written at once belongs together."""
-    number, count = task["share"], task["shares"]
-    return paths[len(paths) * number // count : len(paths) * (number + 1) // count]
+def stamps_of_task(task: Mapping[str, Any]) -> dict[str, Stamp | None]:
+    """The files of one share, and the stamp of each."""
+    return {path: None if stamp is None else _stamp(*stamp) for path, stamp in task["stamps"]}
 
 
-def _tasks(spaces: Spaces, space: Space, directory: Path, count: int) -> list[bytes]:
+def _stamp(written: int, changed: int, size: int, inode: int) -> Stamp:
+    return (written, changed, size, inode)
+
+
+def _tasks(
+    spaces: Spaces, space: Space, directory: Path, stamps: Mapping[str, Stamp | None], count: int
+) -> list[bytes]:
     task = {
         "path": [entry for entry in sys.path if Path(entry).is_absolute()],
         "roots": {each.name.value: str(each.root) for each in spaces.accessible()},
@@ -92,7 +103,16 @@ def _tasks(spaces: Spaces, space: Space, directory: Path, count: int) -> list[by
         "directory": str(directory),
         "shares": count,
     }
-    return [json.dumps({**task, "share": number}).encode() for number in range(count)]
+    files = sorted(stamps.items())
+    return [
+        json.dumps({**task, "share": number, "stamps": _share(files, number, count)}).encode()
+        for number in range(count)
+    ]
+
+
+def _share(files: list[Any], number: int, count: int) -> list[Any]:
+    """One share of them: neighbours, so that what is written at once belongs together."""
+    return files[len(files) * number // count : len(files) * (number + 1) // count]
 
 
 async def _together(

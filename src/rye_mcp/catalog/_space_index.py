@@ -25,22 +25,26 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from rye_mcp.catalog._document import document_of
+from rye_mcp.catalog._document import documents_of
 from rye_mcp.catalog._rows import Row
 from rye_mcp.catalog._schema import DamagedError, file_for, is_whole, open_file, open_memory
-from rye_mcp.catalog._shares import MANY, STEP, index_in_shares, share_of_task, spaces_of_task
+from rye_mcp.catalog._shares import MANY, STEP, index_in_shares, spaces_of_task, stamps_of_task
 from rye_mcp.catalog._spelling import spell_out
 from rye_mcp.catalog._stems import Stemmer
 from rye_mcp.catalog._store import SqliteEngine
 from rye_mcp.catalog._writing import Change
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemPlace, ItemType, Space, parse_relative_path, printable
+from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, parse_relative_path, printable
 from rye_mcp.spaces import Reader, Spaces, Stamp, is_settled
 
 __all__ = ["SpaceIndex", "take_share"]
+
+GROUP: Final = 10
+"""How many files are looked at together."""
 
 BATCH: Final = 2_000
 """How many changes are written at once: for that long, half a second perhaps, other writers wait."""
@@ -118,10 +122,11 @@ class SpaceIndex:
     def refresh_share(self, task: Mapping[str, Any], progress: Progress) -> None:
         """Look at a share of the files that are not as they were, once."""
         with self._lock:
-            stamps, concerned = self._look()
+            self._learn()
+            stamps = stamps_of_task(task)
             # Shares are alike: they would all want to write at the same moments, and wait for each other.
             ahead = BATCH * task["share"] // task["shares"]
-            self._apply(share_of_task(task, sorted(concerned)), stamps, progress, ahead=ahead)
+            self._apply(list(stamps), stamps, progress, ahead=ahead)
 
     def note_changed(self, places: Iterable[ItemPlace]) -> None:
         """Look at these files alone."""
@@ -137,8 +142,11 @@ class SpaceIndex:
     def _refresh(self, progress: Progress | None) -> None:
         stamps, concerned = self._look()
         if len(concerned) >= MANY and self._path is not None:
-            index_in_shares(self._spaces, self.space, self._path.parent, len(concerned), progress)
-            stamps, concerned = self._look()
+            differing = {path: stamps.get(path) for path in concerned}
+            index_in_shares(self._spaces, self.space, self._path.parent, differing, progress)
+            self._learn()
+            # What changed again meanwhile is found by the next refresh, which sees another stamp.
+            concerned = self._concerned(stamps)
         for _ in range(_MAX_PASSES):
             if self._apply(concerned, stamps, progress):
                 return
@@ -150,10 +158,14 @@ class SpaceIndex:
         for item_type in ItemType:
             stamps |= self._spaces.scan(self.space.name, item_type)
         self._learn()
+        return stamps, self._concerned(stamps)
+
+    def _concerned(self, stamps: Mapping[str, Stamp]) -> list[str]:
+        """The paths of the files that are not as the index knows them."""
         seen = self._seen
         concerned = [path for path, stamp in stamps.items() if seen.get(path) != stamp]
         concerned += [path for path in seen if path not in stamps]
-        return stamps, concerned
+        return concerned
 
     def _learn(self) -> None:
         """What the index holds; it is not asked when nobody else has written to it since the last time."""
@@ -165,7 +177,7 @@ class SpaceIndex:
     def _apply(
         self,
         paths: Sequence[str],
-        stamps: Mapping[str, Stamp],
+        stamps: Mapping[str, Stamp | None],
         progress: Progress | None,
         *,
         ahead: int = 0,
@@ -175,13 +187,14 @@ class SpaceIndex:
         The first batch is written earlier, by as many files as are `ahead`.
         """
         known = self._engine.rows(path for path in paths if path in self._seen)
-        whole, batch, words = True, list[Change](), 0
+        whole, batch, words, done = True, list[Change](), 0, 0
         with Reader() as reader:
-            for done, path in enumerate(sorted(paths), start=1):
-                change = self._examined(path, known.get(path), stamps.get(path), reader)
-                batch.append(change)
-                words += change.words
-                if len(batch) + ahead == BATCH or words >= BATCH_WORDS or done == len(paths):
+            for some in _groups(sorted(paths)):
+                changes = self._examined(some, known, stamps, reader)
+                batch += changes
+                words += sum(change.words for change in changes)
+                done += len(some)
+                if len(batch) + ahead >= BATCH or words >= BATCH_WORDS or done == len(paths):
                     whole = self._write(batch) and whole
                     batch, words, ahead = [], 0, 0
                 if done % STEP == 0 or done == len(paths):
@@ -199,9 +212,24 @@ class SpaceIndex:
                 self._seen[change.path] = _stamp_of(change.after.stamp)
         return True
 
-    def _examined(self, path: str, before: Row | None, stamp: Stamp | None, reader: Reader) -> Change:
+    def _examined(
+        self,
+        paths: Sequence[str],
+        known: Mapping[str, Row],
+        stamps: Mapping[str, Stamp | None],
+        reader: Reader,
+    ) -> list[Change]:
+        """What has become of these files."""
+        looks = [self._looked_at(path, known.get(path), stamps.get(path), reader) for path in paths]
+        documents = iter(documents_of([file for _, file in looks if file]))
+        return [replace(change, document=next(documents)) if file else change for change, file in looks]
+
+    def _looked_at(
+        self, path: str, before: Row | None, stamp: Stamp | None, reader: Reader
+    ) -> tuple[Change, ItemFile | None]:
+        """What has become of a file; and what there is to index, when it is another one."""
         if stamp is None:
-            return Change(path, before, None)
+            return Change(path, before, None), None
         settled = is_settled(stamp, time.time_ns())
         written = ",".join(map(str, stamp)) if settled else _UNSETTLED
         try:
@@ -210,12 +238,12 @@ class SpaceIndex:
             file = reader.read(place)
         except RyeError as exc:
             # It is no item, as long as it is as it is: looked at again when its stamp changes.
-            return Change(path, before, Row(written, f"! {exc.code}"))
+            return Change(path, before, Row(written, f"! {exc.code}")), None
         digest = hashlib.sha256(file.content).hexdigest()
         after = Row(written, digest)
         if before is not None and before.digest == digest:
-            return Change(path, before, after)
-        return Change(path, before, after, place, document_of(file), stamp[0])
+            return Change(path, before, after), None
+        return Change(path, before, after, place, date=stamp[0]), file
 
     # --- what goes wrong ---
 
@@ -288,6 +316,10 @@ def take_share(task: Mapping[str, Any]) -> None:
 def _is_damage(exc: sqlite3.DatabaseError) -> bool:
     code = getattr(exc, "sqlite_errorcode", None)
     return code is None or code & 0xFF in _DAMAGE
+
+
+def _groups(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (paths[start : start + GROUP] for start in range(0, len(paths), GROUP))
 
 
 def _report(progress: Progress | None, done: int, total: int) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection
+from itertools import chain
 from typing import Final
 
 from rye_mcp.catalog._engine import Features
 from rye_mcp.catalog._rows import insert
+from rye_mcp.catalog._stems import Stemmer
 
 __all__ = ["Tally"]
 
@@ -21,10 +23,11 @@ _TABLES: Final = {"words": "word", "stems": "stem", "grams": "gram"}
 
 
 class Tally:
-    """Documents that came and went, until they are written; `stems` has the stem of each of their words."""
+    """Documents that came and went, until they are written."""
 
-    def __init__(self, stems: Mapping[str, str]) -> None:
-        self._stem_of = stems
+    def __init__(self, stemmer: Stemmer) -> None:
+        self._stemmer = stemmer
+        self._stem_of: dict[str, str] = {}
         self._words: Counter[str] = Counter()
         self._stems: Counter[str] = Counter()
         self._names: Counter[str] = Counter()
@@ -34,8 +37,16 @@ class Tally:
         self._grams_length = 0
         self._gone = False
 
-    def add(self, features: Features, name: str, sign: int) -> None:
-        """A document came (1) or went (-1); `name` are the words of its name."""
+    def add(self, documents: Collection[tuple[Features, str]], sign: int) -> None:
+        """These documents came (1) or went (-1): what is counted of each, and the words of its name."""
+        words = set(chain.from_iterable(features.words for features, _ in documents))
+        self._stem_of.update(self._stemmer.stems(words))
+        for features, name in documents:
+            self._add(features, name, sign)
+        self._documents += sign * len(documents)
+        self._gone = self._gone or (sign < 0 and bool(documents))
+
+    def _add(self, features: Features, name: str, sign: int) -> None:
         stem_of = self._stem_of.__getitem__
         counted = (
             (self._words, features.words),
@@ -46,19 +57,16 @@ class Tally:
         for counter, values in counted:
             # Of an iterable a Counter counts in C; none of these has anything twice.
             (counter.update if sign > 0 else counter.subtract)(iter(values))
-        self._documents += sign
         self._length += sign * features.length
         self._grams_length += sign * features.grams_length
-        self._gone = self._gone or sign < 0
 
     def write(self, database: sqlite3.Connection) -> None:
         """Add all of it to what is there, in the transaction that is open."""
-        stems = self._stem_of
-        words = [(word, stems[word], count, 0) for word, count in sorted(self._words.items())]
-        insert(database, "words", words, _COUNTED.format("word"))
-        names = self._names
-        known = [(stem, count, names[stem]) for stem, count in sorted(self._stems.items())]
-        insert(database, "stems", known, f"{_COUNTED.format('stem')}, names = names + excluded.names")
+        stem_of, words, stems, names = self._stem_of, self._words, self._stems, self._names
+        known = [(word, stem_of[word], words[word], 0) for word in sorted(words)]
+        insert(database, "words", known, _COUNTED.format("word"))
+        stemmed = [(stem, stems[stem], names[stem]) for stem in sorted(stems)]
+        insert(database, "stems", stemmed, f"{_COUNTED.format('stem')}, names = names + excluded.names")
         insert(database, "grams", sorted(self._grams.items()), _COUNTED.format("gram"))
         database.execute(
             "UPDATE totals SET documents = documents + ?, length = length + ?, grams = grams + ?",

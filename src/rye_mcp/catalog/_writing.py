@@ -13,7 +13,7 @@ Rules:
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,6 +42,8 @@ _NO_DOCUMENT: Final = ("", "", "", 0, "", "", "", "", "")
 _OF_DOCUMENTS: Final = ("texts", "features")
 _FULL_TEXT: Final = ("stemmed", "written")
 
+Columns = tuple[Any, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -64,13 +66,19 @@ class Change:
         return self.document.length if self.document else 0
 
 
+_Coming = tuple[Change, Row, Columns]
+"""A change, what is known of its file from now on, and the columns of `features` for its document."""
+
+
 def write_changes(database: sqlite3.Connection, stemmer: Stemmer, changes: Sequence[Change]) -> bool:
     """Make these changes, all of them or none; whether none was left out."""
-    words = {word for change in changes if change.document for word in change.document.words}
-    stemmer.stems(words)  # learnt before anybody has to wait
+    # Whatever can be worked out before anybody has to wait is.
+    tally = Tally(stemmer)
+    tally.add([_counted(change.document) for change in changes if change.document], 1)
+    prepared = [(change, _features_row(change.document)) for change in changes]
     database.execute("BEGIN IMMEDIATE")
     try:
-        made = _write(database, stemmer, changes, words)
+        made = _write(database, prepared, tally)
     except BaseException:
         database.execute("ROLLBACK")
         raise
@@ -78,15 +86,18 @@ def write_changes(database: sqlite3.Connection, stemmer: Stemmer, changes: Seque
     return made == len(changes)
 
 
-def _write(database: sqlite3.Connection, stemmer: Stemmer, changes: Sequence[Change], words: set[str]) -> int:
-    known = known_files(database, [change.path for change in changes])
+def _write(database: sqlite3.Connection, prepared: Sequence[tuple[Change, Columns]], tally: Tally) -> int:
+    known = known_files(database, [change.path for change, _ in prepared])
     stamps: list[tuple[str, int]] = []
     gone: list[int] = []
-    come: dict[ItemType, list[tuple[Change, Row]]] = {}
+    left_out: list[Document] = []
+    come: dict[ItemType, list[_Coming]] = {}
     made = 0
-    for change in changes:
+    for change, features in prepared:
         key, row = known.get(change.path, (None, None))
         if row != change.before:
+            if change.document:
+                left_out.append(change.document)
             continue
         made += 1
         if key is not None and row and change.after and row.digest == change.after.digest:
@@ -96,23 +107,19 @@ def _write(database: sqlite3.Connection, stemmer: Stemmer, changes: Sequence[Cha
             gone.append(key)
         if change.after:
             item_type = change.place.item_type if change.place else ItemType.TOOL
-            come.setdefault(item_type, []).append((change, change.after))
+            come.setdefault(item_type, []).append((change, change.after, features))
+    tally.add([_counted(document) for document in left_out], -1)
     database.executemany("UPDATE items SET stamp = ? WHERE key = ?", stamps)
-    forgotten = features_of(database, gone)
-    tally = Tally(stemmer.stems(words.union(*(features.words for features in forgotten.values()))))
-    _remove(database, gone, forgotten, tally)
+    _remove(database, gone, tally)
     for item_type, added in come.items():
-        _add(database, item_type, added, tally)
+        _add(database, item_type, added)
     tally.write(database)
     return made
 
 
-def _remove(
-    database: sqlite3.Connection, keys: Sequence[int], forgotten: Mapping[int, Features], tally: Tally
-) -> None:
+def _remove(database: sqlite3.Connection, keys: Sequence[int], tally: Tally) -> None:
     names = dict(selected(database, "SELECT key, name FROM texts WHERE key IN", keys))
-    for key, features in forgotten.items():
-        tally.add(features, names[key], -1)
+    tally.add([(features, names[key]) for key, features in features_of(database, keys).items()], -1)
     each = [(key,) for key in keys]
     for table in _FULL_TEXT:
         database.executemany(
@@ -124,19 +131,19 @@ def _remove(
         database.executemany(f"DELETE FROM {table} WHERE key = ?", each)
 
 
-def _add(
-    database: sqlite3.Connection, item_type: ItemType, come: Iterable[tuple[Change, Row]], tally: Tally
-) -> None:
+def _add(database: sqlite3.Connection, item_type: ItemType, come: Sequence[_Coming]) -> None:
     first = _next_key(database, item_type)
-    items: list[tuple[Any, ...]] = []
-    documents: list[tuple[int, Document]] = []
-    for key, (change, after) in enumerate(come, start=first):
+    items: list[Columns] = []
+    texts: list[Columns] = []
+    features: list[Columns] = []
+    for key, (change, after, counted) in enumerate(come, start=first):
         items.append((key, *_of_file(change, after)))
         if change.document:
-            documents.append((key, change.document))
+            texts.append((key, *change.document.texts))
+            features.append((key, *counted))
     insert(database, "items", items)
-    insert(database, "texts", [(key, *document.texts) for key, document in documents])
-    insert(database, "features", [(key, *_counted(document, tally)) for key, document in documents])
+    insert(database, "texts", texts)
+    insert(database, "features", features)
     for table in _FULL_TEXT:
         database.execute(
             f"INSERT INTO {table}(rowid, {_COLUMNS}) SELECT key, {_COLUMNS} FROM texts "
@@ -152,7 +159,7 @@ def _next_key(database: sqlite3.Connection, item_type: ItemType) -> int:
     return first if last is None else int(last) + 1
 
 
-def _of_file(change: Change, after: Row) -> tuple[Any, ...]:
+def _of_file(change: Change, after: Row) -> Columns:
     """The columns of `items` without the key."""
     place, document = change.place, change.document
     if place is None or document is None:
@@ -174,10 +181,16 @@ def _of_file(change: Change, after: Row) -> tuple[Any, ...]:
     )
 
 
-def _counted(document: Document, tally: Tally) -> tuple[Any, ...]:
-    """The columns of `features` without the key, told to the tally too."""
+def _counted(document: Document) -> tuple[Features, str]:
+    """What is counted of a document, and the words of its name."""
     grams = document.grams
-    tally.add(Features(document.words, document.length, grams, len(grams)), document.texts[0], 1)
+    return Features(document.words, document.length, grams, len(grams)), document.texts[0]
+
+
+def _features_row(document: Document | None) -> Columns:
+    """The columns of `features` without the key."""
+    if document is None:
+        return ()
     in_a_row = written_in_a_row(document.gram_words)
-    signs = "".join(map(sign_of, grams))
-    return (written_words(document.words), document.length, in_a_row, signs, len(grams))
+    signs = "".join(map(sign_of, document.grams))
+    return (written_words(document.words), document.length, in_a_row, signs, len(document.grams))

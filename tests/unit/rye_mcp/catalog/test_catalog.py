@@ -319,6 +319,16 @@ def test_what_somebody_else_has_indexed_is_not_looked_at_again(shelf: Shelf) -> 
         assert other.search(SearchQuery(parse("shared"))).total == 2
 
 
+def test_what_somebody_else_indexes_meanwhile_is_counted_once(shelf: Shelf) -> None:
+    many(shelf, 150)
+    with shelf.open() as one, shelf.open() as other, shelf.open_anew() as anew:
+        one.refresh(lambda done, total: other.refresh() if done < total else None)
+        anew.refresh()
+        queries = [SearchQuery(parse(text)) for text in ("*", "t001", "common", "t9*")]
+        assert [one.search(query) for query in queries] == [anew.search(query) for query in queries]
+        require_texts_as_indexed(one)
+
+
 def test_what_is_more_than_is_written_at_once_is_counted_as_one(shelf: Shelf) -> None:
     many(shelf, BATCH + 5)
     with shelf.open() as catalog, shelf.open_anew() as anew:

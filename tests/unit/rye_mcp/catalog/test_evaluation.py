@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rye_mcp.catalog import Catalog, SearchQuery
-from rye_mcp.catalog._document import document_of
+from rye_mcp.catalog._document import documents_of
 from rye_mcp.catalog._stems import Stemmer
 from rye_mcp.catalog.query import FIELDS, And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
 from rye_mcp.items import SpaceName
@@ -77,7 +77,7 @@ def shelf_with(root: str, items: list[dict[str, str]]) -> Shelf:
 def naive(shelf: Shelf, stemmer: Stemmer) -> dict[str, Naive]:
     spaces = shelf.ground.spaces
     documents = {
-        place.item_id: document_of(spaces.read(place)) for place in spaces.list(SpaceName.PROJECT).items
+        place.item_id: documents_of([spaces.read(place)])[0] for place in spaces.list(SpaceName.PROJECT).items
     }
     return {
         item_id: Naive(dict(zip(FIELDS, (each.split() for each in found.texts), strict=True)), stemmer)
