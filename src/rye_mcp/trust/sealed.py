@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "38edb01472c875ded96454645236f385133bb768430facef4a3cd8438cdf67da"
+MANIFEST_SHA256: Final = "a6f7722512410110b00eaea019e78f1c5da42f30aee6986ba1fac9c74ced4030"

@@ -21,6 +21,7 @@ import candidates
 from answers import Refusal
 from candidates import Selection, matching_paths
 from expressions import Expression
+from files import Files
 from places import Project
 from trees import deadline_in
 
@@ -41,8 +42,8 @@ with Project(sys.argv[2]) as project, project.find(".") as place:
             try:
                 expression = Expression(pattern, literal=False, ignore_case=ignore_case)
                 selection = Selection(project, place, globs=[], hidden=False, gitignore=True)
-                found = matching_paths(root, expression, selection, deadline_in(20), 10_000)
-                kept = [path for path in found if expression.is_in(candidates.Files(root).read(path))]
+                found = matching_paths(root, expression, selection, deadline_in(20), 10_000, expression.prepare)
+                kept = [path for path in found if expression.is_in(Files(root).read(path))]
                 pair.append(kept)
             except Refusal as refusal:
                 pair.append(refusal.error)
@@ -137,7 +138,7 @@ def of_tool(root, at, globs, way):
     with Project(root) as project, project.find(at, follow=False) as place:
         descriptor = place.open_directory()
         selection = Selection(project, place, globs=globs, hidden=True, gitignore=True)
-        found = matching_paths(descriptor, expression, selection, deadline_in(20), 10_000)
+        found = matching_paths(descriptor, expression, selection, deadline_in(20), 10_000, expression.prepare)
         os.close(descriptor)
         return found
 

@@ -6,14 +6,12 @@ sorted by path. ripgrep is used where it is there; the answers are the same with
 """
 
 import os
+import time
 
-from answers import Refusal, answered, shown
-from candidates import Files, Selection, matching_paths
-from children import results_of
-from contents import MAX_BYTES
-from expressions import Expression, text_of
-from places import kind_of
-from trees import deadline_in
+from answers import Refusal, answered
+from candidates import Selection, matching_paths
+from expressions import Expression
+from places import MAX_BYTES, kind_of
 
 __version__ = "1.0.0"
 __tool_type__ = "python"
@@ -158,41 +156,29 @@ EXAMPLES = [
     },
 ]
 
-MAX_LINE_CHARACTERS = 400
-"""How much of a line is shown."""
-
-BEFORE_MATCH_CHARACTERS = 100
-MAX_ANSWER_CHARACTERS = 256 * 1024
-"""How much all lines together may be."""
-
 
 @answered
 def execute(params, project):
     """Search, and answer in the form that was asked for."""
-    deadline = deadline_in(params["timeout"])
+    deadline = time.monotonic() + params["timeout"]
     expression = Expression(params["pattern"], literal=params["literal"], ignore_case=params["ignore_case"])
     with project.find(params["path"]) as place:
         if kind_of(place.require()) == "directory":
             root, paths = directory_of(project, place, expression, params, deadline)
+            above = place.relative
         else:
             os.close(place.open())
             root, paths = place.directory, [place.name]
-        prefix = below_project(place, is_file=root == place.directory)
-        finder = FINDERS[params["output"]](expression, params, prefix)
-        if expression.is_plain:
-            found, more = finder.found(Files(root), paths)
-        else:
-            [(found, more)] = results_of([lambda: finder.found(Files(root), paths)], deadline)
-        if not found and root == place.directory:
-            require_text(Files(root).read(place.name), place)
+            above = place.relative.rpartition("/")[0]
+        from finders import FINDERS, text_in
+
+        finder = FINDERS[params["output"]](expression, params, "" if above in (".", "") else f"{above}/")
+        found, more = finder.found_in(root, paths, deadline)
+        if not found and root == place.directory and text_in(root, place.name) is None:
+            # That nothing was found in a file that was named and passed over would say something else.
+            what = f"expected text of at most {MAX_BYTES} bytes, found something else: {place.shown}"
+            raise Refusal(what, "search it with rye/bash/bash: grep -a")
     return {finder.NAME: found} | ({"truncated": True} if more else {})
-
-
-def require_text(content, place):
-    """Refuse a file that was named and passed over: that nothing was found there would say something else."""
-    if content is None or text_of(content) is None:
-        what = f"expected text of at most {MAX_BYTES} bytes, found something else: {place.shown}"
-        raise Refusal(what, "search it with rye/bash/bash: grep -a")
 
 
 def directory_of(project, place, expression, params, deadline):
@@ -205,121 +191,9 @@ def directory_of(project, place, expression, params, deadline):
         raise Refusal(what, "a backslash takes its meaning from what follows it")
     place.require_readable()
     root = place.open_directory()
-    return root, matching_paths(root, expression, selection, deadline, params["limit"])
 
+    def meanwhile():
+        expression.prepare()
+        import finders  # noqa: F401 - it takes as long as fifty files, and ripgrep is looking for those
 
-def below_project(place, *, is_file):
-    """What comes before a path below the place."""
-    relative = place.relative.rpartition("/")[0] if is_file else place.relative
-    return "" if relative in (".", "") else f"{relative}/"
-
-
-class Finder:
-    """Looks for matches in files, one after the other, up to the limit."""
-
-    NAME = ""
-
-    def __init__(self, expression, params, prefix):
-        self.expression, self.prefix = expression, prefix
-        self.limit, self.context = params["limit"], params["context"]
-
-    def found(self, files, paths):
-        """What was found, and whether there is more."""
-        found = []
-        for path in paths:
-            content = files.read(path)
-            decoded = None if content is None else text_of(content)
-            if decoded is None:
-                continue
-            for each in self.each(shown(self.prefix + path), *decoded):
-                if len(found) == self.limit or not self.has_room(each):
-                    return found, True
-                found.append(each)
-        return found, False
-
-    def has_room(self, each):
-        """Whether one more can be answered."""
-        return True
-
-    def each(self, path, text, is_valid):
-        """What is to be answered of one file."""
-        raise NotImplementedError
-
-
-class Lines(Finder):
-    """The lines that match."""
-
-    NAME = "matches"
-
-    def __init__(self, expression, params, prefix):
-        super().__init__(expression, params, prefix)
-        self._room = MAX_ANSWER_CHARACTERS
-
-    def has_room(self, each):
-        self._room -= len(each["text"]) + sum(map(len, (*each.get("before", ()), *each.get("after", ()))))
-        return self._room >= 0
-
-    def each(self, path, text, is_valid):
-        for number, begin, end, at in self.expression.lines(text, is_valid):
-            match = {"path": path, "line": number, "text": cut(text[begin:end], at - begin)}
-            if self.context:
-                match["before"] = before(text, begin, self.context)
-                match["after"] = after(text, end, self.context)
-            yield match
-
-
-class Names(Finder):
-    """The files."""
-
-    NAME = "files"
-
-    def each(self, path, text, is_valid):
-        for _ in self.expression.lines(text, is_valid):
-            yield path
-            return
-
-
-class Counts(Finder):
-    """How many lines match in each file."""
-
-    NAME = "counts"
-
-    def each(self, path, text, is_valid):
-        lines = sum(1 for _ in self.expression.lines(text, is_valid))
-        if lines:
-            yield {"path": path, "lines": lines}
-
-
-FINDERS = {"lines": Lines, "files": Names, "count": Counts}
-
-
-def before(text, begin, count):
-    """The lines before a line."""
-    lines = []
-    while begin > 0 and len(lines) < count:
-        end, begin = begin - 1, text.rfind("\n", 0, begin - 1) + 1
-        lines.append(cut(text[begin:end], 0))
-    return lines[::-1]
-
-
-def after(text, end, count):
-    """The lines behind a line."""
-    lines = []
-    while end + 1 < len(text) and len(lines) < count:
-        begin = end + 1
-        end = text.find("\n", begin)
-        end = len(text) if end < 0 else end
-        lines.append(cut(text[begin:end], 0))
-    return lines
-
-
-def cut(line, at):
-    """A line as it is shown; of a long one what is around the match."""
-    line = line.removesuffix("\r")
-    if len(line) > MAX_LINE_CHARACTERS:
-        begin = max(0, min(at - BEFORE_MATCH_CHARACTERS, len(line) - MAX_LINE_CHARACTERS))
-        end = begin + MAX_LINE_CHARACTERS
-        line = f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
-    if line.isascii():
-        return line
-    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return root, matching_paths(root, expression, selection, deadline, params["limit"], meanwhile)

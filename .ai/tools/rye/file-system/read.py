@@ -8,7 +8,8 @@ base64, a range of bytes at a time.
 import os
 
 from answers import Refusal, answered
-from contents import MAX_BYTES, digest, is_binary, read_descriptor
+from contents import digest, is_binary, read_descriptor
+from places import MAX_BYTES
 
 __version__ = "1.0.0"
 __tool_type__ = "python"

@@ -6,22 +6,17 @@ Rules:
   looks for them again. ripgrep only says in which files that is worth while.
 - Neither follows a link, nor finds anything in what is larger than 64 MiB or has a NUL byte in it. ripgrep is
   not told of the size: asking for it takes longer than all else that is done for a file.
-- A file is opened by its directories, one after the other, through no link.
+- What is needed for rules and globs, and after ripgrep has begun, is imported there: a tool's own modules are
+  read from their source in each call, and all of these take half as long as ripgrep does.
 """
 
 import os
-import stat
 
 from answers import Refusal
-from children import TooLate, kill, processors, read_until, results_of
-from contents import MAX_BYTES
-from patterns import Rules
-from places import DIRECTORY_FLAGS, FILE_FLAGS, holds_keys
-from trees import Ignoring, Walk, rules_in
+from places import holds_keys
 
-__all__ = ["Files", "Selection", "matching_paths"]
+__all__ = ["Selection", "matching_paths"]
 
-FIRST_READ_BYTES = 64 * 1024
 FEW_FILES = 200
 """How many files one process looks at by itself."""
 
@@ -39,7 +34,6 @@ ALWAYS = [
     "--no-ignore-dot",
     "--no-ignore-global",
     "--no-ignore-exclude",
-    "--glob=!.git",
 ]
 
 
@@ -55,16 +49,16 @@ class Selection:
         self.hidden, self.gitignore = hidden, gitignore
         self.globs = [glob for glob in globs if not glob.startswith("!")]
         self.without = [glob[1:] for glob in globs if glob.startswith("!")]
-        self._taken = Rules(self.globs) if self.globs else None
-        self.left_out = Rules(self.without) if self.without else None
+        self._taken = _rules_of(self.globs)
+        self.left_out = _rules_of(self.without)
         self._prefix = "" if place.relative == "." else place.relative + "/"
         self._known = {}
-        self._above = Ignoring.above(project, place.relative) if gitignore else Ignoring()
+        self._has_rules_above = gitignore and self._prefix != "" and _has_rules_above(project, place)
 
     def problems(self):
         """The globs that mean nothing."""
         globs = (*self.globs, *self.without)
-        return [glob for glob in globs if glob.startswith("!") or not Rules([glob]).rules]
+        return [glob for glob in globs if glob.startswith("!") or not _rules_of([glob]).rules]
 
     def takes(self, path):
         """Whether the globs take a file."""
@@ -74,6 +68,8 @@ class Selection:
 
     def paths(self, deadline):
         """All files that are looked at, in order."""
+        from trees import Walk
+
         walk = Walk(
             self.project,
             self.place,
@@ -101,14 +97,14 @@ class Selection:
             return False
         if holds_keys(self._prefix + path):
             return False
-        if self.left_out is None and not self._above.levels:
+        if self.left_out is None and not self._has_rules_above:
             return True
         for depth, name in enumerate(parts, 1):
             at, is_directory = "/".join(parts[:depth]), depth < len(parts)
             if self.left_out is not None and self.left_out.verdict(at, name, is_directory=is_directory):
                 return False
             whole = self._prefix + at
-            if self._above.levels and self._rules_in(whole.rpartition("/")[0]).leaves_out(
+            if self._has_rules_above and self._rules_in(whole.rpartition("/")[0]).leaves_out(
                 whole, name, is_directory=is_directory
             ):
                 return False
@@ -116,14 +112,18 @@ class Selection:
 
     def _rules_in(self, directory):
         """The rules for what is in a directory of the project, which is empty for the project itself."""
+        from trees import Ignoring
+
         known = self._known.get(directory)
         if known is None:
             above = self._rules_in(directory.rpartition("/")[0]) if directory else Ignoring()
             prefix = f"{directory}/" if directory else ""
-            known = self._known[directory] = above.below(prefix, self._rules_of(directory))
+            known = self._known[directory] = above.below(prefix, self._read_rules(directory))
         return known
 
-    def _rules_of(self, directory):
+    def _read_rules(self, directory):
+        from trees import rules_in
+
         try:
             with self.project.find(directory or ".", follow=False) as place:
                 descriptor = place.open_directory()
@@ -135,61 +135,34 @@ class Selection:
             os.close(descriptor)
 
 
-class Files:
-    """Files below an open directory, each opened through no link; those in a row share their directories."""
-
-    def __init__(self, root):
-        self._root, self._way = root, []
-
-    def read(self, path):
-        """The content of a regular file; None for what cannot be read."""
-        *directories, name = path.split("/")
-        try:
-            self._go(directories)
-            here = self._way[-1][1] if self._way else self._root
-            descriptor = os.open(name, os.O_RDONLY | FILE_FLAGS, dir_fd=here)
-        except OSError:
-            return None
-        try:
-            return _content(descriptor)
-        except OSError:
-            return None
-        finally:
-            os.close(descriptor)
-
-    def _go(self, directories):
-        way = self._way
-        common = 0
-        while common < min(len(way), len(directories)) and way[common][0] == directories[common]:
-            common += 1
-        while len(way) > common:
-            os.close(way.pop()[1])
-        for name in directories[common:]:
-            here = way[-1][1] if way else self._root
-            way.append((name, os.open(name, DIRECTORY_FLAGS, dir_fd=here)))
-
-
-def _content(descriptor):
-    content = os.read(descriptor, FIRST_READ_BYTES + 1)
-    if len(content) <= FIRST_READ_BYTES:
-        return content
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+def _rules_of(globs):
+    """The rules that globs are; None for none."""
+    if not globs:
         return None
-    pieces, total = [content], len(content)
-    while total <= MAX_BYTES and (piece := os.read(descriptor, 1 << 20)):
-        pieces.append(piece)
-        total += len(piece)
-    return b"".join(pieces) if total <= MAX_BYTES else None
+    from patterns import Rules
+
+    return Rules(globs)
 
 
-def matching_paths(root, expression, selection, deadline, limit):
-    """Files that match, in order; at least the first `limit` of them, and one more when there are more."""
+def _has_rules_above(project, place):
+    from trees import Ignoring
+
+    return bool(Ignoring.above(project, place.relative).levels)
+
+
+def matching_paths(root, expression, selection, deadline, limit, meanwhile):
+    """Files that match, in order; at least the first `limit` of them, and one more when there are more.
+
+    `meanwhile` is what can be done while ripgrep looks, and has to be done anyway.
+    """
     found = None
     if expression.for_ripgrep is not None:
-        found = by_ripgrep(root, expression.for_ripgrep, selection, deadline)
+        found = by_ripgrep(root, expression.for_ripgrep, selection, deadline, meanwhile)
     if found is not None:
         return selection.kept(found)
+    meanwhile()
+    from children import processors, results_of
+
     paths = selection.paths(deadline)
     count = 1 if len(paths) <= FEW_FILES else processors()
     shares = [[*_share(len(paths), turn, count)] for turn in range(count)]
@@ -203,6 +176,8 @@ def _share(total, turn, count):
 
 
 def _matching(root, expression, paths, share, limit):
+    from files import Files
+
     files, found = Files(root), []
     for place in share:
         content = files.read(paths[place])
@@ -213,7 +188,7 @@ def _matching(root, expression, paths, share, limit):
     return found
 
 
-def by_ripgrep(root, pattern, selection, deadline):
+def by_ripgrep(root, pattern, selection, deadline, meanwhile):
     """The files that ripgrep finds; None when there is no ripgrep, or it cannot do this."""
     reader, writer = os.pipe()
     try:
@@ -223,9 +198,12 @@ def by_ripgrep(root, pattern, selection, deadline):
     if process is None:
         os.close(reader)
         return None
+    from children import kill, read_until
+
     try:
+        meanwhile()
         [output] = read_until([reader], deadline)
-    except TooLate:
+    except BaseException:
         kill(process)
         raise
     finally:
@@ -240,7 +218,7 @@ def _arguments(pattern, selection):
     """What ripgrep is told: never to leave out more than `selection` does."""
     arguments = ["rg", *ALWAYS]
     if selection.hidden:
-        arguments.append("--hidden")
+        arguments += ["--hidden", "--glob=!.git"]
     if not selection.gitignore:
         arguments.append("--no-ignore")
     arguments += [f"--glob=!{glob}" for glob in selection.without]

@@ -1,7 +1,7 @@
-"""Work in processes of their own, which can be ended at any moment: an exploding pattern needs that.
+"""Work that can be ended at any moment, in processes of its own: an exploding pattern needs that.
 
 Each function runs in a fork and hands back what `marshal` can hold. One that is not done in time is killed
-with all others.
+with all others. What needs but one process can do `in_time`: looking for an expression ends for a signal.
 """
 
 import marshal
@@ -11,7 +11,7 @@ import time
 
 from answers import Refusal
 
-__all__ = ["TooLate", "kill", "processors", "read_until", "results_of"]
+__all__ = ["TooLate", "in_time", "kill", "processors", "read_until", "results_of"]
 
 MAX_PROCESSES = 8
 CHUNK_BYTES = 1 << 16
@@ -20,10 +20,32 @@ CHUNK_BYTES = 1 << 16
 class TooLate(Refusal):
     """Nothing came of it in time."""
 
+    def __init__(self):
+        hint = "name a smaller directory or a glob; repetitions in each other, as in (a+)+, take for ever"
+        super().__init__("expected to be done in time, found that it takes longer", hint)
+
 
 def processors():
     """How many processes are worth while."""
     return min(MAX_PROCESSES, len(os.sched_getaffinity(0)))
+
+
+def in_time(function, deadline):
+    """What a function returns, in this process."""
+    import signal
+
+    def ring(_number, _frame):
+        raise TooLate
+
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TooLate
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return function()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def results_of(functions, deadline):
@@ -81,8 +103,7 @@ def read_until(readers, deadline):
         seconds = deadline - time.monotonic()
         ready = poll.poll(max(0, seconds) * 1000) if seconds > 0 else []
         if not ready:
-            hint = "name a smaller directory or a glob; repetitions in each other, as in (a+)+, take for ever"
-            raise TooLate("expected to be done in time, found that it takes longer", hint)
+            raise TooLate
         for reader, _ in ready:
             chunk = os.read(reader, CHUNK_BYTES)
             found[reader] += chunk

@@ -15,11 +15,9 @@ import stat
 import time
 
 from answers import Refusal
+from places import MAX_BYTES
 
-__all__ = ["MAX_BYTES", "Held", "digest", "is_binary", "read_all", "read_descriptor", "write_whole"]
-
-MAX_BYTES = 64 * 1024 * 1024
-"""How large a file may be that is held in memory."""
+__all__ = ["Held", "digest", "is_binary", "read_all", "read_descriptor", "write_whole"]
 
 LOCK_SECONDS = 2.0
 """How long a lock is waited for."""

@@ -50,18 +50,24 @@ class Expression:
         tree, ignore_case = parsed(re.escape(pattern) if literal else pattern, ignore_case)
         flag = "(?i)" if ignore_case else ""
         try:
-            strict = flag + Python().sequence(tree)
+            self._strict_source = flag + Python().sequence(tree)
             self._broken_source = flag + Python(broken=True).sequence(tree)
-            self._strict = re.compile(strict, re.MULTILINE)
-        except (RecursionError, OverflowError, re.error) as exc:
-            raise Refusal(f"expected a pattern that can be used, found: {exc}", "make it simpler") from None
-        self._broken = None
+        except RecursionError as exc:
+            raise unusable(exc) from None
+        self._strict = self._broken = None
         self.is_plain = all(what in PLAIN for what, _ in flattened(tree))
         self.required = b"" if ignore_case else required_literal(tree)
         try:
             self.for_ripgrep = flag + Rust().sequence(tree)
         except Untranslatable:
             self.for_ripgrep = None
+
+    def prepare(self):
+        """Make it ready to look with; a refusal when it cannot be."""
+        try:
+            self._strict = re.compile(self._strict_source, re.MULTILINE)
+        except (RecursionError, OverflowError, re.error) as exc:
+            raise unusable(exc) from None
 
     def is_in(self, content):
         """Whether a file has a line that matches."""
@@ -72,7 +78,7 @@ class Expression:
 
     def lines(self, text, is_valid):
         """The lines that match: number, where each begins and ends, and where the first match begins."""
-        search = (self._strict if is_valid else self.broken).search
+        search = (self.strict if is_valid else self.broken).search
         position, counted, number, length = 0, 0, 1, len(text)
         while position < length and (match := search(text, position)) is not None:
             at = match.start()
@@ -87,11 +93,23 @@ class Expression:
             position = end + 1
 
     @property
+    def strict(self):
+        """The expression for files that are UTF-8."""
+        if self._strict is None:
+            self.prepare()
+        return self._strict
+
+    @property
     def broken(self):
         """The expression for files that are not UTF-8."""
         if self._broken is None:
             self._broken = re.compile(self._broken_source, re.MULTILINE)
         return self._broken
+
+
+def unusable(exc):
+    """The refusal of what Python reads, and cannot look for."""
+    return Refusal(f"expected a pattern that can be used, found: {exc}", "make it simpler")
 
 
 def text_of(content):

@@ -20,7 +20,10 @@ from itertools import pairwise
 
 from answers import Refusal, shown
 
-__all__ = ["DIRECTORY_FLAGS", "FILE_FLAGS", "Place", "Project", "kind_of"]
+__all__ = ["DIRECTORY_FLAGS", "FILE_FLAGS", "MAX_BYTES", "Place", "Project", "kind_of"]
+
+MAX_BYTES = 64 * 1024 * 1024
+"""How large a file may be that is held in memory."""
 
 MAX_LINKS = 40
 """How many links one path may pass, as for the system itself."""
