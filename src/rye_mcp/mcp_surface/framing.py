@@ -2,6 +2,8 @@
 
 Rules:
 
+- No task stands between a client and the SDK: who waits for a message reads it, and who has one writes it.
+  Each hand that a message goes through costs another turn of the event loop.
 - A line is one message of JSON-RPC. One that is none is answered by an error of the protocol: by its id, when
   it is a request that has one, else by `null`. Blank lines are passed over, and so is a notification that is
   wrong: nobody waits for an answer to it.
@@ -18,8 +20,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
 from mcp.shared.dispatcher import coerce_request_id
@@ -37,14 +39,9 @@ from mcp.types import (
 )
 
 if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-
     from rye_mcp.mcp_surface.stdio import Lines, Wire
 
-    Incoming: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
-    Outgoing: TypeAlias = MemoryObjectSendStream[SessionMessage]
-
-__all__ = ["GIVE_UP_S", "MAX_RUNNING", "framed", "refusal_of"]
+__all__ = ["GIVE_UP_S", "MAX_RUNNING", "Incoming", "Outgoing", "framed", "refusal_of"]
 
 GIVE_UP_S: Final = 3.0
 """How long the answer to a line that is no message waits for its client."""
@@ -52,6 +49,7 @@ GIVE_UP_S: Final = 3.0
 MAX_RUNNING: Final = 4096
 """How many requests may run at once: each is held in memory, also where its client does not read."""
 
+_NOBODY: Final = (BrokenPipeError, ConnectionResetError)
 _BUSY: Final = -32000
 _TOO_MANY: Final = f"expected at most {MAX_RUNNING} requests at once, found one more: call again later"
 _ID_IN_USE: Final = "expected an id of its own for the request, found that of one that is still running"
@@ -69,37 +67,71 @@ class _RefusalError(JSONRPCError):
     """What is answered here, and not by the server behind."""
 
 
-class _Frames:
-    """Messages of one client."""
+class _Running:
+    """The requests that run: which, and that they are not too many."""
 
-    def __init__(self, lines: Lines, wire: Wire) -> None:
+    def __init__(self) -> None:
+        self._ids: set[str | int] = set()
+
+    def begin(self, request: JSONRPCRequest) -> JSONRPCMessage:
+        """The request, which runs from now on; or its refusal."""
+        number = coerce_request_id(request.id)
+        if number in self._ids:
+            return _refusal(request.id, INVALID_REQUEST, _ID_IN_USE)
+        if len(self._ids) >= MAX_RUNNING:
+            return _refusal(request.id, _BUSY, _TOO_MANY)
+        self._ids.add(number)
+        return request
+
+    def end(self, number: object) -> None:
+        """It is answered, or nobody waits for it any more."""
+        if isinstance(number, str | int):
+            self._ids.discard(coerce_request_id(number))
+
+
+class Incoming:
+    """The messages of a client, read from its lines by whoever asks for the next one."""
+
+    def __init__(self, lines: Lines, running: _Running, outgoing: Outgoing) -> None:
+        self.over = anyio.Event()
         self._lines = lines
-        self._wire = wire
-        self._running: set[str | int] = set()
+        self._running = running
+        self._outgoing = outgoing
 
-    async def read(self, taken: Incoming, outgoing: Outgoing) -> None:
-        """Take lines until there are no more."""
-        async with taken, outgoing:
-            async for line in self._lines:
-                message = self._message_in(line)
-                if isinstance(message, _RefusalError):
-                    with anyio.move_on_after(GIVE_UP_S):
-                        await outgoing.send(SessionMessage(message))
-                elif message is not None:
-                    await taken.send(SessionMessage(message))
+    def __aiter__(self) -> Self:
+        return self
 
-    async def write(self, given: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Give out messages until there are no more."""
-        async with given:
-            async for each in given:
-                message = each.message
-                if isinstance(message, JSONRPCResponse | JSONRPCError) and not isinstance(
-                    message, _RefusalError
-                ):
-                    self._end(message.id)
-                text = message.model_dump_json(by_alias=True, exclude_unset=True)
-                await self._wire.write(f"{text}\n")
-                await self._wire.flush()
+    async def __anext__(self) -> SessionMessage | Exception:
+        while not self.over.is_set():
+            try:
+                line = await anext(self._lines)
+            except StopAsyncIteration:
+                break
+            message = self._message_in(line)
+            if isinstance(message, _RefusalError):
+                with anyio.move_on_after(GIVE_UP_S):
+                    await self._outgoing.send(SessionMessage(message))
+            elif message is not None:
+                return SessionMessage(message)
+        self.over.set()
+        raise StopAsyncIteration
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next one; EndOfStream after the last."""
+        try:
+            return await anext(self)
+        except StopAsyncIteration:
+            raise anyio.EndOfStream from None
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        self.over.set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
     def _message_in(self, line: str) -> JSONRPCMessage | None:
         try:
@@ -107,58 +139,113 @@ class _Frames:
         except ValueError:
             return refusal_of(line)
         if isinstance(message, JSONRPCRequest):
-            return self._begun(message)
+            return self._running.begin(message)
         if isinstance(message, JSONRPCNotification) and '"id"' in line and "id" in json.loads(line):
             return refusal_of(line)  # the SDK passes over an id that can be none, as if nobody waited
         if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            number = (message.params or {}).get("requestId")
-            self._end(number if isinstance(number, str | int) else None)
+            self._running.end((message.params or {}).get("requestId"))
         return message
 
-    def _begun(self, request: JSONRPCRequest) -> JSONRPCMessage:
-        """The request, which runs from now on; or its refusal."""
-        number = coerce_request_id(request.id)
-        if number in self._running:
-            return _refusal(request.id, INVALID_REQUEST, _ID_IN_USE)
-        if len(self._running) >= MAX_RUNNING:
-            return _refusal(request.id, _BUSY, _TOO_MANY)
-        self._running.add(number)
-        return request
 
-    def _end(self, number: str | int | None) -> None:
-        if number is not None:
-            self._running.discard(coerce_request_id(number))
+class Outgoing:
+    """A place for the messages to a client, each a line.
+
+    Whoever sends one writes it, one after the other. What the client does not take at once is written by
+    `finish`: a sender that is cancelled leaves no half of a line behind.
+    """
+
+    def __init__(self, wire: Wire, running: _Running) -> None:
+        self.over = anyio.Event()
+        self.is_broken = False
+        self._wire = wire
+        self._running = running
+        self._turn = anyio.Lock(fast_acquire=True)
+        self._rest = memoryview(b"")
+        self._begun, self._finished = anyio.Event(), anyio.Event()
+        self._is_closed = False
+
+    async def send(self, item: SessionMessage) -> None:
+        """Give out a message; BrokenResourceError when nobody is there any more."""
+        message = item.message
+        text = message.model_dump_json(by_alias=True, exclude_unset=True)
+        async with self._turn:
+            await self._rest_written()
+            if self._is_closed:
+                raise anyio.ClosedResourceError
+            if isinstance(message, JSONRPCResponse | JSONRPCError) and not isinstance(message, _RefusalError):
+                self._running.end(message.id)
+            try:
+                self._rest = self._wire.take(memoryview(f"{text}\n".encode("utf-8", "replace")))
+            except _NOBODY:
+                self._end()
+                raise anyio.BrokenResourceError from None
+            await self._rest_written()
+
+    async def finish(self) -> None:
+        """Write what was not taken at once, until the place is closed; then it is over."""
+        while self._rest or not self._is_closed:
+            if not self._rest:
+                await self._begun.wait()
+                self._begun = anyio.Event()
+                continue
+            try:
+                await self._wire.wait()
+                self._rest = self._wire.take(self._rest)
+            except _NOBODY:
+                self._end()
+            if not self._rest:
+                self._finished.set()
+                self._finished = anyio.Event()
+        self.over.set()
+
+    async def aclose(self) -> None:
+        """Take no more messages."""
+        self._is_closed = True
+        self._begun.set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def _rest_written(self) -> None:
+        while self._rest:
+            self._begun.set()
+            await self._finished.wait()
+
+    def _end(self) -> None:
+        """Nobody is there: what is left reaches nobody, and nothing more is taken."""
+        self._rest = memoryview(b"")
+        self.is_broken = self._is_closed = True
+        self._begun.set()
 
 
 @asynccontextmanager
-async def framed(
-    lines: Lines, wire: Wire
-) -> AsyncIterator[tuple[MemoryObjectReceiveStream[SessionMessage | Exception], Outgoing]]:
+async def framed(lines: Lines, wire: Wire) -> AsyncIterator[tuple[Incoming, Outgoing]]:
     """The messages that come in, and a place for those that go out, until the block ends."""
-    taken, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    outgoing, given = anyio.create_memory_object_stream[SessionMessage](0)
-    frames = _Frames(lines, wire)
-    is_over = anyio.Event()
+    running = _Running()
+    outgoing = Outgoing(wire, running)
+    incoming = Incoming(lines, running, outgoing)
 
-    async def read() -> None:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody is served any more
-            await frames.read(taken, outgoing.clone())
+    async def give_up() -> None:
+        await incoming.over.wait()
         with anyio.move_on_after(GIVE_UP_S):
-            await is_over.wait()
+            await outgoing.over.wait()
             return
         group.cancel_scope.cancel()
 
-    async def write() -> None:
-        try:
-            await frames.write(given)
-        except (BrokenPipeError, ConnectionResetError):
-            group.cancel_scope.cancel()  # nobody is there any more
-        is_over.set()
+    async def finish() -> None:
+        await outgoing.finish()
+        if outgoing.is_broken:
+            group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
-        group.start_soon(read)
-        group.start_soon(write)
+        group.start_soon(give_up)
+        group.start_soon(finish)
         yield incoming, outgoing
+        await incoming.aclose()
+        await outgoing.aclose()
 
 
 def refusal_of(line: str) -> _RefusalError | None:

@@ -84,27 +84,24 @@ class Lines:
 
 
 class Wire:
-    """Text that goes out by a descriptor, a piece at a time, so that a client that does not read holds up
-    nobody else."""
+    """Bytes that go out by a descriptor, as far as its other end takes them."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
 
-    async def write(self, text: str) -> None:
-        """Write all of a text."""
-        rest = memoryview(text.encode("utf-8", "replace"))
-        while rest:
-            if not self._poll.poll(0):
-                await anyio.wait_writable(self._descriptor)
+    def take(self, data: memoryview) -> memoryview:
+        """Write what is taken without waiting; what is left of it."""
+        while data and self._poll.poll(0):
             # So much is taken without waiting by whatever takes anything; the descriptor may be shared with
             # others, and is not made one that never waits.
-            rest = rest[os.write(self._descriptor, rest[: select.PIPE_BUF]) :]
+            data = data[os.write(self._descriptor, data[: select.PIPE_BUF]) :]
+        return data
 
-    async def flush(self) -> None:
-        """Nothing is kept back."""
-        await anyio.lowlevel.checkpoint()
+    async def wait(self) -> None:
+        """Wait until something more is taken."""
+        await anyio.wait_writable(self._descriptor)
 
 
 @contextmanager
