@@ -16,6 +16,7 @@ Rules:
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
@@ -60,6 +61,7 @@ LIST_AGE_S: Final = 60.0
 CANCEL_LIMIT_S: Final = 2.0
 """How long telling a server that a call is given up may take."""
 
+_NEVER: Final = -math.inf
 _SHOWN_CHARACTERS: Final = 500
 _HOW_TO_LOOK: Final = {
     "stdio": "run its command in a terminal: it has to speak MCP over its standard input and output",
@@ -104,7 +106,7 @@ class Connection:
         self._session: ClientSession | None = None
         self._transport: _Transport | None = None
         self._calls: set[anyio.CancelScope] = set()
-        self._listed_at = 0.0
+        self._listed_at = _NEVER
         self._listing = anyio.Lock()
 
     @property
@@ -155,11 +157,17 @@ class Connection:
 
     async def offered(self, *, timeout: float) -> Mapping[str, Definition]:
         """The tools, by their names, as the server says it now or has said it not long ago."""
+        if self._is_listed:  # as it mostly is: a lock, even a free one, costs a turn of the event loop
+            return self.tools
         async with self._listing:
-            if time.monotonic() - self._listed_at > LIST_AGE_S:
+            if not self._is_listed:
                 self.tools = await self._within(timeout, _list_tools)
                 self._listed_at = time.monotonic()
         return self.tools
+
+    @property
+    def _is_listed(self) -> bool:
+        return time.monotonic() - self._listed_at <= LIST_AGE_S
 
     @property
     def _died(self) -> bool:
@@ -224,7 +232,7 @@ class Connection:
 
     async def _hear(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
-            self._listed_at = 0.0
+            self._listed_at = _NEVER
 
     # --- calls ---
 

@@ -31,26 +31,21 @@ MAX_DIFF_LINES: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a server says of a tool."""
+    """What a server says of a tool. `digest` is the hash that a person's signature pins."""
 
     parts: Mapping[str, Any] = field(repr=False)
+    digest: str
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Definition:
         """Out of an entry of `tools/list`; ValueError for what no JSON document can hold."""
         parts = {name: said[name] for name in PARTS if said.get(name) is not None}
-        _canonical(parts)
-        return cls(parts)
+        return cls(parts, hashlib.sha256(_canonical(parts)).hexdigest())
 
     @property
     def name(self) -> str:
         """What the server calls the tool."""
         return str(self.parts["name"])
-
-    @property
-    def digest(self) -> str:
-        """The hash that a person's signature pins."""
-        return hashlib.sha256(_canonical(self.parts)).hexdigest()
 
 
 def changes(approved: Mapping[str, Any], found: Definition) -> dict[str, Any]:

@@ -27,11 +27,10 @@ from rye_mcp.errors import RyeError
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
-    from lilux.primitives.subprocess import Spool
     from rye_mcp.bridge.connection import Progress
     from rye_mcp.bridge.pool import Pool
     from rye_mcp.executor.hosted import HostedCall
-    from rye_mcp.executor.jobs import Show, Watch
+    from rye_mcp.executor.jobs import Show, Spooling, Watch
     from rye_mcp.executor.outcomes import Outcome
 
 __all__ = ["McpClientPrimitive", "McpJob"]
@@ -91,7 +90,7 @@ class McpJob:
             "timeout": self.call.timeout,
         }
 
-    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
         """Call it."""
         from rye_mcp.bridge.results import read_answer, read_failure
 

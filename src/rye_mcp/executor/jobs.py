@@ -29,9 +29,12 @@ from rye_mcp.runs.ids import StreamName
 if TYPE_CHECKING:
     from lilux.primitives.http_client import HttpClientPrimitive, HttpSpec
 
-__all__ = ["HttpJob", "Job", "OtherJob", "ProcessJob", "Watch"]
+__all__ = ["HttpJob", "Job", "OtherJob", "ProcessJob", "Spooling", "Watch"]
 
 Show = Callable[[str], str]
+
+Spooling = Callable[[], "Spool"]
+"""Gives a place for what is too long for the answer; who prints nothing asks for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class Job(Protocol):
         """What would be done, as data."""
         ...
 
-    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
         """Do it."""
         ...
 
@@ -73,12 +76,12 @@ class ProcessJob:
             "timeout": spec.timeout,
         }
 
-    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
         """Run it to its end."""
         spec = replace(
             self.spec,
             result_fd=True,
-            spool=spool,
+            spool=spool(),
             on_output=_shown_live(watch.on_output, show),
             on_started=watch.on_started,
         )
@@ -108,7 +111,7 @@ class HttpJob:
             "timeout": spec.timeout,
         }
 
-    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
         """Make it."""
         return read_http(await self.primitive.send(self.spec))
 
@@ -129,7 +132,7 @@ class OtherJob:
             "timeout": self.config.get("timeout"),
         }
 
-    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
         """Hand it over, and read what comes back: `success`, `error`, and everything as data."""
         begun = time.perf_counter()
         error: str | None = None

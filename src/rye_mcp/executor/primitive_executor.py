@@ -33,6 +33,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -196,11 +197,12 @@ class PrimitiveExecutor:
             trace=trace,
         ) as call:
             record = _Record(run_id, call, self._project, asked_by, client)
-            spool = self._outputs.spool(run_id)
             if watch is not None and watch.on_begun is not None:
                 watch.on_begun(run_id)
             try:
-                outcome = await call.job.run(watch or Watch(), call.show, spool)
+                outcome = await call.job.run(
+                    watch or Watch(), call.show, partial(self._outputs.spool, run_id)
+                )
             except BaseException:
                 self._log.append(record.cancelled())
                 raise

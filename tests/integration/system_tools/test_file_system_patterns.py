@@ -42,7 +42,8 @@ with Project(sys.argv[2]) as project, project.find(".") as place:
             try:
                 expression = Expression(pattern, literal=False, ignore_case=ignore_case)
                 selection = Selection(project, place, globs=[], hidden=False, gitignore=True)
-                found = matching_paths(root, expression, selection, deadline_in(20), 10_000, expression.prepare)
+                deadline = deadline_in(20)
+                found = matching_paths(root, expression, selection, deadline, 10_000, expression.prepare)
                 kept = [path for path in found if expression.is_in(Files(root).read(path))]
                 pair.append(kept)
             except Refusal as refusal:
