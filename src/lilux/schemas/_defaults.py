@@ -77,7 +77,7 @@ class _Filling:
                 value[name] = self._counted(default)
 
     def _counted(self, default: Any) -> Any:
-        self._left -= count(default)
+        self._left -= count(default) if isinstance(default, dict | list) else 1
         if self._left < 0:
             raise ConfigurationError(
                 f"expected defaults of at most {VALUES_LIMIT} values, found more", "schema"
@@ -91,6 +91,8 @@ class _Filling:
             return _NONE
         if "default" in schema:
             return schema["default"]
+        if "$ref" not in schema and "allOf" not in schema:
+            return _NONE
         inner = self._inner(resolver, schema)
         found = (self._default(target, its, steps + 1) for target, its in self._same(schema, inner))
         return next((default for default in found if default is not _NONE), _NONE)

@@ -131,11 +131,12 @@ class ProcessStore:
 
     def __init__(self, state: Path, project: Path) -> None:
         name = hashlib.sha256(os.fsencode(project)).hexdigest()[:32]
+        self._state = state
         self._directory = state / _DIRECTORY / name
 
     def new(self) -> tuple[str, Path]:
         """An id, and an empty directory for it."""
-        for directory in (self._directory.parent, self._directory):
+        for directory in (self._state, self._directory.parent, self._directory):
             whole_files.make_directory(directory, mode=_MODE)
         process_id = new_run_id()
         directory = self._directory / process_id

@@ -8,9 +8,9 @@ Rules:
 - With `forbidden`, the directory, what is below it and the file belong to this user or to root, and nobody
   else has any of those permissions: `unsafe_permissions`.
 - A file that is missing is None, as an empty one is not.
-- `KeptFile` reads again when anything about the file or the directories has changed. What changed so recently
-  that the clock of the file system could not tell one change from the next is read again each time. As long
-  as the bytes are the same, the value is the same object.
+- `KeptFile` reads again when anything about the file has changed, or when a directory on the way is another
+  one, or somebody else's. What changed so recently that the clock of the file system could not tell one change
+  from the next is read again each time. As long as the bytes are the same, the value is the same object.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ _FILE_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_
 _LINK_ERRORS = {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}
 _PERMISSION_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS}
 _READ_CHUNK_BYTES = 1 << 20
+_OF_A_DIRECTORY = 4
 
 Value = TypeVar("Value")
 _Stamp = tuple[tuple[int, ...] | None, ...]
@@ -178,14 +179,17 @@ class KeptFile(Generic[Value]):
         *,
         limit: int,
         forbidden: int = 0,
+        root_forbidden: int | None = None,
     ) -> None:
         self._root = root
         self._relative = relative
         self._parse = parse
         self._limit = limit
         self._forbidden = forbidden
+        self._root_forbidden = root_forbidden
         parts = relative.split("/")
-        self._watched = [str(root.joinpath(*parts[:count])) for count in range(len(parts) + 1)]
+        self._directories = [str(root.joinpath(*parts[:count])) for count in range(len(parts))]
+        self._file = str(root / relative)
         self._kept: tuple[_Stamp | None, bytes | None, Value] | None = None
 
     def value(self) -> Value:
@@ -195,18 +199,26 @@ class KeptFile(Generic[Value]):
             return kept[2]
         now = time.time_ns()
         stamp = self._look()
-        data = read_below(self._root, self._relative, limit=self._limit, forbidden=self._forbidden)
+        data = read_below(
+            self._root,
+            self._relative,
+            limit=self._limit,
+            forbidden=self._forbidden,
+            root_forbidden=self._root_forbidden,
+        )
         if kept is not None and kept[1] == data:
             value = kept[2]
         else:
             value = self._parse(data, self._root / self._relative)
-        is_settled = _latest_change(stamp) < now - SETTLED_NS
+        is_settled = max((stamp[-1] or (0,))[-2:]) < now - SETTLED_NS
         # One assignment, so that threads never see the stamp of one reading beside the value of another.
         self._kept = (stamp if is_settled else None, data, value)
         return value
 
     def _look(self) -> _Stamp:
-        return tuple(map(_stamp_of, self._watched))
+        # What else comes and goes in a directory is no change of the file.
+        directories = [stamp and stamp[:_OF_A_DIRECTORY] for stamp in map(_stamp_of, self._directories)]
+        return (*directories, _stamp_of(self._file))
 
 
 def _stamp_of(path: str) -> tuple[int, ...] | None:
@@ -220,15 +232,11 @@ def _stamp_of(path: str) -> tuple[int, ...] | None:
         found.st_ino,
         found.st_dev,
         found.st_mode,
-        found.st_uid,
+        found.st_uid,  # so far what counts of a directory
         found.st_size,
         found.st_mtime_ns,
         found.st_ctime_ns,
     )
-
-
-def _latest_change(stamp: _Stamp) -> int:
-    return max((max(each[-2:]) for each in stamp if each is not None), default=0)
 
 
 @contextmanager

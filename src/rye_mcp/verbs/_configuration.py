@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rye_mcp.errors import RyeError
 from rye_mcp.metadata import parse_configuration
-from rye_mcp.trust.files import read_below
+from rye_mcp.trust.files import KeptFile
 
 __all__ = ["CONFIGURATION", "list_of_texts"]
 
@@ -26,11 +26,7 @@ def list_of_texts(root: Path, name: str, *, such_as: str, forbidden: int = 0) ->
     RyeError for what cannot be read, and for what is no list of texts. `forbidden` are the bits of a mode
     that others could change the file by.
     """
-    try:
-        content = read_below(root, CONFIGURATION, limit=_MAX_BYTES, forbidden=forbidden, root_forbidden=0)
-    except FileNotFoundError:
-        content = None
-    values = [] if content is None else _parsed(content, root / CONFIGURATION).get(name, [])
+    values = _file(root, forbidden).value().get(name, [])
     if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
         what = f"expected a list of texts as {name}, found {type(values).__name__}"
         raise RyeError("invalid_item", what, where=root / CONFIGURATION, hint=f"such as {name}: {such_as}")
@@ -38,6 +34,12 @@ def list_of_texts(root: Path, name: str, *, such_as: str, forbidden: int = 0) ->
 
 
 @lru_cache(maxsize=16)
-def _parsed(content: bytes, where: Path) -> Mapping[str, Any]:
-    """The same bytes say the same: they are read by every call, and parsed when they have changed."""
-    return MappingProxyType(parse_configuration(content, where))
+def _file(root: Path, forbidden: int) -> KeptFile[Mapping[str, Any]]:
+    """Every call asks what it says, and it is read when it has changed."""
+    return KeptFile(
+        root, CONFIGURATION, _parsed, limit=_MAX_BYTES, forbidden=forbidden, root_forbidden=0
+    )
+
+
+def _parsed(content: bytes | None, where: Path) -> Mapping[str, Any]:
+    return MappingProxyType({} if content is None else parse_configuration(content, where))

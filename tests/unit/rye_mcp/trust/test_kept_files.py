@@ -57,6 +57,31 @@ def test_it_is_read_once_while_nothing_changes(
     assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
 
 
+@pytest.mark.parametrize("directory", ["directory", "."])
+def test_what_else_comes_and_goes_is_no_reason_to_read_it_again(
+    tmp_path: Path, path: Path, directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = Reader(tmp_path)
+    old(path)
+    first = reader.kept.value()
+    monkeypatch.setattr(files, "read_below", None)
+    for number in range(3):
+        (tmp_path / directory / f"other{number}").write_bytes(b"more")
+        assert reader.kept.value() is first
+
+
+@pytest.mark.usefixtures("quick_clock")
+def test_another_directory_with_another_file_is_seen(tmp_path: Path, path: Path) -> None:
+    reader = Reader(tmp_path)
+    (tmp_path / "next").mkdir()
+    (tmp_path / "next/file").write_bytes(b"other")
+    old(path, tmp_path / "next/file", path.parent, tmp_path / "next", tmp_path)
+    assert reader.says() == b"first"
+    path.parent.rename(tmp_path / "last")
+    (tmp_path / "next").rename(path.parent)
+    assert reader.says() == b"other"
+
+
 def counting_in(tick_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system whose clock is that coarse."""
     stamp_of = files._stamp_of
