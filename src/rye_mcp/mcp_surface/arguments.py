@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from rye_mcp.errors import RyeError
@@ -27,7 +28,7 @@ _IDS = frozenset({"id", "name", "tool", "item"})
 
 def check_arguments(definition: Definition, given: Mapping[str, Any] | None) -> dict[str, Any]:
     """The arguments with defaults; RyeError with all that is wrong."""
-    from lilux.schemas import apply_defaults, validate_parameters
+    from lilux.schemas import validate_parameters
 
     arguments = dict(given or {})
     unknown = sorted(arguments.keys() - definition.properties.keys())
@@ -38,7 +39,7 @@ def check_arguments(definition: Definition, given: Mapping[str, Any] | None) -> 
         hint = _hint_for(unknown, definition.properties) or f"leave out {found}"
         raise RyeError("unknown_argument", what, hint=hint, known=list(definition.properties))
     read = {name: _read(definition.properties[name], value) for name, value in arguments.items()}
-    values: dict[str, Any] = apply_defaults(read, definition.input_schema)
+    values = {name: copy(default) for name, default in definition.defaults.items()} | read
     errors = validate_parameters(values, definition.input_schema).errors
     if errors:
         listed = "; ".join(map(str, errors))

@@ -8,7 +8,7 @@ do: some models are given no schema without one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -26,16 +26,21 @@ class Definition:
     required: tuple[str, ...]
     hints: Mapping[str, bool]
     output: Mapping[str, Any]
+    input_schema: dict[str, Any] = field(init=False, repr=False)
+    """The schema of the arguments, which everybody shares."""
+    defaults: Mapping[str, Any] = field(init=False, repr=False)
+    """What arguments are that are missing. No schema has another default any deeper: a test sees to it."""
 
-    @property
-    def input_schema(self) -> dict[str, Any]:
-        """The schema of the arguments."""
-        return {
+    def __post_init__(self) -> None:
+        schema = {
             "type": "object",
             "properties": {name: dict(schema) for name, schema in self.properties.items()},
             "required": list(self.required),
             "additionalProperties": False,
         }
+        defaults = {name: each["default"] for name, each in self.properties.items() if "default" in each}
+        object.__setattr__(self, "input_schema", schema)
+        object.__setattr__(self, "defaults", MappingProxyType(defaults))
 
     @property
     def output_schema(self) -> dict[str, Any]:

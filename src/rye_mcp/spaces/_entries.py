@@ -9,6 +9,7 @@ one instant apart.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,6 +68,8 @@ def descend(root: Path, parts: Sequence[str]) -> Way | None:
 
     Each directory is opened in the one above it, through no link; a link there is RyeError `unsafe_path`.
     """
+    if _is_known_without(root, parts):
+        return None
     found: list[Entries] = []
     directory: int | None = None
     try:
@@ -90,11 +93,33 @@ def descend(root: Path, parts: Sequence[str]) -> Way | None:
 _kept: dict[tuple[int, int], tuple[_Stamp, Entries]] = {}
 
 
+def _is_known_without(root: Path, parts: Sequence[str]) -> bool:
+    """Whether the second part is not in the directory of the first one, as it was listed.
+
+    Most ids are looked for in several spaces, and stand in one. Where the root is a link, or anything else is
+    not as it was, nobody knows, and who goes there finds out.
+    """
+    if len(parts) < 2:
+        return False
+    try:
+        if stat.S_ISLNK(os.lstat(root).st_mode):
+            return False
+        status = os.lstat(f"{root}/{parts[0]}")
+    except OSError:
+        return False
+    kept = _kept.get((status.st_dev, status.st_ino))
+    return kept is not None and kept[0] == _stamp_of(status) and not kept[1].may_hold(parts[1])
+
+
+def _stamp_of(status: os.stat_result) -> _Stamp:
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_nlink)
+
+
 def entries_of(directory: int) -> Entries:
     """What stands in an open directory."""
     status = os.fstat(directory)
     key = (status.st_dev, status.st_ino)
-    stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_nlink)
+    stamp = _stamp_of(status)
     kept = _kept.get(key)
     if kept is not None and kept[0] == stamp:
         return kept[1]

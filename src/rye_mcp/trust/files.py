@@ -8,9 +8,10 @@ Rules:
 - With `forbidden`, the directory, what is below it and the file belong to this user or to root, and nobody
   else has any of those permissions: `unsafe_permissions`.
 - A file that is missing is None, as an empty one is not.
-- `KeptFile` reads again when anything about the file has changed, or when a directory on the way is another
-  one, or somebody else's. What changed so recently that the clock of the file system could not tell one change
-  from the next is read again each time. As long as the bytes are the same, the value is the same object.
+- `KeptFile` reads again when anything about the file has changed, or when a directory on the way is
+  another one, or somebody else's. What changed so recently that the clock of the file system could not tell
+  one change from the next is read again each time. As long as the bytes are the same, the value is the same
+  object.
 """
 
 from __future__ import annotations

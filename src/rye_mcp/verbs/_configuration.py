@@ -36,9 +36,7 @@ def list_of_texts(root: Path, name: str, *, such_as: str, forbidden: int = 0) ->
 @lru_cache(maxsize=16)
 def _file(root: Path, forbidden: int) -> KeptFile[Mapping[str, Any]]:
     """Every call asks what it says, and it is read when it has changed."""
-    return KeptFile(
-        root, CONFIGURATION, _parsed, limit=_MAX_BYTES, forbidden=forbidden, root_forbidden=0
-    )
+    return KeptFile(root, CONFIGURATION, _parsed, limit=_MAX_BYTES, forbidden=forbidden, root_forbidden=0)
 
 
 def _parsed(content: bytes | None, where: Path) -> Mapping[str, Any]:

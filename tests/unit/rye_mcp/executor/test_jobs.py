@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lilux.primitives.errors import ToolExecutionError
+from lilux.primitives.subprocess import Spool
 from rye_mcp.executor.jobs import OtherJob, Watch
 
 pytestmark = pytest.mark.anyio
@@ -32,8 +33,12 @@ class Teleport:
         return action
 
 
+def no_spool() -> Spool:
+    raise AssertionError("nothing is printed")
+
+
 async def outcome(action: object) -> tuple[bool, str | None, Any]:
-    done = await OtherJob(Teleport(), {"do": action}).run(Watch(), str, None)
+    done = await OtherJob(Teleport(), {"do": action}).run(Watch(), str, no_spool)
     assert done.exit.kind == "primitive"
     assert (done.code is None) == done.success
     return done.success, done.error, done.data

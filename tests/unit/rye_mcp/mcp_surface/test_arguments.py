@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lilux.schemas import validate_parameters
+from lilux.schemas import apply_defaults, validate_parameters
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_surface.arguments import check_arguments
 from rye_mcp.mcp_surface.calls import CALLS
@@ -31,6 +31,17 @@ def test_defaults_are_filled_in() -> None:
         "async": False,
         "detail": False,
     }
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_defaults_are_those_of_the_schema_and_nobody_shares_them(name: str) -> None:
+    definition = DEFINITIONS[name]
+    given = dict.fromkeys(definition.required, "demo/hello")
+    found = check_arguments(definition, given)
+    assert found == apply_defaults(given, definition.input_schema)
+    assert not any(
+        found[name] is default for name, default in definition.defaults.items() if default in ({}, [])
+    )
 
 
 @pytest.mark.parametrize(
