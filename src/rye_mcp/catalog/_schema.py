@@ -27,7 +27,7 @@ from rye_mcp.catalog._stems import TOKENIZER
 
 __all__ = ["DamagedError", "file_for", "is_whole", "open_file", "open_memory"]
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 BUSY_TIMEOUT_S: Final = 2.0
 """How long to wait for another process that writes; each writes for a second at most."""
 

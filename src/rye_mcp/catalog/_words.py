@@ -2,8 +2,9 @@
 
 Rules:
 
-- A word is a run of letters and digits, in lower case and without accents. Scripts that put no blanks between
-  words are taken character by character, so that a phrase of them finds what stands inside of a sentence.
+- A word is a run of letters and digits, in lower case and without accents; signs such as ™ are neither.
+  Scripts that put no blanks between words are taken character by character, so that a phrase of them finds
+  what stands inside of a sentence.
 - A name is indexed as it is written and in its parts: `convertToMP3` is `converttomp3`, `convert`, `to`,
   `mp3`. Whoever looks for it may write either.
 - The n-grams of a word know where it begins and ends. They bring words together that share a stem which the
@@ -47,6 +48,7 @@ _SIGNED: Final = {character: number for number, character in enumerate("^$012345
 _FIRST_SIGN: Final = 0x100
 """There is room for all signs between this and what is no character (U+D800)."""
 
+_SYMBOL: Final = "S"
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 _PLAIN_WORD = re.compile(rf"([a-z0-9]{{1,{MAX_WORD}}})[a-z0-9]*")
@@ -116,6 +118,8 @@ def sign_of(gram: str) -> str:
 
 
 def _without_accents(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text)
-    # What stands for letters, as ™ does for TM, has no small form until it has become these letters.
+    # Who looks for a Tool™ may leave the sign out: it is not taken for the letters that it stands for.
+    plain = "".join(" " if unicodedata.category(each)[0] == _SYMBOL else each for each in text)
+    decomposed = unicodedata.normalize("NFKD", plain)
+    # What stands for a capital, as a letter of mathematics does, has no small form until it has become one.
     return "".join(each for each in decomposed if not unicodedata.combining(each)).lower()

@@ -81,11 +81,21 @@ _MAX_NAME: Final = 256
 _PASSWORD_IN_URL: Final = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 
 _WORDS_FOR_ONE: Final = (
-    r"(?:(?:token|secret|password|passwd|passphrase|credential|api[-_]?key|access[-_]?key)s?)"
+    r"(?:(?:token|secret|password|passwd|passphrase|credential|api[-_]?key|access[-_]?key)s?|\bpat|bearer)"
 )
+_ABOUT_ONE: Final = r"(?!--?(?:no|without|max|min|num)[-_])"
+"""How an option begins that says how many there are, or that there is none."""
+
 _OPTION: Final = re.compile(
-    rf"(--?[\w.-]*{_WORDS_FOR_ONE}|[\w.-]*{_WORDS_FOR_ONE}(?==))(?:=(.*))?", re.I | re.S
+    rf"({_ABOUT_ONE}--?[\w.-]*{_WORDS_FOR_ONE}|[\w.-]*{_WORDS_FOR_ONE}(?==))(?:=(.*))?", re.I | re.S
 )
+_ISSUED: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:gh[opusr]_\w{16}|github_pat_\w{16}|glpat-[\w-]{16}|xox[abeoprs]-[\w-]{10}|sk-[\w-]{16}"
+    r"|[rs]k_live_\w{10}|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30}|npm_\w{30}|pypi-\w{16}|hf_[A-Za-z0-9]{16}"
+    r"|eyJ[\w-]{8,}\.eyJ[\w-]{8})|-----BEGIN [A-Z ]*PRIVATE KEY"
+)
+"""What well-known issuers begin their tokens with, so that others can tell: and private keys, and JWTs."""
+
 _HEADER: Final = re.compile(rf"((?:proxy-)?authorization|cookie|[\w-]*{_WORDS_FOR_ONE})\s*:\s*\S", re.I)
 _IN_QUERY: Final = re.compile(rf"[?&]([\w.-]*{_WORDS_FOR_ONE})=(?!\$\{{)[^&#]", re.I)
 _NO_SECRET: Final = re.compile(r"-|\.{0,2}/|~|\$|\{|(?:\d+|true|false|yes|no|on|off)$", re.I)
@@ -112,6 +122,8 @@ def secret_among(words: Sequence[str]) -> str | None:
     for word, behind in zip(words, [*words[1:], ""], strict=False):
         if holds_password(word):
             return "an address with a password"
+        if _ISSUED.search(word) is not None:
+            return "a token or a key, by its form"
         if (in_query := _IN_QUERY.search(word)) is not None:
             return in_query[1]
         if (header := _HEADER.match(word)) is not None and "${" not in word:

@@ -80,6 +80,8 @@ class _Run:
 async def _quietly(work: Callable[[], Awaitable[None]]) -> None:
     try:
         await work()
+    except RyeError as exc:
+        _log.warning("work beside the calls was refused: %s", exc.code)
     except Exception:  # noqa: BLE001 - it must not end the server
         _log.exception("work beside the calls has failed")
 

@@ -131,6 +131,7 @@ function ending(process) {
 }
 
 function endGroup(pid) {
+  if (pid === undefined) return; // it could not be started
   try {
     process.kill(-pid, "SIGKILL");
   } catch (error) {
@@ -155,12 +156,18 @@ export async function execute({ code, module = false, arguments: given = [], tim
   }, timeout * 1000);
   // Who gives the call up expects no result any more: it gets what the code had said by now, as it is.
   let givenUp = false;
-  process.once("SIGTERM", () => {
+  const giveUp = () => {
     givenUp = true;
     endGroup(child.pid);
-  });
-  let exitCode = await ending(child);
-  clearTimeout(clock);
+  };
+  process.once("SIGTERM", giveUp);
+  let exitCode;
+  try {
+    exitCode = await ending(child);
+  } finally {
+    clearTimeout(clock);
+    process.off("SIGTERM", giveUp);
+  }
   if (givenUp) {
     await new Promise((written) => process.stdout.write(stdout.text, written));
     await new Promise((written) => process.stderr.write(stderr.text, written));

@@ -62,9 +62,9 @@ def test_what_is_written_is_found_where_it_stands(media: Shelf, query: str, foun
     assert media.ids(query) == found
 
 
-def test_signs_that_stand_for_letters_are_found_as_these(media: Shelf) -> None:
+def test_a_word_is_found_with_and_without_its_sign(media: Shelf) -> None:
     media.put("shop/label", tool("label", "Prints Marvel™ labels in \u2102"))
-    for query in ("marveltm", "labels", "\u2102"):
+    for query in ("marvel", "Marvel™", '"Marvel™ labels"', "marv*", "labels", "\u2102"):
         assert media.ids(query) == ["shop/label"]
 
 

@@ -23,9 +23,9 @@ from rye_mcp.catalog.query import parse, written
         ("snake_case-and.dots/too", ["snake", "case", "and", "dots", "too"]),
         ("Été à Zürich", ["ete", "a", "zurich"]),
         ("视频转换", ["视", "频", "转", "换"]),
-        ("℡ or \U0001d401old™", ["tel", "or", "boldtm"]),
+        ("℡ or \U0001d401old™", ["or", "bold"]),
         ("x" * 100, ["x" * 64]),
-        ("№ 5, Tool™ in ℃", ["no", "5", "tooltm", "in", "c"]),
+        ("№ 5, Tool™ in ℃", ["5", "tool", "in"]),
         ("\x00'\";--", []),
     ],
 )
