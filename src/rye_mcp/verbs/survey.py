@@ -19,6 +19,7 @@ from typing import Any
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable
+from rye_mcp.spaces import Reader
 from rye_mcp.verbs._context import Context
 from rye_mcp.verbs._selection import EVERYTHING, Refused, Tracked, is_pattern, select
 from rye_mcp.verbs._shapes import Integrity
@@ -99,7 +100,8 @@ def survey(request: SurveyRequest, context: Context, *, tracked: Tracked = lambd
         what = f"expected ids that match {request.item_id}, found none in {', '.join(accessible)}"
         raise RyeError("item_not_found", what, item_id=request.item_id)
     seen: set[tuple[ItemType, str]] = set()
-    items = [_look_at(place, context, seen) for place in tracked(selection.places)]
+    with Reader() as reader:
+        items = [_look_at(place, reader, context, seen) for place in tracked(selection.places)]
     items += map(_cannot_be_one, selection.refused)
     return Survey(tuple(sorted(items, key=_order)))
 
@@ -123,11 +125,11 @@ def _by_id(request: SurveyRequest, context: Context) -> list[Surveyed]:
     return found
 
 
-def _look_at(place: ItemPlace, context: Context, seen: set[tuple[ItemType, str]]) -> Surveyed:
+def _look_at(place: ItemPlace, reader: Reader, context: Context, seen: set[tuple[ItemType, str]]) -> Surveyed:
     shadowed = (place.item_type, place.item_id) in seen
     seen.add((place.item_type, place.item_id))
     try:
-        file = context.spaces.read(place)
+        file = reader.read(place)
     except RyeError as exc:
         integrity = Integrity(refusal=exc)
         return Surveyed(
