@@ -21,7 +21,7 @@ from typing import Final
 
 from rye_mcp.catalog._engine import Counts, Features, Group
 from rye_mcp.catalog._query_tree import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
-from rye_mcp.catalog._words import QUESTION_WORDS, grams_of, name_words, words_of
+from rye_mcp.catalog._words import GREETINGS, QUESTION_WORDS, grams_of, name_words, words_of
 
 __all__ = ["Asked", "Measure", "as_sentence", "merged", "reciprocal_rank_fusion"]
 
@@ -40,6 +40,9 @@ GRAM_LENGTH_SHARE: Final = 0.4
 
 FUSION: Final = 60
 """What reciprocal ranks begin with: the usual choice, which keeps one ranker's first from deciding alone."""
+
+_WORDS_WITH_GREETING: Final = 3
+"""Of more words than these, a greeting in front is none of what is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +131,16 @@ def merged(counts: Sequence[Counts]) -> Counts:
 def as_sentence(tree: Node) -> Node:
     """What a sentence is about: without the words that only make it one, and with the parts of those that are
     put together (`real-time`) beside the whole. Every other tree stays as it is.
+
+    A greeting is none of these words in `hello world`, and is one in front of a whole wish.
     """
     terms = _bare_terms(tree)
     if terms is None:
         return tree
     texts = dict.fromkeys(text for term in terms for text in _with_parts(term.text))
     kept = [text for text in texts if not QUESTION_WORDS.issuperset(words_of(text))] or list(texts)
+    if len(kept) > _WORDS_WITH_GREETING and kept[0].lower() in GREETINGS:
+        del kept[0]
     parts = tuple(Term(text) for text in kept)
     return parts[0] if len(parts) == 1 else Or(parts)
 

@@ -25,6 +25,7 @@ from sys import intern
 from typing import Final
 
 __all__ = [
+    "GREETINGS",
     "MARKS",
     "MAX_WORD",
     "QUESTION_WORDS",
@@ -58,7 +59,7 @@ _DIGITS_INSIDE = re.compile(r"(?<=[a-z])([0-9]+)(?=[a-z])")
 _QUESTION_WORDS: Final = """
 a about all also am an and any anybody anyone anything are as at be been being but by can could did
 do does doing each either else every everything for from get getting give gives had has have having
-he hello help her here hers hey hi him his how i if in into is it its just kindly know let like
+he help her here hers him his how i if in into is it its just kindly know let like
 looking many may maybe me might more most much must my myself need needed needs no not of off on one
 onto or other our ours out over perhaps please provide really shall she should show so some somebody
 someone something still such suggest tell than thank thanks that the their theirs them then there
@@ -70,6 +71,10 @@ don hadn hasn haven isn shouldn wasn weren won wouldn
 
 QUESTION_WORDS: Final = frozenset(_QUESTION_WORDS.split())
 """What a sentence is made of, and not what it is about."""
+
+
+GREETINGS: Final = frozenset({"hello", "hey", "hi"})
+"""What a sentence may begin with; a tool may be called so."""
 
 
 def words_of(text: str) -> list[str]:

@@ -67,6 +67,9 @@ def test_a_name_is_what_is_written_and_its_parts(name: str, words: list[str]) ->
         ("what is it", "what OR is OR it"),
         ("real-time data", "real-time OR real OR time OR data"),
         ("this AND video", "this AND video"),
+        ("hello world", "hello OR world"),
+        ("say hello to Ada", "say OR hello OR Ada"),
+        ("Hi, can you translate this text to French", "translate OR text OR French"),
         ("name:this video", "name:this OR video"),
     ],
 )
