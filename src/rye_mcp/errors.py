@@ -61,14 +61,15 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "a person signs it: rye sign {item_id}",
         ),
         "revoked_key": ErrorKind(
-            "The key that signed was revoked.", "sign it with a key that is not: rye sign {item_id}"
+            "The key that signed was revoked.",
+            "look at the item, and sign it only if it does what it says: rye sign {item_id}",
         ),
         "weak_key": ErrorKind("Anybody can sign for this key.", "rye keys rotate"),
         "no_key": ErrorKind("There is no key pair to sign with.", "rye keys generate"),
         "unusable_key": ErrorKind("The key pair cannot be used as it is.", "rye keys show"),
         "passphrase_required": ErrorKind(
             "The private key is encrypted, and its passphrase is missing or wrong.",
-            "set RYE_KEY_PASSPHRASE, or sign in a terminal",
+            "type it at a terminal, or set RYE_KEY_PASSPHRASE",
         ),
         "malformed_trust": ErrorKind(
             "A file that says who is trusted cannot be read as one.", "mend or remove {path}"

@@ -162,7 +162,7 @@ def _issues(errors: Sequence[ValidationError], place: str) -> list[_Issue]:
 def _notices(element: ChainElement, others: frozenset[str]) -> tuple[Notice, ...]:
     if not others:
         return ()
-    message = f"{element.item_id} does not declare {_named(others)}, and gets them all the same"
+    message = f"{element.item_id} does not declare {_named(others)}; it is sent, but may not be looked at"
     return (Notice("undeclared_parameters", message),)
 
 
