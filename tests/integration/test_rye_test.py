@@ -134,6 +134,17 @@ def test_every_kind_of_expectation_passes_when_it_is_met(leo: Person) -> None:
     assert sorted(project.rglob("*.txt")) == before
 
 
+def test_without_an_argument_all_tools_of_the_project_are_tested_and_no_others(
+    leo: Person, tmp_path: Path
+) -> None:
+    leo.rye("init", cwd=tmp_path)
+    for name in ("one", "other"):
+        write(tmp_path, f"demo/{name}", echo("{'parameters': {}}"))
+    leo.rye("sign", "demo/*", cwd=tmp_path)
+    answer = leo.rye("test", "--json", cwd=tmp_path).json
+    assert [each["item_id"] for each in answer["examples"]] == ["demo/one", "demo/other"]
+
+
 @pytest.mark.parametrize("name", FAILING)
 def test_what_is_otherwise_than_expected_is_said(failures: dict[str, dict[str, Any]], name: str) -> None:
     found = failures[f"bad/{name}"]

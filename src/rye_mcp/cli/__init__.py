@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "trust",
             "Who may sign what you run: everything undecided, and the decisions.",
         ),
-        "new": CommandPlace("rye_mcp.cli.new", "new_item", "Write an item that works, to begin with."),
+        "new": CommandPlace("rye_mcp.cli.new", "new_item", "Write an item that works, as a start."),
         "sign": CommandPlace(
             "rye_mcp.cli.sign", "sign_items", "Sign an item, or all that match a pattern, with your key."
         ),
@@ -48,12 +48,12 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "test": CommandPlace(
             "rye_mcp.cli.testing",
             "run_tests",
-            "Run the examples that tools declare, and compare what comes of them.",
+            "Run the examples that tools declare, and compare the results.",
         ),
         "verify": CommandPlace(
             "rye_mcp.cli.verify",
             "verify",
-            "Say of items whether they would be accepted, and who signed them.",
+            "Check whether items would be accepted, and who signed them.",
         ),
         "lock": CommandPlace(
             "rye_mcp.cli.lock", "lock", "What tools were when they were locked, and whether they still are."

@@ -214,7 +214,10 @@ def check_interpreters(environment: Mapping[str, str]) -> Iterator[Finding]:
         else:
             state: State = "warning" if name in _NEEDED else "ok"
             yield Finding(
-                name, state, f"there is none: {used_for}", f"install {name}" if name in _NEEDED else None
+                name,
+                state,
+                f"not found; it would run {used_for}",
+                f"install {name}" if name in _NEEDED else None,
             )
 
 

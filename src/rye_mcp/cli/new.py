@@ -42,7 +42,7 @@ def new_item(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write an item that works, to begin with."""
+    """Write an item that works, as a start."""
     app = open_app(project)
     context = person(app, as_json=as_json)
     if signed:

@@ -1,6 +1,6 @@
 """`rye test`: run the example calls that tools declare, and compare what comes of them with what they expect.
 
-It ends with 1 when an example fails, when a tool is refused, and when there was nothing to run.
+Without an argument, it tests all tools of the project. It ends with 1 when an example fails, when a tool is refused, and when there was nothing to run.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import typer
 from rye_mcp.cli._common import (
     EXIT_FAILED,
     JsonOption,
-    PatternArgument,
     ProjectOption,
     SpaceOption,
     open_app,
+    pattern_argument,
     person,
     print_json,
     print_table,
@@ -24,6 +24,7 @@ from rye_mcp.cli._common import (
     visible,
 )
 from rye_mcp.cli._group import EXIT_INTERRUPTED
+from rye_mcp.items import SpaceName
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
@@ -33,7 +34,10 @@ __all__ = ["run_tests"]
 
 
 def run_tests(
-    pattern: PatternArgument,
+    pattern: Annotated[
+        str | None,
+        pattern_argument("An id, or a pattern of ids such as 'demo/*'; by default all of the project."),
+    ] = None,
     space: SpaceOption = None,
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Less time than each tool itself takes.")
@@ -41,12 +45,14 @@ def run_tests(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the examples that tools declare, and compare what comes of them."""
+    """Run the examples that tools declare, and compare the results."""
     import anyio
 
     from rye_mcp.verbs.examples import ExamplesRequest
 
     app = open_app(project)
+    if pattern is None:
+        pattern, space = "*", space or SpaceName.PROJECT
     try:
         result = anyio.run(_run, app, ExamplesRequest(pattern, space, timeout))
     except KeyboardInterrupt:

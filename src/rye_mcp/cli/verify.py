@@ -41,7 +41,7 @@ def verify(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say of items whether they would be accepted, and who signed them."""
+    """Check whether items would be accepted, and who signed them."""
     app = open_app(project)
     request = SurveyRequest(pattern, item_type, space)
     result = survey(request, person(app), tracked=lambda places: tracked(places, "Verifying"))
