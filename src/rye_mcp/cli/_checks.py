@@ -174,9 +174,8 @@ def check_places(app: App) -> Iterator[Finding]:
     }
     for name, path in places.items():
         if path is None:
-            yield Finding(
-                name, "warning", "no absolute place for it: searching is slow", "unset XDG_CACHE_HOME"
-            )
+            hint = f"install {name}" if name in _NEEDED else None
+            yield Finding(name, state, f"not found; it would run {used_for}", hint)
         else:
             yield _place(name, path)
 

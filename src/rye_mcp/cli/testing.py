@@ -1,6 +1,7 @@
 """`rye test`: run the example calls that tools declare, and compare what comes of them with what they expect.
 
-Without an argument, it tests all tools of the project. It ends with 1 when an example fails, when a tool is refused, and when there was nothing to run.
+Without an argument, it tests all tools of the project. It ends with 1 when an example fails, when a tool is
+refused, and when there was nothing to run.
 """
 
 from __future__ import annotations
