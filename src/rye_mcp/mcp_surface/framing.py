@@ -108,11 +108,11 @@ class Incoming:
             except StopAsyncIteration:
                 break
             message = self._message_in(line)
-            if isinstance(message, _RefusalError):
-                with anyio.move_on_after(GIVE_UP_S):
-                    await self._outgoing.send(SessionMessage(message))
-            elif message is not None:
+            if message is not None and not isinstance(message, _RefusalError):
                 return SessionMessage(message)
+            if message is not None and not await self._refused(message):
+                break
+            await anyio.lowlevel.checkpoint()  # neither lines that are there nor answers let others go on
         self.over.set()
         raise StopAsyncIteration
 
@@ -132,6 +132,15 @@ class Incoming:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+    async def _refused(self, refusal: _RefusalError) -> bool:
+        """Whether there still is somebody to refuse anything to."""
+        try:
+            with anyio.move_on_after(GIVE_UP_S):
+                await self._outgoing.send(SessionMessage(refusal))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return False
+        return True
 
     def _message_in(self, line: str) -> JSONRPCMessage | None:
         try:

@@ -231,3 +231,54 @@ async def test_a_client_that_reads_no_more_at_its_end_is_given_up(
             with pytest.raises(anyio.EndOfStream):
                 await incoming.receive()
             await outgoing.send(answer(1, LARGE))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("has_left", [False, True], ids=["closed", "gone"])
+async def test_where_nobody_gets_the_refusal_of_a_line_no_more_is_read(
+    client: _Client, has_left: bool
+) -> None:
+    reached: list[str] = []
+    with anyio.fail_after(20):
+        async with served(client) as (sender, incoming, outgoing):
+            if has_left:
+                client.leave()
+            else:
+                await outgoing.aclose()
+            await sender.send("nonsense")
+            with pytest.raises(anyio.EndOfStream):
+                await incoming.receive()
+            reached.append("the end of what comes in")
+    assert reached
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("line", ["", "x"], ids=["blank", "refused"])
+async def test_others_go_on_while_lines_are_passed_over(client: _Client, line: str) -> None:
+    given = 0
+
+    class _Flood:
+        def __aiter__(self) -> Self:
+            return self
+
+        async def __anext__(self) -> str:
+            nonlocal given
+            given += 1
+            if given > 100:
+                raise StopAsyncIteration
+            return line
+
+    seen: list[int] = []
+
+    async def look() -> None:
+        while given <= 100:
+            seen.append(given)
+            await anyio.lowlevel.checkpoint()
+
+    anything: Any = _Flood()
+    with anyio.fail_after(20):
+        async with framed(anything, client.wire) as (incoming, _), anyio.create_task_group() as group:
+            group.start_soon(look)
+            with pytest.raises(anyio.EndOfStream):
+                await incoming.receive()
+    assert len(seen) > 50
