@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "e584f718190f8250959ef5f4ce69443091a0caed52aa385ed3c9aabd1bc84903"
+MANIFEST_SHA256: Final = "c26cd9e0c461ffaec648bc3e130e5f8a8d7662e5e390a60c87ecba32cbb8532b"

@@ -216,6 +216,24 @@ async def test_a_pattern_that_is_none_or_takes_for_ever_is_refused(searcher: Des
         assert result.duration_ms < 8000
 
 
+async def test_a_search_that_takes_for_ever_in_one_long_line_is_ended_in_time(searcher: Desk) -> None:
+    searcher.write("a.txt", "a" * (4 << 20) + "\nab\n")
+    for parameters in ({}, {"path": "a.txt"}):
+        result = await searcher.run("grep", pattern="a*b", timeout=0.5, **parameters)
+        assert (result.success, "takes longer" in result.data["error"]) == (False, True), result.data
+        assert result.duration_ms < 8000
+
+
+async def test_long_lines_change_nothing_of_what_is_found(searcher: Desk) -> None:
+    searcher.write("a.txt", f"ab {'z' * 380}\n" * 400)  # more than half of what is answered at most
+    searcher.write("b.txt", "c" * 40_000 + "ab\n")
+    found = await searcher.ask("grep", pattern="ab+", limit=5000)
+    assert [match["path"] for match in found["matches"]] == ["a.txt"] * 400 + ["b.txt"]
+    assert await searcher.ask("grep", pattern="ab+", output="count") == {
+        "counts": [{"path": "a.txt", "lines": 400}, {"path": "b.txt", "lines": 1}]
+    }
+
+
 async def test_nothing_is_found_in_what_is_too_large_to_be_text(searcher: Desk) -> None:
     searcher.write("small.txt", "wanted\n")
     searcher.write("large.txt", "wanted\n" + "x\n" * (33 << 20))

@@ -1,7 +1,8 @@
 """Work that can be ended at any moment, in processes of its own: an exploding pattern needs that.
 
 Each function runs in a fork and hands back what `marshal` can hold. One that is not done in time is killed
-with all others. What needs but one process can do `in_time`: looking for an expression ends for a signal.
+with all others. What needs but one process can do `in_time`: looking for an expression ends for a signal, unless
+its lines are very long.
 """
 
 import marshal

@@ -1,10 +1,13 @@
 """What `grep` answers of files that have a line that matches: their lines, their names, or how many there are.
 
 Each kind goes through the files in order, up to the limit, and reads every one anew.
+
+A search ends for a signal after some thousand steps, each of which may go through a whole line. So a line that
+is very long is looked at only by a process that can be killed.
 """
 
 from answers import shown
-from children import in_time
+from children import in_time, results_of
 from expressions import text_of
 from files import Files
 
@@ -16,6 +19,13 @@ MAX_LINE_CHARACTERS = 400
 BEFORE_MATCH_CHARACTERS = 100
 MAX_ANSWER_CHARACTERS = 256 * 1024
 """How much all lines together may be."""
+
+LONG_LINE_CHARACTERS = 32 * 1024
+"""From how many characters on a line may hold up a signal by more than a moment."""
+
+
+class LongLine(Exception):
+    """A line that is too long to be searched here."""
 
 
 class Finder:
@@ -31,15 +41,21 @@ class Finder:
         """What was found in files below an open directory, and whether there is more; TooLate for neither."""
         if self.expression.is_plain:
             return self._found(root, paths)
-        return in_time(lambda: self._found(root, paths), deadline)
+        try:
+            return in_time(lambda: self._found(root, paths, only_short_lines=True), deadline)
+        except LongLine:
+            [found] = results_of([lambda: self._found(root, paths)], deadline)
+            return found
 
-    def _found(self, root, paths):
+    def _found(self, root, paths, *, only_short_lines=False):
         files, found = Files(root), []
         for path in paths:
             content = files.read(path)
             decoded = None if content is None else text_of(content)
             if decoded is None:
                 continue
+            if only_short_lines and has_long_line(decoded[0]):
+                raise LongLine
             for each in self.each(shown(self.prefix + path), *decoded):
                 if len(found) == self.limit or not self.has_room(each):
                     return found, True
@@ -60,9 +76,9 @@ class Lines(Finder):
 
     NAME = "matches"
 
-    def __init__(self, expression, params, prefix):
-        super().__init__(expression, params, prefix)
+    def _found(self, root, paths, **how):
         self._room = MAX_ANSWER_CHARACTERS
+        return super()._found(root, paths, **how)
 
     def has_room(self, each):
         self._room -= len(each["text"]) + sum(map(len, (*each.get("before", ()), *each.get("after", ()))))
@@ -106,6 +122,16 @@ def text_in(root, path):
 
 
 FINDERS = {"lines": Lines, "files": Names, "count": Counts}
+
+
+def has_long_line(text):
+    """Whether a line of a text is a long one."""
+    begin = 0
+    while len(text) - begin > LONG_LINE_CHARACTERS:
+        begin = text.rfind("\n", begin, begin + LONG_LINE_CHARACTERS + 1) + 1
+        if not begin:
+            return True
+    return False
 
 
 def before(text, begin, count):
