@@ -211,7 +211,9 @@ class KeptFile(Generic[Value]):
             value = kept[2]
         else:
             value = self._parse(data, self._root / self._relative)
-        is_settled = max((stamp[-1] or (0,))[-2:]) < now - SETTLED_NS
+        # One that came while it was looked for must not be taken for what is said when it is gone again.
+        is_missing = stamp[-1] is None
+        is_settled = is_missing == (data is None) and max((stamp[-1] or (0,))[-2:]) < now - SETTLED_NS
         # One assignment, so that threads never see the stamp of one reading beside the value of another.
         self._kept = (stamp if is_settled else None, data, value)
         return value

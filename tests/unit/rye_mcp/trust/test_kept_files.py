@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +69,23 @@ def test_what_else_comes_and_goes_is_no_reason_to_read_it_again(
     for number in range(3):
         (tmp_path / directory / f"other{number}").write_bytes(b"more")
         assert reader.kept.value() is first
+
+
+def test_a_file_that_came_while_it_was_looked_for_is_not_kept_beyond_its_end(
+    tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.unlink()
+    reader = Reader(tmp_path)
+    with monkeypatch.context() as patch:
+
+        def read_late(*arguments: Any, **options: Any) -> bytes | None:
+            path.write_bytes(b"first")
+            return read_below(*arguments, **options)
+
+        patch.setattr(files, "read_below", read_late)
+        assert reader.says() == b"first"
+    path.unlink()
+    assert reader.says() is None
 
 
 @pytest.mark.usefixtures("quick_clock")
