@@ -89,5 +89,7 @@ def _look_into(
 
 
 def _may_be_an_item(name: str, extensions: tuple[str, ...]) -> bool:
+    if not name.isascii():
+        return False  # no id has such a name, and no index can hold one that is no text
     _, dot, ending = name.rpartition(".")
     return (dot + ending if dot else "") in extensions and name != DEPENDENCY_MANIFEST_NAME

@@ -377,6 +377,12 @@ def test_who_knows_of_a_change_can_say_so(shelf: Shelf) -> None:
         assert catalog.search(SearchQuery(parse("words"))).total == 0
 
 
+def test_a_file_whose_name_is_no_text_keeps_nobody_from_finding_others(shelf: Shelf) -> None:
+    directory = shelf.put("demo/hello", tool("hello", "greet")).parent
+    (directory / "no text \udcff.py").write_bytes(tool("other", "greet"))
+    assert shelf.ids("greet") == ["demo/hello"]
+
+
 def test_a_space_that_vanishes_has_nothing_in_it(media: Shelf) -> None:
     with media.open() as catalog:
         catalog.refresh()

@@ -37,6 +37,8 @@ def test_every_item_that_is_listed_is_seen_at_its_path(ground: Ground) -> None:
         "tools/__pycache__/hello.py",
         "tools/my dir/hello.py",
         "tools/demo/deps.manifest.yaml",
+        "tools/h\u00e9llo.py",
+        "tools/no text \udcff.py",
         "tools/1/2/3/4/5/6/7/8/nine.py",
         "directives/hello.md",
     ],
