@@ -174,8 +174,9 @@ def check_places(app: App) -> Iterator[Finding]:
     }
     for name, path in places.items():
         if path is None:
-            hint = f"install {name}" if name in _NEEDED else None
-            yield Finding(name, state, f"not found; it would run {used_for}", hint)
+            yield Finding(
+                name, "warning", "no absolute place for it: searching is slow", "unset XDG_CACHE_HOME"
+            )
         else:
             yield _place(name, path)
 
@@ -212,12 +213,8 @@ def check_interpreters(environment: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(name, "warning", what, hint)
         else:
             state: State = "warning" if name in _NEEDED else "ok"
-            yield Finding(
-                name,
-                state,
-                f"not found; it would run {used_for}",
-                f"install {name}" if name in _NEEDED else None,
-            )
+            mended_by = f"install {name}" if name in _NEEDED else None
+            yield Finding(name, state, f"not found; it would run {used_for}", mended_by)
 
 
 def check_clock(app: App, *, now: float | None = None) -> Finding:

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "c26cd9e0c461ffaec648bc3e130e5f8a8d7662e5e390a60c87ecba32cbb8532b"
+MANIFEST_SHA256: Final = "badffa7f3c65d70ede0b0152f1f8158416e718384407788a7f1315e14f0cbfea"
