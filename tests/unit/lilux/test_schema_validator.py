@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import lilux.schemas
 from lilux.primitives.errors import ConfigurationError, ValidationError
 from lilux.schemas import ValidationResult, examine, schema_validator, validate_parameters
-from lilux.schemas._compiled import CACHED_SCHEMAS, _compile_small, compile_schema
+from lilux.schemas._compiled import CACHED_SCHEMAS, LARGE_CHARACTERS, _compile_small, _kept, compile_schema
 from lilux.schemas._values import DEPTH_LIMIT
 
 CATASTROPHE = "^(a|aa)+$"
@@ -415,6 +415,9 @@ def test_only_so_many_schemas_are_kept() -> None:
     for number in range(CACHED_SCHEMAS + 20):
         compile_schema({"const": number})
     assert _compile_small.cache_info().currsize == CACHED_SCHEMAS
+    assert len(_kept) == CACHED_SCHEMAS
+    compile_schema({"const": CACHED_SCHEMAS, "description": "x" * LARGE_CHARACTERS})
+    assert max(map(len, _kept)) < LARGE_CHARACTERS
 
 
 # --- anything at all ------------------------------------------------------------------------

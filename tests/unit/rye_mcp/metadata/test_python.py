@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rye_mcp.errors import RyeError
 from rye_mcp.metadata import PYTHON_NAMES, examine, parse_metadata
+from rye_mcp.metadata._source_limits import MAX_IMPORT_DOTS
 from tests.metadata_helpers import issues_of, item, messages_of
 
 TOOL = '''#!/usr/bin/env python3
@@ -52,6 +53,12 @@ def test_a_tool_says_what_it_is() -> None:
     assert metadata.config_schema is not None
     assert metadata.config_schema["required"] == ["name"]
     assert metadata.output_schema is None
+
+
+def test_so_many_dots_may_be_in_an_import() -> None:
+    source = "import a" + ".a" * MAX_IMPORT_DOTS
+    assert parse_metadata(item(source)).name == "hello"
+    assert "dots in one import" in messages_of(item(source + ".a"))
 
 
 def test_every_name_of_the_table_is_read() -> None:

@@ -60,6 +60,19 @@ def test_a_policy_that_others_could_change_is_a_refusal(world: World, mode: int)
     refused("unsafe_permissions", lambda: to_be_confirmed(agent(world)))
 
 
+def test_a_space_that_a_group_may_write_to_has_a_policy_too(world: World) -> None:
+    policy(world, "confirm: [sign]\n")
+    agent(world).spaces.user.root.chmod(0o775)
+    assert to_be_confirmed(agent(world)) == {"sign"}
+
+
+def test_a_policy_that_others_may_change_from_now_on_is_a_refusal(world: World) -> None:
+    path = policy(world, "confirm: [sign]\n")
+    assert to_be_confirmed(agent(world)) == {"sign"}
+    path.parent.chmod(0o777)
+    refused("unsafe_permissions", lambda: to_be_confirmed(agent(world)))
+
+
 def test_a_link_in_its_place_is_a_refusal(world: World, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere.yaml"
     elsewhere.write_text("confirm: []\n")
