@@ -199,7 +199,11 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
         at = int(params.get("cursor") or 0)
         page = {"tools": tools()[at * 5 : at * 5 + 5]}
         return page if at == 3 else {**page, "nextCursor": str(at + 1)}
-    return {"tools": tools()}
+    listed = tools()
+    if BEHAVIOUR == "restless" and DESCRIPTION is not None and DESCRIPTION.with_suffix(".next").exists():
+        DESCRIPTION.with_suffix(".next").rename(DESCRIPTION)
+        send({"method": "notifications/tools/list_changed"})  # while the list that it was is still on its way
+    return {"tools": listed}
 
 
 def initialized(_params: Any) -> dict[str, Any]:

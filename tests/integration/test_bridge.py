@@ -259,6 +259,15 @@ async def test_a_server_that_says_that_it_changed_is_asked_before_the_next_call(
         assert (await scene.call("echo", text="a")).code == "remote_changed"
 
 
+async def test_a_change_while_a_list_is_on_its_way_is_seen_before_the_next_call(scene: Bridged) -> None:
+    described = scene.place / "description"
+    described.write_text("Says it again.")
+    await scene.add(scene.config("restless", str(described)), "echo")
+    described.with_suffix(".next").write_text("Says something else.")
+    async with scene.serving():
+        assert (await scene.call("echo", text="a")).code == "remote_changed"
+
+
 async def test_a_tool_that_is_not_offered_any_more_is_refused(scene: Bridged) -> None:
     await scene.add(scene.config("hidden"), "invisible", "echo")
     for item in ("invisible", "echo"):

@@ -107,6 +107,7 @@ class Connection:
         self._transport: _Transport | None = None
         self._calls: set[anyio.CancelScope] = set()
         self._listed_at = _NEVER
+        self._has_changed = False
         self._listing = anyio.Lock()
 
     @property
@@ -161,8 +162,7 @@ class Connection:
             return self.tools
         async with self._listing:
             if not self._is_listed:
-                self.tools = await self._within(timeout, _list_tools)
-                self._listed_at = time.monotonic()
+                await self._list(self._within(timeout, _list_tools))
         return self.tools
 
     @property
@@ -205,8 +205,8 @@ class Connection:
                 message_handler=self._hear,
             ) as client:
                 self._session = client.session
-                self.tools = await _list_tools(client.session)
-                self._listed_at = self.last_used = time.monotonic()
+                await self._list(_list_tools(client.session))
+                self.last_used = time.monotonic()
                 self.ready.set()
                 await self._stay(idle_s)
         if not self.ready.is_set():
@@ -230,9 +230,16 @@ class Connection:
             with anyio.move_on_after(max(left, 1.0)):
                 await self._closing.wait()
 
+    async def _list(self, listing: Awaitable[Mapping[str, Definition]]) -> None:
+        """Take what the server offers; what has changed while it said so is asked again by the next call."""
+        self._listed_at, self._has_changed = _NEVER, False
+        self.tools = await listing
+        if not self._has_changed:
+            self._listed_at = time.monotonic()
+
     async def _hear(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
-            self._listed_at = _NEVER
+            self._listed_at, self._has_changed = _NEVER, True
 
     # --- calls ---
 

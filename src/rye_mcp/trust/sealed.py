@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "badffa7f3c65d70ede0b0152f1f8158416e718384407788a7f1315e14f0cbfea"
+MANIFEST_SHA256: Final = "1e6ac52921f8dbe473fb60264e884db651c13af465b08386f33a5c6b9dc573fb"

@@ -196,4 +196,7 @@ def directory_of(project, place, expression, params, deadline):
         expression.prepare()
         import finders  # noqa: F401 - it takes as long as fifty files, and ripgrep is looking for those
 
+        if not expression.is_plain:
+            import signal  # noqa: F401 - as long again
+
     return root, matching_paths(root, expression, selection, deadline, params["limit"], meanwhile)

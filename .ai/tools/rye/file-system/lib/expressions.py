@@ -25,8 +25,6 @@ MAX_LENGTH = 4096
 FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.UNICODE
 """What an expression may say about itself: `(?i)`."""
 
-PLAIN = {op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN, op.AT}
-
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 UTF_8_MARK = b"\xef\xbb\xbf"
 
@@ -39,7 +37,7 @@ class Expression:
     """What is looked for in lines.
 
     `required` are bytes that every match has, in each file that is UTF-8; empty when there are none.
-    `is_plain` says that it repeats nothing: it cannot explode.
+    `is_plain` says that it is a text as it stands: no file is so large that it is not found in no time.
     """
 
     def __init__(self, pattern, *, literal, ignore_case):
@@ -55,7 +53,7 @@ class Expression:
         except RecursionError as exc:
             raise unusable(exc) from None
         self._strict = self._broken = None
-        self.is_plain = all(what in PLAIN for what, _ in flattened(tree))
+        self.is_plain = not ignore_case and all(what is op.LITERAL for what, _ in flattened(tree))
         self.required = b"" if ignore_case else required_literal(tree)
         try:
             self.for_ripgrep = flag + Rust().sequence(tree)
