@@ -197,17 +197,7 @@ class PrimitiveExecutor:
             trace=trace,
         ) as call:
             record = _Record(run_id, call, self._project, asked_by, client)
-            if watch is not None and watch.on_begun is not None:
-                watch.on_begun(run_id)
-            try:
-                outcome = await call.job.run(
-                    watch or Watch(), call.show, partial(self._outputs.spool, run_id)
-                )
-            except BaseException:
-                self._log.append(record.cancelled())
-                raise
-            finally:
-                self._outputs.finish(run_id)
+            outcome = await self._outcome(run_id, call, record, watch or Watch())
         pinned = call.pinned
         if outcome.success:
             pinned = self._locks.create(call.pinned)
@@ -225,6 +215,18 @@ class PrimitiveExecutor:
             metadata={} if call.sealed else {"why_not_sealed": call.why_not_sealed},
         )
         return _with_companion(result, call)
+
+    async def _outcome(self, run_id: str, call: PreparedCall, record: _Record, watch: Watch) -> Outcome:
+        """What comes of a run; one that is given up is logged as that."""
+        if watch.on_begun is not None:
+            watch.on_begun(run_id)
+        try:
+            return await call.job.run(watch, call.show, partial(self._outputs.spool, run_id))
+        except BaseException:
+            self._log.append(record.cancelled())
+            raise
+        finally:
+            self._outputs.finish(run_id)
 
     async def dry_run(
         self,
