@@ -30,7 +30,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemPlace, SpaceName, printable
-from rye_mcp.metadata import ItemMetadata, parse_metadata
+from rye_mcp.metadata import ItemMetadata, how_to_name_an_executor, parse_metadata
 from rye_mcp.spaces import Found, Spaces
 
 __all__ = [
@@ -264,12 +264,23 @@ def _require_runnable(root: ChainElement) -> None:
     metadata, item_id = root.metadata, root.item_id
     if metadata.is_library:
         what = f"expected a tool that names its executor, found that {item_id} names none: it is a library"
-        hint = f"name one in {printable(root.path)}, or load it: rye show {item_id}"
+        hint = _how_to_make_it_run(root)
         raise ChainError("not_runnable", what, where=printable(root.path), hint=hint, item_id=item_id)
     if metadata.is_runtime:
         what = f"expected a tool, found that {item_id} is a runtime, which runs tools that name it"
         hint = f"run a tool whose executor_id is {item_id}"
         raise ChainError("not_runnable", what, where=printable(root.path), hint=hint, item_id=item_id)
+
+
+def _how_to_make_it_run(library: ChainElement) -> str:
+    """What to write into a library of ours; one of the system space stays what it is."""
+    if library.space is SpaceName.SYSTEM:
+        return f"load it: rye show {library.item_id}"
+    how = how_to_name_an_executor(library.file, library.metadata)
+    if how is None:
+        return f"name one in {printable(library.path)}, or load it: rye show {library.item_id}"
+    options = " --space user" if library.space is SpaceName.USER else ""
+    return f"{how}, then: rye sign {library.item_id}{options}"
 
 
 def _require_executor(executor: ChainElement, child: ChainElement, root: ChainElement) -> None:

@@ -19,18 +19,21 @@ Rules:
 from rye_mcp.metadata._configuration import parse_configuration
 from rye_mcp.metadata._examples import Example
 from rye_mcp.metadata._fields import DEFAULT_VERSION, TOOL_TYPES, ItemMetadata
+from rye_mcp.metadata._naming import RUNTIMES, how_to_name_an_executor
 from rye_mcp.metadata._python import PYTHON_NAMES
 from rye_mcp.metadata._reading import body_of, examine, examples_of, parse_metadata
 
 __all__ = [
     "DEFAULT_VERSION",
     "PYTHON_NAMES",
+    "RUNTIMES",
     "TOOL_TYPES",
     "Example",
     "ItemMetadata",
     "body_of",
     "examine",
     "examples_of",
+    "how_to_name_an_executor",
     "parse_configuration",
     "parse_metadata",
 ]

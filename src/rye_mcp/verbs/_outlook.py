@@ -10,15 +10,24 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import Chain, ChainElement
 from rye_mcp.executor.companions import mentioned_companions, placeholders_in_shell
 from rye_mcp.executor.dependencies import Carried
-from rye_mcp.items import ItemFile, printable
-from rye_mcp.metadata import ItemMetadata, examples_of
+from rye_mcp.items import ItemFile, ItemType, printable
+from rye_mcp.metadata import ItemMetadata, examples_of, how_to_name_an_executor
 from rye_mcp.notices import Notice
 from rye_mcp.spaces.source_tree import SourceTree
 
-__all__ = ["examples_that_do_not_fit", "in_shell", "not_carried"]
+__all__ = ["cannot_run", "examples_that_do_not_fit", "in_shell", "not_carried"]
 
 _SHOWN: Final = 10
 _FIELDS: Final = ("command", "args", "shell")
+
+
+def cannot_run(file: ItemFile, metadata: ItemMetadata) -> Iterator[Notice]:
+    """A script that names nothing that runs it, though there is something."""
+    if file.item_type is ItemType.TOOL and metadata.is_library:
+        how = how_to_name_an_executor(file, metadata)
+        if how is not None:
+            what = f"{file.item_id} cannot be run, as it names no executor"
+            yield Notice("not_runnable", f"{what}: if it is to run, {how}, and sign it again")
 
 
 def not_carried(root: ChainElement, carried: Carried) -> Iterator[Notice]:

@@ -14,6 +14,8 @@ Rules:
 - What a tool rests on is signed or listed before it: see `rye_mcp.verbs._companions`. What its code names and
   will not be there when it runs is a warning, and so are text of a caller inside of a shell's command, and
   examples that its own schema refuses.
+- Who signs one script by its id wants to run it: that it names no executor is a warning. A pattern meets
+  libraries too.
 - The lockfile of a tool follows when the pinned signer has signed it and nothing else has changed.
 - An item is replaced whole, or stays as it was.
 - What somebody has agreed to (`plan`) is signed as it was then, or not at all.
@@ -42,7 +44,7 @@ from rye_mcp.verbs._agreement import Agreement, SigningPlan, digest_of, relative
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._companions import CompanionSigner
 from rye_mcp.verbs._context import Context, options_of, whole_hints
-from rye_mcp.verbs._outlook import examples_that_do_not_fit, in_shell, not_carried
+from rye_mcp.verbs._outlook import cannot_run, examples_that_do_not_fit, in_shell, not_carried
 from rye_mcp.verbs._replacing import other_signer, require_no_stranger
 from rye_mcp.verbs._selection import Selection, Tracked, is_pattern, select
 
@@ -136,7 +138,8 @@ def sign(
     with whole_hints(found.item):
         metadata = examine(found.item)
         signer = _Signer(context, _key(context), Agreement.of(request.agreed))
-        return signer.with_outlook(signer.sign(found.item, metadata, request.companions))
+        result = signer.with_outlook(signer.sign(found.item, metadata, request.companions))
+        return SignResult(result.item, (*result.warnings, *cannot_run(found.item, metadata)))
 
 
 def plan(request: SignRequest, context: Context) -> SigningPlan:

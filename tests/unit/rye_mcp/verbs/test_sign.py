@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType, SpaceName
 from rye_mcp.trust.scope import SignerKind
+from rye_mcp.verbs._context import Context
 from rye_mcp.verbs.sign import BatchResult, SignRequest, SignResult, sign
 from tests.trust_world import World, refused
 from tests.verb_world import DIRECTIVE, RUNTIME, agent, path_of, person, put, tool
@@ -220,3 +221,38 @@ def test_an_item_that_goes_away_meanwhile_fails_alone(world: World) -> None:
     assert [(each.item_id, each.error.code) for each in result.failed] == [("a", "item_not_found")]
     assert [each.item.file.item_id for each in result.signed] == ["b"]
     assert all(isinstance(each.error, RyeError) for each in result.failed)
+
+
+PLAIN = b"def main():\n    return 1\n"
+
+
+@pytest.mark.parametrize("who", [person, agent])
+def test_a_script_that_names_no_executor_is_signed_with_a_warning_that_says_what_to_write(
+    world: World, who: Callable[[World], Context]
+) -> None:
+    put(world, PLAIN, "demo/plain")
+    result = sign(SignRequest("demo/plain"), who(world))
+    assert isinstance(result, SignResult)
+    (warning,) = result.warnings
+    assert warning.code == "not_runnable"
+    assert '__executor_id__ = "rye/core/runtimes/python_runtime"' in warning.message
+
+
+@pytest.mark.parametrize(
+    ("content", "extension"),
+    [(b"__tool_type__ = 'library'\n", ".py"), (b"name: parts\n", ".yaml"), (b"-- parts\n", ".sql")],
+)
+def test_a_library_on_purpose_and_what_no_runtime_is_for_are_signed_without_a_word(
+    world: World, content: bytes, extension: str
+) -> None:
+    put(world, content, "demo/parts", extension)
+    result = sign(SignRequest("demo/parts"), person(world))
+    assert isinstance(result, SignResult)
+    assert result.warnings == ()
+
+
+def test_a_pattern_warns_of_no_library(world: World) -> None:
+    put(world, PLAIN, "demo/plain")
+    result = sign(SignRequest("demo/*"), person(world))
+    assert isinstance(result, BatchResult)
+    assert [each.warnings for each in result.signed] == [()]
