@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from rye_mcp.metadata import PYTHON_NAMES
+from rye_mcp.metadata._examples import find_problems
 from rye_mcp.metadata._fields import _CHECKS, DEFAULT_VERSION, MAX_TEXT, OF_TOOLS, TOOL_TYPES
 from scripts.reference.tables import cell, code, explained, table
 
@@ -44,18 +45,27 @@ MEANINGS: Final[Mapping[str, str]] = {
 """What each field is for. A test fails where one is missing, or is no field any more."""
 
 
+_EXAMPLES: Final = "examples"
+_FIELDS: Final = (*_CHECKS, _EXAMPLES)
+
+
 def _type(field: str) -> str:
     """What the check of a field says that it expects, of a value that none takes."""
-    problem = _CHECKS[field](object()) or ""
+    problem = _problem_of_examples() if field == _EXAMPLES else _CHECKS[field](object()) or ""
     return problem.partition("expected ")[2].partition(", found")[0]
+
+
+def _problem_of_examples() -> str:
+    """Examples have a check of their own, which only who signs or runs them pays for."""
+    ((_, problem),) = find_problems(object())
+    return problem
 
 
 def _fields() -> str:
     spelled = {field: name for name, field in PYTHON_NAMES.items()}
-    meanings = {name: meaning for name, meaning in MEANINGS.items() if name in _CHECKS}
     rows = [
         (code(name), code(spelled.get(name, "")), cell(_type(name)) + _only(name), cell(meaning))
-        for name, meaning in explained(_CHECKS, meanings, what="field")
+        for name, meaning in explained(_FIELDS, MEANINGS, what="field")
     ]
     note = (
         f"Text has at most {MAX_TEXT} characters. `null` is the same as nothing, but for "
@@ -65,7 +75,7 @@ def _fields() -> str:
 
 
 def _only(field: str) -> str:
-    return "; tools alone" if field in OF_TOOLS else ""
+    return "; tools alone" if field in {*OF_TOOLS, _EXAMPLES} else ""
 
 
 def _tool_types() -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rye_mcp.metadata.field_schemas import metadata_schema
 from scripts.reference.commands import every_command
 from scripts.reference.pages import PARTS, ROOT, filled, pages, stale
 from scripts.reference.tables import explained
@@ -59,3 +60,10 @@ def test_every_command_and_option_stands_in_the_reference() -> None:
         section = behind.partition("\n##")[0]
         options = {option for each in command.params for option in each.opts if option.startswith("--")}
         assert all(f"`{option}" in section for option in options - {"--json", "--project", "--help"}), name
+
+
+@pytest.mark.parametrize("page", ["docs/reference/metadata.md", ".ai/knowledge/rye/core/metadata.md"])
+def test_every_field_that_an_editor_completes_stands_in_the_table_of_fields(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+    assert metadata_schema("tool")["properties"].keys() <= listed

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "1e6ac52921f8dbe473fb60264e884db651c13af465b08386f33a5c6b9dc573fb"
+MANIFEST_SHA256: Final = "f4c646a54950852bd6c47ee434d3f9f03e28f8fb1b51b8cb54adca62600d7bb0"
