@@ -102,6 +102,17 @@ def test_parameters_are_those_that_stand_behind_the_id(leo: Person, tool: Path) 
     assert "expected integer for --a, found 'x'" in wrong
 
 
+def test_a_misspelt_field_of_a_draft_is_shown_and_the_draft_runs(leo: Person, tool: Path) -> None:
+    tool.write_text(TOOL.replace("EXAMPLES = ", "EXAMPELS = "))
+    shown = leo.types(
+        [("r: run the draft", "r"), ("── done in", "q")],
+        *("dev", "demo/add", "--a", "1"),
+        cwd=leo.place / "project",
+    ).out
+    assert "unknown_field: line 6: EXAMPELS: expected a known field" in shown
+    assert '"sum": 3' in shown
+
+
 def test_what_has_run_as_a_draft_runs_nowhere_else_and_is_told_apart(leo: Person, tool: Path) -> None:
     project = leo.place / "project"
     before = sorted(project.rglob("*")), sorted(leo.user_space.rglob("*"))

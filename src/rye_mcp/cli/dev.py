@@ -298,9 +298,13 @@ def _whole_lines() -> Iterator[None]:
 
 
 def _print_state(look: _Look) -> None:
+    from rye_mcp.metadata import misspelt
+
     state = "signed" if look.draft is None else f"a DRAFT, {look.draft.code}: it runs here and nowhere else"
     typer.echo(visible(f"── {look.file.item_id}: {state} ──"))
     typer.echo(visible(f"{printable(look.file.path)}: nothing is wrong with it"))
+    for issue in misspelt(look.file):
+        typer.echo(visible(f"rye: warning: unknown_field: {issue}"), err=True)
 
 
 def _print_outlook(shown: DryRun, parameters: Mapping[str, Any]) -> None:

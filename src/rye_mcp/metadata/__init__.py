@@ -21,7 +21,7 @@ from rye_mcp.metadata._examples import Example
 from rye_mcp.metadata._fields import DEFAULT_VERSION, TOOL_TYPES, ItemMetadata
 from rye_mcp.metadata._naming import RUNTIMES, how_to_name_an_executor
 from rye_mcp.metadata._python import PYTHON_NAMES
-from rye_mcp.metadata._reading import body_of, examine, examples_of, parse_metadata
+from rye_mcp.metadata._reading import body_of, examine, examples_of, misspelt, parse_metadata
 
 __all__ = [
     "DEFAULT_VERSION",
@@ -34,6 +34,7 @@ __all__ = [
     "examine",
     "examples_of",
     "how_to_name_an_executor",
+    "misspelt",
     "parse_configuration",
     "parse_metadata",
 ]

@@ -69,7 +69,7 @@ def read_python(text: str, issues: Issues, *, whole: bool = False) -> Raw:
     except Unreadable as exc:
         issues.found.append(exc.issue)
         return Raw()
-    raw = Raw(description=_first_paragraph(body))
+    raw = Raw(description=_first_paragraph(body), besides=dict(_besides(body)) if whole else {})
     reader = _Literals(raw.places if whole else None, text)
     for name, node, line in _assignments(body, issues):
         field = PYTHON_NAMES[name]
@@ -165,6 +165,22 @@ def _names_inside(targets: list[ast.expr]) -> Iterator[str]:
         if not isinstance(target, ast.Name):
             nodes = (node for node in ast.walk(target) if isinstance(node, ast.Name))
             yield from (node.id for node in nodes if node.id in PYTHON_NAMES)
+
+
+def _besides(body: list[ast.stmt]) -> Iterator[tuple[str, int]]:
+    """The names that look like those of the table, and are not in it, where they are assigned plainly."""
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                pass
+            case _:
+                continue
+        of_module = name.startswith("__") and name.endswith("__")
+        of_values = name.isupper() and isinstance(value, ast.Dict | ast.List | ast.Tuple)
+        if (of_module or of_values) and name not in PYTHON_NAMES:
+            yield name, statement.lineno
 
 
 class _Literals:

@@ -10,12 +10,13 @@ from rye_mcp.items import ItemFile, ItemType, comment_style
 from rye_mcp.metadata._blocks import markdown_body, read_comment_block, read_front_matter
 from rye_mcp.metadata._examples import Example, find_problems, read_examples
 from rye_mcp.metadata._fields import ItemMetadata, check_fields
-from rye_mcp.metadata._issues import Issues, Unreadable
+from rye_mcp.metadata._issues import Issue, Issues, Unreadable
 from rye_mcp.metadata._python import read_python
+from rye_mcp.metadata._spelling import misspelt_in
 from rye_mcp.metadata._values import Raw, Way
 from rye_mcp.metadata._yaml import read_yaml
 
-__all__ = ["body_of", "examine", "examples_of", "parse_metadata"]
+__all__ = ["body_of", "examine", "examples_of", "misspelt", "parse_metadata"]
 
 _KEPT: Final = 8192
 _YAML: Final = frozenset({".yaml", ".yml"})
@@ -64,6 +65,13 @@ def examine(file: ItemFile) -> ItemMetadata:
         _check_examples(raw, issues)
     issues.raise_any(file)
     return metadata
+
+
+def misspelt(file: ItemFile) -> tuple[Issue, ...]:
+    """The names in an item that was examined which are no field, and nearly one."""
+    if file.extension != ".py" and not parse_metadata(file).extra:
+        return ()
+    return tuple(misspelt_in(_read(file, Issues(), whole=True), file))
 
 
 def examples_of(file: ItemFile) -> tuple[Example, ...]:

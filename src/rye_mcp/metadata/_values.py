@@ -30,13 +30,15 @@ class Raw:
 
     `values` are by the names of metadata fields, `lines` says in which line of the file each begins. `places`
     says of every value, by the way to it, in which line and column it begins, for who asks for all of that;
-    `description` is what the code says for want of a description, such as a docstring.
+    `description` is what the code says for want of a description, such as a docstring. `besides` are names of
+    Python that look like those of metadata and are none, with their lines, for who asks for all of that too.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     description: str | None = None
     places: dict[Way, Place] = field(default_factory=dict)
+    besides: dict[str, int] = field(default_factory=dict)
 
     def column(self, name: str) -> int | None:
         """Where in the line of a field its value begins, when it does so there and that is known."""

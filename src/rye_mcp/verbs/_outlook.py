@@ -11,11 +11,11 @@ from rye_mcp.executor.chain import Chain, ChainElement
 from rye_mcp.executor.companions import mentioned_companions, placeholders_in_shell
 from rye_mcp.executor.dependencies import Carried
 from rye_mcp.items import ItemFile, ItemType, printable
-from rye_mcp.metadata import ItemMetadata, examples_of, how_to_name_an_executor
+from rye_mcp.metadata import ItemMetadata, examples_of, how_to_name_an_executor, misspelt
 from rye_mcp.notices import Notice
 from rye_mcp.spaces.source_tree import SourceTree
 
-__all__ = ["cannot_run", "examples_that_do_not_fit", "in_shell", "not_carried"]
+__all__ = ["cannot_run", "examples_that_do_not_fit", "in_shell", "misspelt_fields", "not_carried"]
 
 _SHOWN: Final = 10
 _FIELDS: Final = ("command", "args", "shell")
@@ -28,6 +28,11 @@ def cannot_run(file: ItemFile, metadata: ItemMetadata) -> Iterator[Notice]:
         if how is not None:
             what = f"{file.item_id} cannot be run, as it names no executor"
             yield Notice("not_runnable", f"{what}: if it is to run, {how}, and sign it again")
+
+
+def misspelt_fields(file: ItemFile) -> Iterator[Notice]:
+    """Names that mean nothing, and are nearly those of fields; with their lines in this very file."""
+    return (Notice("unknown_field", str(each)) for each in misspelt(file))
 
 
 def not_carried(root: ChainElement, carried: Carried) -> Iterator[Notice]:

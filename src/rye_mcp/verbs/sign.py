@@ -14,6 +14,7 @@ Rules:
 - What a tool rests on is signed or listed before it: see `rye_mcp.verbs._companions`. What its code names and
   will not be there when it runs is a warning, and so are text of a caller inside of a shell's command, and
   examples that its own schema refuses.
+- What is no field is signed as it stands; a name that is nearly one is a warning.
 - Who signs one script by its id wants to run it: that it names no executor is a warning. A pattern meets
   libraries too.
 - The lockfile of a tool follows when the pinned signer has signed it and nothing else has changed.
@@ -44,7 +45,13 @@ from rye_mcp.verbs._agreement import Agreement, SigningPlan, digest_of, relative
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._companions import CompanionSigner
 from rye_mcp.verbs._context import Context, options_of, whole_hints
-from rye_mcp.verbs._outlook import cannot_run, examples_that_do_not_fit, in_shell, not_carried
+from rye_mcp.verbs._outlook import (
+    cannot_run,
+    examples_that_do_not_fit,
+    in_shell,
+    misspelt_fields,
+    not_carried,
+)
 from rye_mcp.verbs._replacing import other_signer, require_no_stranger
 from rye_mcp.verbs._selection import Selection, Tracked, is_pattern, select
 
@@ -263,6 +270,8 @@ class _Signer:
         if is_tool:
             self._companions.list_again(element, verified)
             warnings += examples_that_do_not_fit(file, metadata)
+        # The signature has moved the lines: those of the file as it is now are told.
+        warnings += misspelt_fields(verified.file)
         return SignResult(verified, tuple(warning for warning in warnings if warning is not None))
 
     def with_outlook(self, result: SignResult) -> SignResult:

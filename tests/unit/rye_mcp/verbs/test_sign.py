@@ -256,3 +256,25 @@ def test_a_pattern_warns_of_no_library(world: World) -> None:
     result = sign(SignRequest("demo/*"), person(world))
     assert isinstance(result, BatchResult)
     assert [each.warnings for each in result.signed] == [()]
+
+
+@pytest.mark.parametrize("pattern", ["demo/hello", "demo/*"])
+def test_a_misspelt_field_is_signed_with_a_warning_that_has_its_line_in_the_signed_file(
+    world: World, pattern: str
+) -> None:
+    file = put(world, tool() + b"\n\nCONFIG_SHEMA = {}\n")
+    result = sign(SignRequest(pattern), person(world))
+    (signed,) = result.signed if isinstance(result, BatchResult) else (result,)
+    (warning,) = signed.warnings
+    line = file.path.read_text().splitlines().index("CONFIG_SHEMA = {}") + 1
+    assert warning.code == "unknown_field"
+    assert warning.message.startswith(f"line {line}: CONFIG_SHEMA: ")
+    assert warning.message.endswith("did you mean CONFIG_SCHEMA?")
+
+
+def test_a_misspelt_field_of_a_text_is_a_warning_too(world: World) -> None:
+    content = DIRECTIVE.replace(b"description:", b"descripton:")
+    put(world, content, "greet", ".md", item_type=ItemType.DIRECTIVE)
+    result = sign(SignRequest("greet", ItemType.DIRECTIVE), agent(world))
+    assert isinstance(result, SignResult)
+    assert [warning.code for warning in result.warnings] == ["unknown_field"]
