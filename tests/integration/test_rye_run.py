@@ -247,14 +247,110 @@ def test_what_speaks_against_a_call_is_explained_with_everything_else(
     assert (found["runs"], found["refusal"]["code"]) == (False, "content_changed")
 
 
-def test_who_gave_no_parameters_to_explain_hears_how_to_give_some(
+def test_who_gave_no_parameters_to_explain_hears_what_a_call_needs_and_that_nothing_is_wrong(
     ada: Person, project: Path, greet: str
 ) -> None:
-    told = f"rye explain {greet} --params JSON"
-    assert told in ada.rye("explain", greet, cwd=project, code=1).err
-    wrong = ada.rye("explain", greet, "--params", '{"name": 7}', cwd=project, code=1)
-    assert "invalid_parameters" in wrong.err
-    assert told not in wrong.err
+    shown = ada.rye("explain", greet, cwd=project)
+    assert {("needs", "name"), ("lock", "none"), ("sealed", "yes")} <= {
+        tuple(row) for row in lines(shown.out) if len(row) == 2
+    }
+    assert f"rye explain {greet} --params JSON" in shown.out
+    assert shown.err == ""
+    found = ada.rye("explain", greet, "--json", cwd=project).json
+    assert (found["runs"], found["needs"], found["call"]["lock"]["state"]) == (True, ["name"], "none")
+    assert "needs: name" in ada.rye("explain", greet, "--svg", cwd=project).out
+    assert ada.rye("explain", greet, "--mermaid", cwd=project).out.startswith("flowchart")
+
+
+@pytest.mark.parametrize("given", ['{"name": 7}', "{}"])
+def test_parameters_that_were_given_to_explain_and_do_not_fit_are_an_error(
+    ada: Person, project: Path, greet: str, given: str
+) -> None:
+    wrong = ada.rye("explain", greet, "--params", given, cwd=project, code=1)
+    assert "rye: invalid_parameters:" in wrong.err
+    assert "needs" not in wrong.out
+    assert "rye: invalid_parameters:" in ada.rye("run", "--dry-run", greet, cwd=project, code=1).err
+
+
+SCHEMAS = {
+    "words": ("{properties: {word: {type: string}}, required: [word]}", "needs: word"),
+    "either": (
+        "{properties: {a: {type: string}, b: {type: string}}, anyOf: [{required: [a]}, {required: [b]}]}",
+        "needs: expected ",
+    ),
+    "default": ("{properties: {word: {type: string, default: 7}}}", "invalid_parameters"),
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_what_a_call_needs_stays_a_template_and_a_default_that_does_not_fit_is_an_error(
+    ada: Person, project: Path, name: str
+) -> None:
+    schema, told = SCHEMAS[name]
+    text = (
+        "executor_id: rye/core/primitives/subprocess\nversion: '1'\nconfig_schema: "
+        f"{schema}\nconfig: {{command: 'true', args: ['<{{word}}>'], env: {{WORD: '{{params.word}}'}}}}\n"
+    )
+    tool = sign(ada, project, f"demo/{name}.yaml", text)
+    answer = ada.rye("explain", tool, cwd=project, code=None)
+    assert answer.code == (1 if told == "invalid_parameters" else 0)
+    assert told in " ".join(answer.shown.replace("needs ", "needs: ").split())
+    if name == "words":
+        assert ["command", "true", "'<{word}>'"] in list(lines(answer.out))
+        assert "unknown_placeholder" not in answer.shown
+
+
+def test_what_cannot_be_filled_without_a_parameter_is_no_mistake_of_the_tool(
+    ada: Person, project: Path
+) -> None:
+    asks = (
+        "executor_id: http_runtime\nversion: '1'\n"
+        "config_schema: {properties: {host: {type: string}}, required: [host]}\n"
+        "config: {method: GET, url: 'https://{host}/'}\n"
+    )
+    tool = sign(ada, project, "demo/asks.yaml", asks)
+    found = ada.rye("explain", tool, "--json", cwd=project).json
+    assert (found["runs"], found["needs"]) == (True, ["host"])
+    primitive = ada.rye("explain", "rye/core/primitives/subprocess", "--json", cwd=project).json
+    assert (primitive["runs"], primitive["needs"]) == (True, ["config"])
+
+
+NODE = """\
+// /// rye
+// version: "1"
+// executor_id: rye/core/runtimes/node_runtime
+// config_schema: {properties: {name: {type: string}}, required: [name]}
+// ///
+export function execute({ name }) { return name; }
+"""
+
+
+def test_a_program_that_is_not_there_is_told_before_and_after_with_what_to_install(
+    ada: Person, project: Path, tmp_path: Path
+) -> None:
+    tool = sign(ada, project, "demo/node.mjs", NODE)
+    bare = {"PATH": str(tmp_path)}
+    for given in ([], ["--params", '{"name": "Ada"}']):
+        answer = ada.rye("explain", tool, *given, cwd=project, code=1, **bare)
+        assert list(lines(answer.out))[4][:2] == ["command", "node"]
+        assert "rye: spawn_failed: expected node on the PATH of the tool" in answer.err
+        assert "install Node.js (https://nodejs.org)" in answer.err
+    found = ada.rye("explain", tool, "--json", cwd=project, code=1, **bare).json
+    assert (found["runs"], found["refusal"]["code"]) == (False, "spawn_failed")
+    for options in ([], ["--dry-run"]):
+        failed = ada.rye("run", *options, tool, "--name", "Ada", cwd=project, code=1, **bare)
+        assert "hint:  install Node.js (https://nodejs.org)" in failed.err
+
+
+def test_a_program_that_is_a_path_is_looked_for_where_it_runs(ada: Person, project: Path) -> None:
+    text = "executor_id: rye/core/primitives/subprocess\nversion: '1'\nconfig: {command: './go'}\n"
+    tool = sign(ada, project, "demo/go.yaml", text)
+    gone = ada.rye("explain", tool, cwd=project, code=1)
+    assert "found that it does not exist" in gone.err
+    (project / "go").write_text("#!/bin/sh\n")
+    (project / "go").chmod(0o755)
+    assert ada.rye("explain", tool, cwd=project).err == ""
+    assert ada.rye("run", tool, cwd=project).err == ""
 
 
 def test_a_lockfile_that_is_none_and_a_chain_that_does_not_fit_are_told_issue_by_issue(

@@ -110,6 +110,8 @@ def _notes(explanation: Explanation) -> Iterator[tuple[str, str]]:
     """What stands below the cards, each with its colour."""
     if explanation.refusal is not None:
         yield f"✗ {explanation.refusal.code}: nothing would run", _BAD
+    if explanation.needs:
+        yield f"needs: {', '.join(explanation.needs)}", _FAINT
     if explanation.call is not None:
         yield f"lock: {explanation.call.lock.state}", _FAINT
         sealed = "sealed: what was verified is what runs" if explanation.call.sealed else "not sealed"

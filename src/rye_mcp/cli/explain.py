@@ -1,6 +1,7 @@
 """`rye explain`: what would run a tool: its chain with spaces, signers and lock, as text, JSON or a picture.
 
-Nothing is run. It ends with 1 when a call would be refused, after it has said everything else.
+Nothing is run. It ends with 1 when a call would be refused, after it has said everything else. Without
+parameters, those that a call needs are named, and are no reason for that.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def explain(
 
         typer.echo(as_svg(explanation) if svg else as_mermaid(explanation), nl=False)
     else:
-        _print(explanation, with_parameters=given is not None)
+        _print(explanation)
     if explanation.refusal is not None:
         raise typer.Exit(EXIT_FAILED)
 
@@ -73,7 +74,7 @@ async def _explain(request: ExplainRequest, app: App, context: Context) -> Expla
         return await explain_item(request, context)
 
 
-def _print(explanation: Explanation, *, with_parameters: bool) -> None:
+def _print(explanation: Explanation) -> None:
     rows = [_row(number, explained) for number, explained in enumerate(explanation.chain)]
     red = (number for number, each in enumerate(explanation.chain) if each.integrity.refusal is not None)
     print_table(("ELEMENT", "SPACE", "VERSION", "STATE", "SIGNER"), rows, red=red)
@@ -84,11 +85,12 @@ def _print(explanation: Explanation, *, with_parameters: bool) -> None:
             )
     if explanation.call is not None:
         _print_call(explanation.call)
+    if explanation.needs:
+        typer.echo(visible(f"{'needs':<13}{', '.join(explanation.needs)}"))
+        typer.echo(visible(f"{'':<13}with values: rye explain {explanation.item_id} --params JSON"))
     sys.stdout.flush()
     if explanation.refusal is not None:
         report(explanation.refusal)
-        if explanation.refusal.code == "invalid_parameters" and not with_parameters:
-            typer.echo(f"  or:    rye explain {visible(explanation.item_id)} --params JSON", err=True)
 
 
 def _row(number: int, explained: Explained) -> tuple[str, ...]:

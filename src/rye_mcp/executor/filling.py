@@ -4,6 +4,8 @@ Rules:
 
 - What fills a `{name}`: the context, then what the tool declares as parameter; `{params.name}` is always the
   parameter. A declared parameter that nobody gave is empty. Nothing else fills anything.
+- One that a call needs, and that who only looks has not given (`Parameters.needs`), stays a template; what
+  cannot hold one is UnfilledError.
 - `${VAR}` is a variable of the tool's environment, in which what is withheld is not. Where that is why a
   template is refused, the refusal says so.
 - A value is put in as it is and never looked at again.
@@ -23,7 +25,7 @@ from lilux.primitives.errors import ConfigurationError
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment import Environment, Paths
 from rye_mcp.executor.merged_config import PARAMETER_PREFIX, MergedConfig, Uses, key_of
-from rye_mcp.executor.parameters import Parameters
+from rye_mcp.executor.parameters import Parameters, UnfilledError
 from rye_mcp.notices import Notice
 
 __all__ = ["Filling"]
@@ -47,7 +49,7 @@ class Filling:
         cls, config: MergedConfig, parameters: Parameters, environment: Environment, paths: Paths
     ) -> Filling:
         """The values of one call."""
-        declared: dict[str, Any] = dict.fromkeys(parameters.declared)
+        declared: dict[str, Any] = dict.fromkeys(parameters.declared.difference(parameters.needs))
         declared.update((name, value) for name, value in parameters.values.items() if name in declared)
         data = {
             **declared,
@@ -74,7 +76,7 @@ class Filling:
 
     def unknown(self, *keys: str) -> Iterator[Notice]:
         """A notice when something in braces is filled by nothing."""
-        names = sorted(self.config.uses_of(*keys).names - self.data.keys())
+        names = sorted(self.config.uses_of(*keys).names - self.data.keys() - self._needed)
         if names:
             shown = ", ".join(f"{{{name}}}" for name in names[:_SHOWN])
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
@@ -92,11 +94,18 @@ class Filling:
         """What is wrong with a field: the parameters where they fill it, else the element."""
         uses = uses or self.config.uses_of(key_of(field_name))
         names = self.parameters_in(uses)
+        if self._needed and (field_name is None or not names.isdisjoint(self.parameters.needs)):
+            return UnfilledError.of(self.config.chain.root, self.parameters.needs)
         if not names:
             return self.config.refusal(field_name, problem + self._withheld_of(uses))
         if names & self.parameters.secret:
             problem = "expected a value that fits there, found one that does not, and is not shown"
         return self.wrong_parameters(names, f"config.{field_name}: {problem}")
+
+    @property
+    def _needed(self) -> frozenset[str]:
+        """The names, as templates have them, of what a call needs and nobody gave."""
+        return frozenset(prefix + name for name in self.parameters.needs for prefix in ("", PARAMETER_PREFIX))
 
     def _withheld_of(self, uses: Uses) -> str:
         """What a template asks for and this tool does not get; its author would look for it in vain."""

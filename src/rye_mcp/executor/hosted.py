@@ -78,5 +78,7 @@ def build_hosted(
     with filling.blaming():
         config = _templates.render_tree(values, filling.environment, filling.data)
     cwd = working_directory(filling, paths, None)
-    call = HostedCall(root, config, parameters.values, cwd, seconds, filling.environment)
+    # What who only looks has not given stands there by its name.
+    arguments = {**parameters.values, **{name: f"{{{name}}}" for name in parameters.needs}}
+    call = HostedCall(root, config, arguments, cwd, seconds, filling.environment)
     return Built(call, tuple(filling.unknown(*values)))

@@ -24,6 +24,7 @@ from lilux.primitives.subprocess import (
     SubprocessResult,
 )
 from rye_mcp.executor.outcomes import Exit, Outcome, read_http, read_lost, read_process
+from rye_mcp.executor.programs import install_hint
 from rye_mcp.runs.ids import StreamName
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class ProcessJob:
         except SupervisorError as exc:
             return read_lost(exc, (time.perf_counter() - begun) * 1000)
         outcome = read_process(result, timeout=spec.timeout, show=show)
+        if result.error is not None and result.error.code == "command_not_found":
+            outcome = replace(outcome, hint=install_hint(spec.command))
         return replace(outcome, data=_plain_data(result)) if self.direct else outcome
 
 

@@ -11,6 +11,7 @@ Rules:
 - A primitive that is executed itself takes exactly `{"config": {…}, "params": {…}}`; its `config_schema` is
   that of `config`.
 - A schema that is wrong is the item's mistake (`invalid_item`), not the caller's.
+- Who only looks, and gives nothing, is told what a call would need (`sketched_parameters`).
 
 A NUL is fine here: JSON holds it. Where it cannot go, `rye_mcp.executor.config_builder` refuses it.
 """
@@ -21,7 +22,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lilux import _json
 from lilux.primitives.errors import ConfigurationError, ValidationError
@@ -30,7 +31,10 @@ from rye_mcp.executor.chain import ChainElement
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
 
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "Parameters", "check_parameters"]
+if TYPE_CHECKING:
+    from lilux.schemas.schema_validator import Examination
+
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "Parameters", "UnfilledError", "check_parameters", "sketched_parameters"]
 
 MAX_BYTES: Final = 16 << 20
 """How long parameters may be as JSON in UTF-8: 16 MiB."""
@@ -51,7 +55,8 @@ class Parameters:
     """Parameters that fit, with defaults.
 
     `json` is all of them as compact JSON; `declared` are the names that the tool's schema speaks of, given or
-    not; `secret` those whose value is marked `writeOnly`, or has something inside that is.
+    not; `secret` those whose value is marked `writeOnly`, or has something inside that is. `needs` are those
+    without which nothing runs: of a call there are none.
     """
 
     values: Mapping[str, Any] = field(repr=False)
@@ -59,6 +64,21 @@ class Parameters:
     declared: frozenset[str] = frozenset()
     secret: frozenset[str] = frozenset()
     notices: tuple[Notice, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+class UnfilledError(RyeError):
+    """What cannot be shown as long as nobody gave `needs`; nothing is wrong with it."""
+
+    needs: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, element: ChainElement, needs: Sequence[str]) -> UnfilledError:
+        """The one for a tool that needs these."""
+        what = f"expected {', '.join(needs)} for {element.item_id}, found nothing"
+        found = cls("invalid_parameters", what, where=element.path, item_id=element.item_id)
+        found.needs = tuple(needs)
+        return found
 
 
 def check_parameters(element: ChainElement, parameters: Mapping[str, Any] | None) -> Parameters:
@@ -74,6 +94,17 @@ def check_parameters(element: ChainElement, parameters: Mapping[str, Any] | None
     if schema is None:
         return _undeclared(element, given)
     return _fitting(element, given, schema)
+
+
+def sketched_parameters(element: ChainElement) -> Parameters:
+    """The parameters of a call that nobody has given any for: defaults, and what it would need besides.
+
+    UnfilledError where what it needs has no name; RyeError when it would be refused whatever is given.
+    """
+    schema = element.metadata.config_schema
+    if element.metadata.is_primitive:
+        raise UnfilledError.of(element, ("config",))
+    return check_parameters(element, None) if schema is None else _fitting(element, {}, schema, sketched=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +160,14 @@ def _undeclared(element: ChainElement, given: dict[str, Any]) -> Parameters:
 
 
 def _fitting(
-    element: ChainElement, given: dict[str, Any], schema: Mapping[str, Any], place: str = ""
+    element: ChainElement,
+    given: dict[str, Any],
+    schema: Mapping[str, Any],
+    place: str = "",
+    *,
+    sketched: bool = False,
 ) -> Parameters:
-    """The values with the schema's defaults, when they fit."""
+    """The values with the schema's defaults, when they fit; of a sketch, as far as there are any."""
     # Not before it is needed: what knows JSON Schema takes as long to load as a short tool to run.
     from lilux.schemas import schema_validator
 
@@ -148,11 +184,25 @@ def _fitting(
             item_id=element.item_id,
             field="config_schema",
         ) from exc
-    if found.errors:
+    needs = _needs(element, found) if sketched else ()
+    if found.errors and not needs:
         raise _refused(element, _issues(found.errors, place))
     if found.values != given:
         text = _text_of(element, found.values)
-    return Parameters(found.values, text, found.described, found.hidden, _notices(element, found.undescribed))
+    notices = _notices(element, found.undescribed)
+    return Parameters(found.values, text, found.described, found.hidden, notices, needs)
+
+
+def _needs(element: ChainElement, found: Examination) -> tuple[str, ...]:
+    """The parameters that are missing; nothing when a default is what is wrong, which nobody can mend."""
+    places = [error.field.removeprefix("/") for error in found.errors]
+    names = [place.replace("~1", "/").replace("~0", "~") for place in places]
+    if any(place.partition("/")[0] in found.values for place in places):
+        return ()
+    if not all(names):
+        texts = (name or error.error for name, error in zip(names, found.errors, strict=True))
+        raise UnfilledError.of(element, tuple(dict.fromkeys(texts)))
+    return tuple(dict.fromkeys(names))
 
 
 def _issues(errors: Sequence[ValidationError], place: str) -> list[_Issue]:

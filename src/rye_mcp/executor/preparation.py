@@ -20,9 +20,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from lilux.primitives.subprocess import SubprocessPrimitive
-from rye_mcp.errors import printable
+from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.background import Background
 from rye_mcp.executor.bytecode import BytecodeStore
+from rye_mcp.executor.chain import ChainElement
 from rye_mcp.executor.config_builder import build_other, build_process, build_request
 from rye_mcp.executor.environment import Environment, EnvironmentResolver, Paths
 from rye_mcp.executor.hosted import HostedPrimitive, build_hosted
@@ -31,6 +32,7 @@ from rye_mcp.executor.lockfile_resolver import LockState, PinnedChain
 from rye_mcp.executor.merged_config import merge_config
 from rye_mcp.executor.parameters import Parameters
 from rye_mcp.executor.primitives import Primitives
+from rye_mcp.executor.programs import why_not_there
 from rye_mcp.executor.project_parts import PACKAGES
 from rye_mcp.executor.snapshot import Snapshot, SnapshotStore
 from rye_mcp.executor.trace_context import TraceContext
@@ -71,7 +73,11 @@ class PreparedCall:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What would run, and all that was found out on the way."""
+    """What would run, and all that was found out on the way.
+
+    `needs` are the parameters that who only looks has not given: their templates stand in the command as they
+    are. `obstacle` is why the program could not be started, as far as that is known before.
+    """
 
     item_id: str
     chain: tuple[Mapping[str, Any], ...]
@@ -81,6 +87,8 @@ class DryRun:
     job: Mapping[str, Any]
     why_not_sealed: str | None
     notices: tuple[Notice, ...] = ()
+    needs: tuple[str, ...] = ()
+    obstacle: RyeError | None = None
 
     @classmethod
     def of(cls, call: PreparedCall) -> DryRun:
@@ -100,6 +108,8 @@ class DryRun:
             shown,
             call.why_not_sealed,
             call.notices,
+            call.parameters.needs,
+            _obstacle(call, elements[0]),
         )
 
     @property
@@ -136,6 +146,16 @@ class DryRun:
             **({} if self.sealed else {"why_not_sealed": self.why_not_sealed}),
             "notices": [notice.as_dict() for notice in self.notices],
         }
+
+
+def _obstacle(call: PreparedCall, root: ChainElement) -> RyeError | None:
+    """The program is not there. What a parameter will name cannot be looked for yet."""
+    if not isinstance(call.job, ProcessJob) or (call.parameters.needs and "{" in call.job.spec.command):
+        return None
+    missing = why_not_there(call.job.spec)
+    if missing is None:
+        return None
+    return RyeError("spawn_failed", call.show(missing.sentence), hint=missing.hint, item_id=root.item_id)
 
 
 def chain_as_data(pinned: PinnedChain) -> tuple[Mapping[str, Any], ...]:

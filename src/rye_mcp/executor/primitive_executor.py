@@ -47,7 +47,7 @@ from rye_mcp.executor.companions import missing_companion
 from rye_mcp.executor.integrity_verifier import IntegrityVerifier
 from rye_mcp.executor.jobs import Watch
 from rye_mcp.executor.lockfile_resolver import LockfileResolver, PinnedChain
-from rye_mcp.executor.parameters import check_parameters
+from rye_mcp.executor.parameters import check_parameters, sketched_parameters
 from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chain_as_data
 from rye_mcp.executor.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.results import ExecutionResult, Outcome
@@ -236,8 +236,20 @@ class PrimitiveExecutor:
         timeout: float | None = None,
         use_lockfile: bool = True,
     ) -> DryRun:
-        """Everything but the run; RyeError for what would be refused."""
+        """Everything but the run; RyeError for what would be refused, or could not be started."""
         async with self._prepared(item_id, parameters, timeout, use_lockfile=use_lockfile) as call:
+            found = DryRun.of(call)
+        if found.obstacle is not None:
+            raise found.obstacle
+        return found
+
+    async def outlook(self, item_id: str, parameters: Mapping[str, Any] | None = None) -> DryRun:
+        """A dry run that also tells what would run where something is missing on the machine.
+
+        Without parameters it is a sketch: what a call needs stays open. UnfilledError where nothing can be
+        shown.
+        """
+        async with self._prepared(item_id, parameters, None, sketched=parameters is None) as call:
             return DryRun.of(call)
 
     async def preview(self, item_id: str, parameters: Mapping[str, Any] | None = None) -> Preview:
@@ -271,12 +283,14 @@ class PrimitiveExecutor:
         use_lockfile: bool = True,
         agreed: str | None = None,
         trace: TraceContext | None = None,
+        sketched: bool = False,
     ) -> AsyncIterator[PreparedCall]:
         """A call, ready to run; its private copy is gone when the block ends."""
         async with admitted():
             pinned = self._pinned(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
             require_agreed(pinned.valid, agreed)
-            values = check_parameters(pinned.valid.verified.chain.root, parameters)
+            root = pinned.valid.verified.chain.root
+            values = sketched_parameters(root) if sketched else check_parameters(root, parameters)
             draft = self._preparation.begin(pinned, values)
             with draft:
                 yield await draft.finish(timeout, trace)

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "f4c646a54950852bd6c47ee434d3f9f03e28f8fb1b51b8cb54adca62600d7bb0"
+MANIFEST_SHA256: Final = "1a48312a475e028993e92e1ee82bfb17d85efb2b6741a68310291bad6cb27c7c"

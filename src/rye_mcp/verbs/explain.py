@@ -4,7 +4,9 @@ Rules:
 
 - Nothing runs. Every element is looked at by itself, so that one that is refused hides none of the others:
   its place in the chain, its space, who signed it, what it shadows.
-- What a call would be refused for is found by the very stages of a call (`dry_run`), not by a second opinion.
+- What a call would be refused for is found by the very stages of a call (`outlook`), not by a second opinion.
+- Who gives no parameters at all asks about the tool: what a call needs is told (`needs`), and speaks against
+  nothing. Parameters that are given and do not fit are a refusal.
 - A person is told what unverified files say about themselves, and where they lead. An agent is told that an
   element is refused, and why: nothing that this says about itself, and nothing of what stands behind it.
 """
@@ -19,6 +21,7 @@ from typing import Any
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import ChainBuilder, ChainElement, ChainError
 from rye_mcp.executor.integrity_verifier import roles_in
+from rye_mcp.executor.parameters import UnfilledError
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.items import ItemFile, printable
 from rye_mcp.trust.verify import RoleOf, verify_item
@@ -30,7 +33,7 @@ __all__ = ["ExplainRequest", "Explained", "Explanation", "explain"]
 
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
-    """Which tool, and for which parameters; without any, those that are required are the first obstacle."""
+    """Which tool, and for which parameters; without any, what is required is only told."""
 
     item_id: str
     parameters: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -68,12 +71,16 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A chain as far as it goes; then what would run, or why nothing would."""
+    """A chain as far as it goes; then what would run, or why nothing would, or both.
+
+    `needs` are the parameters without which nothing runs, where none were given.
+    """
 
     item_id: str
     chain: tuple[Explained, ...]
     call: DryRun | None = None
     refusal: RyeError | None = None
+    needs: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data."""
@@ -83,6 +90,8 @@ class Explanation:
             "runs": self.refusal is None,
             "chain": [each.as_dict() for each in self.chain],
         }
+        if self.needs:
+            answer["needs"] = [printable(name) for name in self.needs]
         if self.refusal is not None:
             answer["refusal"] = {k: v for k, v in self.refusal.as_dict().items() if k != "status"}
         if self.call is not None:
@@ -106,10 +115,12 @@ async def explain(request: ExplainRequest, context: Context) -> Explanation:
     chain = chain if context.is_person else _for_an_agent(chain)
     item_id = elements[0].item_id
     try:
-        call = await context.executor().dry_run(request.item_id, request.parameters)
+        call = await context.executor().outlook(request.item_id, request.parameters)
+    except UnfilledError as exc:
+        return Explanation(item_id, chain, needs=exc.needs)
     except RyeError as exc:
         return Explanation(item_id, chain, refusal=exc)
-    return Explanation(item_id, chain, call)
+    return Explanation(item_id, chain, call, call.obstacle, call.needs)
 
 
 def _for_an_agent(chain: tuple[Explained, ...]) -> tuple[Explained, ...]:

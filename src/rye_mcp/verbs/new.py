@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from lilux.runtime.interpreters import NodeModules, Surroundings
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.programs import how_to_install
 from rye_mcp.items import ItemFile, ItemType, SpaceName, check_item_id, printable, relative_path
 from rye_mcp.notices import Notice
 from rye_mcp.verbs._context import Context, options_of
@@ -42,7 +43,6 @@ class _Template:
     extension: str
     arguments: str = "--name Ada"
     program: str | None = None
-    install: str | None = None
 
 
 LANGUAGES: Final[Mapping[str, _Template]] = MappingProxyType(
@@ -52,10 +52,9 @@ LANGUAGES: Final[Mapping[str, _Template]] = MappingProxyType(
             "python-uv.py.txt",
             ".py",
             program="uv",
-            install="uv (https://docs.astral.sh/uv/, or: pipx install uv)",
         ),
         "bash": _Template("bash.sh.txt", ".sh", program="bash"),
-        "node": _Template("node.mjs.txt", ".mjs", program="node", install="Node.js (https://nodejs.org)"),
+        "node": _Template("node.mjs.txt", ".mjs", program="node"),
         "http": _Template("http.yaml.txt", ".yaml", "--owner python --repo cpython"),
         "ruby": _Template("ruby.rb.txt", ".rb", program="ruby"),
         "perl": _Template("perl.pl.txt", ".pl", program="perl"),
@@ -164,7 +163,7 @@ def _missing(template: _Template, request: NewRequest, context: Context) -> tupl
     # A project can bring a Node along; everything else is looked for on the PATH alone.
     if around.on_path(program) or (program == "node" and NodeModules().find(around)):
         return ()
-    what = f"expected {program} on the PATH to run it, found none: install {template.install or program}"
+    what = f"expected {program} on the PATH to run it, found none: install {how_to_install(program)}"
     return (Notice("program_missing", what),)
 
 
