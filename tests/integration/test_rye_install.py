@@ -62,6 +62,49 @@ def test_a_client_gets_absolute_paths_the_project_and_the_user_space(
     assert configuration(ada, client).stat().st_mode & 0o777 == 0o600
 
 
+def test_an_entry_for_another_project_is_replaced_and_it_is_said_how_to_have_both(
+    ada: Person, project: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other one"
+    other.mkdir()
+    ada.rye("init", cwd=other)
+    assert ada.rye("install", "cursor", "--json", cwd=project).json["note"] is None
+    assert "it was for" not in ada.rye("install", "cursor", cwd=project).out
+    told = ada.rye("install", "cursor", cwd=other).out
+    assert f"it was for the project {project};" in told
+    assert f"rye install cursor --name NAME --project '{project}'" in told
+    back = ada.rye("install", "cursor", "--json", cwd=project).json
+    assert f"it was for the project {other};" in back["note"]
+    ada.rye("install", "cursor", cwd=other)
+    ada.rye("install", "cursor", "--name", "first", "--project", str(project), cwd=other)
+    servers = json.loads(configuration(ada, "cursor").read_text())["mcpServers"]
+    assert {name: each["args"][1] for name, each in servers.items()} == {
+        "rye": str(other),
+        "first": str(project),
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "told"),
+    [
+        ({"command": "npx", "args": ["a-secret"]}, "started something else"),
+        ({"command": "/x/rye-mcp"}, "it was for no project"),
+        ({"command": "/x/rye-mcp", "args": ["--project=/p"]}, "it was for the project /p;"),
+        ({"command": 1, "args": 2}, "started something else"),
+    ],
+)
+def test_what_is_told_of_an_entry_that_was_there_is_what_it_says(
+    ada: Person, project: Path, old: dict[str, Any], told: str
+) -> None:
+    file = configuration(ada, "cursor")
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"mcpServers": {"rye": old}}))
+    shown = ada.rye("install", "cursor", cwd=project).out
+    assert told in shown
+    assert "a-secret" not in shown
+    assert "note" in ada.rye("install", "cursor", "--remove", "--json", cwd=project).json
+
+
 @pytest.mark.parametrize("client", FILES)
 def test_the_command_that_it_names_answers_in_an_empty_environment(
     ada: Person, project: Path, client: str

@@ -1,7 +1,8 @@
 """`rye install`: this server in the configuration of an MCP client, and out of it again.
 
 One member of the file changes and every other byte stays; what cannot be changed so is refused. The file as
-it was is kept beside it. Exit codes: 0 done, also where nothing was to do; 1 refused; 2 wrong use.
+it was is kept beside it, and who takes the place of an entry for another project is told so. Exit codes: 0
+done, also where nothing was to do; 1 refused; 2 wrong use.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import os
 import shlex
 import stat
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -19,7 +21,7 @@ import typer
 from lilux import _files as whole_files
 from rye_mcp.cli._clients import CLIENTS, Client, ClientName, Surroundings, entry
 from rye_mcp.cli._common import JsonOption, ProjectOption, print_json, visible
-from rye_mcp.cli._json_members import with_member, without_member
+from rye_mcp.cli._json_members import parse, with_member, without_member
 from rye_mcp.errors import RyeError, printable
 
 __all__ = ["BACKUP_SUFFIX", "install"]
@@ -38,12 +40,13 @@ _NO_PROJECT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What a file was, what it is to be, and where the server stands in it."""
+    """What a file was, what it is to be, and what to know of an entry that is there no more."""
 
     file: Path
     before: str | None
     after: str
     mode: int
+    note: str | None = None
 
     @property
     def is_one(self) -> bool:
@@ -76,6 +79,8 @@ def install(
         _print_entry(path, server, file, as_json=as_json)
         return
     change = _change(file, path, server, known)
+    if server is not None:
+        change = replace(change, note=_note(change, path, where, client))
     backup = _apply(change) if change.is_one else None
     if as_json:
         print_json(_answer(client, name, change, server, backup))
@@ -108,6 +113,33 @@ def _change(file: Path, path: tuple[str, ...], server: dict[str, Any] | None, cl
         hint = f"put it in by hand: rye install {_name_of(client)} --print"
         raise RyeError("client_configuration", what, where=file, hint=hint) from exc
     return _Change(file, before, after, mode)
+
+
+def _note(change: _Change, path: tuple[str, ...], project: Path | None, client: ClientName) -> str | None:
+    """Which project an entry of this name was for, when that was another one; and how to have both."""
+    old: Any = parse(change.before or "")
+    for name in path:
+        old = old.get(name) if isinstance(old, dict) else None
+    if not isinstance(old, dict):
+        return None
+    command = old.get("command")
+    if not isinstance(command, str) or Path(command).name != _COMMAND:
+        return "the entry that was there started something else; --name NAME puts this one beside it"
+    before = _project_in(old.get("args"))
+    if before == (None if project is None else str(project)):
+        return None
+    if before is None:
+        return "it was for no project; to have both, put this one in with --name NAME"
+    again = f"rye install {client} --name NAME --project {shlex.quote(before)}"
+    return f"it was for the project {before}; to have both: {again}"
+
+
+def _project_in(args: Any) -> str | None:
+    """The project that arguments of the server name."""
+    words = [word for word in args if isinstance(word, str)] if isinstance(args, list) else []
+    named = [word.removeprefix("--project=") for word in words if word.startswith("--project=")]
+    named += [after for word, after in pairwise(words) if word == "--project"]
+    return named[-1] if named else None
 
 
 def _read(file: Path) -> tuple[str | None, int]:
@@ -153,6 +185,7 @@ def _answer(
         "changed": change.is_one,
         "server": server,
         "backup": None if backup is None else printable(backup),
+        "note": None if change.note is None else printable(change.note),
     }
 
 
@@ -172,6 +205,8 @@ def _print_done(client: Client, name: str, change: _Change, backup: Path | None,
         typer.echo(f"{file}: nothing to do")
         return
     typer.echo(f"{'Took' if removed else 'Put'} {visible(name)} {'out of' if removed else 'into'} {file}")
+    if change.note is not None:
+        typer.echo(f"  {visible(printable(change.note))}")
     if backup is not None:
         typer.echo(f"  what it was: {visible(shlex.quote(printable(backup)))}")
     typer.echo(f"  now {client.restart}")
