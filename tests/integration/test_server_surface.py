@@ -101,6 +101,24 @@ async def test_exposed_tools_are_tools_of_their_own(workshop: Workshop, mode: Mo
         assert {text_of(await client.call_tool(name, {})) for name in clashing} == {"1", "2"}
 
 
+async def test_a_tool_that_nothing_could_run_is_not_listed(workshop: Workshop, mode: Mode) -> None:
+    tool = "version: '1'\nexecutor_id: {}\nconfig: {{command: 'true'}}\n"
+    runtime = "tool_type: runtime\nexecutor_id: rye/core/primitives/subprocess\nversion: '1'\n"
+    workshop.write("demo/good", tool.format("rye/core/primitives/subprocess"), extension="yaml")
+    workshop.write("demo/typo", tool.format("bash_runtim"), extension="yaml")
+    workshop.write("demo/stands", tool.format("demo/changed"), extension="yaml")
+    path = workshop.write("demo/changed", runtime, extension="yaml")
+    for item_id in ("demo/good", "demo/typo", "demo/stands", "demo/changed"):
+        workshop.sign(item_id)
+    async with workshop.served(mode, "--expose", "demo/*") as client:
+        assert names(await client.list_tools()) == [*FOUR, "demo_good", "demo_stands"]
+    path.write_text(path.read_text() + "# changed\n")
+    async with workshop.served(mode, "--expose", "demo/*") as client:
+        assert names(await client.list_tools()) == [*FOUR, "demo_good"]
+        refused = await client.call_tool("execute", {"item_id": "demo/typo"})
+        assert facts(refused)["code"] == "executor_not_found"
+
+
 async def test_output_that_breaks_its_promise_is_a_failure(workshop: Workshop, mode: Mode) -> None:
     workshop.tool("demo/liar", "print(json.dumps({'greeting': 1}))", metadata=SCHEMA)
     async with workshop.served(mode, "--expose", "demo/*") as client:

@@ -3,7 +3,7 @@
 Rules:
 
 - What stands in the list comes from bytes that were verified: name, description, schemas, annotations. What
-  does not pass the gate is not listed, and the log says why, once.
+  does not pass the gate is not listed, nor what has no chain that does, and the log says why, once.
 - A call goes through the same executor as every other one, which verifies the tool again. A tool that was
   listed and has changed since is refused by its code.
 - What a tool declares as its output schema is kept: an answer that does not fit is a failure.

@@ -5,7 +5,8 @@ Rules:
 - An item is offered as it runs: the one that comes first by precedence. When that one does not pass, nothing
   with its id is offered, though a space below has another.
 - What is said of an offer comes from the very bytes that were verified.
-- Of tools only those are offered that run by themselves. At most `MAX_OFFERS` are, by their ids.
+- Of tools only those are offered that run by themselves, and whose chain is there and passes too. At most
+  `MAX_OFFERS` are, by their ids.
 - A project may say in `.ai/config/rye.yaml` which of its tools are offered (`expose`), once a person has
   approved it: nothing signs that file.
 
@@ -24,6 +25,7 @@ from rye_mcp.metadata import ItemMetadata
 from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._configuration import list_of_texts
 from rye_mcp.verbs._context import Context
+from rye_mcp.verbs._runners import Runners
 from rye_mcp.verbs._selection import EVERYTHING, select
 
 __all__ = ["MAX_OFFERS", "Offer", "Offers", "OffersRequest", "exposed", "offers"]
@@ -65,10 +67,11 @@ def offers(request: OffersRequest, context: Context) -> Offers:
     """Everything that is meant, as it is now."""
     found: list[Offer] = []
     refused: list[tuple[str, RyeError]] = []
+    runners = Runners(context)
     places, unreadable = _places(request, context)
     for place in places[:MAX_OFFERS]:
         try:
-            offer = _offer(place, context)
+            offer = _offer(place, context, runners)
         except RyeError as exc:
             refused.append((place.item_id, exc))
         else:
@@ -102,8 +105,13 @@ def _by_precedence(places: Iterable[ItemPlace]) -> list[ItemPlace]:
     return sorted(places, key=lambda place: -place.space.precedence)
 
 
-def _offer(place: ItemPlace, context: Context) -> Offer | None:
+def _offer(place: ItemPlace, context: Context, runners: Runners) -> Offer | None:
     verified = context.verify(context.spaces.read(place))
     metadata = context.metadata(verified)
-    runs = not (metadata.is_library or metadata.is_runtime or metadata.is_primitive)
-    return Offer(verified, metadata) if runs or place.item_type is not ItemType.TOOL else None
+    if place.item_type is ItemType.TOOL:
+        if metadata.is_library or metadata.is_runtime or metadata.is_primitive:
+            return None
+        refused = runners.why_not(verified.file, metadata)
+        if refused is not None:
+            raise refused
+    return Offer(verified, metadata)

@@ -21,19 +21,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from rye_mcp.catalog import Hit, Page, SearchQuery
 from rye_mcp.catalog.query import parse
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import ChainBuilder, ChainElement
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import ItemMetadata, body_of
 from rye_mcp.spaces import Found
 from rye_mcp.trust.signature import detach
 from rye_mcp.trust.verify import Signer, VerifiedItem
 from rye_mcp.verbs._context import Context
+from rye_mcp.verbs._runners import Runners
 from rye_mcp.verbs._search_request import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, query_of
 from rye_mcp.verbs._selection import matches
 from rye_mcp.visible import visible, visible_lines
@@ -169,7 +169,7 @@ def search(request: SearchRequest, context: Context, finder: Finder) -> SearchRe
     """
     query = query_of(request, context.spaces)
     page = finder.search(query)
-    view = _View(context, detail=request.detail)
+    view = _View(context, request.detail, Runners(context))
     results = tuple(view.those_that_are_there(page.hits, query))
     total = max(page.total - (len(page.hits) - len(results)), len(results))
     suggested = () if total else tuple(_vouched(page.did_you_mean, query, finder, view))
@@ -194,7 +194,7 @@ class _View:
 
     context: Context
     detail: bool
-    runners: dict[tuple[str | None, SpaceName], str | None] = field(default_factory=dict)
+    runners: Runners
 
     def those_that_are_there(self, hits: Iterable[Hit], query: SearchQuery) -> Iterable[Shown]:
         """What is shown of each hit; nothing of those that are to be dropped."""
@@ -247,19 +247,8 @@ class _View:
             return None
         if metadata.is_runtime:
             return _NOT_RUNNABLE
-        key = (metadata.executor_id, file.space.name)
-        if key not in self.runners:
-            self.runners[key] = self._why_no_chain(ChainElement(file, metadata))
-        return self.runners[key]
-
-    def _why_no_chain(self, root: ChainElement) -> str | None:
-        verify = self.context.verify
-        try:
-            for element in ChainBuilder(self.context.spaces, verify).follow(root).elements[1:]:
-                verify(element.file)
-        except RyeError as exc:
-            return exc.code
-        return None
+        refused = self.runners.why_not(file, metadata)
+        return None if refused is None else refused.code
 
 
 def _is_asked_for(hit: Hit, query: SearchQuery) -> bool:
