@@ -315,6 +315,19 @@ def test_what_cannot_be_filled_without_a_parameter_is_no_mistake_of_the_tool(
     assert (primitive["runs"], primitive["needs"]) == (True, ["config"])
 
 
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_who_mistypes_an_id_hears_which_one_is_like_it_and_of_no_other_type(
+    ada: Person, project: Path, greet: str, command: str
+) -> None:
+    sign(ada, project, "demo/review.md", DIRECTIVE, "directive")
+    assert f"hint:  did you mean {greet}?" in ada.rye(command, "demo/gret", cwd=project, code=1).err
+    for unlike in ("demo/reviw", "xyz"):
+        assert "hint:  rye list" in ada.rye(command, unlike, cwd=project, code=1).err
+    if command == "run":
+        told = ada.rye("run", "--type", "directive", "demo/reviw", cwd=project, code=1).err
+        assert "did you mean demo/review?" in told
+
+
 NODE = """\
 // /// rye
 // version: "1"
@@ -329,16 +342,16 @@ def test_a_program_that_is_not_there_is_told_before_and_after_with_what_to_insta
     ada: Person, project: Path, tmp_path: Path
 ) -> None:
     tool = sign(ada, project, "demo/node.mjs", NODE)
-    bare = {"PATH": str(tmp_path)}
+    bare = str(tmp_path)
     for given in ([], ["--params", '{"name": "Ada"}']):
-        answer = ada.rye("explain", tool, *given, cwd=project, code=1, **bare)
+        answer = ada.rye("explain", tool, *given, cwd=project, code=1, PATH=bare)
         assert list(lines(answer.out))[4][:2] == ["command", "node"]
         assert "rye: spawn_failed: expected node on the PATH of the tool" in answer.err
         assert "install Node.js (https://nodejs.org)" in answer.err
-    found = ada.rye("explain", tool, "--json", cwd=project, code=1, **bare).json
+    found = ada.rye("explain", tool, "--json", cwd=project, code=1, PATH=bare).json
     assert (found["runs"], found["refusal"]["code"]) == (False, "spawn_failed")
     for options in ([], ["--dry-run"]):
-        failed = ada.rye("run", *options, tool, "--name", "Ada", cwd=project, code=1, **bare)
+        failed = ada.rye("run", *options, tool, "--name", "Ada", cwd=project, code=1, PATH=bare)
         assert "hint:  install Node.js (https://nodejs.org)" in failed.err
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rye_mcp.cli._close_ids import close_ids
 from rye_mcp.cli._common import (
     EXIT_FAILED,
     ItemArgument,
@@ -71,7 +72,8 @@ async def _explain(request: ExplainRequest, app: App, context: Context) -> Expla
     from rye_mcp.verbs.explain import explain as explain_item
 
     async with app.closing():
-        return await explain_item(request, context)
+        with close_ids(context.spaces):
+            return await explain_item(request, context)
 
 
 def _print(explanation: Explanation) -> None:

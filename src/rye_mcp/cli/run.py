@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rye_mcp.cli._close_ids import close_ids
 from rye_mcp.cli._common import (
     EXIT_FAILED,
     ItemArgument,
@@ -112,7 +113,8 @@ async def _run(request: ExecuteRequest, app: App, context: Context, as_json: boo
 
 def _verified_metadata(item: str, item_type: ItemType, context: Context) -> ItemMetadata:
     """What the item says about its parameters, once it has passed the gate."""
-    found = context.spaces.find(item, item_type)
+    with close_ids(context.spaces):
+        found = context.spaces.find(item, item_type)
     return context.metadata(context.verify(found.item))
 
 
