@@ -71,7 +71,7 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "log": CommandPlace("rye_mcp.cli.log", "log", "What has run, and what it wrote."),
         "run": CommandPlace("rye_mcp.cli.run", "run", "Run a tool, with its parameters as --name value."),
         "explain": CommandPlace(
-            "rye_mcp.cli.explain", "explain", "Show what would run a tool, and what speaks against it."
+            "rye_mcp.cli.explain", "explain", "Show what would run a tool, and what prevents it."
         ),
         "mcp": CommandPlace(
             "rye_mcp.cli.mcp",

@@ -46,7 +46,7 @@ def explain(
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what would run a tool, and what speaks against it."""
+    """Show what would run a tool, and what prevents it."""
     import anyio
 
     from rye_mcp.verbs.explain import ExplainRequest

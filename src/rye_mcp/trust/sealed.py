@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "1a48312a475e028993e92e1ee82bfb17d85efb2b6741a68310291bad6cb27c7c"
+MANIFEST_SHA256: Final = "c9d736e9a8f40621cfd9906e567cecd4d3f6de73d8084f9767b2cca28866d4ab"

@@ -1,4 +1,4 @@
-"""`explain`: what would run a tool, element by element, and what speaks against it.
+"""`explain`: what would run a tool, element by element, and what prevents it.
 
 Rules:
 
