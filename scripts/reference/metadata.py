@@ -13,34 +13,34 @@ from scripts.reference.tables import cell, code, explained, table
 __all__ = ["MEANINGS", "PARTS"]
 
 MEANINGS: Final[Mapping[str, str]] = {
-    "name": "what it is called; by itself the last segment of the id",
-    "version": f"such as `1.2.0`; `{DEFAULT_VERSION}` by itself. A lockfile is for one version",
-    "description": "what it does, for whoever looks for it; in Python by itself the first "
+    "name": "its name; by default the last segment of the id",
+    "version": f"such as `1.2.0`; by default `{DEFAULT_VERSION}`. A lockfile is for one version",
+    "description": "what it does, for people and agents that search; in Python by default the first "
     "paragraph of the docstring",
     "category": "a group, such as `media/video`; searched and filtered by",
-    "tool_type": "`primitive` and `runtime` have a meaning of their own, all others are tools",
-    "executor_id": "the item that runs this one. A file that says nothing about it is a "
-    "library: loadable, not runnable",
+    "tool_type": "`primitive` and `runtime` have a special meaning, all others are tools",
+    "executor_id": "the item that runs this one. A file without it is a "
+    "library: it can be loaded, but not run",
     "config": "what its executor is given: `timeout` (seconds), `max_output` (bytes), `cwd`; "
     "for an HTTP tool the request",
-    "config_schema": "JSON Schema of the parameters: checked before a run, with defaults "
-    "filled in. `writeOnly: true` "
-    "marks what may stand in no log and no error",
-    "output_schema": "JSON Schema of the result, for whoever calls it",
+    "config_schema": "JSON Schema of the parameters: they are checked before a run, and defaults "
+    "are filled in. `writeOnly: true` "
+    "marks a value that must not appear in a log or an error",
+    "output_schema": "JSON Schema of the result, for callers",
     "env_config": "`interpreter` (where to look for one, and the variable for its path) and "
     "`env` (variables)",
-    "anchor": "when a tool of several files is one (`markers_any`), and which variables its "
-    "directory gets into (`env_paths`)",
-    "verify_deps": "which files beside a tool have to be signed: `extensions`, `recursive`, `exclude_dirs`",
-    "child_constraints": "of a runtime: `min_version` and `max_version` of the tools that it runs",
-    "inputs": "names, or a JSON Schema: of a directive what it takes, in a chain what has to "
+    "anchor": "when several files are one tool (`markers_any`), and which variables its "
+    "directory is added to (`env_paths`)",
+    "verify_deps": "which files next to a tool have to be signed: `extensions`, `recursive`, `exclude_dirs`",
+    "child_constraints": "for a runtime: `min_version` and `max_version` of the tools that it runs",
+    "inputs": "names, or a JSON Schema: in a directive what it takes, in a chain what has to "
     "fit its executor's `outputs`",
-    "outputs": "names, or a JSON Schema, of what it hands on in a chain",
-    "permissions": "`env`: names of variables that look like secrets, and that it gets all the same",
+    "outputs": "names, or a JSON Schema, of what it passes on in a chain",
+    "permissions": "`env`: names of variables that look like secrets, and that it still gets",
     "annotations": "`title`, `readOnlyHint`, `destructiveHint`, `idempotentHint`, "
     "`openWorldHint`, as MCP has them",
-    "tags": "words to find it by",
-    "examples": "calls of it with what comes of them, which `rye test` runs: `parameters`, `expect`, `files`",
+    "tags": "words by which it is found",
+    "examples": "example calls with their results, which `rye test` runs: `parameters`, `expect`, `files`",
 }
 """What each field is for. A test fails where one is missing, or is no field any more."""
 
@@ -75,7 +75,7 @@ def _fields() -> str:
 
 
 def _only(field: str) -> str:
-    return "; tools alone" if field in {*OF_TOOLS, _EXAMPLES} else ""
+    return "; tools only" if field in {*OF_TOOLS, _EXAMPLES} else ""
 
 
 def _tool_types() -> str:

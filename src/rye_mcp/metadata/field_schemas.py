@@ -96,12 +96,12 @@ _EXAMPLE: Final[Schema] = _mapping(
 
 _FIELD_SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
     {
-        "name": _text("What it is called; by itself the last segment of its id.", pattern=r"\S"),
+        "name": _text("Its name; by default the last segment of its id.", pattern=r"\S"),
         "version": _version("Its version, in quotes, such as 1.2.0."),
-        "description": _text("What it does, for whoever looks for it."),
+        "description": _text("What it does, for people and agents that search."),
         "category": _text("A group that it belongs to, such as media/video."),
         "tool_type": {
-            "description": "primitive and runtime have a meaning of their own; all others are tools.",
+            "description": "primitive and runtime have a special meaning; all others are tools.",
             "enum": list(TOOL_TYPES),
         },
         "executor_id": {
@@ -115,8 +115,8 @@ _FIELD_SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
         "config_schema": _mapping("The JSON Schema of its parameters."),
         "output_schema": _mapping("The JSON Schema of its result."),
         "env_config": _mapping("Where to look for an interpreter, and variables."),
-        "anchor": _mapping("When a tool of several files is one."),
-        "verify_deps": _mapping("Which files beside it have to be signed."),
+        "anchor": _mapping("When several files are one tool."),
+        "verify_deps": _mapping("Which files next to it have to be signed."),
         "child_constraints": _mapping(
             "Versions of the tools that it runs.",
             properties={
@@ -125,9 +125,9 @@ _FIELD_SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
             },
         ),
         "inputs": _names_or_schema("What it takes: names, or a JSON Schema."),
-        "outputs": _names_or_schema("What it hands on: names, or a JSON Schema."),
+        "outputs": _names_or_schema("What it passes on: names, or a JSON Schema."),
         "permissions": _mapping(
-            "What it may have although it looks like a secret.",
+            "What it gets although it looks like a secret.",
             properties={"env": _texts("Names of variables.", pattern=_VARIABLE)},
             additionalProperties=False,
         ),
@@ -135,7 +135,7 @@ _FIELD_SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
             "What clients are told of a tool.",
             properties={"title": _text("A title."), **{hint: {"type": "boolean"} for hint in HINTS}},
         ),
-        "tags": _texts("Words to find it by."),
+        "tags": _texts("Words by which it is found."),
     }
 )
 

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "c9d736e9a8f40621cfd9906e567cecd4d3f6de73d8084f9767b2cca28866d4ab"
+MANIFEST_SHA256: Final = "9337ae55b32512e78fef6aa2615a2a1f0008de2ad7612cbd86520b834ea7a761"
