@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import (
@@ -34,6 +35,8 @@ from rye_mcp.spaces._twins import refuse_twins
 from rye_mcp.spaces._walk import Listing, ambiguous, begins_with_shebang, list_space, look
 
 __all__ = ["Found", "Reader", "Spaces"]
+
+_NO_PROJECT: Final = "there is no project here: go to one, or make one with rye init"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,10 @@ class Spaces:
         spaces = self.accessible(seen_from) if only is None else (self.space(only),)
         found = self._exactly(item_id, item_type, spaces)
         if found is None:
-            raise _not_found(item_id, item_type, spaces)
+            error = _not_found(item_id, item_type, spaces)
+            if self.project is None and seen_from is None and only is None:
+                error.hint = _NO_PROJECT
+            raise error
         return found
 
     def find_executor(self, name: str, *, seen_from: SpaceName | None = None) -> Found:
