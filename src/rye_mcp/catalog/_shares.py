@@ -17,7 +17,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -103,16 +103,21 @@ def _tasks(
         "directory": str(directory),
         "shares": count,
     }
-    files = sorted(stamps.items())
+    # Files that were found after each other are neighbours, and what is written at once belongs together.
+    paths = list(stamps)
+    shares = (
+        paths[len(paths) * number // count : len(paths) * (number + 1) // count] for number in range(count)
+    )
     return [
-        json.dumps({**task, "share": number, "stamps": _share(files, number, count)}).encode()
-        for number in range(count)
+        f'{json.dumps({**task, "share": number})[:-1]}, "stamps": [{_listed(share, stamps)}]}}'.encode()
+        for number, share in enumerate(shares)
     ]
 
 
-def _share(files: list[Any], number: int, count: int) -> list[Any]:
-    """One share of them: neighbours, so that what is written at once belongs together."""
-    return files[len(files) * number // count : len(files) * (number + 1) // count]
+def _listed(paths: Sequence[str], stamps: Mapping[str, Stamp | None]) -> str:
+    """Paths and stamps as JSON, a part after the other: other threads have to wait until one is done."""
+    parts = (paths[start : start + STEP] for start in range(0, len(paths), STEP))
+    return ",".join(json.dumps([(path, stamps[path]) for path in part])[1:-1] for part in parts)
 
 
 async def _together(

@@ -55,6 +55,8 @@ BATCH_WORDS: Final = 500_000
 YIELD_S: Final = 0.0005
 """How long other threads are let through."""
 
+_NICENESS: Final = 5
+
 _MAX_PASSES: Final = 3
 """How often a refresh begins again when other processes write at the same time."""
 
@@ -306,6 +308,7 @@ class SpaceIndex:
 def take_share(task: Mapping[str, Any]) -> None:
     """What a process does that was started for a share: index it, and say how far it is."""
     gc.disable()  # it ends soon, and nothing here goes in circles
+    os.nice(_NICENESS)  # who answers others meanwhile comes first
     spaces, space = spaces_of_task(task)
     with closing(Stemmer()) as stemmer:
         index = SpaceIndex(spaces, space, Path(task["directory"]), stemmer)
