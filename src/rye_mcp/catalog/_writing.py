@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rye_mcp.catalog._document import Document
@@ -86,35 +86,42 @@ def write_changes(database: sqlite3.Connection, stemmer: Stemmer, changes: Seque
     return made == len(changes)
 
 
-def _write(database: sqlite3.Connection, prepared: Sequence[tuple[Change, Columns]], tally: Tally) -> int:
-    known = known_files(database, [change.path for change, _ in prepared])
-    stamps: list[tuple[str, int]] = []
-    gone: list[int] = []
-    left_out: list[Document] = []
-    come: dict[ItemType, list[_Coming]] = {}
-    made = 0
-    for change, features in prepared:
-        key, row = known.get(change.path, (None, None))
+@dataclass(slots=True)
+class _Sorted:
+    """What is to be done for each change, now that it is known what the tables hold."""
+
+    stamps: list[tuple[str, int]] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list)
+    come: dict[ItemType, list[_Coming]] = field(default_factory=dict)
+    left_out: list[Change] = field(default_factory=list)
+
+    def take(self, change: Change, features: Columns, key: int | None, row: Row | None) -> None:
+        """Sort in a change; `key` and `row` are what is known of its file."""
         if row != change.before:
-            if change.document:
-                left_out.append(change.document)
-            continue
-        made += 1
+            self.left_out.append(change)
+            return
         if key is not None and row and change.after and row.digest == change.after.digest:
-            stamps.append((change.after.stamp, key))
-            continue
+            self.stamps.append((change.after.stamp, key))
+            return
         if key is not None:
-            gone.append(key)
+            self.gone.append(key)
         if change.after:
             item_type = change.place.item_type if change.place else ItemType.TOOL
-            come.setdefault(item_type, []).append((change, change.after, features))
-    tally.add([_counted(document) for document in left_out], -1)
-    database.executemany("UPDATE items SET stamp = ? WHERE key = ?", stamps)
-    _remove(database, gone, tally)
-    for item_type, added in come.items():
+            self.come.setdefault(item_type, []).append((change, change.after, features))
+
+
+def _write(database: sqlite3.Connection, prepared: Sequence[tuple[Change, Columns]], tally: Tally) -> int:
+    known = known_files(database, [change.path for change, _ in prepared])
+    found = _Sorted()
+    for change, features in prepared:
+        found.take(change, features, *known.get(change.path, (None, None)))
+    tally.add([_counted(change.document) for change in found.left_out if change.document], -1)
+    database.executemany("UPDATE items SET stamp = ? WHERE key = ?", found.stamps)
+    _remove(database, found.gone, tally)
+    for item_type, added in found.come.items():
         _add(database, item_type, added)
     tally.write(database)
-    return made
+    return len(prepared) - len(found.left_out)
 
 
 def _remove(database: sqlite3.Connection, keys: Sequence[int], tally: Tally) -> None:
