@@ -16,16 +16,25 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 BUILD_INPUTS := pyproject.toml setup.py Cargo.toml Cargo.lock $(shell find crates -not -name '.*')
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test soak check docs dist clean bytecode
+.PHONY: help demo test test-changed test-all test-rest soak check docs dist clean bytecode
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: bytecode ## Build into .venv, run the main job, say what happened
 	@$(BIN)/rye demo $(ARGS)
 
-test: $(INSTALLED_DEV) bytecode ## Run the whole test suite (ARGS="-k word" for a part of it)
-	$(BIN)/python scripts/run_tests.py $(ARGS)
+test: $(INSTALLED_DEV) bytecode ## Test the whole product, in under three minutes (ARGS="-k word" for a part)
+	@$(BIN)/python scripts/run_tests.py quick $(ARGS)
+
+test-changed: $(INSTALLED_DEV) bytecode ## Run the tests of what you have changed (ARGS="--base main": since then)
+	@$(BIN)/python scripts/changed_tests.py $(ARGS)
+
+test-all: $(INSTALLED_DEV) bytecode ## Run every test, and measure which branches the tests reach
+	@$(BIN)/python scripts/run_tests.py all $(ARGS)
+
+test-rest: $(INSTALLED_DEV) bytecode ## Run what `make test` leaves out
+	@$(BIN)/python scripts/run_tests.py rest $(ARGS)
 
 soak: $(INSTALLED_DEV) ## Run the long rounds of the orphan and leak tests
 	$(BIN)/python -m pytest -m soak --soak $(ARGS)
@@ -43,17 +52,17 @@ check: $(INSTALLED_DEV) ## Run every linter and type checker, and the Rust tests
 docs: $(INSTALLED_DEV) ## Write what the code knows into the documents, and seal the system space
 	$(BIN)/python -m scripts.reference
 
-dist: $(INSTALLED_DEV) ## Build the sdist and the wheel into dist/, and check the wheel
+dist: $(INSTALLED_DEV) ## Build the sdist and the wheels into dist/, and check the wheel of this machine
 	rm -rf dist
-	SOURCE_DATE_EPOCH=$(RELEASE_TIME) $(BIN)/python -m build
-	$(BIN)/python scripts/check_wheel.py dist/*.whl
+	SOURCE_DATE_EPOCH=$(RELEASE_TIME) $(BIN)/python scripts/build_wheels.py
+	$(BIN)/python scripts/check_wheel.py dist/*_$$(uname -m).whl
 
 clean: ## Remove everything that was built, .venv included
-	rm -rf $(VENV) build dist target src/*.egg-info .coverage .coverage.* .hypothesis
+	rm -rf $(VENV) bin build dist target src/*.egg-info .coverage .coverage.* .hypothesis
 	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # As pip does for a package that is not installed in place: where PYTHONDONTWRITEBYTECODE is set, every command
-# would compile all of it anew.
+# would have to compile all of it.
 bytecode: $(INSTALLED)
 	@$(BIN)/python -m compileall -q src/lilux src/rye_mcp
 
@@ -63,6 +72,7 @@ $(INSTALLED): $(BUILD_INPUTS)
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --editable .
+	@mkdir -p bin && ln -sf ../$(BIN)/rye ../$(BIN)/rye-mcp bin/
 	@touch $@
 
 $(INSTALLED_DEV): pyproject.toml | $(INSTALLED)

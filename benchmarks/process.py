@@ -1,6 +1,6 @@
 """How fast processes run through lilux, beside everything else one could use, in one run.
 
-    python benchmarks/process.py [--json FILE] [--readme] [--root DIR] [--strict] [--quick] [--rounds N]
+    python benchmarks/process.py [--json FILE] [--write] [--root DIR] [--strict] [--quick] [--rounds N]
 
 Three parts: short runs (/bin/true at concurrency 1, 8, 64 and 256), a flood (1 GiB of output), and many runs
 (10,000 one after another, 1,000 at once). Then every target, with what was measured. Rules:

@@ -20,7 +20,7 @@ from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.items import SpaceName
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.verbs import mcp_servers as servers
-from rye_mcp.verbs._context import Context
+from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.execute import ExecuteRequest, execute
 from rye_mcp.verbs.mcp_servers import Known, ServerPlan, Written
 
@@ -59,7 +59,10 @@ class Bridged:
 
     async def offered(self, config: Mapping[str, Any]) -> Mapping[str, Definition]:
         whole = servers.whole_config(config, self.person)
-        return await offered_by(whole, self.environment, cwd=str(self.project), project=str(self.project))
+        project, directories = str(self.project), self.app.trust.directories
+        return await offered_by(
+            whole, self.environment, cwd=project, project=project, directories=directories
+        )
 
     async def add(
         self, config: Mapping[str, Any], *only: str, space: SpaceName = SpaceName.PROJECT

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from rye_mcp.catalog import Hit, Page, SearchQuery
 from rye_mcp.catalog.query import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
@@ -16,7 +17,6 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import parse_metadata
 from rye_mcp.spaces import Spaces
-from rye_mcp.verbs._selection import matches
 
 __all__ = ["Prepared", "Shelf", "hit"]
 
@@ -64,7 +64,9 @@ class Shelf:
             for place in self.spaces.list(name, kind).items
         ]
         patterns = query.id_patterns or ("*",)
-        asked = [place for place in places if any(matches(pattern, place.item_id) for pattern in patterns)]
+        asked = [
+            place for place in places if any(fnmatchcase(place.item_id, pattern) for pattern in patterns)
+        ]
         return [file for file in map(self.spaces.read, asked) if not _is_library(file)]
 
 

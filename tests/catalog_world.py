@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unicodedata import combining, normalize
 
 from rye_mcp.catalog import Catalog, Page, SearchQuery
-from rye_mcp.catalog._stems import Stemmer
-from rye_mcp.catalog._words import name_parts, words_of
 from rye_mcp.catalog.query import FIELDS, And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term, parse
 from tests.space_helpers import Ground
 
-__all__ = ["Naive", "Shelf", "tool"]
+__all__ = ["Naive", "Shelf", "stem_of", "tool"]
 
 
 def tool(name: str = "", description: str = "", *, body: str = "", **more: Any) -> bytes:
@@ -73,7 +76,6 @@ class Naive:
     """One document as lists of words, and whether it matches a tree, found out in the most obvious way."""
 
     texts: Mapping[str, Sequence[str]]
-    stemmer: Stemmer
 
     def matches(self, node: Node, fields: Iterable[str] = FIELDS) -> bool:
         match node:
@@ -91,7 +93,7 @@ class Naive:
     def _matches_in(self, node: Term | Prefix | Phrase | Near, words: Sequence[str]) -> bool:
         match node:
             case Term():
-                return any(self._phrase(form, words) for form in (words_of(node.text), name_parts(node.text)))
+                return any(self._phrase(words_of(form), words) for form in (node.text, apart(node.text)))
             case Phrase():
                 return self._phrase([word for each in node.words for word in words_of(each)], words)
             case Prefix():
@@ -117,5 +119,26 @@ class Naive:
         return any(max(chosen) - min(chosen) - 1 <= node.distance for chosen in product(*places))
 
     def _stems(self, words: Sequence[str]) -> list[str]:
-        known = self.stemmer.stems(words)
-        return [known[word] for word in words]
+        return [stem_of(word) for word in words]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a query: runs of letters and digits, in lower case and without accents."""
+    plain = "".join(each for each in normalize("NFKD", text.lower()) if not combining(each))
+    return re.findall(r"[a-z0-9]+", plain)
+
+
+def apart(name: str) -> str:
+    """A name with a blank before each capital inside of it."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+
+
+@cache
+def stem_of(word: str) -> str:
+    """The stem of a word, as SQLite has it."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE VIRTUAL TABLE word USING fts5(text, tokenize='porter unicode61')")
+        database.execute("CREATE VIRTUAL TABLE stem USING fts5vocab(word, 'row')")
+        database.execute("INSERT INTO word VALUES (?)", (word,))
+        [(stem,)] = database.execute("SELECT term FROM stem")
+    return str(stem)

@@ -2,6 +2,7 @@
 
     <!-- not run: it needs somebody else's machine -->   excuses the block that follows
     <!-- needs: jq -->                                   skips the page where this program is not installed
+    <!-- needs: network -->                              skips it where a package registry cannot be reached
     `.ai/tools/demo/hello.py`:                           names the file that the block that follows is
 
 Rules:
@@ -22,14 +23,27 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import urlopen
 
 from tests import forked_rye, forked_rye_client
 from tests.people import SCRIPTS
 
-__all__ = ["ROOT", "Block", "Shell", "Step", "blocks_of", "documents", "needs_of", "pattern", "steps_of"]
+__all__ = [
+    "NETWORK",
+    "ROOT",
+    "Block",
+    "Shell",
+    "Step",
+    "blocks_of",
+    "documents",
+    "lacks",
+    "needs_of",
+    "pattern",
+    "steps_of",
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -49,6 +63,8 @@ NO_GIT_IDENTITY = {
     "GIT_CONFIG_VALUE_0": "true",
 }
 _NEEDS = re.compile(r"^<!-- needs: (\S+) -->$", re.MULTILINE)
+NETWORK = "network"
+REGISTRY = "https://pypi.org/simple/pip/"
 _KEY_ID = re.compile(r"key id +([0-9a-f]{64})")
 _END = "--- the end of a step ---"
 
@@ -95,8 +111,20 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def needs_of(page: Path) -> list[str]:
-    """The programs that a page needs, and that not every machine has."""
+    """The programs that a page needs, and that not every machine has; `network` is none."""
     return _NEEDS.findall(page.read_text(encoding="utf-8"))
+
+
+def lacks(need: str) -> str | None:
+    """What this machine does not have of a page's needs, in words; nothing if it has it."""
+    if need != NETWORK:
+        found = shutil.which(need, path=f"{SCRIPTS}:{os.environ['PATH']}")
+        return None if found else f"{need} is not installed"
+    try:
+        with urlopen(REGISTRY, timeout=10):
+            return None
+    except OSError as exc:
+        return f"{REGISTRY} cannot be reached: {exc}"
 
 
 def steps_of(page: Path) -> list[Step]:
@@ -133,6 +161,8 @@ class Shell:
     Who has just installed it has not told git who they are; on all other pages git knows.
     """
 
+    root = Path("/")
+
     def __init__(self, directory: Path, *, example: Path | None = None, installed: bool = False) -> None:
         home = directory / "home"
         home.mkdir()
@@ -143,18 +173,26 @@ class Shell:
             shutil.copytree(example, place)
         if not installed:
             _write_forked_rye(directory / "rye")
+            # Tools see no program of the environment that rye is installed in, and so no uv of it.
+            (directory / "uv").symlink_to(SCRIPTS / "uv")
+        programs = directory if not installed else SCRIPTS
+        variables = {
+            "HOME": str(home),
+            "LOGNAME": "alice",
+            "PATH": f"{programs}:{SCRIPTS}:{os.environ['PATH']}",
+            "LC_ALL": "C.UTF-8",
+            "UV_SYSTEM_CERTS": "1",
+            **(NO_GIT_IDENTITY if installed else GIT_IDENTITY),
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        self._open(["bash", "--norc"], place, variables)
+
+    def _open(self, command: Sequence[str], place: Path, variables: Mapping[str, str]) -> None:
         self.key_id = "KEY_ID"
         self._process = subprocess.Popen(
-            ["bash", "--norc"],
+            command,
             cwd=place,
-            env={
-                "HOME": str(home),
-                "LOGNAME": "alice",
-                "PATH": f"{directory if not installed else SCRIPTS}:{SCRIPTS}:{os.environ['PATH']}",
-                "LC_ALL": "C.UTF-8",
-                **(NO_GIT_IDENTITY if installed else GIT_IDENTITY),
-                "GIT_CONFIG_NOSYSTEM": "1",
-            },
+            env=variables,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -194,7 +232,7 @@ class Shell:
         return printed, bool(failed.strip())
 
     def _write(self, path: str, text: str) -> None:
-        target = Path(self.run("pwd\n")[0].strip(), path)
+        target = self.root / self.run("pwd\n")[0].strip().lstrip("/") / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""What tests of files share: looking at modes, setting the umask, scripts in processes of their own."""
+"""What tests of files share: modes, the umask, coarse clocks, scripts in processes of their own."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-__all__ = ["UMASKS", "mode_of", "names_in", "run_at_once", "run_python", "umask"]
+import pytest
+
+__all__ = ["UMASKS", "count_time_in", "mode_of", "names_in", "run_at_once", "run_python", "umask"]
 
 UMASKS = [0o000, 0o022, 0o077, 0o277, 0o777]
 
@@ -29,6 +33,23 @@ def umask(value: int) -> Iterator[None]:
 def mode_of(path: Path) -> int:
     """The permissions of a file itself, not of what it points to."""
     return stat.S_IMODE(path.lstat().st_mode)
+
+
+def count_time_in(tick_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the times of files be those of a file system whose clock is that coarse."""
+    lstat, fstat = os.lstat, os.fstat
+    monkeypatch.setattr(os, "lstat", lambda *about, **more: _Coarse(lstat(*about, **more), tick_ns))
+    monkeypatch.setattr(os, "fstat", lambda descriptor: _Coarse(fstat(descriptor), tick_ns))
+
+
+@dataclass
+class _Coarse:
+    found: os.stat_result
+    tick_ns: int
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.found, name)
+        return value // self.tick_ns * self.tick_ns if name.endswith("_ns") else value
 
 
 def names_in(directory: Path) -> list[str]:

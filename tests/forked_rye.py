@@ -11,6 +11,7 @@ limits that are set before the command begins.
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -30,7 +31,11 @@ __all__ = ["MAX_CALL_BYTES", "Ended", "descriptor", "run"]
 MAX_CALL_BYTES = 64 * 1024
 """How large arguments and environment may be together."""
 
-LOADED = ("rye_mcp.app", "rye_mcp.verbs.sign", "lilux.schemas", "lilux.primitives.signing", "typer.main")
+LOADED = (
+    *("rye_mcp.app", "rye_mcp.executor.primitive_executor", "rye_mcp.verbs.examples", "rye_mcp.verbs.sign"),
+    *("lilux.schemas", "lilux.primitives.signing", "anyio._backends._asyncio", "anyio.to_thread"),
+    *("email.parser", "html", "platformdirs.unix", "ruamel.yaml", "typer.main"),
+)
 """What commands load besides their own modules."""
 
 _STREAMS = 3
@@ -121,6 +126,7 @@ def _load_everything() -> None:
 
     for name in (*LOADED, *(place.module for place in COMMANDS.values())):
         importlib.import_module(name)
+    gc.freeze()  # a collection in a fork would copy every page that holds an object
 
 
 def _wait_for(call: dict[str, object], descriptors: Sequence[int]) -> NoReturn:

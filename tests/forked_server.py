@@ -1,16 +1,17 @@
 """`rye-mcp` in processes that are forked instead of started: the same server, without its imports.
 
-A process of one thread has loaded everything that the server loads, and has run none of it. Whoever wants a
-server starts `command`, a client that hands over its directory, environment and standard streams, passes
-signals on, and ends as the server does.
+A process of one thread has loaded everything that the server loads, and has run none of it. A test that wants
+a server starts `command`, a client that hands over its directory, environment and standard streams, passes
+signals on, and ends as the server does. If the client is killed, so is the server.
 
-What a fork cannot show is tried with the script itself: how long it takes to start, how it ends when it is
-killed or its parent is, and what it does over HTTP.
+What a fork cannot show is tried with the script itself: how long it takes to start, and which processes are
+below it.
 """
 
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -22,6 +23,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -32,16 +34,20 @@ MAX_CALL_BYTES = 64 * 1024
 """How large arguments and environment may be together."""
 
 PACKAGES = ("rye_mcp.mcp_surface", "rye_mcp.executor", "rye_mcp.verbs", "rye_mcp.catalog", "rye_mcp.runs")
-LOADED = ("rye_mcp.server", "rye_mcp.app", "lilux.schemas", "lilux.primitives.signing", "watchfiles")
+LOADED = (
+    *("rye_mcp.server", "rye_mcp.app", "lilux.schemas", "lilux.primitives.signing"),
+    *("anyio._backends._asyncio", "email.parser", "platformdirs.unix", "ruamel.yaml"),
+    *("uvicorn.protocols.http.h11_impl", "watchfiles"),
+)
 """What the server loads, sooner or later."""
 
 _CLIENT = Path(__file__).with_name("forked_server_client.py")
 _STREAMS = 3
 
 
-def command() -> tuple[str, list[str]]:
+def command() -> list[str]:
     """The program that is a server, and its first arguments; those of the server follow."""
-    return sys.executable, ["-I", "-S", str(_CLIENT), _address()]
+    return [sys.executable, "-I", "-S", str(_CLIENT), _address()]
 
 
 @cache
@@ -95,10 +101,11 @@ def _load_everything() -> None:
             importlib.import_module(f"{package}.{module.name}")
     for name in LOADED:
         importlib.import_module(name)
+    gc.freeze()  # a collection in a fork would copy every page that holds an object
 
 
 def _wait_for(connection: socket.socket) -> NoReturn:
-    """Let a process be the server; say which one, and how it ended."""
+    """Let a process be the server, and end it with its client; say which one it is, and how it ended."""
     call, streams, _, _ = socket.recv_fds(connection, MAX_CALL_BYTES, _STREAMS)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pid = os.fork()
@@ -107,9 +114,15 @@ def _wait_for(connection: socket.socket) -> NoReturn:
         _be_the_server(json.loads(call), streams)
     for stream in streams:
         os.close(stream)
-    connection.send(str(pid).encode())
+    server = os.pidfd_open(pid)
+    with suppress(BrokenPipeError):  # a client that was killed wants no answer
+        connection.send(str(pid).encode())
+    ended, _, _ = select.select([server, connection.fileno()], [], [])
+    if server not in ended:
+        os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
-    connection.send(str(status).encode())
+    with suppress(BrokenPipeError):
+        connection.send(str(status).encode())
     os._exit(0)
 
 

@@ -19,6 +19,7 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests import forked_server
 from tests.people import SCRIPTS, Person
 
 __all__ = [
@@ -70,9 +71,18 @@ class HttpServer:
 
 @contextmanager
 def http_server(
-    person: Person, project: Path | None, *arguments: str, token: str | None = TOKEN, cwd: Path | None = None
+    person: Person,
+    project: Path | None,
+    *arguments: str,
+    token: str | None = TOKEN,
+    cwd: Path | None = None,
+    installed: bool = False,
 ) -> Iterator[HttpServer]:
-    """A server on a free port, for a project or for none; with `token`, that is its token."""
+    """A server on a free port, for a project or for none; with `token`, that is its token.
+
+    It is forked, see `tests.forked_server`, or, where that makes a difference, the `installed` script.
+    """
+    program = [str(SCRIPTS / "rye-mcp")] if installed else [*forked_server.command()]
     named = [] if project is None else ["--project", str(project)]
     environment = dict(person.environment)
     if token is not None:
@@ -80,7 +90,7 @@ def http_server(
     errors = person.place / "errors of the server"
     with errors.open("wb") as err:
         process = subprocess.Popen(
-            [SCRIPTS / "rye-mcp", "--http", "127.0.0.1:0", *named, *arguments],
+            [*program, "--http", "127.0.0.1:0", *named, *arguments],
             cwd=cwd or project,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -119,7 +129,7 @@ async def connected(
 def post(
     server: HttpServer, content: bytes | dict[str, Any], path: str = "/mcp", **headers: str
 ) -> httpx.Response:
-    """What the server says to a message, or to what is none."""
+    """What the server answers to a message, valid or not."""
     sent = content if isinstance(content, bytes) else json.dumps(content).encode()
     more = {
         "Accept": "application/json, text/event-stream",

@@ -15,11 +15,11 @@ from rye_mcp.executor.lockfile_resolver import LockfileResolver, PinnedChain
 from rye_mcp.items import SpaceName
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.verify import Trust
-from rye_mcp.verbs._context import Context
+from rye_mcp.verbs.context import Context
 from tests.trust_world import World
 from tests.verb_world import RUNTIME, person, put, tool
 
-__all__ = ["ITEM_ID", "PACKAGE_VERSION", "LockWorld", "files_below", "resolver_of"]
+__all__ = ["ITEM_ID", "PACKAGE_VERSION", "LockWorld", "chain_of", "files_below", "resolver_of"]
 
 ITEM_ID = "demo/hello"
 PACKAGE_VERSION = "1.5.0"
@@ -77,9 +77,7 @@ class LockWorld:
 
     def valid(self) -> ValidChain:
         """The chain, verified and valid."""
-        verifier = IntegrityVerifier(self.context.trust, self.world.project)
-        builder = ChainBuilder(self.context.spaces, verifier.require_verified)
-        return require_valid(verifier.verify_chain(builder.build(ITEM_ID)))
+        return chain_of(self.context)
 
     def document(self) -> dict[str, Any]:
         """What the lockfile says."""
@@ -91,6 +89,13 @@ class LockWorld:
         document = self.document()
         change(document)
         self.path.write_text(json.dumps(document))
+
+
+def chain_of(context: Context, item_id: str = ITEM_ID) -> ValidChain:
+    """The chain of a tool that may run: verified and valid."""
+    verifier = IntegrityVerifier(context.trust, context.project)
+    builder = ChainBuilder(context.spaces, verifier.require_verified)
+    return require_valid(verifier.verify_chain(builder.build(item_id)))
 
 
 def resolver_of(project: str, user: str) -> LockfileResolver:

@@ -21,6 +21,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult
 
+from rye_mcp.items import ItemType
 from tests import forked_server
 from tests.people import SCRIPTS, Person
 
@@ -28,11 +29,9 @@ __all__ = [
     "SERVER",
     "Mode",
     "Workshop",
-    "anyio_backend",
     "facts",
     "gone",
     "is_alive",
-    "mode",
     "python_tool",
     "read",
     "text_of",
@@ -82,7 +81,7 @@ class Workshop:
 
     def sign(self, item_id: str, item_type: str = "tool") -> None:
         """Sign an item, as the person."""
-        self.person.rye("sign", item_id, "--type", item_type, cwd=self.project)
+        self.person.sign(item_id, self.project, ItemType(item_type))
 
     def tool(self, item_id: str, code: str, **options: str) -> Path:
         """Write a tool and sign it."""
@@ -96,10 +95,12 @@ class Workshop:
         os.mkfifo(pipe)
         return pipe
 
-    def parameters(self, *arguments: str, cwd: Path | None = None, **variables: str) -> StdioServerParameters:
-        """How the server is started."""
+    def parameters(
+        self, *arguments: str, cwd: Path | None = None, installed: bool = False, **variables: str
+    ) -> StdioServerParameters:
+        """How the server is started: forked, or as the `installed` script where that makes a difference."""
         environment = self.person.environment | variables
-        program, first = forked_server.command()
+        program, *first = [str(SERVER)] if installed else forked_server.command()
         return StdioServerParameters(
             command=program, args=[*first, *arguments], env=environment, cwd=cwd or self.project
         )
@@ -112,24 +113,12 @@ class Workshop:
         cwd: Path | None = None,
         client: Mapping[str, Any] | None = None,
         variables: Mapping[str, str] | None = None,
+        installed: bool = False,
     ) -> AsyncIterator[Client]:
         """A client, connected to a server of its own."""
-        parameters = self.parameters(*arguments, cwd=cwd, **(variables or {}))
+        parameters = self.parameters(*arguments, cwd=cwd, installed=installed, **(variables or {}))
         async with Client(stdio_client(parameters), mode=mode, **(client or {})) as connected:
             yield connected
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """The client is the SDK's, and the server runs by itself: one event loop says it all."""
-    return "asyncio"
-
-
-@pytest.fixture(params=["auto", "legacy"])
-def mode(request: pytest.FixtureRequest) -> Mode:
-    """The era of the protocol."""
-    found: Mode = request.param
-    return found
 
 
 @pytest.fixture
@@ -137,7 +126,7 @@ def workshop(tmp_path: Path) -> Workshop:
     """A person who has begun a project."""
     person, project = Person("ada", tmp_path / "ada"), tmp_path / "the project"
     project.mkdir()
-    person.rye("init", cwd=project)
+    person.begin(project)
     return Workshop(person, project)
 
 

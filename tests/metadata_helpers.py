@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, Space, SpaceName, relative_path
-from rye_mcp.metadata import examine, parse_metadata
+from rye_mcp.metadata import ItemMetadata, examine, parse_metadata
 
-__all__ = ["issues_of", "item", "messages_of"]
+__all__ = ["FIELDS", "issues_of", "item", "messages_of"]
+
+FIELDS = tuple(each.name for each in fields(ItemMetadata) if each.name not in {"declares_executor", "extra"})
+"""What the metadata of an item consists of."""
 
 _SPACE = Space(SpaceName.PROJECT, Path("/work/project/.ai"))
 

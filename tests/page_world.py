@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from lilux._http.address import AddressGuard
-from lilux.primitives.http_client import HttpClientPrimitive
+from lilux.primitives.http_client import AddressGuard, HttpClientPrimitive
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.executor.primitives import PRIMITIVE_MAP, Surroundings
 from rye_mcp.executor.results import ExecutionResult

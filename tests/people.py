@@ -5,6 +5,7 @@ A `Person` runs real processes with a small environment: nothing of whoever runs
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
@@ -14,20 +15,39 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rye_mcp.app import App, Settings
+from rye_mcp.items import ItemType
+from rye_mcp.trust.approvals import Approvals
+from rye_mcp.trust.scope import SignerKind
+from rye_mcp.verbs.sign import SignRequest, sign
 from tests import forked_rye
 
-__all__ = ["SCRIPTS", "Answer", "Person", "Publication", "run_if_verified"]
+__all__ = ["SCRIPTS", "Answer", "Person", "Publication", "apart", "run_if_verified"]
 
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 
+UV = SCRIPTS / "uv"
+"""Everybody has it, but nothing else of this environment is for tools."""
+
 _TIMEOUT_S = 30
 _INTERRUPT = "\x03"
+
+
+@cache
+def apart(program: str | Path) -> str:
+    """A directory with a link to a program: tools do not get what else is in the environment of rye-mcp."""
+    directory = tempfile.TemporaryDirectory(prefix="rye-programs-")
+    atexit.register(directory.cleanup)
+    (Path(directory.name) / Path(program).name).symlink_to(program)
+    return directory.name
 
 
 @dataclass(frozen=True)
@@ -76,11 +96,33 @@ class Person:
             "XDG_STATE_HOME": str(self.state),
             "LOGNAME": self.name,
             "USER": self.name,
-            "PATH": f"{SCRIPTS}:{os.environ['PATH']}",
+            "PATH": f"{SCRIPTS}:{os.environ['PATH']}:{apart(UV)}",
             "LC_ALL": "C.UTF-8",
             "TERM": "xterm-256color",
             **self.more,
         }
+
+    def begin(self, project: Path) -> Path:
+        """Do what `rye init` does in a directory, by copying what it once did for somebody of this name."""
+        project.mkdir(parents=True, exist_ok=True)
+        if self.user_space.exists():
+            self.rye("init", cwd=project)
+            return project
+        template = _begun(self.name)
+        shutil.copytree(template.user_space, self.user_space)
+        shutil.copytree(template.place / "project", project, dirs_exist_ok=True)
+        Approvals(project, self.state / "rye").approve_project()
+        return project
+
+    def sign(self, item_id: str, project: Path, item_type: ItemType = ItemType.TOOL) -> None:
+        """Do what `rye sign` does, in this process."""
+        settings = Settings.find(
+            project=project,
+            user_directory=self.user_space.parent,
+            state=self.state / "rye",
+            environment=self.environment,
+        )
+        sign(SignRequest(item_id, item_type), App.open(settings).context(SignerKind.PERSON))
 
     def rye(
         self,
@@ -162,6 +204,17 @@ class Person:
         """The id of this person's key."""
         key_id: str = self.rye("keys", "show", "--json", cwd=cwd).json["person"]["key_id"]
         return key_id
+
+
+@cache
+def _begun(name: str) -> Person:
+    """Somebody who has begun a project, as `rye init` leaves them; made once, for all tests of a process."""
+    place = Path(tempfile.mkdtemp(prefix="begun-"))
+    atexit.register(shutil.rmtree, place)
+    person = Person(name, place)
+    (place / "project").mkdir()
+    person.rye("init", cwd=place / "project")
+    return person
 
 
 TOOL = """import pathlib, sys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -12,11 +13,13 @@ from typing import Any
 import anyio
 
 from lilux.primitives.subprocess import SubprocessPrimitive
-from rye_mcp.primitives._process_store import HOST, read
 from tests.runtime_workshop import Workshop
 from tests.trust_world import World
 
-__all__ = ["directory_of", "is_alive", "printed", "process", "project_of"]
+__all__ = ["HOST", "directory_of", "host_of", "is_alive", "printed", "process", "project_of"]
+
+HOST = "host.json"
+"""The file that says who looks after a process."""
 
 
 @contextmanager
@@ -34,10 +37,8 @@ def project_of(place: Path, name: str = "project") -> Iterator[Workshop]:
         yield workshop
     finally:
         for directory in (workshop.world.state / "processes").glob("*/*"):
-            host = read(directory / HOST)
-            if host is not None:
-                with suppress(ProcessLookupError):
-                    os.kill(host["pid"], signal.SIGKILL)
+            with suppress(FileNotFoundError, ProcessLookupError):
+                os.kill(host_of(directory)["pid"], signal.SIGKILL)
 
 
 async def process(workshop: Workshop, tool: str, **parameters: Any) -> Any:
@@ -58,6 +59,12 @@ def directory_of(workshop: Workshop, process_id: str) -> Path:
     """Where what is known of a process is kept."""
     (found,) = (workshop.world.state / "processes").glob(f"*/{process_id}")
     return found
+
+
+def host_of(directory: Path) -> dict[str, Any]:
+    """Who looks after a process: the pid, when that began, and in which boot."""
+    host: dict[str, Any] = json.loads((directory / HOST).read_bytes())
+    return host
 
 
 async def is_alive(pid: int) -> bool:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
-from tests.people import SCRIPTS, Person
+from tests import forked_server
+from tests.people import Person
 
 __all__ = ["Era", "RawClient", "raw_client"]
 
@@ -131,7 +132,7 @@ def raw_client(person: Person, project: Path, era: Era, *arguments: str) -> Iter
     """A server, ended with the block."""
     descriptor, log = tempfile.mkstemp(dir=person.place)
     process = subprocess.Popen(
-        [SCRIPTS / "rye-mcp", *arguments],
+        [*forked_server.command(), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=descriptor,

@@ -21,6 +21,7 @@ from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.items import parse_relative_path
 from rye_mcp.trust.dependency_manifest import manifest_file, render_listing
+from tests.people import apart
 from tests.trust_world import World
 
 __all__ = ["Workshop", "needs"]
@@ -83,7 +84,7 @@ class Workshop:
 
 
 def needs(program: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The path of a program, also one of this environment, which is put on the PATH then.
+    """The path of a program, also one of this environment, which is put on the PATH then, by itself.
 
     The test is skipped where it is not installed.
     """
@@ -91,5 +92,5 @@ def needs(program: str, monkeypatch: pytest.MonkeyPatch) -> str:
     if path is None:
         pytest.skip(f"{program} is not installed")
     if shutil.which(program) is None:
-        monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{SCRIPTS}")
+        monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{apart(path)}")
     return path

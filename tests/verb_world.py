@@ -8,7 +8,7 @@ from pathlib import Path
 from rye_mcp.app import App, Settings
 from rye_mcp.items import ItemFile, ItemType, SpaceName, relative_path
 from rye_mcp.trust.scope import SignerKind
-from rye_mcp.verbs._context import Context
+from rye_mcp.verbs.context import Context
 from tests.trust_world import World
 
 __all__ = ["DIRECTIVE", "RUNTIME", "SECRET", "agent", "app_of", "path_of", "person", "put", "tool"]

@@ -35,8 +35,7 @@ def main(description: str) -> int:
     print(found.for_terminal(), flush=True)
     if options.json:
         options.json.write_text(json.dumps(found.for_scripts(), indent=2) + "\n", encoding="utf-8")
-    if options.readme:
-        _rewrite(options.root / "README.md", found.for_readme())
+    if options.write:
         _rewrite(options.root / "docs" / "performance.md", found.for_page())
     is_correct = found.endurance.wrong == 0
     return int(not is_correct or (options.strict and not all(target.is_met for target in found.targets)))
@@ -45,16 +44,14 @@ def main(description: str) -> int:
 def _options(description: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, for scripts")
-    parser.add_argument(
-        "--readme", action="store_true", help="rewrite the figures in README.md and docs/performance.md"
-    )
-    parser.add_argument("--root", type=Path, default=ROOT, metavar="DIR", help="where these two are")
+    parser.add_argument("--write", action="store_true", help="rewrite the figures in docs/performance.md")
+    parser.add_argument("--root", type=Path, default=ROOT, metavar="DIR", help="where docs/ is")
     parser.add_argument("--strict", action="store_true", help="a missed target is exit code 1")
     parser.add_argument("--quick", action="store_true", help="see that it works; the figures mean nothing")
     parser.add_argument("--rounds", type=int, default=9, help="of the short runs (default: %(default)s)")
     options = parser.parse_args()
-    if options.readme and options.quick and options.root.resolve() == ROOT.resolve():
-        parser.error("--quick measures nothing that belongs in a README")
+    if options.write and options.quick and options.root.resolve() == ROOT.resolve():
+        parser.error("--quick measures nothing that belongs on a page")
     return options
 
 

@@ -22,7 +22,7 @@ Table = Sequence[Sequence[str]]
 
 NOT_MEASURED: Final = "-"
 WRITTEN_BY: Final = (
-    "Written by `python benchmarks/process.py --readme`, from one run in which the contenders take turns."
+    "Written by `python benchmarks/process.py --write`, from one run in which the contenders take turns."
 )
 
 
@@ -60,17 +60,13 @@ class Report:
         parts.append(_aligned(self._targets(), left=1))
         return "\n\n".join(parts)
 
-    def for_readme(self) -> str:
-        """The targets as Markdown, with where the rest is."""
-        return (
-            f"{WRITTEN_BY} Each ratio is the\nmedian of the ratios of all rounds. "
-            f"[All figures](docs/performance.md).\n{self.machine}.\n\n{_markdown(self._targets())}"
-        )
-
     def for_page(self) -> str:
-        """The figures behind the targets as Markdown."""
+        """The targets as Markdown, and the figures behind them."""
         parts = [
-            f"{WRITTEN_BY} Ratios in these tables\nare ratios of the medians.\n{self.machine}.",
+            f"{WRITTEN_BY}\n{self.machine}.",
+            "The targets. Each ratio is the median of the ratios of all rounds:",
+            _markdown(self._targets()),
+            "The figures behind them. Here a ratio is that of the medians.",
             "`/bin/true`, with both outputs captured, in milliseconds (p50 and p95), runs per second, and "
             "how late a 1 ms\ntimer of the event loop fires (p99, ms):",
         ]

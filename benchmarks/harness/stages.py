@@ -74,7 +74,7 @@ def _clocks(executor: PrimitiveExecutor, times: defaultdict[str, float]) -> Iter
         ("verify", executor._verifier, "verify_chain"),
         ("validate", primitive_executor, "require_valid"),
         ("pin", executor._locks, "pin"),
-        ("parameters", primitive_executor, "check_parameters"),
+        ("parameters", primitive_executor, "checked_parameters"),
         ("snapshot", executor._preparation, "begin"),
         ("environment", executor._preparation.environments, "resolve"),
         ("configuration", preparation, "build_process"),

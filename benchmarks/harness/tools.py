@@ -196,7 +196,8 @@ class Scene:
             self._write(f"large/module{number}.py", text[:MODULE_BYTES].rpartition("\n\n\ndef")[0] + "\n")
 
     def _sign(self, pattern: str) -> None:
-        command = [sys.executable, "-c", "from rye_mcp.cli import main; main()", "sign", pattern]
+        program = [sys.executable, "-c", "from rye_mcp.cli import main; main()"]
+        command = [*program, "sign", pattern, "--all-beside"]
         done = subprocess.run(
             command, cwd=self.project, env=self.environment, capture_output=True, text=True, check=False
         )

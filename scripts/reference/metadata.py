@@ -37,6 +37,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "fit its executor's `outputs`",
     "outputs": "names, or a JSON Schema, of what it passes on in a chain",
     "permissions": "`env`: names of variables that look like secrets, and that it still gets",
+    "runs_given_code": "`true` for a tool that runs code that its caller gives it: no run of it is `sealed`",
     "annotations": "`title`, `readOnlyHint`, `destructiveHint`, `idempotentHint`, "
     "`openWorldHint`, as MCP has them",
     "tags": "words by which it is found",

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from scripts.reference import commands, errors, items, metadata, queries, servers, settings
+from scripts.reference import commands, errors, items, metadata, mutations, queries, servers, settings
 
 __all__ = ["PARTS", "ROOT", "filled", "pages", "stale"]
 
@@ -20,6 +20,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         **errors.PARTS,
         **items.PARTS,
         **metadata.PARTS,
+        **mutations.PARTS,
         **queries.PARTS,
         **servers.PARTS,
         **settings.PARTS,
@@ -30,7 +31,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
 _PLACE: Final = re.compile(
     r"(?<=<!-- generated: )(?P<name>[\w-]+) -->\n.*?(?=<!-- /generated -->)", re.DOTALL
 )
-_DIRECTORIES: Final = ("docs", ".ai/knowledge", ".ai/directives")
+_DIRECTORIES: Final = ("docs", ".ai/knowledge", ".ai/directives", "tests/attacks")
 
 
 def pages() -> Iterator[Path]:

@@ -14,7 +14,7 @@ Rules:
 - `safe_mode` asks for a file or directory that nobody else can have tampered with: no symlink, owned by this
   user, no permission beyond that mode. Otherwise IntegrityError, with the command that mends it.
 - Errors of the system are OSErrors with the whole path. Several writers at once are welcome; who has to read
-  before writing takes the `lock`.
+  before writing takes the `lock`, which no other user can hold.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ LOCK_TIMEOUT_S = 10.0
 """How long to wait for another process that holds a lock."""
 
 _LOCK_POLL_S = 0.005
+_LOCK_FILE = ".lilux-lock.tmp"
+_OTHERS_READ = 0o044
 _READ_CHUNK_BYTES = 1 << 20
 
 # What file systems without locks on directories answer (NFS: EBADF), and without fsync of directories.
@@ -117,9 +119,9 @@ def open_directory(path: str | Path, *, safe_mode: int | None = None) -> Iterato
 
 
 def make_directory(path: str | Path, *, mode: int) -> None:
-    """Make a directory with exactly this mode (its parents as the umask has them); leave one that exists."""
+    """Make a directory with exactly this mode, and those above it without a way in; leave what exists."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_above(path)
     try:
         path.mkdir(mode)
     except FileExistsError:
@@ -127,6 +129,13 @@ def make_directory(path: str | Path, *, mode: int) -> None:
     path.chmod(mode)
     with open_directory(path.parent) as parent:
         sync_directory(parent)
+
+
+def _make_above(path: Path) -> None:
+    """Make the directories above a path; others cannot write to them, whatever the umask is."""
+    missing = [each for each in path.parents if not each.is_dir()]
+    for each in reversed(missing):
+        each.mkdir(0o755, exist_ok=True)
 
 
 def require_safe(descriptor: int, path: str | Path, *, mode: int) -> None:
@@ -159,12 +168,16 @@ def lock(directory: int, *, shared: bool = False, timeout_s: float = LOCK_TIMEOU
     """Keep other users of this lock out of an open directory; TimeoutError when one of them stays in too
     long.
 
-    The lock leaves no file, and ends with the process. A file system that has no locks on directories is used
-    without.
+    Whoever can read something can hold a lock of it, for ever. So a directory into which only this user can
+    look is locked itself; in every other one it is a file that only this user can open, which is removed
+    again. The lock ends with the process. A file system that has no locks is used without.
     """
-    operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+    found = os.fstat(directory)
+    is_private = found.st_uid == os.geteuid() and not found.st_mode & _OTHERS_READ
+    operation = (fcntl.LOCK_SH if shared and is_private else fcntl.LOCK_EX) | fcntl.LOCK_NB
+    take = _take_directory if is_private else _take_file
     deadline = time.monotonic() + timeout_s
-    while not _try_lock(directory, operation):
+    while (held := take(directory, operation)) is None:
         if time.monotonic() >= deadline:
             raise TimeoutError(
                 errno.ETIMEDOUT, f"expected a lock within {timeout_s:g} s, another process holds it"
@@ -174,7 +187,66 @@ def lock(directory: int, *, shared: bool = False, timeout_s: float = LOCK_TIMEOU
         yield
     finally:
         with suppress(OSError):
-            fcntl.flock(directory, fcntl.LOCK_UN)
+            if held == directory:
+                fcntl.flock(directory, fcntl.LOCK_UN)
+            else:
+                os.unlink(_LOCK_FILE, dir_fd=directory)
+        if held != directory:
+            os.close(held)
+
+
+def _take_directory(directory: int, operation: int) -> int | None:
+    """The descriptor that holds the lock; None while another process has it."""
+    return directory if _try_lock(directory, operation) else None
+
+
+def _take_file(directory: int, operation: int) -> int | None:
+    """The same, by a file in the directory: its own, and still there when it is locked."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(_LOCK_FILE, flags, 0o600, dir_fd=directory)
+    except PermissionError:
+        if _is_of_another(directory):
+            return None
+        raise
+    except OSError as exc:
+        if exc.errno == errno.ELOOP:
+            os.unlink(_LOCK_FILE, dir_fd=directory)
+            return None
+        raise
+    try:
+        is_own = _is_own(descriptor, directory)
+        if is_own and _try_lock(descriptor, operation) and _is_own(descriptor, directory):
+            return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def _is_of_another(directory: int) -> bool:
+    """Whether another user has the lock of a directory that both write to, or had it just now."""
+    try:
+        return os.stat(_LOCK_FILE, dir_fd=directory, follow_symlinks=False).st_uid != os.geteuid()
+    except FileNotFoundError:
+        return os.access(".", os.W_OK, dir_fd=directory)
+
+
+def _is_own(descriptor: int, directory: int) -> bool:
+    """Whether a file is the one to lock, and for nobody else to open; one that is not is removed."""
+    opened = os.fstat(descriptor)
+    try:
+        named = os.stat(_LOCK_FILE, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    if (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino):
+        return False
+    is_own = stat.S_ISREG(opened.st_mode) and opened.st_uid == os.geteuid() and opened.st_nlink == 1
+    if is_own and not opened.st_mode & 0o077:
+        return True
+    os.unlink(_LOCK_FILE, dir_fd=directory)
+    return False
 
 
 def _try_lock(directory: int, operation: int) -> bool:

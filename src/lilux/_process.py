@@ -41,6 +41,7 @@ RESOLVED_ENVIRONMENT_SIZE: Final = 50
 CONFIG_KEYS: Final = frozenset(
     ["command", "args", "cwd", "input_data", "env", "timeout", "shell", "max_output"],
 )
+"""Every key that a configuration may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

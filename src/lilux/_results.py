@@ -36,10 +36,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """`complete`, or `incomplete` and the processes that could not be killed."""
+    """`complete`, or `incomplete` and the processes that could not be killed.
+
+    `ended` is how many processes the tool had left running when it ended by itself; they were ended, too.
+    """
 
     state: str
     pids: Sequence[int]
+    ended: int = 0
 
 
 @dataclass(frozen=True, slots=True)

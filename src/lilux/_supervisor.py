@@ -311,6 +311,10 @@ async def spawn(path: str, request: protocol.RunRequest, log: str | None) -> dic
         found = f"exit code {ran.returncode}, {ran.stderr.decode(errors='replace')[-500:]!r}"
     except TimeoutError:
         found = f"nothing within {SPAWN_LIMIT_S:g} s"
+    except ExceptionGroup as group:
+        if group.split(anyio.BrokenResourceError)[1] is not None:
+            raise
+        found = "its end, before it had read the request"
     except (OSError, ValueError, AttributeError) as exc:
         found = str(exc)
     raise SupervisorError(f"expected an answer of {path} spawn, found: {found}", code="spawn_failed")

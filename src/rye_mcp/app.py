@@ -6,7 +6,10 @@ Rules:
   after that works with what it found, and never asks the process again.
 - A project is what an option, `RYE_PROJECT` or `RYE_PROJECT_PATH` names, and then has to be one; else the
   working directory, or the nearest directory above it, that has an `.ai` and is a project. The directory of
-  the user's own space and the source of rye-mcp are none, and are passed over. There may be no project.
+  the user's own space and the source of rye-mcp are none, and are passed over. Nor is what is inside or above
+  what rye-mcp keeps for the user: user space, state, cache, private copies. There may be no project.
+- Where another user can write, nothing is found to be the project: the directory is passed over, and the log
+  says so. Whoever means it names it.
 - `RYE_LOCKED` is on with anything but nothing, `0`, `false` and `no`: it restricts, and a typing mistake must
   not lift a restriction.
 - `App` is the only place that makes `Spaces`, `Trust`, a `KeyRing` and a `Catalog` out of settings. The
@@ -20,7 +23,9 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 import os
+import shlex
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -29,13 +34,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import printable
+from rye_mcp.items import SpaceName, printable
 from rye_mcp.spaces import DIRECTORY_NAME, Spaces
 from rye_mcp.trust.approvals import state_directory
 from rye_mcp.trust.keys import KeyRing
+from rye_mcp.trust.others import why_others_write
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
-from rye_mcp.verbs._context import Context
+from rye_mcp.verbs.context import Context
 
 if TYPE_CHECKING:
     from rye_mcp.catalog import Catalog
@@ -43,6 +49,7 @@ if TYPE_CHECKING:
     from rye_mcp.executor.trace_context import TraceContext
 
 __all__ = [
+    "INDEX_DIRECTORY",
     "LOCKED_VARIABLE",
     "OWN_PROJECT_VARIABLE",
     "PROJECT_VARIABLE",
@@ -63,8 +70,11 @@ LOCKED_VARIABLE: Final = "RYE_LOCKED"
 USER_SPACE_VARIABLE: Final = "USER_SPACE"
 """The environment variable that names the directory of the user's `.ai`."""
 
+INDEX_DIRECTORY: Final = "search"
+"""Where the search index is, in the cache."""
+
+_log = logging.getLogger(__name__)
 _CACHE_VARIABLE: Final = "XDG_CACHE_HOME"
-_INDEX_DIRECTORY: Final = "search"
 _NOT_LOCKED = frozenset({"", "0", "false", "no"})
 
 
@@ -126,7 +136,19 @@ class Settings:
         return spaces
 
     def _spaces_of(self, project: Path | None) -> Spaces:
-        return Spaces.locate(project, user=self.user_directory, system=self.system_space)
+        return Spaces.locate(
+            project, user=self.user_directory, system=self.system_space, private=self._private()
+        )
+
+    def _private(self) -> dict[str, Path]:
+        """What rye-mcp keeps for this user outside of the user space, by its name."""
+        runtime = _path(self.environment.get("XDG_RUNTIME_DIR"))
+        kept = {
+            "your decisions, logs and outputs": self.state,
+            "the cache of rye-mcp": self.cache,
+            "the private copies of what runs": runtime and runtime / "rye",
+        }
+        return {name: path for name, path in kept.items() if path is not None}
 
     def _with_nearest_project(self, working_directory: Path | None) -> Settings:
         try:
@@ -137,6 +159,9 @@ class Settings:
         reason = None
         for candidate in (start, *start.parents):
             if not os.path.isdir(candidate / DIRECTORY_NAME):  # noqa: PTH112 - never raises
+                continue
+            if why := why_others_write(str(candidate)) or why_others_write(str(candidate / DIRECTORY_NAME)):
+                reason = reason or _passed_over(candidate, why)
                 continue
             spaces = self._spaces_of(candidate)
             if spaces.project is not None:
@@ -162,7 +187,10 @@ class App:
     @classmethod
     def open(cls, settings: Settings) -> App:
         """Put the parts together; nothing of an item is read yet."""
-        spaces = settings.spaces()
+        return cls._of(settings, settings.spaces())
+
+    @classmethod
+    def _of(cls, settings: Settings, spaces: Spaces) -> App:
         trust = Trust(
             user_space=spaces.user.root,
             project=None if spaces.project is None else settings.project,
@@ -207,6 +235,7 @@ class App:
                 state=self.settings.state,
                 locked=self.settings.locked,
                 environment=self.settings.environment,
+                writes_locks=self.writes_locks,
             )
             self._executors.append(made)
         return self._executors[0]
@@ -215,8 +244,11 @@ class App:
         """One for which this directory is the project, `with_items` of this one; for who closes it again."""
         from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
-        other = replace(self.settings, project=directory, no_project=None)
-        parts = self if with_items else App.open(other)
+        # It may be a directory among those of the user: made for this, and empty.
+        settings = self.settings
+        spaces = Spaces.locate(directory, user=settings.user_directory, system=settings.system_space)
+        other = replace(settings, project=directory, no_project=None)
+        parts = self if with_items else App._of(other, spaces)
         return PrimitiveExecutor.of(
             parts.spaces,
             parts.trust,
@@ -224,7 +256,14 @@ class App:
             state=self.settings.state,
             locked=self.settings.locked,
             environment=self.settings.environment,
+            writes_locks=parts.writes_locks,
         )
+
+    def writes_locks(self, space: SpaceName) -> bool:
+        """Whether a successful run locks a tool of this space: those of a project that asks for it."""
+        from rye_mcp.verbs.policy import asks_for_locks
+
+        return space is SpaceName.PROJECT and asks_for_locks(self.context())
 
     async def close(self) -> None:
         """Close what was opened in this event loop, and what was kept for many calls."""
@@ -249,7 +288,7 @@ class App:
         from rye_mcp.catalog import Catalog
 
         cache = self.settings.cache
-        return Catalog.open(self.spaces, None if cache is None else cache / _INDEX_DIRECTORY)
+        return Catalog.open(self.spaces, None if cache is None else cache / INDEX_DIRECTORY)
 
     def kept_catalog(self) -> Catalog:
         """The same for many calls, in any thread: opened for the first, closed with everything else."""
@@ -274,6 +313,14 @@ def _cache_directory() -> Path | None:
 
 def _path(text: str | None) -> Path | None:
     return Path(text) if text else None
+
+
+def _passed_over(candidate: Path, why: str) -> RyeError:
+    """Say that a directory is not taken for the project; what says so where there is no other one."""
+    shown = printable(candidate)
+    _log.warning("passed over the project %s, since %s", shown, why)
+    what = f"expected a project that nobody else can write to, found {shown}, where {why}"
+    return RyeError("no_project", what, where=shown, hint=f"if you mean it: --project {shlex.quote(shown)}")
 
 
 def _absolute(path: Path) -> Path:

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["ERRORS", "ErrorKind", "RyeError", "printable"]
+__all__ = ["ERRORS", "ErrorKind", "RyeError", "addressed_to_a_person", "printable"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,10 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "revoked_key": ErrorKind(
             "The key that signed was revoked.",
             "look at the item, and sign it only if it does what it says: rye sign {item_id}",
+        ),
+        "signer_changed": ErrorKind(
+            "An agent has signed what a person vouched for before.",
+            "ask a person to read it, and to sign it if it is good: rye sign {item_id}",
         ),
         "weak_key": ErrorKind("Anybody can sign for this key.", "rye keys rotate"),
         "no_key": ErrorKind("There is no key pair to sign with.", "rye keys generate"),
@@ -126,8 +130,12 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "person_required": ErrorKind(
             "Only a person may do this.", "ask a person to do it with the rye command"
         ),
+        "not_named": ErrorKind(
+            "Files would be signed along that the signer neither named nor signed before.",
+            "look at them; to sign all of them along: rye sign {item_id} --all-beside",
+        ),
         "confirmation_required": ErrorKind(
-            "A person has to agree first, and this client cannot ask one.",
+            "A person has to agree first, and this client cannot ask one, or not show all that counts.",
             "ask a person to do it with the rye command",
         ),
         "confirmation_declined": ErrorKind(
@@ -162,8 +170,15 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "output_not_found": ErrorKind(
             "Nothing was kept of this output: it was not cut, or it is too old.", "rye log show {run_id}"
         ),
+        "answer_too_long": ErrorKind(
+            "The answer is longer than its transport can carry.", "ask for less at once"
+        ),
         "remote_changed": ErrorKind(
             "The other server offers something else than what was approved.", "rye mcp update {server}"
+        ),
+        "variable_not_set": ErrorKind(
+            "A variable that another server needs is not set where rye-mcp runs.",
+            "set it where rye-mcp runs, or bring the server in without it: rye mcp add",
         ),
         "internal": ErrorKind("Something went wrong inside rye-mcp.", "report it, with what you did"),
     }
@@ -217,6 +232,31 @@ class RyeError(Exception):
             lambda found: shlex.quote(str(known[found[1]])) if found[1] in known else found[1].upper(),
             ERRORS[self.code].hint,
         )
+
+
+_FOR_A_PERSON = frozenset(
+    {"content_changed", "malformed_signature", "bad_signature", "untrusted_key", "revoked_key"}
+)
+"""What an agent must not answer by signing: the hint is for the person."""
+
+
+def addressed_to_a_person(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer for an agent, in which no hint tells it to sign what somebody else may have signed.
+
+    That goes for everything inside of it, by its `code` or, where something is only looked at, its `state`.
+    """
+    told = {name: _addressed(value) for name, value in facts.items()}
+    hint = facts.get("hint")
+    is_for_a_person = _FOR_A_PERSON & {str(facts.get("code")), str(facts.get("state"))}
+    if is_for_a_person and isinstance(hint, str) and "rye sign" in hint and "ask a person" not in hint:
+        told["hint"] = f"ask a person: {hint}"
+    return told
+
+
+def _addressed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return addressed_to_a_person(value)
+    return [_addressed(each) for each in value] if isinstance(value, list) else value
 
 
 def printable(path: Path | str) -> str:

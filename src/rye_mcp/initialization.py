@@ -8,8 +8,10 @@ Rules:
   they have approved it before. Only such a project is written to: its directories, the lines of `.gitignore`,
   and on wish the proposal of this user's public key. Whatever brought an `.ai` along stays as it came, and
   nothing of it is trusted.
-- A worktree counts as its main repository (`rye_mcp.trust.project`). Making `.ai` in it approves nothing when
-  the main repository has an `.ai` that was not approved.
+- What was there before the project was made may have come with a clone: with an `.env`, `.venv` or
+  `node_modules`, and where another user can write, the project is made and approved by a second command.
+- Making `.ai` in a worktree (`rye_mcp.trust.project`) approves nothing when its main repository has an `.ai`
+  that was not approved.
 - No link is followed: neither `.ai` nor `.gitignore` may lead elsewhere.
 """
 
@@ -27,7 +29,9 @@ from rye_mcp.items import ItemType, printable
 from rye_mcp.trust.decisions import Change, owner_of, propose_key
 from rye_mcp.trust.files import opened_directory, read_below, translated
 from rye_mcp.trust.keys import KeyRing
+from rye_mcp.trust.project import UNSIGNED_PARTS
 from rye_mcp.trust.public_key import PublicKey
+from rye_mcp.trust.rotation import RotationStatement
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.trust.verify import Trust
@@ -40,7 +44,14 @@ __all__ = [
     "initialize_user",
 ]
 
-GITIGNORE_LINES: Final = ("/.ai/keys/", "/.ai/**/__pycache__/", "/.ai/**/.lilux-*.tmp", "/.env", "/.venv/")
+GITIGNORE_LINES: Final = (
+    "/.ai/keys/",
+    "/.ai/**/__pycache__/",
+    "/.ai/**/.lilux-*.tmp",
+    "/.env",
+    "/.venv/",
+    "node_modules/",
+)
 """What does not belong into a repository: private keys, what programs leave behind, what is never signed."""
 
 _SPACE = ".ai"
@@ -58,6 +69,7 @@ class InitializedUser:
     key: PublicKey
     owner: str
     made: bool
+    rotation: RotationStatement | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data, for `--json`."""
@@ -75,7 +87,7 @@ class InitializedProject:
     """What a directory is now: `made` when `.ai` is new, `yours` when its unsigned files may be used.
 
     `ignored` are the lines that `.gitignore` got; `proposed` says what became of the proposal of this user's
-    key, None when there is none.
+    key, None when there is none. `unapproved` says why a project that was made is not approved.
     """
 
     root: Path
@@ -84,10 +96,12 @@ class InitializedProject:
     proposed: Change | None = None
     ignored: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    unapproved: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data, for `--json`."""
-        return {
+        why = {} if self.unapproved is None else {"unapproved": printable(self.unapproved)}
+        return why | {
             "path": printable(self.root),
             "made": self.made,
             "yours": self.yours,
@@ -109,7 +123,8 @@ def initialize_user(
     made = not _has_key(ring)
     key = ring.ensure(SignerKind.PERSON, owner=owner, passphrase=passphrase)
     _make_directories(user_space)
-    return InitializedUser(user_space, key, owner_of(trust, key) or "unknown", made)
+    rotation = ring.rotation_of(SignerKind.PERSON)
+    return InitializedUser(user_space, key, owner_of(trust, key) or "unknown", made, rotation)
 
 
 def initialize_project(
@@ -117,16 +132,15 @@ def initialize_project(
 ) -> InitializedProject:
     """Make a project of a directory, or say whose it is."""
     made = _make_space(project / _SPACE)
-    if made:
-        _approve(project, trust)
+    unapproved = _approve(project, trust) if made else None
     yours = trust.approvals is not None and trust.approvals.read().approved
-    if not yours:
+    if not yours and unapproved is None:
         return InitializedProject(project, made, yours)
     space = Path(os.path.realpath(project / _SPACE))
     _make_directories(space)
     proposed = _propose(space, user, trust) if made and propose else None
     ignored, notices = _ignore(project)
-    return InitializedProject(project, made, yours, proposed, ignored, notices)
+    return InitializedProject(project, made, yours, proposed, ignored, notices, unapproved)
 
 
 def _has_key(ring: KeyRing) -> bool:
@@ -154,14 +168,24 @@ def _make_space(path: Path) -> bool:
     return True
 
 
-def _approve(project: Path, trust: Trust) -> None:
+def _approve(project: Path, trust: Trust) -> str | None:
+    """Approve a project that was just made, or say why a person has to do it by a command."""
     approvals = trust.approvals
     if approvals is None:
-        return
-    main = approvals.project
-    if main != Path(os.path.realpath(project)) and os.path.lexists(main / _SPACE):
-        return
-    approvals.approve_project()
+        return None
+    main = approvals.repository
+    if main != approvals.root and os.path.lexists(main / _SPACE):
+        return None
+    found = [name for name in UNSIGNED_PARTS if os.path.lexists(project / name)]
+    if found:
+        return f"{', '.join(found)} stood here before; to use what you have looked at: rye trust project"
+    try:
+        approvals.approve_project()
+    except RyeError as exc:
+        if exc.code != "unsafe_permissions":
+            raise
+        return f"{exc.message}; {exc.hint}, and then: rye trust project"
+    return None
 
 
 def _make_directories(space: Path) -> None:
@@ -174,7 +198,7 @@ def _make_directories(space: Path) -> None:
 
 
 def _propose(space: Path, user: InitializedUser, trust: Trust) -> Change:
-    return propose_key(trust, space, TrustDocument.create(user.key, user.owner))
+    return propose_key(trust, space, TrustDocument.create(user.key, user.owner, rotation=user.rotation))
 
 
 def _ignore(project: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,5 +1,8 @@
 """A world for each test of trust."""
 
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,3 +20,15 @@ def world(tmp_path: Path) -> World:
 def published(tmp_path_factory: pytest.TempPathFactory) -> Publication:
     """What Alice has made, for everybody to clone."""
     return Publication.make(tmp_path_factory.mktemp("published"))
+
+
+@pytest.fixture
+def everybody() -> Iterator[Path]:
+    """A directory to which every user may write, and which all can enter."""
+    place = Path(tempfile.mkdtemp())
+    place.chmod(0o755)
+    shared = place / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    yield shared
+    shutil.rmtree(place)

@@ -34,12 +34,6 @@ def execute(params, project_path):
 """
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in this process."""
-    return "asyncio"
-
-
 @pytest.fixture
 def workshop(tmp_path: Path) -> Workshop:
     found = Workshop(World(tmp_path))

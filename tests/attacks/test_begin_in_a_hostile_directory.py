@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from rye_mcp.initialization import initialize_project, initialize_user
+from rye_mcp.trust.project import UNSIGNED_PARTS
 from tests.people import Person, Publication
+from tests.trust_world import World
 
 CANARY = "alive\n"
 
@@ -35,10 +39,7 @@ def is_untouched(project: Path) -> bool:
 @pytest.mark.parametrize("target", ["outside", "nowhere", "outside/canary"])
 def test_a_link_in_the_place_of_the_space(bob: Person, project: Path, target: str) -> None:
     (project / ".ai").symlink_to(project.parent / target)
-    if target == "outside":  # an `.ai` that may be a link, as a space's root may; it is just not Bob's
-        assert bob.rye("init", "--json", cwd=project).json["project"]["yours"] is False
-    else:
-        bob.refused("unsafe_path", "init", cwd=project)
+    bob.refused("unsafe_path", "init", cwd=project)
     assert is_untouched(project)
     assert not (project.parent / "nowhere").exists()
     assert not (bob.state / "rye/projects").exists()
@@ -95,3 +96,47 @@ def test_a_directory_that_takes_the_users_own_space_for_a_project(bob: Person, p
     assert "user space" in begun["no_project"]
     bob.refused("no_project", "trust", "project", "--project", str(clone), cwd=project)
     assert is_untouched(project)
+
+
+def git(*arguments: object) -> None:
+    who = ("-c", "user.name=eve", "-c", "user.email=eve@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *who, *map(str, arguments)], check=True, capture_output=True)
+
+
+def test_what_came_with_a_clone_is_not_approved_by_beginning(bob: Person, project: Path) -> None:
+    git("init", project.parent / "published")
+    (project.parent / "published/.env").write_text("INJECTED=from-the-clone\n")
+    git("-C", project.parent / "published", "add", "--force", ".env")
+    git("-C", project.parent / "published", "commit", "-m", "first")
+    git("clone", project.parent / "published", project)
+    begun = bob.rye("init", cwd=project).out
+    assert ".env stood here before; to use what you have looked at: rye trust project" in begun
+    assert (project / ".ai/tools").is_dir()
+
+    def injected() -> str:
+        return bob.rye("run", "rye/bash/bash", "--command", "echo [$INJECTED]", cwd=project).out
+
+    assert "from-the-clone" not in injected()
+    bob.rye("init", cwd=project)
+    assert "from-the-clone" not in injected()
+    bob.rye("trust", "project", cwd=project)
+    assert "from-the-clone" in injected()
+
+
+@pytest.mark.parametrize("part", UNSIGNED_PARTS)
+def test_each_part_that_was_there_is_left_unapproved(world: World, part: str) -> None:
+    (world.project / part).mkdir(parents=True)
+    user = initialize_user(world.user_space, world.keys, world.trust(), owner="leo")
+    begun = initialize_project(world.project, user, world.trust(), propose=True)
+    assert (begun.made, begun.yours) == (True, False)
+    assert part in (begun.unapproved or "")
+    assert begun.ignored
+    assert begun.proposed is not None
+    assert begun.as_dict()["unapproved"] == begun.unapproved
+
+
+def test_a_project_where_others_can_write_is_made_and_not_approved(bob: Person, project: Path) -> None:
+    project.chmod(0o777)
+    begun = bob.rye("init", "--json", cwd=project).json["project"]
+    assert (begun["made"], begun["yours"]) == (True, False)
+    assert "every user can write to" in begun["unapproved"]

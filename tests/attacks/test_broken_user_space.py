@@ -28,6 +28,7 @@ def bob(tmp_path: Path) -> Person:
     return Person("bob", tmp_path / "bob")
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("path", "mode", "found"),
     [
@@ -110,6 +111,7 @@ def test_one_that_cannot_be_made_leaves_no_half_made_project(bob: Person, projec
     assert list(project.iterdir()) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("read_only", ["space", "project"])
 def test_one_that_may_only_be_read(
     published: Publication, bob: Person, project: Path, read_only: str

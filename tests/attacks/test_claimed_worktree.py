@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from rye_mcp.trust.approvals import Approvals
+from rye_mcp.trust.approvals import Approvals, Decision
 from rye_mcp.trust.project import identify_project
+from tests.people import Person
 from tests.trust_world import World
 
 
@@ -63,13 +65,13 @@ def test_other_links_are_none(repository: Path, world: World, link: str) -> None
 
 
 def test_a_repository_that_a_project_brings_along_is_not_approved(repository: Path, world: World) -> None:
-    """Both links hold, inside of the project: then it is that repository, which nobody approved."""
+    """Both links hold, inside of the project: whoever made it can have made that repository too."""
     Approvals(repository, world.state).approve_project()
     project = hostile(world.root, "gitdir: inner/.git/worktrees/x\n")
     administration = project / "inner/.git/worktrees/x"
     administration.mkdir(parents=True)
     (administration / "gitdir").write_text(f"{project}/.git\n")
-    assert identify_project(project) == project / "inner"
+    assert identify_project(project) == project
     assert not is_approved(project, world.state)
 
 
@@ -109,3 +111,81 @@ def test_a_link_that_is_none_harms_nobody(world: World, content: bytes) -> None:
     project.mkdir()
     (project / ".git").write_bytes(content)
     assert identify_project(project) == project
+
+
+def packed(place: Path, name: str, main: Path) -> Path:
+    """A project that came in an archive with its repository; nothing in it is absolute."""
+    administration, project = main / ".git/worktrees" / name, place / name
+    administration.mkdir(parents=True)
+    project.mkdir(parents=True)
+    for directory in ("objects", "refs"):
+        (main / ".git" / directory).mkdir(exist_ok=True)
+    (main / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (project / ".git").write_text(f"gitdir: {os.path.relpath(administration, project)}\n")
+    (administration / "gitdir").write_text(f"{os.path.relpath(project, administration)}/.git\n")
+    return project
+
+
+ABSOLUTE = ("{0}", "/proc/self/cwd/../../../..{0}")
+"""How a link that an archive brings can be absolute: by a guess, or by way of the process."""
+
+
+@pytest.mark.parametrize("decided", ["approved", "accepted"])
+@pytest.mark.parametrize("where", [".", "main"])
+def test_what_an_archive_brings_is_approved_one_by_one(world: World, where: str, decided: str) -> None:
+    place = world.root / "archive"
+    docs, build = (packed(place, name, place / where) for name in ("docs", "build"))
+    for project in (docs, place / where):
+        decisions = Approvals(project, world.state)
+        assert decisions.project == project
+        decisions.approve_project()
+        decisions.decide(["0" * 64], Decision.ACCEPTED)
+    found = Approvals(build, world.state).read()
+    assert not (found.approved if decided == "approved" else found.proposals)
+
+
+@pytest.mark.parametrize("spelled", ABSOLUTE)
+def test_an_absolute_link_is_spelled_as_git_spells_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, spelled: str
+) -> None:
+    """A guess of the whole path is right now and then; then the repository still has to be beside it."""
+    monkeypatch.chdir("/")
+    place = world.root / "archive"
+    main = place if spelled == "{0}" else place / "main"
+    build = packed(place, "build", main)
+    (build / ".git").write_text(f"gitdir: {spelled.format(main / '.git/worktrees/build')}\n")
+    (main / ".git/worktrees/build/gitdir").write_text(f"{build}/.git\n")
+    assert identify_project(build) == build
+    Approvals(main, world.state).approve_project()
+    assert not is_approved(build, world.state)
+
+
+def test_a_worktree_of_what_is_not_approved_counts_as_itself(repository: Path, world: World) -> None:
+    worktree = world.root / "worktree"
+    decisions = Approvals(worktree, world.state)
+    decisions.decide(["0" * 64], Decision.ACCEPTED)
+    decisions.approve_project()
+    assert decisions.project == worktree
+    assert not is_approved(repository, world.state)
+    assert Approvals(repository, world.state).read().proposals == {}
+
+
+def test_a_worktree_where_others_can_write_counts_as_itself(repository: Path, world: World) -> None:
+    Approvals(repository, world.state).approve_project()
+    assert is_approved(world.root / "worktree", world.state)
+    (world.root / "worktree").chmod(0o777)
+    assert not is_approved(world.root / "worktree", world.state)
+
+
+def test_a_decision_in_a_worktree_is_shown_with_the_path_that_it_is_for(
+    repository: Path, world: World
+) -> None:
+    bob = Person("bob", world.root / "bob")
+    for project in (repository, world.root / "worktree"):
+        (project / ".ai").mkdir()
+    said = [
+        bob.rye("trust", "project", cwd=project).out
+        for project in (world.root / "worktree", repository, world.root / "worktree")
+    ]
+    for text, path in zip(said, (world.root / "worktree", repository, repository), strict=True):
+        assert f"The unsigned files of {path} are used" in text

@@ -143,6 +143,7 @@ except RyeError as error:
 """  # noqa: E501 - the first line is what every process has done when all of them begin
 
 
+@pytest.mark.thorough
 def test_of_many_copies_at_once_one_is_made(world: World, source: bytes) -> None:
     said = run_at_once(COPY, [(ROOT, world.root)] * 4)
     assert sorted(each.strip() for each in said) == ["copied", "item_exists", "item_exists", "item_exists"]

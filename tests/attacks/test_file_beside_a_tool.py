@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,9 @@ import pytest
 from rye_mcp.trust.dependency_manifest import manifest_file, render_listing
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.sign import sign_content
-from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs.sign import SignRequest, sign
 from tests.file_helpers import run_at_once, run_python
-from tests.lock_world import LockWorld, files_below
+from tests.lock_world import LockWorld, chain_of, files_below
 from tests.trust_world import World, new_key, refused
 from tests.verb_world import RUNTIME, agent, person, put, tool
 
@@ -79,9 +79,10 @@ def test_what_a_stranger_listed_is_not_taken_over(world: World, stranger: Signin
     (directory(world) / "data.json").write_bytes(b"{}")
     file = manifest_file(world.space(), "tools/demo", render_listing({"theirs.json": "0" * 64}))
     (directory(world) / "deps.manifest.yaml").write_bytes(sign_content(file, stranger))
-    sign(SignRequest("demo/hello", companions=("data.json",)), person(world))
-    chains = Chains(person(world))
-    assert set(chains.follow(chains.find("demo/hello")).verified.carried.digests) == {"tools/demo/data.json"}
+    wanted = SignRequest("demo/hello", companions=("data.json",))
+    refused("not_named", lambda: sign(wanted, person(world)))
+    sign(replace(wanted, all_beside=True), person(world))
+    assert set(chain_of(person(world)).verified.carried.digests) == {"tools/demo/data.json"}
 
 
 @pytest.mark.parametrize(
@@ -111,8 +112,7 @@ def test_what_was_exchanged_after_it_was_listed_does_not_run(world: World) -> No
     (directory(world) / "data.json").write_bytes(b"{}")
     sign(SignRequest("demo/hello", companions=("data.json",)), person(world))
     (directory(world) / "data.json").write_bytes(b"[]")
-    chains = Chains(person(world))
-    refused("content_changed", lambda: chains.follow(chains.find("demo/hello")))
+    refused("content_changed", lambda: chain_of(person(world)))
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -137,6 +137,7 @@ except RyeError as error:
 """
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("limit", "written"), [(20, 0), (240, 1), (600, 2), (4096, 3)])
 def test_a_disk_that_becomes_full_leaves_nothing_accepted_that_was_not_signed(
     anchored: World, limit: int, written: int
@@ -146,20 +147,19 @@ def test_a_disk_that_becomes_full_leaves_nothing_accepted_that_was_not_signed(
     (directory(anchored) / "data.json").write_bytes(b"{}")
     context = person(anchored)
     before = files_below(directory(anchored))
-    script = WITH_A_FULL_DISK.format(action="sign(SignRequest('demo/hello'), context)")
+    script = WITH_A_FULL_DISK.format(action="sign(SignRequest('demo/hello', all_beside=True), context)")
     code = run_python(script, anchored.root, limit)
     after = files_below(directory(anchored))
     changed = {name for name in after if after[name] != before.get(name)}
     assert changed == {*["helper.py", "deps.manifest.yaml", "hello.py"][:written]}
     assert all(after[name].startswith(b"# rye:signed:") for name in changed)
-    chains = Chains(context)
     if written == 3:
-        assert len(chains.follow(chains.find("demo/hello")).verified.carried.digests) == 2
+        assert len(chain_of(context).verified.carried.digests) == 2
     else:
         assert code == "write_failed"
-        refused("unsigned", lambda: chains.follow(chains.find("demo/hello")))
-        sign(SignRequest("demo/hello"), context)
-        chains.follow(chains.find("demo/hello"))
+        refused("unsigned", lambda: chain_of(context))
+        sign(SignRequest("demo/hello", all_beside=True), context)
+        chain_of(context)
 
 
 def test_a_full_disk_leaves_the_lockfile_that_was_there(tmp_path: Path) -> None:
@@ -184,19 +184,19 @@ context = person(World(Path(sys.argv[2])))
 for number in range(15):
     (Path(sys.argv[2]) / "project/.ai/tools/demo" / f"data{sys.argv[3]}.json").write_text(str(number))
     try:
-        sign(SignRequest("demo/hello"), context)
+        sign(SignRequest("demo/hello", all_beside=True), context)
     except RyeError as error:
         assert error.code == "content_changed", error.message
 """
 
 
+@pytest.mark.thorough
 def test_of_several_who_sign_it_at_once_each_file_is_whole(anchored: World) -> None:
     (directory(anchored) / "helper.py").write_bytes(b"x = 1\n")
     context = person(anchored)
     run_at_once(READY + SIGN_AGAIN_AND_AGAIN, [(ROOT, anchored.root, number) for number in range(3)])
-    sign(SignRequest("demo/hello"), context)
-    chains = Chains(context)
+    sign(SignRequest("demo/hello", all_beside=True), context)
     names = {"helper.py", "data0.json", "data1.json", "data2.json"}
-    carried = chains.follow(chains.find("demo/hello")).verified.carried
+    carried = chain_of(context).verified.carried
     assert set(carried.digests) == {f"tools/demo/{name}" for name in names}
     assert set(files_below(directory(anchored))) == {*names, "hello.py", "deps.manifest.yaml"}

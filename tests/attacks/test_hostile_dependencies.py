@@ -24,11 +24,11 @@ def anchored(world: World, says: str = "") -> Scene:
     return scene
 
 
-def test_an_unsigned_module_beside_a_tool_is_not_carried(world: World, tmp_path: Path) -> None:
+def test_an_unsigned_module_beside_a_tool_is_not_carried(world: World, own_place: Path) -> None:
     """Python looks into the directory of a script first: there is nothing but what was verified."""
     scene = Scene.begin(world, says=IMPORTS)
     scene.write("tools/demo/json.py", b"raise SystemExit('evil')\n")
-    store = SnapshotStore(tmp_path / "snapshots")
+    store = SnapshotStore(own_place / "snapshots")
     with store.create(scene.carried()) as snapshot:
         run = subprocess.run(
             [sys.executable, "-s", "-B", str(snapshot.tool_path)], check=True, capture_output=True, text=True

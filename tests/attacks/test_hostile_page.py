@@ -26,12 +26,6 @@ config: {convert_timeout: 2}
 """
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
-
-
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
@@ -67,6 +61,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.thorough
 async def test_pages_that_were_made_to_take_long_hold_nobody_up(tmp_path: Path) -> None:
     """The event loop goes on, and each answer comes when the time to convert is over, at the latest."""
     tool = Workshop(World(tmp_path)).sign("demo/impatient.yaml", IMPATIENT)

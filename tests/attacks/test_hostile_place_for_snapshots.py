@@ -54,13 +54,13 @@ def scene(world: World) -> Scene:
 
 
 @pytest.mark.parametrize("prepared", ["link", "open", "others"])
-def test_a_directory_that_was_prepared_is_not_used(world: World, scene: Scene, prepared: str) -> None:
-    runtime = world.root / "run"
+def test_a_directory_that_was_prepared_is_not_used(own_place: Path, scene: Scene, prepared: str) -> None:
+    runtime = own_place / "run"
     runtime.mkdir(mode=0o700)
     trap = runtime / "rye"
     if prepared == "link":
-        (world.root / "elsewhere").mkdir(mode=0o700)
-        trap.symlink_to(world.root / "elsewhere")
+        (own_place / "elsewhere").mkdir(mode=0o700)
+        trap.symlink_to(own_place / "elsewhere")
     else:
         trap.mkdir()
         trap.chmod(0o755)
@@ -79,8 +79,10 @@ def test_a_directory_that_was_prepared_is_not_used(world: World, scene: Scene, p
     assert list(trap.iterdir()) == []
 
 
-def test_what_a_crash_left_is_swept_and_what_lives_is_not(world: World, scene: Scene) -> None:
-    place = world.root / "snapshots"
+def test_what_a_crash_left_is_swept_and_what_lives_is_not(
+    world: World, scene: Scene, own_place: Path
+) -> None:
+    place = own_place / "snapshots"
     store = SnapshotStore(place)
     assert store.sweep() == 0
     with owner(world, place) as (dead, left), owner(world, place) as (_, living):
@@ -100,8 +102,8 @@ def test_what_a_crash_left_is_swept_and_what_lives_is_not(world: World, scene: S
 
 
 @pytest.mark.usefixtures("scene")
-def test_who_ends_well_leaves_nothing(world: World) -> None:
-    place = world.root / "snapshots"
+def test_who_ends_well_leaves_nothing(world: World, own_place: Path) -> None:
+    place = own_place / "snapshots"
     with owner(world, place) as (process, left):
         assert left.is_dir()
         process.communicate("")
@@ -109,8 +111,8 @@ def test_who_ends_well_leaves_nothing(world: World) -> None:
     assert names_in(place) == []
 
 
-def test_only_what_is_ours_is_swept(world: World) -> None:
-    place = world.root / "snapshots"
+def test_only_what_is_ours_is_swept(world: World, own_place: Path) -> None:
+    place = own_place / "snapshots"
     place.mkdir(mode=0o700)
     victim = world.root / "victim"
     victim.mkdir()
@@ -146,10 +148,13 @@ except RyeError as error:
 """
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("room", [0, 20, 3000])
-def test_a_full_disk_is_said_and_nothing_is_left(world: World, scene: Scene, room: int) -> None:
+def test_a_full_disk_is_said_and_nothing_is_left(
+    world: World, scene: Scene, own_place: Path, room: int
+) -> None:
     scene.bring({"data.json": bytes(5000)})
-    place = world.root / "snapshots"
+    place = own_place / "snapshots"
     code, hint, left = json.loads(run_python(FULL, world.root, place, room))
     assert (code, left) == ("write_failed", [])
     assert hint.startswith(f"df -h {place}/rye-")
@@ -168,8 +173,7 @@ from tests.trust_world import World
 root = Path(sys.argv[1])
 carried = Scene(World(root)).carried()
 libc = ctypes.CDLL(None, use_errno=True)
-place = root / "run"
-place.mkdir(mode=0o700)
+place = Path(sys.argv[4])
 mounted = not libc.unshare(0x20000) and not libc.mount(None, b"/", None, 0x4000 | 0x40000, None)
 mounted = mounted and not libc.mount(b"tmpfs", bytes(place), b"tmpfs", int(sys.argv[2]), sys.argv[3].encode())
 if not mounted:
@@ -186,6 +190,7 @@ json.dump([answer, [path.name for path in place.rglob("rye-*/*")]], sys.stdout)
 NO_EXEC, PLAIN = 8, 0
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("flags", "options", "expected"),
     [
@@ -196,14 +201,14 @@ NO_EXEC, PLAIN = 8, 0
     ids=["good", "noexec", "full"],
 )
 def test_a_place_without_room_or_with_noexec_is_passed_over(
-    world: World, flags: int, options: str, expected: list[list[bool]]
+    world: World, own_place: Path, flags: int, options: str, expected: list[list[bool]]
 ) -> None:
     scene = Scene.begin(world)
     script = scene.directory / "report.py"
     script.unlink()
     scene.sign("tools/demo/report.sh", b"#!/bin/sh\n# /// rye\n# executor_id: base/runtime\n# ///\nexit 0\n")
     scene.bring({"data.bin": bytes(20_000)})
-    answer = json.loads(run_python(MOUNTED, world.root, flags, options))
+    answer = json.loads(run_python(MOUNTED, world.root, flags, options, own_place))
     if answer is None:
         pytest.skip("nothing can be mounted here")
     assert answer == [expected, []]

@@ -109,6 +109,7 @@ def indexes(world: World) -> dict[str, int]:
     return {path.name: path.stat().st_ino for path in (world.root / "cache").glob("*.sqlite")}
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("query", HOSTILE, ids=lambda query: ascii(query[:20]))
 def test_a_query_is_words_or_is_refused_in_little_time(world: World, catalog: Catalog, query: str) -> None:
     ask(world, catalog, "hello")
@@ -128,7 +129,7 @@ def test_a_query_is_words_or_is_refused_in_little_time(world: World, catalog: Ca
     st.text()
     | st.lists(st.sampled_from([*"'\"();*:-^{}+,\\%", "AND", "OR", "NOT", "NEAR(", "name:"])).map(" ".join)
 )
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 def test_whatever_is_searched_for_is_an_answer_or_a_refusal(
     world: World, catalog: Catalog, query: str
 ) -> None:

@@ -55,12 +55,6 @@ d.txt filter=included
 """
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
-
-
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     return repository(tmp_path, monkeypatch)
@@ -128,6 +122,7 @@ def test_git_by_itself_does_run_them(ready: Workshop) -> None:
     assert {path.name for path in ran.iterdir()} >= names
 
 
+@pytest.mark.thorough
 async def test_reading_goes_into_no_submodule(workshop: Workshop) -> None:
     """Git looks into submodules with their own configuration: what it names was not switched off outside."""
     inner = workshop.project / "inner"
@@ -171,6 +166,7 @@ async def test_what_is_missing_is_not_fetched(workshop: Workshop) -> None:
     assert (project.parent / "ran").exists(), "git by itself does"
 
 
+@pytest.mark.thorough
 async def test_a_repository_whose_files_are_said_to_be_elsewhere_shows_none(workshop: Workshop) -> None:
     elsewhere = workshop.project.parent / "elsewhere"
     elsewhere.mkdir()
@@ -195,3 +191,49 @@ async def test_variables_of_git_in_the_environment_of_the_server_do_not_count(
     monkeypatch.setenv("GIT_DIR", str(workshop.project.parent))
     assert "+changed\n" in (await ask(workshop, "diff"))["patch"]
     assert not canary.exists()
+
+
+OWN = {"attributes": "a.txt -diff\n", "excludes": "c.txt\n"}
+
+
+def files_named_by(project: Path, directory: Path, *scope: str) -> None:
+    """Let a configuration name files outside of the repository."""
+    directory.mkdir(exist_ok=True)
+    for name, text in OWN.items():
+        (directory / name).write_text(text)
+        git(project, "config", *scope, f"core.{name}File", str(directory / name))
+
+
+async def test_no_file_is_read_that_the_repository_names(
+    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be one without an end, as /dev/zero is. What the person names counts."""
+    first = commit(workshop, "one", a_txt="a\n")
+    commit(workshop, "two", a_txt="b\n")
+    for name in "ac":
+        (workshop.project / f"{name}.txt").write_text("changed\n")
+    files_named_by(workshop.project, tmp_path / "of the repository")
+    assert "Binary files" in git(workshop.project, "diff"), "git by itself does"
+    assert "+changed\n" in (await ask(workshop, "diff"))["patch"]
+    assert "+b\n" in (await ask(workshop, "show", revision="HEAD"))["patch"]
+    assert "+b\n" in (await ask(workshop, "diff", **{"from": first, "to": "HEAD"}))["patch"]
+    assert "c.txt" in (await ask(workshop, "status"))["untracked"]
+    person = tmp_path / "person.gitconfig"
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(person))
+    files_named_by(workshop.project, tmp_path / "of the person", "--global")
+    assert "Binary files" in (await ask(workshop, "diff"))["patch"]
+    assert "c.txt" not in (await ask(workshop, "status"))["untracked"]
+
+
+async def test_git_gets_no_more_memory_than_it_needs_to_read(
+    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of `.git` can be a link to one without an end (`objects/info/alternates`), which git reads."""
+    commit(workshop, "one", a_txt="a\n")
+    (tmp_path / "bin").mkdir()
+    telling = tmp_path / "bin/git"
+    telling.write_text(f'#!/bin/sh\nsleep 0.3\nulimit -d >>"{tmp_path}/told"\nexec /usr/bin/git "$@"\n')
+    telling.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{telling.parent}:{os.environ['PATH']}")
+    await ask(workshop, "status")
+    assert set((tmp_path / "told").read_text().split()) == {str(2 * 1024 * 1024)}

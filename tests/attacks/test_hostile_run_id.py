@@ -98,6 +98,7 @@ def everything_in(state: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in state.rglob("*") if path.is_file()}
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("run_id", HOSTILE, ids=ascii)
 def test_it_is_refused_by_every_door(state: Path, door: str, run_id: Any) -> None:
@@ -120,6 +121,7 @@ def test_a_stream_that_is_none_is_refused(state: Path, stream: Any) -> None:
         assert refused.value.code == "output_not_found"
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("run_id", ["../canary", f"{GOOD}/../../canary", f"rye://runs/{GOOD}/../../canary"])
 def test_the_command_refuses_it_too(tmp_path: Path, run_id: str) -> None:
     bob = Person("bob", tmp_path / "bob")

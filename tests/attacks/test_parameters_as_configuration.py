@@ -50,6 +50,7 @@ config:
 REQUEST = "config: {method: POST, url: 'https://example.org/', headers: {X-Id: '{item_id}'}, body: {a: b}}\n"
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("tool", ["", SCHEMA], ids=["undeclared", "declared"])
 @pytest.mark.parametrize("name", NAMES)
 def test_of_a_process(world: World, name: str, tool: str) -> None:
@@ -61,6 +62,7 @@ def test_of_a_process(world: World, name: str, tool: str) -> None:
     assert name.encode() in (attacked.input or b"")
 
 
+@pytest.mark.each_once
 @pytest.mark.parametrize("tool", ["", SCHEMA], ids=["undeclared", "declared"])
 @pytest.mark.parametrize("name", NAMES)
 def test_of_a_request(world: World, name: str, tool: str) -> None:

@@ -18,6 +18,8 @@ from rye_mcp.executor.config_builder import build_request
 from tests.call_world import Call
 from tests.trust_world import World, refused
 
+pytestmark = pytest.mark.both_loops
+
 PIECES = [
     *("{tool_path}", "{params_json}", "{name}", "{params.name}", "{command}", "{timeout}", "${HOME}"),
     *("${GITHUB_TOKEN:-x}", "$(id)", "`id`", "; id", "&& id", "| id", "'", '"', "\\", "\n", "\r", "\t", " "),

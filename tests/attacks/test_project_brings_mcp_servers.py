@@ -28,7 +28,7 @@ class Clone:
         self.bob = Person("bob", place / "bob")
         self.project = published.clone(place)
         self.canary = place / "canary"
-        self.bob.rye("init", cwd=self.project)
+        self.bob.begin(self.project)
 
     def server(self, *more: str) -> dict[str, Any]:
         """What starts a server that leaves a mark."""
@@ -102,6 +102,7 @@ def test_it_comes_in_place_of_none_that_the_person_is_set_up_with(clone: Clone) 
     assert not clone.canary.exists()
 
 
+@pytest.mark.thorough
 def test_of_two_that_differ_under_one_name_none_is_started(clone: Clone) -> None:
     clone.brings("cursor", {"helper": {"command": "harmless"}})
     clone.brings("vscode", {"helper": clone.server()})
@@ -112,6 +113,7 @@ def test_of_two_that_differ_under_one_name_none_is_started(clone: Clone) -> None
     assert brought["status"] == "success"
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("kind", ["link", "fifo", "huge", "broken", "not text"])
 def test_a_file_that_is_none_is_a_warning_and_stops_no_other(clone: Clone, tmp_path: Path, kind: str) -> None:
     path = clone.brings("cursor", {})
@@ -136,6 +138,7 @@ def test_a_file_that_is_none_is_a_warning_and_stops_no_other(clone: Clone, tmp_p
     clone.bob.rye("mcp", "import", "--from-project", "--from", "cursor", cwd=clone.project, code=1)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "server",
     [

@@ -62,7 +62,7 @@ def test_a_key_of_ones_own_that_was_revoked_signs_nothing_more(
     bob = Person("bob", tmp_path / "bob")
     project = tmp_path / "project"
     project.mkdir()
-    bob.rye("init", cwd=project)
+    bob.begin(project)
     tool = project / ".ai/tools/demo/hello.py"
     tool.parent.mkdir()
     tool.write_text('"""Says hello."""\n')

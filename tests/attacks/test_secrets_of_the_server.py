@@ -9,6 +9,8 @@ from rye_mcp.trust.scope import SignerKind
 from tests.call_world import SERVER, Call
 from tests.trust_world import World, refused
 
+pytestmark = pytest.mark.both_loops
+
 SECRET = "s3cr3t-value"
 SECRETS = ("GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "SSH_AUTH_SOCK", "MYSQL_PWD")
 CODE = ("LD_PRELOAD", "PYTHONPATH", "PYTHONSTARTUP", "NODE_OPTIONS", "BASH_ENV", "BASH_FUNC_ls%%")
@@ -22,13 +24,20 @@ def served(call: Call, **more: str) -> Call:
     return call
 
 
+def test_a_tool_is_told_what_it_mentions_and_does_not_get(world: World) -> None:
+    found = served(
+        Call.begin(world, tool="description: Needs ${GITHUB_TOKEN}, and no XDB_PASSWORD")
+    ).environment()
+    [notice] = found.notices
+    assert (notice.code, "GITHUB_TOKEN" in notice.message) == ("variables_withheld", True)
+    assert "DB_PASSWORD" not in notice.message
+    assert SECRET not in notice.message
+
+
 def test_nothing_of_it_is_passed_on_and_all_of_it_is_named(world: World) -> None:
     found = served(Call.begin(world)).environment()
     assert SECRET not in str(dict(found.variables))
     assert set(found.withheld) == {*SECRETS, *CODE, "DATABASE_URL"}
-    [notice] = found.notices
-    assert notice.code == "variables_withheld"
-    assert all(name in notice.message for name in found.withheld)
     assert SECRET not in f"{found!r} {found.notices!r}"
 
 
@@ -77,6 +86,8 @@ def test_what_was_granted_to_a_person_is_not_kept_for_an_agent_who_signs_the_sam
     text = f"tool_type: script\nexecutor_id: base/runtime\n{ASKS}\n"
     assert SECRET in str(dict(call.environment().variables))
     call.sign("tools/demo/tool.yaml", text, world.key(SignerKind.AGENT))
+    signed = (world.project / ".ai/tools/demo/tool.yaml").read_bytes()
+    world.trust().accept_agents_work(world.file(signed, item_id="demo/tool", extension=".yaml"))
     assert SECRET not in str(dict(call.environment().variables))
 
 
@@ -145,5 +156,5 @@ def test_a_dotenv_gives_out_no_secret_and_chooses_no_code(world: World) -> None:
     found = call.environment()
     assert found.variables["PLAIN"] == "fine"
     assert SECRET not in str(dict(found.variables))
-    assert {notice.code for notice in found.notices} == {"variables_withheld", "dotenv_refused"}
+    assert {notice.code for notice in found.notices} == {"dotenv_refused"}
     assert found.project_used

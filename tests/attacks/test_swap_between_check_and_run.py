@@ -12,19 +12,21 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
 import pytest
 
+from lilux.primitives.subprocess import ProcessSpec
+from rye_mcp.errors import RyeError
 from rye_mcp.executor import PrimitiveExecutor
+from rye_mcp.executor.starting import Starting
+from rye_mcp.trust.directories import Directories, Look
 from tests.runtime_workshop import Workshop
 from tests.trust_world import World
 
-RUNS = 2000
 AT_ONCE = 8
-SWAPS = 5000
 
 GOOD = "#!/bin/sh\n# /// rye\n# executor_id: binary_runtime\n# ///\necho good\n"
 
@@ -73,10 +75,12 @@ def count(lines: Iterable[str], counted: Counter[str]) -> None:
         counted["swaps"] = int(line)
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.timeout(300)
-async def test_what_was_exchanged_after_it_was_verified_never_runs(tmp_path: Path) -> None:
+@pytest.mark.first_case
+@pytest.mark.parametrize(("runs", "swaps"), [(200, 500), (2000, 5000)])
+async def test_what_was_exchanged_after_it_was_verified_never_runs(
+    tmp_path: Path, runs: int, swaps: int
+) -> None:
     workshop = Workshop(World(tmp_path))
     canary = tmp_path / "canary"
     tool = workshop.sign("demo/greet", GOOD)
@@ -84,10 +88,10 @@ async def test_what_was_exchanged_after_it_was_verified_never_runs(tmp_path: Pat
         workshop.project, user_space=workshop.world.user_space.parent, state=workshop.world.state
     )
     came: Counter[str] = Counter()
-    left = iter(range(RUNS))
+    left = iter(range(runs))
 
     async def run() -> None:
-        while next(left, None) is not None or counted["swaps"] <= SWAPS:
+        while next(left, None) is not None or counted["swaps"] <= swaps:
             result = await executor.execute(tool)
             came[result.code or result.data] += 1
 
@@ -98,6 +102,58 @@ async def test_what_was_exchanged_after_it_was_verified_never_runs(tmp_path: Pat
     await executor.close()
     assert not canary.exists()
     assert set(came) <= {"good\n", "content_changed", "unsigned"}
-    assert came["good\n"] > RUNS / 20  # some were the signed bytes, some were not: it was a race
-    assert came["content_changed"] > RUNS / 20
-    assert counted["swaps"] > SWAPS
+    assert came["good\n"] > runs / 20  # some were the signed bytes, some were not: it was a race
+    assert came["content_changed"] > runs / 20
+    assert counted["swaps"] > swaps
+
+
+# --- the program ---
+
+
+class Turning(Directories):
+    """The rule, and somebody who turns a link elsewhere right before, or after, one of its answers."""
+
+    def __init__(self, place: Path, targets: list[str]) -> None:
+        super().__init__(user=place / "user", state=lambda: place / "state")
+        self._link, self._targets = place / "bin/tool", iter(targets)
+
+    def turn(self) -> None:
+        target = next(self._targets, None)
+        if target is not None:
+            self._link.unlink()
+            self._link.symlink_to(target)
+
+    def why_not(self, path: str, look: Look | None = None) -> str | None:
+        self.turn()
+        answer = super().why_not(path, look)
+        self.turn()
+        return answer
+
+
+GOOD_ONE, CLONE = "../good/tool", "../clone/tool"
+TURNS = {
+    "after the check": (GOOD_ONE, [GOOD_ONE, CLONE, CLONE, CLONE]),
+    "after both checks": (GOOD_ONE, [GOOD_ONE, GOOD_ONE, GOOD_ONE, CLONE]),
+    "only while it is checked": (CLONE, [GOOD_ONE, GOOD_ONE, GOOD_ONE, CLONE]),
+}
+
+
+@pytest.mark.parametrize(("first", "targets"), TURNS.values(), ids=TURNS)
+@pytest.mark.parametrize("by_path", [False, True], ids=["found on the PATH", "named by its path"])
+async def test_the_program_that_is_started_is_the_one_that_was_checked(
+    own_place: Path, first: str, targets: list[str], *, by_path: bool
+) -> None:
+    """It is the good one, or none; never that of a project that nobody approved."""
+    for name in ("good", "clone/.ai", "bin"):
+        (own_place / name).mkdir(parents=True)
+    for name in ("good", "clone"):
+        (own_place / name / "tool").write_text("#!/bin/sh\n")
+        (own_place / name / "tool").chmod(0o755)
+    (own_place / "bin/tool").symlink_to(first)
+    command = str(own_place / "bin/tool") if by_path else "tool"
+    spec = ProcessSpec(command=command, env={"PATH": str(own_place / "bin")}, cwd="/")
+    starting = Starting(Turning(own_place, targets))
+    with suppress(RyeError):
+        started = await starting.process(spec)
+        found = [started.command] if "/" in started.command else (started.search_path or "").split(":")
+        assert str(own_place / "good/tool") in found or "/dev/null" in found

@@ -46,8 +46,8 @@ while os.getppid() == PARENT:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SnapshotStore]:
-    store = SnapshotStore(tmp_path / "snapshots")
+def store(own_place: Path) -> Iterator[SnapshotStore]:
+    store = SnapshotStore(own_place / "snapshots")
     yield store
     store.close()
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from lilux.primitives.signing import generate_keypair
+from rye_mcp.items import ItemType
+from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.public_key import PublicKey
+from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_document import TrustDocument
-from tests.people import Person
+from tests.people import SCRIPTS, Person
+from tests.trust_world import World
 
 # Move up and clear the line, set the title, go back to the beginning, clear in one C1 byte, write from right
 # to left, nothing at all, take a character back, and another control character.
@@ -118,3 +127,71 @@ def test_a_file_name_of_several_lines_writes_no_second_one(bob: Person, tmp_path
     for words in (("verify",), ("trust",), ("list",), ("sign", "*")):
         ended = bob.rye(*words, cwd=project, code=None)
         assert not re.search(r"^ *hint: *curl", ended.shown, re.MULTILINE), ended.shown
+
+
+class Events(BaseHTTPRequestHandler):
+    """An MCP server whose answer is an event of a name that a terminal obeys."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(f"event: {ESCAPE}\ndata: {{}}\n\n".encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+ESCAPE = "\x1b[2J\x1b]0;owned\x07\u202e\u200b"
+
+
+@contextmanager
+def events() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Events) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+        server.shutdown()
+
+
+def test_a_library_logs_what_a_server_has_said(bob: Person, tmp_path: Path) -> None:
+    project = bob.begin(tmp_path / "project")
+    with events() as url:
+        text = shown(bob, project, "mcp", "add", "evil", url, code=1)
+    assert "rye: warning: mcp.client.streamable_http: Unknown SSE event" in text
+    assert "owned" not in text
+    assert not (project / ".ai/tools/mcp").exists()
+
+
+@pytest.mark.parametrize("item_type", [ItemType.DIRECTIVE, ItemType.KNOWLEDGE])
+def test_the_text_of_an_item_is_shown_and_not_obeyed(
+    bob: Person, tmp_path: Path, item_type: ItemType
+) -> None:
+    """Bob's own key has signed it, by a program that lets it pass."""
+    project = bob.begin(tmp_path / "project")
+    world, key = World(tmp_path), KeyRing(bob.user_space, environment={}).load(SignerKind.PERSON)
+    content = f"# Hello\n\nSay hello.{ESCAPE}\n".encode()
+    file = world.file(content, item_type=item_type, extension=".md")
+    world.stored(world.signed_by_another_program(file, key))
+    for command in ("run", "show"):
+        text = bob.types([], command, "--type", item_type, "demo/hello", cwd=project).out
+        assert not OBEYED.search(text.replace("\r\n", "\n")), ascii(text)
+        assert r"Say hello.\x1b[2J" in text
+
+
+@pytest.mark.thorough
+def test_the_server_refuses_to_start_and_writes_nothing_that_a_terminal_obeys(
+    bob: Person, tmp_path: Path
+) -> None:
+    project = tmp_path / "pro\x1b[2Kject"
+    done = subprocess.run(
+        [SCRIPTS / "rye-mcp", "--http", "127.0.0.1:0", "--no-auth", "--project", project],
+        cwd=tmp_path,
+        env=bob.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert not OBEYED.search(done.stderr), ascii(done.stderr)
+    assert "pro\\x1b[2Kject" in done.stderr

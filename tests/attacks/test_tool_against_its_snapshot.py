@@ -19,8 +19,8 @@ from tests.trust_world import World, refused
 
 
 @pytest.fixture
-def store(world: World) -> Iterator[SnapshotStore]:
-    store = SnapshotStore(world.root / "snapshots")
+def store(own_place: Path) -> Iterator[SnapshotStore]:
+    store = SnapshotStore(own_place / "snapshots")
     yield store
     store.close()
 
@@ -94,6 +94,7 @@ def test_bytecode_is_not_written_through_a_link(world: World, store: SnapshotSto
     assert names_in(victim / "demo") == ["report.py"]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "attack",
     [

@@ -32,6 +32,7 @@ def twin(path: Path, canary: Path) -> None:
     path.with_suffix(".sh").write_text(f"touch {canary}\n")
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("change", "code"),
     [

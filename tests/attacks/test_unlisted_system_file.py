@@ -18,6 +18,8 @@ from rye_mcp.trust.sign import sign_content, sign_item
 from rye_mcp.trust.verify import Trust
 from tests.trust_world import NOW, World, refused, stopped
 
+pytestmark = pytest.mark.both_loops
+
 ITEM = "rye/core/primitives/subprocess"
 
 
@@ -108,6 +110,7 @@ def test_a_copy_in_another_space_is_unsigned_like_any_file(scene: Scene) -> None
 LIBRARY = "tools/rye/core/runtimes/lib/python"
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("name", "code"), [("call_function.py", "content_changed"), ("json.py", "not_in_manifest")]
 )

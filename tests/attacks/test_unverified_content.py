@@ -88,6 +88,7 @@ def test_an_agent_gets_the_reason_alone(world: World, attack: Callable[[World], 
     assert CANARY in load(LoadRequest("demo/hello"), person(world)).content
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("attack", "code"), WAYS, ids=lambda value: getattr(value, "__name__", value))
 def test_a_search_finds_it_and_shows_the_reason_alone(
     world: World, attack: Callable[[World], None], code: str

@@ -1,4 +1,7 @@
-"""Attack: somebody reads in the log of runs what a tool was given, what it had, or what it said."""
+"""Attack: somebody reads in the log of runs what a tool was given, what it had, or what it said.
+
+What a failed run last wrote on standard error is kept on purpose, beside the log and for its user alone.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,13 @@ sys.exit('"fail"' in " ".join(sys.argv))
 VALUES = ["hunter2", "value-of-a-parameter", "value-of-the-environment", "value-in-a-list"]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("ending", ["works", "fail"])
 def test_names_are_kept_and_values_are_not(tmp_path: Path, ending: str) -> None:
     bob = Person("bob", tmp_path / "bob")
     project = tmp_path / "project"
     project.mkdir()
-    bob.rye("init", cwd=project)
+    bob.begin(project)
     tool = project / ".ai/tools/demo/say.py"
     tool.parent.mkdir(parents=True)
     tool.write_text(TOOL)
@@ -43,6 +47,9 @@ def test_names_are_kept_and_values_are_not(tmp_path: Path, ending: str) -> None:
     assert set(row["parameters"]) == set(given)
     kept = {path: path.read_bytes() for path in (bob.state / "rye").rglob("*") if path.is_file()}
     assert any(path.name == "runs.sqlite3" for path in kept)
+    if ending == "fail":
+        [end] = (path for path in kept if path.name == "stderr")
+        assert (kept.pop(end), end.stat().st_mode & 0o077) == (b"error hunter2\n", 0)
     for path, content in kept.items():
         for value in VALUES:
             assert value.encode() not in content, f"{value} stands in {path.name}"

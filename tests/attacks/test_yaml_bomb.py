@@ -7,11 +7,11 @@ import pytest
 
 from rye_mcp.items import MAX_ITEM_BYTES, ItemType
 from rye_mcp.metadata import parse_metadata
-from rye_mcp.metadata._yaml import MAX_ALIASES
 from tests.metadata_helpers import issues_of, item
 from tests.space_helpers import CANARY
 
 MIB = MAX_ITEM_BYTES
+MAX_ALIASES = 100
 LAUGHS = "a0: &a0 [lol]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30)
 )  # fmt: skip
@@ -84,5 +84,5 @@ def test_what_is_within_the_limits_is_read() -> None:
     assert parse_metadata(item(deep, ".yaml")).config
     many = "config:\n  a: [" + "1," * 19_000 + "]\n"
     assert parse_metadata(item(many, ".yaml")).config
-    aliases = "config:\n  a: &a [1]\n  b: [" + "*a," * 99 + "]\n"
+    aliases = "config:\n  a: &a [1]\n  b: [" + "*a," * MAX_ALIASES + "]\n"
     assert parse_metadata(item(aliases, ".yaml")).config

@@ -51,7 +51,7 @@ def _wav() -> bytes:
 
 
 def _resource(name: str, mime_type: str, text: str) -> dict[str, Any]:
-    address = f"rye://item/knowledge/{name}"
+    address = f"https://example.org/{name}"
     return {"type": "resource", "resource": {"uri": address, "mimeType": mime_type, "text": text}}
 
 

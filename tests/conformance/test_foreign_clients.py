@@ -54,18 +54,13 @@ NOTES = "---\nname: notes\ndescription: What is known.\n---\nFoxes are red.\n"
 EXPOSED = ("--expose", "demo/greet")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="module")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     """A project that nobody changes."""
     place = tmp_path_factory.mktemp("foreign")
     person, project = Person("ada", place / "ada"), place / "the project"
     project.mkdir()
-    person.rye("init", cwd=project)
+    person.begin(project)
     workshop = Workshop(person, project)
     workshop.write("demo/greet", python_tool(GREET, description="Greets somebody.", metadata=SCHEMA))
     workshop.write("demo/slow", python_tool(SLOW))

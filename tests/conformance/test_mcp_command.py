@@ -1,4 +1,4 @@
-"""`mcp run` and `mcp dev`, the SDK's commands for servers that are Python files, with `rye_mcp/server.py`."""
+"""`mcp run` and `mcp dev`, the SDK's commands for servers that are Python files, with the files for them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+import rye_mcp.inspector
 import rye_mcp.server
 from tests.mcp_world import *  # noqa: F403
 from tests.mcp_world import Mode, Workshop, facts
@@ -29,6 +31,8 @@ from tests.people import SCRIPTS
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]  # the first one may have to install the Inspector
 
 SERVER = Path(rye_mcp.server.__file__)
+FOR_DEV = Path(rye_mcp.inspector.__file__)
+"""What docs/how-to/try-it-with-the-inspector.md names."""
 
 INSPECTOR = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 
@@ -108,25 +112,54 @@ def test_mcp_dev_starts_the_inspector_with_a_command_that_starts_the_server(
     node: NodePrograms, workshop: Workshop, tmp_path: Path
 ) -> None:
     environment = _environment(node, workshop, tmp_path)
-    with _developed(environment, workshop.project) as page:
+    with _developed(SERVER, environment, workshop.project) as page:
         assert "<title>MCP Inspector</title>" in page.ask("/")
         shown = page.ask("/api/config")
-        command = [shown["defaultCommand"], *shown["defaultArgs"]]
-        assert command[:2] == ["uv", "run"]
-        assert command[-3:] == ["mcp", "run", str(SERVER)]
-        server = {
-            "type": "stdio",
-            "command": command[0],
-            "args": command[1:],
-            "env": environment,
-            "cwd": str(workshop.project),
-        }
-        session = page.ask("/api/mcp/connect", {"config": server})["sessionId"]
-        sent = page.ask("/api/mcp/send", {"sessionId": session, "message": INITIALIZE})
-        assert sent == {"ok": True}
-        answer = page.event(session)
-        assert '"name": "rye-mcp"' in json.dumps(answer)
-        page.ask("/api/mcp/disconnect", {"sessionId": session})
+        assert [shown["defaultCommand"], *shown["defaultArgs"][:1]] == ["uv", "run"]
+        assert shown["defaultArgs"][-3:] == ["mcp", "run", str(SERVER)]
+        assert _connected(page, environment)["serverInfo"]["name"] == "rye-mcp"
+
+
+@pytest.mark.network
+def test_mcp_dev_connects_with_nothing_but_what_its_page_passes_on(
+    node: NodePrograms, workshop: Workshop, tmp_path: Path
+) -> None:
+    """The page passes on HOME and PATH, and no virtual environment: uv makes one, without this package."""
+    environment = _environment(node, workshop, tmp_path)
+    for name in ("VIRTUAL_ENV", "UV_OFFLINE", "UV_NO_CACHE"):
+        del environment[name]
+    settings = Path(environment["HOME"], ".config/uv/uv.toml")
+    settings.parent.mkdir(parents=True)
+    settings.write_text("system-certs = true\n")
+    if not _can_install(environment):
+        pytest.skip("uv cannot install the SDK")
+    with _developed(FOR_DEV, environment, workshop.project) as page:
+        passed_on = page.ask("/api/config")["defaultEnvironment"]
+        assert "VIRTUAL_ENV" not in passed_on
+        assert _connected(page, passed_on)["serverInfo"]["name"] == "rye-mcp"
+
+
+def _can_install(environment: dict[str, str]) -> bool:
+    """Whether uv can; what it has got is then in its cache, and waits for nobody."""
+    command = [str(SCRIPTS / "uv"), "run", "--no-project", "--with", f"mcp[cli]=={version('mcp')}", "true"]
+    return subprocess.run(command, env=environment, capture_output=True, timeout=240).returncode == 0
+
+
+def _connected(page: Page, environment: dict[str, str]) -> Any:
+    """What a server says of itself, when it is started as the button of the page starts it."""
+    shown = page.ask("/api/config")
+    server = {
+        "type": "stdio",
+        "command": shown["defaultCommand"],
+        "args": shown["defaultArgs"],
+        "env": environment,
+        "cwd": shown["defaultCwd"],
+    }
+    session = page.ask("/api/mcp/connect", {"config": server})["sessionId"]
+    assert page.ask("/api/mcp/send", {"sessionId": session, "message": INITIALIZE}) == {"ok": True}
+    answer = page.event(session)
+    page.ask("/api/mcp/disconnect", {"sessionId": session})
+    return answer["data"]["result"] if "data" in answer else answer["result"]
 
 
 def _environment(node: NodePrograms, workshop: Workshop, place: Path) -> dict[str, str]:
@@ -159,10 +192,10 @@ def _free_port() -> int:
 
 
 @contextmanager
-def _developed(environment: dict[str, str], cwd: Path) -> Iterator[Page]:
+def _developed(server: Path, environment: dict[str, str], cwd: Path) -> Iterator[Page]:
     """`mcp dev`, until the block ends."""
     process = subprocess.Popen(
-        [SCRIPTS / "mcp", "dev", SERVER],
+        [SCRIPTS / "mcp", "dev", server],
         env=environment,
         cwd=cwd,
         stdin=subprocess.DEVNULL,

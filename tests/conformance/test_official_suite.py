@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
     place = tmp_path_factory.mktemp("conformance")
     person, project = Person("ada", place / "ada"), place / "project"
     project.mkdir()
-    person.rye("init", cwd=project)
+    person.begin(project)
     _write(project / ".ai/tools", TOOLS, "py")
     _write(project / ".ai/directives", DIRECTIVES, "md")
     _write(project / ".ai/knowledge", KNOWLEDGE, "md")

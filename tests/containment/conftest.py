@@ -22,7 +22,9 @@ BUILD_LIMIT_S = 600
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "switched" in getattr(item, "fixturenames", ()) and not list(item.iter_markers("timeout")):
+        if {"switched", "programs"} & {*getattr(item, "fixturenames", ())} and not list(
+            item.iter_markers("timeout")
+        ):
             item.add_marker(pytest.mark.timeout(BUILD_LIMIT_S))
 
 
@@ -89,5 +91,5 @@ def switched_python(switched: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="session")
-def programs(binary: Path, switched: Path, misbehave: Path, switched_python: Path) -> Programs:
-    return Programs(binary, switched, misbehave, Path(sys.executable), switched_python)
+def programs(binary: Path, misbehave: Path, request: pytest.FixtureRequest) -> Programs:
+    return Programs(binary, misbehave, Path(sys.executable), request.getfixturevalue)

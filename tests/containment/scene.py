@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,13 +44,22 @@ WAYS = (
 
 @dataclass(frozen=True)
 class Programs:
-    """The supervisor, one whose guards can be switched off, the tool, and the Pythons that find them."""
+    """The supervisor, the tool, and a Python that finds the supervisor; on demand, those with switches."""
 
     binary: Path
-    switched: Path
     misbehave: Path
     python: Path
-    switched_python: Path
+    _built: Callable[[str], Path]
+
+    @property
+    def switched(self) -> Path:
+        """A supervisor whose guards can be switched off; building it takes a while."""
+        return self._built("switched")
+
+    @property
+    def switched_python(self) -> Path:
+        """A Python that finds that supervisor."""
+        return self._built("switched_python")
 
 
 @dataclass

@@ -249,11 +249,25 @@ ENDINGS = (
 
 PROMPT = [ending for ending in ENDINGS if ending.grace_s < DRAIN_S]
 PATIENT = [ending for ending in ENDINGS if ending.grace_s >= DRAIN_S]
+SMOKE = {
+    ("the client hangs up", "daemonize"),
+    ("the warden is killed", "storm"),
+    ("serve is killed", "daemonize"),
+    ("the run is cancelled", "change_group"),
+}
+"""What `make test` plays too."""
+
 ENOUGH = [(ending, off) for ending in ENDINGS for off in ending.enough]
 
 
 @pytest.mark.parametrize(
-    ("ending", "way"), [(ending, way) for ending in PROMPT for way in ending.ways], ids=str
+    ("ending", "way"),
+    [
+        pytest.param(ending, way, marks=[pytest.mark.smoke] if (ending.name, way) in SMOKE else [])
+        for ending in PROMPT
+        for way in ending.ways
+    ],
+    ids=str,
 )
 def test_nothing_survives_when(ending: Ending, way: str, programs: Programs, rounds: int) -> None:
     for _ in range(rounds):

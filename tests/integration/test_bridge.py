@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,15 +18,10 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.jobs import Watch
 from rye_mcp.executor.primitives import PRIMITIVE_MAP
 from rye_mcp.verbs import mcp_servers as servers
-from tests.bridge_world import Bridged
+from tests.bridge_world import RAW, Bridged
 from tests.mcp_world import gone
 
 PACKAGE = "rye/core/primitives/mcp_client"
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +70,30 @@ async def test_the_server_sees_the_environment_that_is_named_and_nothing_else(ra
 async def test_a_variable_that_is_named_is_seen_and_stands_in_no_file(scene: Bridged) -> None:
     scene.environment |= {"GITHUB_TOKEN": "s3cret"}
     scene = Bridged(scene.place, GITHUB_TOKEN="s3cret")
-    env = {"GITHUB_TOKEN": "${GITHUB_TOKEN}", "MODE": "read-only", "UNSET": "${NOT_THERE}"}
+    env = {"GITHUB_TOKEN": "${GITHUB_TOKEN}", "MODE": "read-only", "UNSET": "${NOT_THERE:-}"}
     await scene.add(scene.config(env=env), "environment")
     async with scene.serving():
         seen = scene.json(await scene.call("environment"))
     assert (seen["GITHUB_TOKEN"], seen["MODE"]) == ("s3cret", "read-only")
     assert "UNSET" not in seen
     assert "s3cret" not in scene.item("environment").read_text()
+
+
+async def test_a_variable_that_is_not_set_is_told_before_anything_starts(scene: Bridged) -> None:
+    mark = scene.place / "started"
+    scene = Bridged(scene.place, CA_FILE="/etc/ca.pem")
+    command = {"command": "/bin/sh", "args": ["-c", f"touch {mark}; exec '{sys.executable}' '{RAW}'"]}
+    config = {**scene.config(env={"CA_FILE": "${CA_FILE}"}), **command}
+    await scene.add(config, "echo")
+    async with scene.serving():
+        assert (await scene.call("echo", text="a")).success
+    mark.unlink()
+    scene = Bridged(scene.place)
+    async with scene.serving():
+        with pytest.raises(RyeError, match="expected CA_FILE to be set") as refused:
+            await scene.call("echo", text="a")
+    assert refused.value.code == "variable_not_set"
+    assert not mark.exists()
 
 
 async def test_progress_reaches_who_looks_on(raw: Bridged) -> None:
@@ -120,8 +133,8 @@ async def test_what_is_not_used_is_ended(scene: Bridged) -> None:
         assert (await scene.call("echo", text="b")).success
 
 
-@pytest.mark.parametrize("anyio_backend", ["trio"])
-async def test_it_works_under_trio_too(scene: Bridged) -> None:
+@pytest.mark.both_loops
+async def test_it_works_under_both_loops(scene: Bridged) -> None:
     await scene.add(scene.config(), "echo")
     async with scene.serving():
         assert scene.text(await scene.call("echo", text="a")) == "a"
@@ -172,6 +185,7 @@ async def test_pages_are_put_together(scene: Bridged) -> None:
     assert len(await scene.offered(scene.config("pages"))) == 20
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("behaviour", "code", "said"),
     [
@@ -352,6 +366,7 @@ async def test_a_server_that_dies_again_and_again_is_left_alone_for_a_while(
     assert "2 times in a row" in (third.error or "")
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("tool", ["large", "flood", "pour"])
 async def test_messages_without_end_cost_the_connection_and_not_the_memory(scene: Bridged, tool: str) -> None:
     await scene.add(scene.config(max_message_bytes=100_000), tool, "echo")

@@ -21,11 +21,6 @@ from rye_mcp.executor.jobs import Watch
 from tests.bridge_world import Bridged
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def offering(description: str = "Adds two numbers.") -> MCPServer:
     server = MCPServer("sums")
 

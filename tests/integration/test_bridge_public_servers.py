@@ -29,12 +29,7 @@ PYTHON = ("mcp-server-fetch", "mcp-server-git", "mcp-server-time")
 
 _INSTALL_LIMIT_S = 240
 
-pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = [pytest.mark.network, pytest.mark.timeout(600)]
 
 
 @contextmanager

@@ -96,6 +96,7 @@ def require_right(shelf: Shelf) -> None:
         assert [(hit.item_id, hit.score) for hit in page.hits] == scores
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(180)
 def test_killing_a_writer_at_random_leaves_no_wrong_answer(shelf: Shelf) -> None:
     chance = random.Random(4)  # noqa: S311 - the same every time
@@ -117,6 +118,7 @@ def test_killing_a_writer_at_random_leaves_no_wrong_answer(shelf: Shelf) -> None
     require_right(shelf)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(180)
 def test_two_writers_and_four_readers_share_an_index(shelf: Shelf) -> None:
     preparation = "; ".join(IMPORTS.strip().split("\n"))

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.catalog import Catalog, SearchQuery
-from rye_mcp.catalog._shares import MANY
 from rye_mcp.catalog.query import parse
 from tests.catalog_world import Shelf, tool
+
+MANY = 1_500
+"""From how many files on processes index them."""
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +36,7 @@ def programs_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str)
     return journal
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "then",
     [
@@ -58,6 +61,7 @@ def test_many_files_are_all_found_whether_the_processes(
         assert len(journal.read_text(encoding="utf-8").splitlines()) > 1
 
 
+@pytest.mark.thorough
 def test_many_files_that_changed_or_went_are_left_to_the_processes_too(shelf: Shelf, tmp_path: Path) -> None:
     if len(os.sched_getaffinity(0)) == 1:
         pytest.skip("one processor: there are no processes")
@@ -76,6 +80,7 @@ def test_many_files_that_changed_or_went_are_left_to_the_processes_too(shelf: Sh
         assert catalog.search(SearchQuery(parse("again"), limit=1)).total == MANY
 
 
+@pytest.mark.thorough
 def test_processes_end_with_a_look_that_is_given_up(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +100,7 @@ def test_processes_end_with_a_look_that_is_given_up(
     assert journal.exists() or len(os.sched_getaffinity(0)) == 1
 
 
+@pytest.mark.thorough
 def test_processes_end_with_who_interrupts_the_program(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ import pytest
 from rye_mcp.cli import demo_steps
 from rye_mcp.cli.demo import ALL_STEPS
 
+pytestmark = pytest.mark.documents
+
 RYE = Path(sysconfig.get_path("scripts")) / "rye"
 
 
@@ -60,6 +62,7 @@ def test_the_demo_in_json_has_every_step(answers: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("step", demo_steps.STEPS, ids=lambda step: step.act.__name__)
+@pytest.mark.both_loops
 async def test_every_step_holds_on_both_event_loops(step: demo_steps.Step) -> None:
     told: list[tuple[str, str]] = []
     expectations = await step.act(lambda label, text: told.append((label, text)))

@@ -36,12 +36,6 @@ cat "$RYE_PARAM_pipe"
 """
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: nothing gets as far as to run."""
-    return "asyncio"
-
-
 @pytest.fixture
 def workshop(tmp_path: Path) -> Workshop:
     workshop = Workshop(World(tmp_path))
@@ -219,7 +213,7 @@ async def test_a_full_disk_runs_nothing_and_leaves_nothing(
     def full(*_: object, **__: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("rye_mcp.executor._private_trees.os.write", full)
+    monkeypatch.setattr("os.write", full)
     result = await workshop.run(tool_id)
     monkeypatch.undo()
     assert result.code == "write_failed"

@@ -15,7 +15,7 @@ from rye_mcp.runs.log import RunLog
 from tests.runtime_workshop import Workshop
 from tests.trust_world import World
 
-pytestmark = pytest.mark.anyio
+pytestmark = pytest.mark.both_loops
 
 HEADER = """\
 #!/bin/sh
@@ -34,9 +34,9 @@ def workshop(tmp_path: Path) -> Workshop:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(own_place: Path) -> Path:
     """Where private copies are made in these tests."""
-    place = tmp_path / "run"
+    place = own_place / "run"
     place.mkdir(mode=0o700)
     return place
 

@@ -15,6 +15,7 @@ from tests.people import SCRIPTS, Person
 RYE = SCRIPTS / "rye"
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("words", "given"),
     [

@@ -33,11 +33,6 @@ def main(name="world"):
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def examples() -> tuple[list[tuple[Any, Any]], list[Any]]:
     """The calls of the page, each with its answer; and what else stands there as JSON."""
     blocks = [json.loads(block.text) for block in blocks_of(PAGE) if block.kind == "json"]
@@ -58,6 +53,7 @@ def is_part(part: Any, whole: Any) -> bool:
     return bool(part == whole)
 
 
+@pytest.mark.documents
 async def test_what_the_page_says_is_so(workshop: Workshop, tmp_path: Path) -> None:  # noqa: F811
     workshop.write("demo/hello", TOOL)
     workshop.sign("demo/hello")

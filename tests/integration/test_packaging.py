@@ -5,6 +5,7 @@ build tools are those of the development environment, and Cargo builds into the 
 """
 
 import os
+import platform
 import shutil
 import stat
 import subprocess
@@ -19,12 +20,15 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from tests.bare_debian import ShellOfTheRoot, make_debian
+from tests.document_pages import Step, steps_of
+
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"]
 SYSTEM_ITEMS = {path.relative_to(ROOT).as_posix() for path in (ROOT / ".ai").rglob("*") if path.is_file()}
 
 # The first build of the Rust workspace may be part of the first test that needs a wheel.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
 
 RUN_ECHO = """
 import anyio
@@ -38,11 +42,11 @@ print(result.success, repr(result.stdout), result.return_code)
 """
 
 
-def build(source: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def build(source: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the standard build front end on a source tree, with the installed build tools."""
     return subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", *arguments, str(source)],
-        env=os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target")},
+        env=os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target")} | variables,
         capture_output=True,
         text=True,
         check=False,
@@ -160,12 +164,34 @@ def test_an_old_build_directory_leaves_no_trace_in_the_wheel(wheel: Path) -> Non
     assert items == SYSTEM_ITEMS
 
 
-def test_the_wheel_serves_every_python_on_this_platform(wheel: Path) -> None:
-    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    assert wheel.name == f"rye_mcp-{VERSION}-py3-none-{platform}.whl"
+def test_the_wheel_serves_every_python_and_every_c_library_on_this_kind_of_machine(wheel: Path) -> None:
+    """And says so for the reason that holds: the program in it asks for no dynamic linker."""
+    platforms = [f"{libc}_{platform.machine()}" for libc in ("manylinux_2_17", "musllinux_1_1")]
+    assert wheel.name == f"rye_mcp-{VERSION}-py3-none-{'.'.join(platforms)}.whl"
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(f"rye_mcp-{VERSION}.dist-info/WHEEL").decode()
-    assert message_from_string(text)["Tag"] == f"py3-none-{platform}"
+        program = archive.read(f"rye_mcp-{VERSION}.data/scripts/lilux-proc")
+    assert message_from_string(text).get_all("Tag") == [f"py3-none-{platform}" for platform in platforms]
+    assert b"/ld-linux" not in program
+
+
+def test_a_wheel_whose_program_needs_a_c_library_is_one_of_this_machine_only(
+    sdist: Path, tmp_path: Path
+) -> None:
+    """Somebody who says how to build gets what they asked for, and a tag that promises no more."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    answer = build(
+        tmp_path / f"rye_mcp-{VERSION}",
+        "--wheel",
+        "--outdir",
+        str(tmp_path),
+        RUSTFLAGS="-C target-feature=-crt-static",
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    own = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    assert wheel.name == f"rye_mcp-{VERSION}-py3-none-{own}.whl"
 
 
 def test_the_wheel_says_its_licence(wheel: Path) -> None:
@@ -258,3 +284,24 @@ def test_the_remedy_mends_the_clone(clone_without_links: Path) -> None:
     subprocess.run(["ln", "-sfn", "../../.ai", "src/rye_mcp/.ai"], cwd=clone_without_links, check=True)
     answer = build(clone_without_links, "--sdist")
     assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+@pytest.mark.network
+@pytest.mark.timeout(900)
+def test_on_a_bare_debian_the_wheel_the_demo_and_the_tutorial_need_no_compiler(
+    wheel: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "debian"
+    root.mkdir()
+    make_debian(root)
+    shell = ShellOfTheRoot(root, "/home/alice")
+    try:
+        shutil.copy2(wheel, root / "home/alice")
+        assert shell.run("command -v cc gcc rustc cargo make\n")[0] == ""
+        shell.do(Step(0, "python3 -m venv /opt/rye && /opt/rye/bin/pip install --quiet ./*.whl\n"))
+        shell.do(Step(0, "ln -s /opt/rye/bin/rye /opt/rye/bin/rye-mcp /usr/local/bin/\n"))
+        assert "All 15 expectations were met." in shell.run("rye demo\n")[0]
+        for step in steps_of(ROOT / "docs/tutorial.md"):
+            shell.do(step)
+    finally:
+        shell.close()

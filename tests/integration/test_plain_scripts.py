@@ -60,6 +60,7 @@ def test_every_kind_of_script_is_tried() -> None:
     assert SCRIPTS.keys() == RUNTIMES.keys()
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("extension", SCRIPTS)
 def test_a_script_runs_after_what_its_refusal_says_was_done(
     leo: Person, project: Path, extension: str

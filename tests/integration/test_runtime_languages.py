@@ -34,12 +34,6 @@ NESTED: dict[str, Any] = {
 FIVE_MEGABYTES = "a long line é\n" * 360_000
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
-
-
 @pytest.fixture
 def workshop(tmp_path: Path) -> Workshop:
     return Workshop(World(tmp_path))
@@ -62,14 +56,17 @@ async def test_hostile_texts_arrive_as_they_are(workshop: Workshop, language: La
     assert not list(workshop.project.rglob("canary"))
 
 
+@pytest.mark.first_case
 async def test_everything_that_json_can_hold_arrives_as_it_is(workshop: Workshop, language: Language) -> None:
     assert await workshop.data(tool(workshop, language, language.echo), NESTED) == NESTED
 
 
+@pytest.mark.first_case
 async def test_no_parameters_are_an_empty_object(workshop: Workshop, language: Language) -> None:
     assert await workshop.data(tool(workshop, language, language.echo)) == {}
 
 
+@pytest.mark.first_case
 async def test_parameters_have_any_size_but_on_the_command_line(
     workshop: Workshop, language: Language
 ) -> None:
@@ -82,12 +79,14 @@ async def test_parameters_have_any_size_but_on_the_command_line(
         assert result.data in (len(FIVE_MEGABYTES), len(FIVE_MEGABYTES) + FIVE_MEGABYTES.count("\n"))
 
 
+@pytest.mark.first_case
 async def test_what_a_tool_prints_does_not_spoil_its_result(workshop: Workshop, language: Language) -> None:
     result = await workshop.run(tool(workshop, language, language.noisy), {"text": "x"})
     assert (result.success, result.data) == (True, {"text": "x"})
     assert "noise {" in (result.stdout or "")
 
 
+@pytest.mark.first_case
 async def test_an_exit_code_is_a_failure(workshop: Workshop, language: Language) -> None:
     result = await workshop.run(tool(workshop, language, language.fail))
     assert (result.success, result.code) == (False, "tool_failed")
@@ -95,6 +94,7 @@ async def test_an_exit_code_is_a_failure(workshop: Workshop, language: Language)
     assert result.exit.return_code == 3
 
 
+@pytest.mark.first_case
 async def test_an_exception_names_the_line_of_the_signed_file(workshop: Workshop, language: Language) -> None:
     item_id = tool(workshop, language, language.crash)
     result = await workshop.run(item_id, {"text": "no such thé"})
@@ -108,6 +108,7 @@ async def test_an_exception_names_the_line_of_the_signed_file(workshop: Workshop
     assert str(language.crash_line) in stderr.partition(str(source))[2].partition("\n")[0]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", FUNCTIONS)
 async def test_a_traceback_begins_in_the_tool(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch, name: str
@@ -127,6 +128,7 @@ BY_HAND = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", BY_HAND)
 async def test_a_function_can_be_called_by_hand_too(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch, name: str
@@ -145,6 +147,7 @@ async def test_a_function_can_be_called_by_hand_too(
     assert (lines[0], json.loads(lines[1])) == ("noise {", {"text": "é"})
 
 
+@pytest.mark.first_case
 async def test_a_tool_ends_with_its_call(workshop: Workshop, language: Language) -> None:
     item_id = tool(workshop, language, language.wait)
     printed = bytearray()
@@ -159,6 +162,7 @@ async def test_a_tool_ends_with_its_call(workshop: Workshop, language: Language)
     assert not (await SubprocessPrimitive().status(int(printed))).alive
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("name", ["python_function", "uv_script"])
 async def test_a_tool_that_takes_too_long_is_ended(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch, name: str
@@ -170,6 +174,7 @@ async def test_a_tool_that_takes_too_long_is_ended(
     assert result.exit.kind == "timeout"
 
 
+@pytest.mark.first_case
 async def test_an_unsigned_neighbour_is_never_read(workshop: Workshop, language: Language) -> None:
     item_id = tool(workshop, language, language.echo)
     name, text = language.neighbour
@@ -186,6 +191,7 @@ async def test_what_runs_is_sealed_and_in_the_project(workshop: Workshop, langua
     assert result.sealed is True
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("name", "program"),
     [

@@ -25,12 +25,6 @@ export async function tsImport(specifier, { parentURL, tsconfig }) {
 """What stands where tsx would: it knows one type, and tells how it was called."""
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
-
-
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     needs("node", monkeypatch)
@@ -50,6 +44,7 @@ EXPORTS = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("name", "body"), EXPORTS.values(), ids=EXPORTS)
 async def test_an_exported_function_is_called(workshop: Workshop, name: str, body: str) -> None:
     assert await workshop.data(workshop.sign(f"demo/{name}", HEAD + body), {"x": 42}) == 42
@@ -64,12 +59,14 @@ RETURNS = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("returned", "data"), RETURNS.items(), ids=RETURNS)
 async def test_what_a_function_returns_is_the_result(workshop: Workshop, returned: str, data: Any) -> None:
     body = f"{HEAD}exports.execute = () => {returned};\n"
     assert await workshop.data(workshop.sign("demo/tool.js", body)) == data
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("returned", ["10n", "() => 1", "Symbol('x')"])
 async def test_a_result_that_json_cannot_hold_is_a_failure(workshop: Workshop, returned: str) -> None:
     body = f"{HEAD}exports.execute = () => ({returned});\n"
@@ -92,6 +89,7 @@ SCRIPTS = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("name", "body"), SCRIPTS.values(), ids=SCRIPTS)
 async def test_a_file_without_the_function_is_a_script(workshop: Workshop, name: str, body: str) -> None:
     assert await workshop.data(workshop.sign(f"demo/{name}", HEAD + body), {"x": 42}) == 42
@@ -193,27 +191,28 @@ IMPORTS = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("extension", "body"), IMPORTS.values(), ids=IMPORTS)
 async def test_a_package_above_the_private_copy_is_not_found(
-    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: str, body: str
+    workshop: Workshop, own_place: Path, monkeypatch: pytest.MonkeyPatch, extension: str, body: str
 ) -> None:
-    """The copy may lie in a directory that everybody writes to, where Node.js looks by itself."""
-    place = tmp_path / "run"
+    """Node.js looks by itself in every directory above."""
+    place = own_place / "run"
     place.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
     package = place / "node_modules/planted"
     package.mkdir(parents=True)
-    (package / "index.js").write_text(f"require('fs').writeFileSync('{tmp_path}/canary', '')\n", "utf-8")
+    (package / "index.js").write_text(f"require('fs').writeFileSync('{own_place}/canary', '')\n", "utf-8")
     tried = "async function tried() { try { return await load('planted'); } catch (e) { return e.code; } }\n"
     found = await workshop.data(workshop.sign(f"demo/tool{extension}", HEAD + tried + body))
     assert found in {"MODULE_NOT_FOUND", "ERR_MODULE_NOT_FOUND"}
-    assert not (tmp_path / "canary").exists()
+    assert not (own_place / "canary").exists()
 
 
 async def test_a_package_json_above_the_private_copy_is_not_read(
-    workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workshop: Workshop, own_place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = tmp_path / "run"
+    place = own_place / "run"
     place.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
     (place / "package.json").write_text('{"type": "module"}', "utf-8")
@@ -248,17 +247,18 @@ def _install(project: Path) -> None:
         (place / "index.js").write_text(text, "utf-8")
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("planted_above", [False, True], ids=["nothing above", "packages above"])
 @pytest.mark.parametrize(("extension", "body"), PACKAGED.values(), ids=PACKAGED)
 async def test_packages_of_an_approved_project_are_found_and_the_run_is_not_sealed(
     workshop: Workshop,
-    tmp_path: Path,
+    own_place: Path,
     monkeypatch: pytest.MonkeyPatch,
     extension: str,
     body: str,
     planted_above: bool,
 ) -> None:
-    place = tmp_path / "run"
+    place = own_place / "run"
     place.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
     if planted_above:
@@ -284,3 +284,63 @@ async def test_packages_of_a_project_that_nobody_approved_are_not_there_and_that
     assert result.sealed
     [notice] = [each for each in result.notices if each.code == "project_not_approved"]
     assert "node_modules" in notice.message
+
+
+COMPILER = """\
+exports.ModuleKind = { CommonJS: 1 };
+exports.ScriptTarget = { ES2022: 9 };
+exports.transpileModule = (text) => ({ outputText: text.replace(": Given", "") });
+"""
+"""What stands where the package typescript would: it knows one type."""
+
+
+async def test_the_compiler_of_an_approved_project_reads_typescript(workshop: Workshop) -> None:
+    place = workshop.project / "node_modules/typescript"
+    place.mkdir(parents=True)
+    (place / "index.js").write_text(COMPILER, "utf-8")
+    approvals = workshop.world.trust().approvals
+    assert approvals is not None
+    approvals.approve_project()
+    text = f"{HEAD}exports.execute = (params: Given) => params.x;\n"
+    if await workshop.data(workshop.sign("demo/native.js", f"{HEAD}exports.execute = {READS_TYPES};\n")):
+        pytest.skip("this Node.js reads TypeScript itself")
+    assert await workshop.data(workshop.sign("demo/tool.ts", text), {"x": 42}) == 42
+
+
+READS_TYPES = "() => Boolean(process.features.typescript)"
+
+MAINS = {
+    "common": ("tool.js", "if (require.main === module) console.log(process.argv.slice(2).join());\n"),
+    "module": (
+        "tool.mjs",
+        'import { pathToFileURL } from "node:url";\n'
+        "const isMain = import.meta.url === pathToFileURL(process.argv[1]).href;\n"
+        "if (isMain) console.log(process.argv.slice(2).join());\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "body"), MAINS.values(), ids=MAINS)
+async def test_a_program_that_is_called_with_flags_is_the_main_module(
+    workshop: Workshop, name: str, body: str
+) -> None:
+    head = HEAD.replace(
+        "// executor_id",
+        "// config: {arguments: flags}\n"
+        "// config_schema: {properties: {a: {}, b: {type: boolean}}}\n// executor_id",
+    )
+    result = await workshop.run(workshop.sign(f"demo/{name}", head + body), {"a": "x", "b": True})
+    assert result.data == "-ax,-b\n"
+
+
+async def test_a_package_that_is_missing_is_named_in_the_hint_and_no_trace_shows_a_data_url(
+    workshop: Workshop,
+) -> None:
+    for name, body in {
+        "tool.mjs": 'import "no-such-package";\n',
+        "tool.cjs": 'require("no-such-package");\n',
+    }.items():
+        result = await workshop.run(workshop.sign(f"demo/{name.replace('.', '_')}{name[4:]}", HEAD + body))
+        assert result.code == "tool_failed"
+        assert "npm install no-such-package" in (result.hint or "")
+        assert "data:" not in (result.stderr or "")

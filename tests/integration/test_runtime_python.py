@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,6 @@ from tests.trust_world import World
 SCRIPT = "rye/core/runtimes/python_script_runtime"
 FUNCTION = "rye/core/runtimes/python_function_runtime"
 MAIN = "python_runtime"
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
 
 
 @pytest.fixture
@@ -57,12 +53,14 @@ RETURNS: dict[str, Any] = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("returned", "data"), RETURNS.items(), ids=RETURNS)
 async def test_what_a_function_returns_is_the_result(workshop: Workshop, returned: str, data: Any) -> None:
     body = f"def execute(params, project_path):\n    print('noise')\n    return {returned}\n"
     assert await call(workshop, body) == data
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("returned", ["{1, 2}", "object()", "float('nan')", "b'bytes'", "'\\ud800'"])
 async def test_a_result_that_json_cannot_hold_is_a_failure(workshop: Workshop, returned: str) -> None:
     body = f"def execute(params, project_path):\n    return {returned}\n"
@@ -194,6 +192,7 @@ async def test_one_file_that_was_not_signed_stops_the_tool(workshop: Workshop, r
     assert not (workshop.project / "canary").exists()
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("approved", [False, True])
 @pytest.mark.parametrize("runtime", [SCRIPT, FUNCTION, MAIN])
 async def test_the_interpreter_of_a_project_is_used_when_it_was_approved(
@@ -232,3 +231,31 @@ async def test_a_secret_parameter_is_refused_where_everybody_could_read_it(
     assert result.success is False
     assert result.run_id is None
     assert "the secret" not in str(result)
+
+
+async def test_a_tool_finds_no_package_of_rye_mcp_itself(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would run until rye-mcp is installed in another way."""
+    own = sysconfig.get_path("scripts")
+    assert sys.prefix != sys.base_prefix, "this test needs an environment of its own"
+    monkeypatch.setenv("PATH", f"{own}:/usr/bin:/bin")
+    body = "import os, sys\ndef execute(params, project_path):\n    return [sys.prefix, os.environ['PATH']]\n"
+    prefix, path = await call(workshop, body)
+    assert prefix == sys.base_prefix
+    assert own not in path.split(":")
+    imports = "import httpx\ndef execute(params, project_path):\n    return 1\n"
+    result = await workshop.run(workshop.sign("demo/imports.py", source(FUNCTION, imports)))
+    assert "ModuleNotFoundError: No module named 'httpx'" in (result.stderr or "")
+
+
+async def test_a_project_whose_environment_holds_rye_mcp_keeps_it_on_the_path(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = str(workshop.project / "environment/bin")
+    monkeypatch.setattr("rye_mcp.executor.path_variables._OWN_PROGRAMS", own)
+    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
+    workshop.project.mkdir(exist_ok=True)
+    Approvals(workshop.project, workshop.world.state).approve_project()
+    body = "import os\ndef execute(params, project_path):\n    return os.environ['PATH']\n"
+    assert own in (await call(workshop, body)).split(":")

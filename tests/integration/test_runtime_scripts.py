@@ -19,12 +19,6 @@ SCHEMA = (
 )
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
-
-
 @pytest.fixture
 def workshop(tmp_path: Path) -> Workshop:
     return Workshop(World(tmp_path))

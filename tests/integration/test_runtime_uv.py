@@ -16,12 +16,6 @@ RUNTIME = "rye/core/runtimes/uv_script_runtime"
 PACKAGE = "rye_test_package"
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
-
-
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     """A workshop where uv keeps its files beside it, and asks nobody on the network."""

@@ -33,7 +33,7 @@ def leo(tmp_path: Path) -> Person:
     leo = Person("leo", tmp_path / "leo")
     project = leo.place / "project"
     project.mkdir(parents=True)
-    leo.rye("init", cwd=project)
+    leo.begin(project)
     return leo
 
 
@@ -91,6 +91,7 @@ def test_a_draft_is_run_mended_and_signed(leo: Person, tool: Path) -> None:
     assert '"sum": 43' in leo.rye("run", "demo/add", "--a", "40", cwd=project).out
 
 
+@pytest.mark.thorough
 def test_parameters_are_those_that_stand_behind_the_id(leo: Person, tool: Path) -> None:
     shown = leo.types(
         [("r: run the draft", "r"), ("── done in", "q")],
@@ -102,6 +103,7 @@ def test_parameters_are_those_that_stand_behind_the_id(leo: Person, tool: Path) 
     assert "expected integer for --a, found 'x'" in wrong
 
 
+@pytest.mark.thorough
 def test_a_misspelt_field_of_a_draft_is_shown_and_the_draft_runs(leo: Person, tool: Path) -> None:
     tool.write_text(TOOL.replace("EXAMPLES = ", "EXAMPELS = "))
     shown = leo.types(
@@ -113,6 +115,7 @@ def test_a_misspelt_field_of_a_draft_is_shown_and_the_draft_runs(leo: Person, to
     assert '"sum": 3' in shown
 
 
+@pytest.mark.thorough
 def test_what_has_run_as_a_draft_runs_nowhere_else_and_is_told_apart(leo: Person, tool: Path) -> None:
     project = leo.place / "project"
     before = sorted(project.rglob("*")), sorted(leo.user_space.rglob("*"))
@@ -144,6 +147,7 @@ def test_a_missing_tool_says_how_to_begin(leo: Person) -> None:
     assert "rye new demo/none" in shown
 
 
+@pytest.mark.thorough
 def test_the_terminal_is_left_as_it_was(leo: Person, tool: Path) -> None:
     """A shell goes on in the same terminal: what is typed is shown again, and comes by the line."""
     controller, terminal = pty.openpty()

@@ -22,7 +22,7 @@ def ada(tmp_path: Path) -> Person:
 def project(tmp_path: Path, ada: Person) -> Path:
     project = tmp_path / "a project"
     project.mkdir()
-    ada.rye("init", cwd=project)
+    ada.begin(project)
     return project
 
 
@@ -54,6 +54,7 @@ def test_where_all_is_well_nothing_is_broken_and_nothing_is_changed(ada: Person,
     assert _everything_in(ada.place) | _everything_in(project) == before
 
 
+@pytest.mark.thorough
 def test_people_read_what_is_broken_and_what_to_do(ada: Person, project: Path) -> None:
     (ada.user_space / "keys").chmod(0o777)
     shown = ada.rye("doctor", cwd=project, code=1).out
@@ -75,6 +76,10 @@ def _user_space_of_all(ada: Person, _: Path) -> None:
     ada.user_space.chmod(0o777)
 
 
+def _state_in_a_directory_of_all(ada: Person, _: Path) -> None:
+    ada.user_space.parent.chmod(0o777)
+
+
 def _clock_behind(ada: Person, _: Path) -> None:
     later = 4_000_000_000
     os.utime(ada.user_space, (later, later))
@@ -86,12 +91,14 @@ def _lost_command(ada: Person, project: Path) -> None:
     file.write_text(file.read_text().replace(str(SCRIPTS), "/nowhere"))
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("breaks", "check", "hint"),
     [
         (_loose_key, "key", "chmod"),
         (_no_state, "state", "ls -la"),
         (_user_space_of_all, "user space", "chmod go-w"),
+        (_state_in_a_directory_of_all, "user space", "namei -l"),
         (_clock_behind, "clock", "timedatectl"),
         (_lost_command, "Claude Code", "rye install claude-code"),
     ],
@@ -106,11 +113,13 @@ def test_what_is_broken_is_found(
     assert hint in found["hint"]
 
 
+@pytest.mark.thorough
 def test_a_client_that_starts_this_server_is_named(ada: Person, project: Path) -> None:
     ada.rye("install", "cursor", cwd=project)
     assert findings(ada, project)["Cursor"]["message"] == f"starts {SCRIPTS / 'rye-mcp'}"
 
 
+@pytest.mark.thorough
 def test_without_keys_and_a_project_there_is_something_to_do_and_nothing_broken(tmp_path: Path) -> None:
     eve = Person("eve", tmp_path / "eve")
     found = findings(eve, tmp_path)
@@ -120,6 +129,7 @@ def test_without_keys_and_a_project_there_is_something_to_do_and_nothing_broken(
     }
 
 
+@pytest.mark.thorough
 def test_what_only_the_terminal_finds_is_told(ada: Person, project: Path, tmp_path: Path) -> None:
     own = tmp_path / "own bin"
     own.mkdir()

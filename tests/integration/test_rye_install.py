@@ -28,7 +28,7 @@ def ada(tmp_path: Path) -> Person:
 def project(tmp_path: Path, ada: Person) -> Path:
     project = tmp_path / "a project"
     project.mkdir()
-    ada.rye("init", cwd=project)
+    ada.begin(project)
     return project
 
 
@@ -67,7 +67,7 @@ def test_an_entry_for_another_project_is_replaced_and_it_is_said_how_to_have_bot
 ) -> None:
     other = tmp_path / "other one"
     other.mkdir()
-    ada.rye("init", cwd=other)
+    ada.begin(other)
     assert ada.rye("install", "cursor", "--json", cwd=project).json["note"] is None
     assert "it was for" not in ada.rye("install", "cursor", cwd=project).out
     told = ada.rye("install", "cursor", cwd=other).out
@@ -105,6 +105,7 @@ def test_what_is_told_of_an_entry_that_was_there_is_what_it_says(
     assert "note" in ada.rye("install", "cursor", "--remove", "--json", cwd=project).json
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("client", FILES)
 def test_the_command_that_it_names_answers_in_an_empty_environment(
     ada: Person, project: Path, client: str
@@ -151,7 +152,8 @@ def test_everything_else_stays_byte_by_byte_and_comes_back(ada: Person, project:
     again = ada.rye("install", client, "--json", cwd=project).json
     assert (again["changed"], again["backup"], file.read_text()) == (False, None, after)
     assert backup.read_text() == before
-    ada.rye("install", client, "--remove", cwd=project)
+    told = ada.rye("install", client, "--remove", cwd=project).out
+    assert told.splitlines()[-1].endswith("may use it until you start it again")
     left = json.loads(file.read_text())
     assert {name: left[name] for name in json.loads(before)} == json.loads(before)
     assert "rye-mcp" not in file.read_text()

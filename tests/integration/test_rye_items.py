@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from rye_mcp.cli._common import LONG_WORK
 from tests.people import SCRIPTS, Person
 from tests.verb_world import DIRECTIVE, RUNTIME, tool
+
+MANY = 200
+"""From how many items on a bar shows how far the work is."""
 
 HELLO = ".ai/tools/demo/hello.py"
 ESCAPES = b'"""Says \x1b[2Jhello."""\n'
@@ -43,6 +45,21 @@ def table(text: str) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in rows if row}
 
 
+def test_a_file_that_was_renamed_is_called_that(leo: Person, project: Path) -> None:
+    leo.rye("sign", "demo/hello", cwd=project)
+    (project / HELLO).rename((project / HELLO).with_name("welcome.py"))
+    found = leo.rye("run", "--json", "demo/welcome", cwd=project, code=1).json
+    assert (found["code"], found["hint"]) == (
+        "bad_signature",
+        "signed as demo/hello: was it renamed? rye sign demo/welcome",
+    )
+    leo.rye("sign", "demo/welcome", cwd=project)
+    assert leo.rye("sign", "*", cwd=project).out == "0 of 1 signed, 1 unchanged\n"
+    content = (project / HELLO).with_name("welcome.py").read_bytes()
+    (project / HELLO).with_name("copy.py").write_bytes(content.replace(b":", b":x", 1))
+    assert "was it renamed" not in leo.rye("verify", "demo/copy", cwd=project, code=1).err
+
+
 def test_sign_then_tamper_then_verify(leo: Person, project: Path) -> None:
     before = leo.rye("verify", cwd=project, code=1)
     assert table(before.out)["demo/hello"] == ["tool", "project", "unsigned", "-"]
@@ -50,7 +67,7 @@ def test_sign_then_tamper_then_verify(leo: Person, project: Path) -> None:
 
     assert leo.rye("sign", "demo/hello", cwd=project).out.startswith("signed demo/hello by leo (")
     after = leo.rye("verify", cwd=project)
-    assert table(after.out)["demo/hello"][:5] == ["tool", "project", "verified", "leo", "(person)"]
+    assert table(after.out)["demo/hello"][:5] == ["tool", "project", "verified", "by", "you"]
     assert after.err == ""
 
     path = project / HELLO
@@ -77,6 +94,19 @@ def test_every_command_answers_in_json_and_says_nothing_else(leo: Person, projec
     assert answer("copy", "demo/hello", "--to", "user")["copied_to"].startswith(str(leo.user_space))
     assert answer("copy", "demo/hello", "--to", "user", code=1)["code"] == "item_exists"
     assert answer("show", "nothing", code=1)["code"] == "item_not_found"
+
+
+def test_libraries_are_listed_when_they_are_asked_for(leo: Person, project: Path) -> None:
+    def ids(*arguments: str) -> set[str]:
+        return {item["item_id"] for item in leo.rye("list", *arguments, "--json", cwd=project).json["items"]}
+
+    assert {"demo/hello", "rye/git/log"} <= ids()
+    assert not {item_id for item_id in ids() if "/lib/" in item_id or item_id.endswith("/__init__")}
+    assert "rye/git/__init__" in ids("--all") - ids()
+    assert ids("rye/git/__init__") == {"rye/git/__init__"}
+    told = leo.rye("list", "rye/git/*", cwd=project).err
+    assert told == "\nnot shown: 3 that only other tools load (rye list --all)\n"
+    assert leo.rye("list", "--all", cwd=project).err == ""
 
 
 def test_every_type_and_both_spaces_are_signed(leo: Person, project: Path) -> None:
@@ -111,14 +141,16 @@ def test_content_comes_out_as_it_is(leo: Person, project: Path) -> None:
     assert shown.out.encode() == (project / HELLO).read_bytes()
 
 
+@pytest.mark.thorough
 def test_a_pipe_gets_plain_text_and_a_terminal_a_table(leo: Person, project: Path) -> None:
     leo.rye("sign", "demo/hello", cwd=project)
     assert "\x1b" not in leo.rye("verify", cwd=project).shown
     assert "\x1b[1mITEM" in leo.types([], "verify", cwd=project).out
 
 
+@pytest.mark.thorough
 def test_long_work_shows_how_far_it_is_in_a_terminal(leo: Person, project: Path) -> None:
-    for number in range(LONG_WORK):
+    for number in range(MANY):
         (project / f".ai/tools/demo/t{number}.py").write_bytes(tool())
     assert "Verifying" in leo.types([], "verify", cwd=project, code=1).out
     assert "Verifying" not in leo.rye("verify", cwd=project, code=1).shown
@@ -253,6 +285,7 @@ def test_completion_is_silent_where_everything_is_wrong(leo: Person, project: Pa
     assert done.shown.strip() == ""
 
 
+@pytest.mark.thorough
 def test_a_reader_that_goes_away_and_a_full_disk_are_no_tracebacks(leo: Person, project: Path) -> None:
     def run(redirection: str) -> subprocess.CompletedProcess[str]:
         command = ["sh", "-c", f'"$0" list {redirection}', str(SCRIPTS / "rye")]
@@ -265,6 +298,7 @@ def test_a_reader_that_goes_away_and_a_full_disk_are_no_tracebacks(leo: Person, 
     assert "rye: write_failed: " in full.stderr
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_that_are_closed_are_not_stumbled_over(leo: Person, project: Path, closed: str) -> None:
     command = ["sh", "-c", f'"$0" sign demo/hello {closed}', str(SCRIPTS / "rye")]

@@ -90,6 +90,7 @@ def test_what_is_no_lockfile_is_told_and_written_anew(leo: Person, project: Path
     assert leo.rye("lock", "show", "demo/report", cwd=project).code == 0
 
 
+@pytest.mark.thorough
 def test_programs_get_one_object(leo: Person, project: Path) -> None:
     made = leo.rye("lock", "update", "demo/report", "--json", cwd=project).json
     assert made["updated"][0]["state"] == "created"
@@ -101,7 +102,19 @@ def test_programs_get_one_object(leo: Person, project: Path) -> None:
     assert leo.rye("lock", "verify", "--json", cwd=project, code=1).json["refused"] == 1
 
 
-def test_a_run_locks_and_what_is_edited_and_signed_runs_on(leo: Person, project: Path) -> None:
+def asks_for_locks(leo: Person, project: Path, word: str = "auto") -> None:
+    """The project's own configuration, which counts as soon as somebody has approved the project."""
+    (project / ".ai/config").mkdir(exist_ok=True)
+    (project / ".ai/config/rye.yaml").write_text(f"lock: {word}\n")
+    leo.rye("trust", "project", cwd=project)
+
+
+def test_a_run_locks_where_the_project_asks_for_it_and_what_is_edited_and_signed_runs_on(
+    leo: Person, project: Path
+) -> None:
+    leo.rye("run", "demo/report", cwd=project)
+    assert not lockfile(project).exists()
+    asks_for_locks(leo, project)
     assert "hello" in leo.rye("run", "demo/report", cwd=project).out
     assert lockfile(project).exists()
     edit(project)
@@ -110,8 +123,66 @@ def test_a_run_locks_and_what_is_edited_and_signed_runs_on(leo: Person, project:
     assert "hello" in leo.rye("run", "demo/report", cwd=project, RYE_LOCKED="1").out
 
 
+def test_a_word_that_is_none_locks_nothing_and_is_told(leo: Person, project: Path) -> None:
+    asks_for_locks(leo, project, "always")
+    ran = leo.rye("run", "demo/report", cwd=project)
+    assert "hello" in ran.out
+    assert "lock_not_saved" in ran.err
+    leo.refused("invalid_item", "verify", cwd=project)
+
+
+def test_no_run_locks_a_tool_of_the_package_or_of_a_person(leo: Person, project: Path) -> None:
+    asks_for_locks(leo, project)
+    users = leo.user_space / "tools/own.sh"
+    users.parent.mkdir(parents=True)
+    users.write_text("# /// rye\n# version: 1.0.0\n# executor_id: bash_runtime\n# ///\necho own\n")
+    leo.rye("sign", "own", "--space", "user", cwd=project)
+    leo.rye("run", "own", cwd=project)
+    leo.rye("run", "rye/file-system/ls", cwd=project)
+    assert not (project / ".ai/lockfiles").exists()
+
+
+def test_a_signature_of_a_person_locks_where_the_project_asks_for_it(leo: Person, project: Path) -> None:
+    asks_for_locks(leo, project)
+    edit(project)
+    assert "lock_created" in leo.rye("sign", "demo/report", cwd=project).err
+    assert leo.rye("lock", "verify", cwd=project).code == 0
+
+
+def test_verify_says_how_each_tool_stands_to_its_lockfile(leo: Person, project: Path) -> None:
+    def lock_of(locked: str = "") -> str:
+        shown = leo.rye("verify", "demo/report", cwd=project, code=None, RYE_LOCKED=locked)
+        codes.append(shown.code)
+        return shown.out.splitlines()[1].split()[-1]
+
+    codes: list[int] = []
+    assert lock_of() == "none"
+    assert lock_of("1") == "missing"
+    asks_for_locks(leo, project)
+    assert lock_of() == "missing"
+    leo.rye("lock", "update", "demo/report", cwd=project)
+    assert lock_of() == lock_of("1") == "matches"
+    other_hash(project)
+    assert lock_of() == "differs"
+    assert codes == [0, 1, 0, 0, 0, 1]
+    lockfile(project).write_text("{")
+    assert lock_of() == "malformed"
+    shown = leo.rye("verify", "demo/report", "--json", cwd=project, code=1).json
+    assert (shown["status"], shown["refused"], shown["would_not_run"]) == ("refused", 0, 1)
+    assert shown["items"][0]["would_not_run"]["code"] == "malformed_lockfile"
+
+
+def test_verify_ends_with_1_for_a_tool_whose_runtime_is_not_there(leo: Person, project: Path) -> None:
+    path = project / ".ai/tools/demo/lost.sh"
+    path.write_text("# /// rye\n# version: 1.0.0\n# executor_id: my/runtime\n# ///\necho lost\n")
+    leo.rye("sign", "demo/lost", cwd=project)
+    shown = leo.rye("verify", "demo/lost", cwd=project, code=1)
+    assert "executor_not_found" in shown.err
+    assert "1 verified, 0 refused, 1 of the verified would not run" in shown.out
+
+
 def test_what_does_not_fit_its_lockfile_does_not_run(leo: Person, project: Path) -> None:
-    leo.rye("run", "demo/report", cwd=project)
+    leo.rye("lock", "update", "demo/report", cwd=project)
     other_hash(project)
     before = lockfile(project).read_bytes()
     refused = leo.rye("run", "demo/report", cwd=project, code=1)

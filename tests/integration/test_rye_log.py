@@ -28,6 +28,7 @@ def logged(bob: Person, item_id: str = "demo/hello", **more: Any) -> str:
     return record.run_id
 
 
+@pytest.mark.thorough
 def test_without_a_run_it_says_so_and_makes_nothing(bob: Person, tmp_path: Path) -> None:
     assert bob.rye("log", cwd=tmp_path).out == "no such run yet\n"
     assert bob.rye("log", "--json", cwd=tmp_path).json == {"status": "success", "runs": []}
@@ -103,6 +104,7 @@ def test_one_run_is_shown(bob: Person, tmp_path: Path) -> None:
     assert shown["client"] == "inspector"
 
 
+@pytest.mark.thorough
 def test_output_is_read_whole_in_pieces_and_by_pattern(bob: Person, tmp_path: Path) -> None:
     run_id = logged(bob)
     outputs = RunOutputs(bob.state / "rye")
@@ -133,6 +135,7 @@ def test_a_damaged_log_is_a_warning(bob: Person, tmp_path: Path) -> None:
     assert answer.err.startswith("rye: warning: run_log_damaged: ")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_runs_of_other_processes_are_followed_until_it_is_interrupted(
     bob: Person, tmp_path: Path, form: str

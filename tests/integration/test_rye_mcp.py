@@ -64,6 +64,7 @@ def test_what_is_secret_is_not_taken_into_a_file(workshop: Workshop) -> None:
         assert "s3cret" not in answer.shown
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words",
     [
@@ -86,6 +87,7 @@ def test_a_secret_in_a_command_line_or_an_address_is_refused_before_anything_sta
     assert not (project / ".ai/tools/mcp").exists()
 
 
+@pytest.mark.thorough
 def test_at_a_terminal_it_says_what_is_waited_for_and_how_long(workshop: Workshop) -> None:
     told = "rye: waiting for the server slow to say what it offers, for at most 60 s: sleep 1000"
     words = ["mcp", "add", "slow", "--", "sleep", "1000"]
@@ -100,6 +102,7 @@ def test_an_address_of_another_kind_is_no_program(workshop: Workshop) -> None:
     assert "expected an address with http:// or https://" in " ".join(answer.err.split())
 
 
+@pytest.mark.thorough
 def test_a_configuration_with_comments_is_read_and_a_broken_one_stops_no_other(workshop: Workshop) -> None:
     person, project = workshop.person, workshop.project
     home = Path(person.environment["HOME"])
@@ -129,6 +132,7 @@ def test_a_person_without_keys_starts_no_server(workshop: Workshop, tmp_path: Pa
     assert not mark.exists()
 
 
+@pytest.mark.thorough
 def test_servers_of_other_clients_are_brought_in_without_their_secrets(workshop: Workshop) -> None:
     person, project = workshop.person, workshop.project
     place = Path(person.environment["HOME"]) / ".cursor/mcp.json"

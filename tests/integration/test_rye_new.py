@@ -18,7 +18,7 @@ from tests.people import Person
 
 PROGRAMS = {"python-uv": "uv", "node": "node", "ruby": "ruby", "perl": "perl"}
 GREETING = {"greeting": "Hello, Grace!"}
-SAID = {"bash": "Hello, Grace!\n"}
+SAID = dict.fromkeys(("bash", "python-flags"), "Hello, Grace!\n")
 
 
 class Repositories(BaseHTTPRequestHandler):
@@ -51,7 +51,7 @@ def leo(tmp_path_factory: pytest.TempPathFactory) -> Person:
     leo = Person("leo", tmp_path_factory.mktemp("new") / "leo")
     project = leo.place / "project"
     project.mkdir(parents=True)
-    leo.rye("init", cwd=project)
+    leo.begin(project)
     return leo
 
 
@@ -60,6 +60,7 @@ def project(leo: Person) -> Path:
     return leo.place / "project"
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_tool_runs_at_once_and_passes_its_examples(
     leo: Person, project: Path, service: str, language: str
@@ -105,6 +106,7 @@ def test_the_missing_program_is_a_warning_for_people_too(leo: Person, project: P
     )
 
 
+@pytest.mark.thorough
 def test_the_schemas_of_a_new_tool_say_what_it_takes_and_gives(leo: Person, project: Path) -> None:
     for language in LANGUAGES:
         leo.rye("new", f"shown/{language}", "--lang", language, "--sign", cwd=project)

@@ -62,7 +62,7 @@ def ada(tmp_path: Path) -> Person:
 def project(tmp_path: Path, ada: Person) -> Path:
     project = tmp_path / "a project"
     project.mkdir()
-    ada.rye("init", cwd=project)
+    ada.begin(project)
     return project
 
 
@@ -81,6 +81,7 @@ def sign(person: Person, project: Path, relative: str, text: str, kind: str = "t
     return item_id
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("before", "after", "given", "greeting"),
     [
@@ -109,12 +110,27 @@ def test_with_json_there_is_one_object_and_nothing_else(ada: Person, project: Pa
     assert answer.err == ""
 
 
-def test_what_a_tool_did_not_get_is_said_where_it_failed(ada: Person, project: Path, greet: str) -> None:
-    fails = sign(ada, project, "demo/fails.sh", "# /// rye\n# executor_id: bash_runtime\n# ///\nexit 3\n")
-    assert ada.rye("run", greet, "--name", "Ada", cwd=project, A_TOKEN="x").err == ""
-    assert "withheld: A_TOKEN" in ada.rye("run", fails, cwd=project, code=1, A_TOKEN="x").err
-    told = ada.rye("run", "--json", greet, "--name", "Ada", cwd=project, A_TOKEN="x").json["notices"]
-    assert [notice["code"] for notice in told] == ["variables_withheld"]
+@pytest.mark.thorough
+def test_a_tool_that_mentions_a_variable_it_does_not_get_is_told_how_it_would(
+    ada: Person, project: Path, greet: str
+) -> None:
+    reads = sign(ada, project, "demo/reads.sh", SHELL + 'printf "%s" "${A_TOKEN-none}"\n')
+    assert (
+        "notices"
+        not in ada.rye(
+            "run", "--json", greet, "--name", "Ada", cwd=project, A_TOKEN="x", ANOTHER_TOKEN="y"
+        ).json
+    )
+    answer = ada.rye("run", reads, cwd=project, A_TOKEN="x", ANOTHER_TOKEN="y")
+    assert answer.out == "none"
+    assert "variables_withheld: withheld: A_TOKEN. " in answer.err
+    assert "permissions: {env: [A_TOKEN]}" in answer.err
+    text = SHELL.replace("# ///\n# exec", "# ///\n# exec").replace(
+        "# ///\n", "# permissions: {env: [A_TOKEN]}\n# ///\n"
+    )
+    granted = sign(ada, project, "demo/granted.sh", text + 'printf "%s" "$A_TOKEN"\n')
+    answer = ada.rye("run", granted, cwd=project, A_TOKEN="x", ANOTHER_TOKEN="y")
+    assert (answer.out, answer.err) == ("x", "")
 
 
 def test_help_behind_the_id_is_about_the_tool(ada: Person, project: Path, greet: str) -> None:
@@ -123,9 +139,43 @@ def test_help_behind_the_id_is_about_the_tool(ada: Person, project: Path, greet:
         assert text in shown
 
 
-def test_an_option_of_rye_behind_the_id_is_pointed_out(ada: Person, project: Path, greet: str) -> None:
-    answer = ada.rye("run", greet, "--name", "Ada", "--json", cwd=project, code=1)
-    assert f"rye run --json {greet}" in answer.err
+WAITS = """\
+#!/bin/sh
+# /// rye
+# executor_id: binary_runtime
+# config_schema: {properties: {timeout: {type: string}, dry_run: {type: string}}}
+# ///
+echo "$RYE_PARAM_timeout and $RYE_PARAM_dry_run"
+"""
+
+
+def test_an_option_may_stand_behind_the_id(ada: Person, project: Path, greet: str) -> None:
+    answer = ada.rye("run", greet, "--json", "--name", "Ada", "--dry-run", cwd=project).json
+    assert answer["status"] == "validation_passed"
+    assert ada.rye("run", greet, "--json", cwd=project, code=1).json["code"] == "invalid_parameters"
+    slow = sign(ada, project, "demo/slow.sh", SHELL + "sleep 30\n")
+    refused = ada.rye("run", slow, "--timeout=0.2", "--json", cwd=project, code=1).json
+    assert refused["code"] == "timeout"
+    elsewhere = project.parent
+    for options in (["--project", str(project)], [f"--project={project}"]):
+        assert "Hello, Ada!" in ada.rye("run", greet, "--name", "Ada", *options, cwd=elsewhere).out
+    refused = ada.rye("run", greet, "--name", "Ada", "--locked", "--json", cwd=project, code=1).json
+    assert refused["code"] == "lock_missing"
+
+
+def test_an_option_that_the_tool_declares_is_the_tools(ada: Person, project: Path) -> None:
+    waits = sign(ada, project, "demo/waits.sh", WAITS)
+    answer = ada.rye("run", waits, "--timeout", "soon", "--dry-run", "later", cwd=project)
+    assert answer.out == "soon and later\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["--timeout"], ["--timeout", "soon"], ["--type", "song"], ["--json=yes"]], ids=" ".join
+)
+def test_an_option_behind_the_id_that_says_nothing_is_wrong_use(
+    ada: Person, project: Path, greet: str, words: list[str]
+) -> None:
+    assert "expected" in ada.rye("run", greet, "--name", "Ada", *words, cwd=project, code=2).err
 
 
 @pytest.mark.parametrize(
@@ -144,6 +194,41 @@ def test_wrong_use_and_refusals_have_exit_codes(
     ada: Person, project: Path, greet: str, arguments: list[str], code: int
 ) -> None:
     assert ada.rye("run", *arguments, cwd=project, code=code).err
+
+
+def test_what_a_failed_run_last_wrote_on_standard_error_is_in_the_log(ada: Person, project: Path) -> None:
+    tool = sign(
+        ada,
+        project,
+        "demo/fails.sh",
+        SHELL + "printf 'no such \\033[31mthing\\n' >&2; exit $RYE_PARAM_code\n",
+    )
+    ada.rye("run", tool, "--code", "0", cwd=project)
+    failed = ada.rye("run", "--json", tool, "--code", "3", cwd=project, code=1).json
+    good, bad = (
+        each["run_id"]
+        for each in sorted(
+            ada.rye("log", "--json", cwd=project).json["runs"], key=lambda run: run["status"] != "success"
+        )
+    )
+    assert bad == failed["run_id"]
+    assert ada.rye("log", "show", bad, cwd=project).out.endswith("no such \\x1b[31mthing\n\n")
+    assert ada.rye("log", "show", bad, "--output", "--stream", "stderr", cwd=project).out.count("thing") == 1
+    assert "standard error" not in ada.rye("log", "show", good, cwd=project).out
+
+
+def test_whoever_leaves_processes_running_is_told_what_starts_one_that_goes_on(
+    ada: Person, project: Path
+) -> None:
+    left = "sleep 300 > /dev/null 2>&1 < /dev/null &\n"
+    tool = sign(
+        ada, project, "demo/leaves.sh", SHELL + left + 'test "$RYE_PARAM_code" = 0 || kill $!; wait $! || :\n'
+    )
+    stays = sign(ada, project, "demo/stays.sh", SHELL + left)
+    (notice,) = ada.rye("run", "--json", stays, cwd=project).json["notices"]
+    assert notice["code"] == "background_ended"
+    assert "rye/process/spawn" in notice["message"]
+    assert "notices" not in ada.rye("run", "--json", tool, "--code", "1", cwd=project).json
 
 
 def test_what_a_tool_prints_comes_out_and_its_failure_is_told(ada: Person, project: Path) -> None:
@@ -226,6 +311,7 @@ def test_a_chain_is_explained_with_spaces_signers_and_lock(ada: Person, project:
     assert found["chain"][0]["integrity"]["signer"]["owner"] == "ada"
 
 
+@pytest.mark.thorough
 def test_a_chain_is_drawn(ada: Person, project: Path, greet: str) -> None:
     call = ["explain", greet, "--params", '{"name": "Ada"}']
     assert ET.fromstring(ada.rye(*call, "--svg", cwd=project).out).tag.endswith("svg")  # noqa: S314
@@ -247,6 +333,7 @@ def test_what_speaks_against_a_call_is_explained_with_everything_else(
     assert (found["runs"], found["refusal"]["code"]) == (False, "content_changed")
 
 
+@pytest.mark.thorough
 def test_who_gave_no_parameters_to_explain_hears_what_a_call_needs_and_that_nothing_is_wrong(
     ada: Person, project: Path, greet: str
 ) -> None:
@@ -262,6 +349,7 @@ def test_who_gave_no_parameters_to_explain_hears_what_a_call_needs_and_that_noth
     assert ada.rye("explain", greet, "--mermaid", cwd=project).out.startswith("flowchart")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("given", ['{"name": 7}', "{}"])
 def test_parameters_that_were_given_to_explain_and_do_not_fit_are_an_error(
     ada: Person, project: Path, greet: str, given: str
@@ -282,6 +370,7 @@ SCHEMAS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_what_a_call_needs_stays_a_template_and_a_default_that_does_not_fit_is_an_error(
     ada: Person, project: Path, name: str
@@ -296,10 +385,12 @@ def test_what_a_call_needs_stays_a_template_and_a_default_that_does_not_fit_is_a
     assert answer.code == (1 if told == "invalid_parameters" else 0)
     assert told in " ".join(answer.shown.replace("needs ", "needs: ").split())
     if name == "words":
-        assert ["command", "true", "'<{word}>'"] in list(lines(answer.out))
+        [(program, *words)] = [words for name, *words in lines(answer.out) if name == "command"]
+        assert (program.endswith("/true"), words) == (True, ["'<{word}>'"])
         assert "unknown_placeholder" not in answer.shown
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_filled_without_a_parameter_is_no_mistake_of_the_tool(
     ada: Person, project: Path
 ) -> None:
@@ -315,6 +406,7 @@ def test_what_cannot_be_filled_without_a_parameter_is_no_mistake_of_the_tool(
     assert (primitive["runs"], primitive["needs"]) == (True, ["config"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["run", "explain"])
 def test_who_mistypes_an_id_hears_which_one_is_like_it_and_of_no_other_type(
     ada: Person, project: Path, greet: str, command: str
@@ -338,6 +430,7 @@ export function execute({ name }) { return name; }
 """
 
 
+@pytest.mark.thorough
 def test_a_program_that_is_not_there_is_told_before_and_after_with_what_to_install(
     ada: Person, project: Path, tmp_path: Path
 ) -> None:
@@ -355,6 +448,7 @@ def test_a_program_that_is_not_there_is_told_before_and_after_with_what_to_insta
         assert "hint:  install Node.js (https://nodejs.org)" in failed.err
 
 
+@pytest.mark.thorough
 def test_a_program_that_is_a_path_is_looked_for_where_it_runs(ada: Person, project: Path) -> None:
     text = "executor_id: rye/core/primitives/subprocess\nversion: '1'\nconfig: {command: './go'}\n"
     tool = sign(ada, project, "demo/go.yaml", text)
@@ -385,6 +479,7 @@ def test_a_lockfile_that_is_none_and_a_chain_that_does_not_fit_are_told_issue_by
     )
 
 
+@pytest.mark.thorough
 def test_a_refusal_has_a_line_of_its_own_at_a_terminal_and_a_file_gets_no_more_than_was_printed(
     ada: Person, project: Path
 ) -> None:

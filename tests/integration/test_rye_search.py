@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rye_mcp.cli._common import LONG_WORK
 from tests.people import Person
 from tests.verb_world import DIRECTIVE, tool
 
@@ -18,6 +18,9 @@ def about(description: str) -> bytes:
 
 IN_THE_PROJECT = ["--space", "project"]
 """The system space has words of its own, and more of them with every tool."""
+
+MANY = 200
+"""From how many files on a bar shows how far the index is."""
 
 
 @pytest.fixture
@@ -58,6 +61,7 @@ def ids(leo: Person, project: Path, *arguments: str) -> list[str]:
     return [each["id"] for each in found(leo, project, *arguments)]
 
 
+@pytest.mark.thorough
 def test_a_sentence_needs_no_quotes(leo: Person, project: Path) -> None:
     words = ["turn", "this", "video", "into", "an", "mp3", "file,", "please!"]
     assert ids(leo, project, *words)[0] == "media/convertToMP3"
@@ -68,17 +72,19 @@ def test_the_table_says_what_runs_and_why_not(leo: Person, project: Path) -> Non
     shown = leo.rye("search", "video", *IN_THE_PROJECT, cwd=project)
     rows = {line.split()[0]: line for line in shown.out.splitlines()}
     assert rows["ITEM"].split() == ["ITEM", "SCORE", "SPACE", "SIGNER", "RUNS", "ABOUT"]
-    assert "leo (person)  yes" in rows["media/convertToMP3"]
+    assert re.search(r"by you \([0-9a-f]{16}\)  yes", rows["media/convertToMP3"])
     assert rows["media/convertToMP3"].endswith("Convert a video to a sound file.")
     assert rows["media/stranger"].split()[2:] == ["project", "-", "no:", "unsigned"]
     assert "Steal" not in shown.shown
 
 
+@pytest.mark.thorough
 def test_a_terminal_gets_a_table_and_a_pipe_plain_text(leo: Person, project: Path) -> None:
     assert "\x1b[1mITEM" in leo.types([], "search", "video", cwd=project).out
     assert "\x1b" not in leo.rye("search", "video", cwd=project).shown
 
 
+@pytest.mark.thorough
 def test_a_script_gets_what_an_agent_gets(leo: Person, project: Path) -> None:
     answer = leo.rye("search", "video", "--json", *IN_THE_PROJECT, cwd=project).json
     assert set(answer) == {"results", "total", "offset", "limit", "query"}
@@ -89,6 +95,7 @@ def test_a_script_gets_what_an_agent_gets(leo: Person, project: Path) -> None:
     assert detailed["detail"]["preview"].startswith("__tool_description__")
 
 
+@pytest.mark.thorough
 def test_open_shows_the_first_result(leo: Person, project: Path) -> None:
     shown = leo.rye("search", "mp3", "--open", cwd=project).out
     assert "item        media/convertToMP3" in shown
@@ -97,11 +104,13 @@ def test_open_shows_the_first_result(leo: Person, project: Path) -> None:
     assert leo.refused("item_not_found", "search", "nothingofthekind", "--open", cwd=project)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         (["video", "--limit", "1", "--sort", "name"], ["media/convertToMP3"]),
-        (["video", "--limit", "1", "--offset", "2", "--sort", "name"], ["media/thumbnail"]),
+        (["video", "--limit", "1", "--offset", "1", "--sort", "name"], ["media/thumbnail"]),
+        (["video", "--limit", "1", "--offset", "2", "--sort", "name"], ["media/stranger"]),
         (["video", "NOT", "sound", "NOT", "steal"], ["media/thumbnail"]),
         (["(video", "AND", "picture)"], ["media/thumbnail"]),
         (["picture", "--field", "description"], ["media/thumbnail"]),
@@ -122,6 +131,7 @@ def test_options_are_those_of_the_verb(
     assert ids(leo, project, *arguments, *space) == expected
 
 
+@pytest.mark.thorough
 def test_other_types_are_found_by_their_type(leo: Person, project: Path) -> None:
     path = leo.user_space / "directives/greet.md"
     path.parent.mkdir(parents=True)
@@ -147,6 +157,7 @@ def test_nothing_found_says_what_to_try(leo: Person, project: Path) -> None:
     assert "search for other words" in leo.rye("search", "qqqqqqqqqqqq", cwd=project).out
 
 
+@pytest.mark.thorough
 def test_more_results_than_are_shown_are_said(leo: Person, project: Path) -> None:
     shown = leo.rye("search", "video", "--limit", "2", *IN_THE_PROJECT, cwd=project).out
     assert shown.splitlines()[-1] == "there are 3; for the next: --offset 2"
@@ -162,6 +173,7 @@ def test_a_wrong_query_says_where(leo: Person, project: Path) -> None:
     leo.refused("invalid_query", "search", "--field", "nmae", cwd=project)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -182,6 +194,7 @@ def test_the_index_is_in_the_cache_and_nowhere_else(leo: Person, project: Path) 
     assert any((cache / "rye").iterdir())
 
 
+@pytest.mark.thorough
 def test_a_cache_that_depends_on_the_directory_is_none(leo: Person, project: Path) -> None:
     shown = leo.rye("search", "video", cwd=project, XDG_CACHE_HOME="cache")
     assert "media/convertToMP3" in shown.out
@@ -190,8 +203,9 @@ def test_a_cache_that_depends_on_the_directory_is_none(leo: Person, project: Pat
     assert leo.rye("search", "video", "--json", cwd=project, XDG_CACHE_HOME="cache").err == ""
 
 
+@pytest.mark.thorough
 def test_a_first_index_of_many_items_shows_how_far_it_is_in_a_terminal(leo: Person, project: Path) -> None:
-    for number in range(LONG_WORK):
+    for number in range(MANY):
         write(project, f"many/t{number}", tool())
     assert "Indexing" in leo.types([], "search", "hello", cwd=project).out
     assert "Indexing" not in leo.types([], "search", "hello", cwd=project).out

@@ -42,6 +42,7 @@ def test_a_full_disk_leaves_the_item_as_it_was(leo: Person, project: Path, patte
     leo.rye("sign", pattern, cwd=project)
 
 
+@pytest.mark.thorough
 def test_of_many_signers_at_once_one_stands_whole(leo: Person, project: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         done = list(pool.map(lambda _: leo.rye("sign", "demo/*", cwd=project).code, range(8)))
@@ -50,6 +51,7 @@ def test_of_many_signers_at_once_one_stands_whole(leo: Person, project: Path) ->
     assert names_in((project / HELLO).parent) == ["hello.py"]
 
 
+@pytest.mark.thorough
 def test_a_killed_signer_leaves_every_item_whole(leo: Person, project: Path) -> None:
     for number in range(200):
         (project / f".ai/tools/demo/t{number}.py").write_bytes(tool())

@@ -95,7 +95,7 @@ def leo(tmp_path_factory: pytest.TempPathFactory) -> Person:
     leo = Person("leo", place / "leo")
     project = leo.place / "project"
     project.mkdir(parents=True)
-    leo.rye("init", cwd=project)
+    leo.begin(project)
     for name, (example, *_) in FAILING.items():
         write(project, f"bad/{name}", echo(example))
     write(project, "good/all", echo(*PASSING.values(), more=INTEGER_A))
@@ -137,7 +137,7 @@ def test_every_kind_of_expectation_passes_when_it_is_met(leo: Person) -> None:
 def test_without_an_argument_all_tools_of_the_project_are_tested_and_no_others(
     leo: Person, tmp_path: Path
 ) -> None:
-    leo.rye("init", cwd=tmp_path)
+    leo.begin(tmp_path)
     for name in ("one", "other"):
         write(tmp_path, f"demo/{name}", echo("{'parameters': {}}"))
     leo.rye("sign", "demo/*", cwd=tmp_path)
@@ -154,6 +154,7 @@ def test_what_is_otherwise_than_expected_is_said(failures: dict[str, dict[str, A
     assert all(line in told for line in expected), told
 
 
+@pytest.mark.thorough
 def test_people_get_a_table_and_the_differences(leo: Person) -> None:
     project = leo.place / "project"
     passed = leo.rye("test", "good/all", cwd=project)
@@ -185,6 +186,7 @@ def test_what_would_not_run_is_not_tested(leo: Person) -> None:
     assert [each["refusal"]["code"] for each in hidden["examples"]] == ["item_not_found"]
 
 
+@pytest.mark.thorough
 def test_what_a_project_has_changes_nothing_for_tools_of_the_system(leo: Person, tmp_path: Path) -> None:
     """Neither an item in front of one of them, nor that it is not signed."""
     (tmp_path / ".ai").mkdir()
@@ -203,12 +205,14 @@ def test_what_a_project_has_changes_nothing_for_tools_of_the_system(leo: Person,
         copied.unlink()
 
 
+@pytest.mark.thorough
 def test_tools_of_the_system_run_where_there_is_no_project(leo: Person, tmp_path: Path) -> None:
     answer = leo.rye("test", "rye/bash/*", "--space", "system", "--json", cwd=tmp_path).json
     assert (answer["passed"], answer["failed"]) == (2, 0)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(180)
 @pytest.mark.skipif(shutil.which("node") is None, reason="some tools of the system are for Node.js")
 def test_every_example_of_the_system_passes(leo: Person, tmp_path: Path) -> None:

@@ -142,6 +142,7 @@ def test_the_key_pair_of_agents_is_another_one(leo: Person, project: Path) -> No
     }
 
 
+@pytest.mark.thorough
 def test_a_passphrase_is_asked_for_in_a_terminal(leo: Person, project: Path) -> None:
     leo.rye("init", cwd=project)
     (project / ".ai/tools/hello.py").write_text(HELLO)
@@ -152,12 +153,13 @@ def test_a_passphrase_is_asked_for_in_a_terminal(leo: Person, project: Path) -> 
     leo.refused("passphrase_required", "keys", "rotate", cwd=project)
     leo.types([("private key: ", "wrong\n")], "keys", "passphrase", "--remove", cwd=project, code=1)
     assert leo.rye("keys", "show", "--json", cwd=project).json["person"]["encrypted"] is True
-    leo.types(new, "keys", "rotate", cwd=project)
+    leo.types([("private key: ", "correct horse\n"), *new], "keys", "rotate", cwd=project)
     assert leo.rye("keys", "show", "--json", cwd=project).json["person"]["encrypted"] is True
     leo.types([("private key: ", "correct horse\n")], "keys", "passphrase", "--remove", cwd=project)
     assert leo.rye("keys", "show", "--json", cwd=project).json["person"]["encrypted"] is False
 
 
+@pytest.mark.thorough
 def test_a_passphrase_is_taken_from_the_environment_and_not_asked_for_with_json(
     leo: Person, project: Path
 ) -> None:

@@ -10,7 +10,7 @@ from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from tests.runtime_workshop import Workshop
 from tests.trust_world import World
 
-pytestmark = pytest.mark.anyio
+pytestmark = pytest.mark.both_loops
 
 HEAD = '__executor_id__ = "rye/core/runtimes/python_script_runtime"\n'
 HELPER = "LOADED_FROM_BYTECODE = __import__('os').path.exists(__cached__)\n"
@@ -39,6 +39,7 @@ async def data_of(executor: PrimitiveExecutor, item_id: str = "many/tool") -> ob
     return result.data
 
 
+@pytest.mark.thorough
 async def test_the_second_run_has_bytecode_and_a_changed_file_has_none(workshop: Workshop) -> None:
     executor = executor_of(workshop)
     try:
@@ -53,6 +54,7 @@ async def test_the_second_run_has_bytecode_and_a_changed_file_has_none(workshop:
         await executor.close()
 
 
+@pytest.mark.thorough
 async def test_a_run_that_failed_has_nothing_compiled(workshop: Workshop) -> None:
     workshop.sign("many/tool.py", f"{TOOL}raise SystemExit(1)\n")
     executor = executor_of(workshop)

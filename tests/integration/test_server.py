@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.types import CallToolResult
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, CallToolResult
 
-from tests.people import SCRIPTS, Person
-
-Mode = Literal["auto", "legacy"]
+from tests.mcp_world import *  # noqa: F403
+from tests.mcp_world import Mode, Workshop, facts, gone
 
 TOOL = '''\
 """Greets somebody."""
@@ -58,56 +54,19 @@ time.sleep(600)
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+async def test_the_installed_script_serves(workshop: Workshop, mode: Mode) -> None:
+    """The other tests fork the server, which is quicker."""
+    workshop.write("demo/greet", TOOL)
+    async with workshop.served(mode, installed=True) as client:
+        signed = facts(await client.call_tool("sign", {"item_id": "demo/greet"}))
+        assert (signed["status"], signed["signer"]["kind"]) == ("signed", "agent")
+        call = {"item_id": "demo/greet", "parameters": {"name": "Ada"}}
+        assert facts(await client.call_tool("execute", call))["data"] == {"greeting": "Hello, Ada!"}
 
 
-@pytest.fixture(params=["auto", "legacy"])
-def mode(request: pytest.FixtureRequest) -> Mode:
-    found: Mode = request.param
-    return found
-
-
-@pytest.fixture
-def ada(tmp_path: Path) -> Person:
-    return Person("ada", tmp_path / "ada")
-
-
-@pytest.fixture
-def project(tmp_path: Path, ada: Person) -> Path:
-    project = tmp_path / "the project"
-    project.mkdir()
-    ada.rye("init", cwd=project)
-    return project
-
-
-def write(project: Path, content: str, item_id: str = "demo/greet") -> Path:
-    path = project / f".ai/tools/{item_id}.py"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content)
-    return path
-
-
-@asynccontextmanager
-async def served(person: Person, project: Path, mode: Mode) -> AsyncIterator[Client]:
-    parameters = StdioServerParameters(
-        command=str(SCRIPTS / "rye-mcp"), env=dict(person.environment), cwd=project
-    )
-    async with Client(stdio_client(parameters), mode=mode) as client:
-        yield client
-
-
-def facts(result: Any) -> dict[str, Any]:
-    assert isinstance(result, CallToolResult)
-    found: dict[str, Any] | None = result.structured_content
-    assert found is not None
-    return found
-
-
-async def test_a_tool_is_written_signed_loaded_and_executed(ada: Person, project: Path, mode: Mode) -> None:
-    write(project, TOOL)
-    async with served(ada, project, mode) as client:
+async def test_a_tool_is_written_signed_loaded_and_executed(workshop: Workshop, mode: Mode) -> None:
+    workshop.write("demo/greet", TOOL)
+    async with workshop.served(mode) as client:
         listed = await client.list_tools()
         assert [tool.name for tool in listed.tools] == ["search", "load", "execute", "sign"]
         refused = facts(await client.call_tool("execute", {"item_id": "demo/greet"}))
@@ -124,13 +83,11 @@ async def test_a_tool_is_written_signed_loaded_and_executed(ada: Person, project
         assert facts(result)["sealed"] is True
 
 
-async def test_what_was_changed_after_it_was_signed_does_not_run(
-    ada: Person, project: Path, mode: Mode
-) -> None:
-    path = write(project, TOOL)
-    ada.rye("sign", "demo/greet", cwd=project)
-    canary = project / "canary"
-    async with served(ada, project, mode) as client:
+async def test_what_was_changed_after_it_was_signed_does_not_run(workshop: Workshop, mode: Mode) -> None:
+    path = workshop.write("demo/greet", TOOL)
+    workshop.sign("demo/greet")
+    canary = workshop.project / "canary"
+    async with workshop.served(mode) as client:
         call = {"item_id": "demo/greet", "parameters": {"name": "Ada"}}
         assert facts(await client.call_tool("execute", call))["status"] == "success"
         path.write_text(path.read_text() + f"open({str(canary)!r}, 'w')\n")
@@ -141,10 +98,10 @@ async def test_what_was_changed_after_it_was_signed_does_not_run(
     assert not canary.exists()
 
 
-async def test_a_failure_is_an_answer_and_the_next_call_works(ada: Person, project: Path, mode: Mode) -> None:
-    write(project, TOOL)
-    ada.rye("sign", "demo/greet", cwd=project)
-    async with served(ada, project, mode) as client:
+async def test_a_failure_is_an_answer_and_the_next_call_works(workshop: Workshop, mode: Mode) -> None:
+    workshop.write("demo/greet", TOOL)
+    workshop.sign("demo/greet")
+    async with workshop.served(mode) as client:
         for name, arguments, code in (
             ("execute", {"item_id": "demo/greet"}, "invalid_parameters"),
             ("execute", {"item_id": "demo/greet", "nme": 1}, "unknown_argument"),
@@ -152,21 +109,21 @@ async def test_a_failure_is_an_answer_and_the_next_call_works(ada: Person, proje
             ("execute", {"item_id": "demo/greet", "project_path": "relative"}, "no_project"),
             ("execute", {"item_id": "demo/greet", "project_path": "/nowhere"}, "no_project"),
             ("load", {"item_id": "demo/nothing"}, "item_not_found"),
-            ("nothing", {}, "unknown_argument"),
         ):
             result = await client.call_tool(name, arguments)
             assert isinstance(result, CallToolResult)
             assert (result.is_error, facts(result)["code"]) == (True, code), (name, arguments)
+        with pytest.raises(MCPError) as unknown:
+            await client.call_tool("nothing", {})
+        assert (unknown.value.code, unknown.value.data["code"]) == (INVALID_PARAMS, "unknown_argument")
         call = {"item_id": "demo/greet", "parameters": '{"name": "Ada"}'}
         assert facts(await client.call_tool("execute", call))["data"] == {"greeting": "Hello, Ada!"}
 
 
-async def test_a_dry_run_tells_what_would_run_and_runs_nothing(
-    ada: Person, project: Path, mode: Mode
-) -> None:
-    write(project, TOOL)
-    ada.rye("sign", "demo/greet", cwd=project)
-    async with served(ada, project, mode) as client:
+async def test_a_dry_run_tells_what_would_run_and_runs_nothing(workshop: Workshop, mode: Mode) -> None:
+    workshop.write("demo/greet", TOOL)
+    workshop.sign("demo/greet")
+    async with workshop.served(mode) as client:
         call = {"item_id": "demo/greet", "parameters": {"name": "Ada"}, "dry_run": True}
         found = facts(await client.call_tool("execute", call))
     assert found["status"] == "validation_passed"
@@ -176,31 +133,31 @@ async def test_a_dry_run_tells_what_would_run_and_runs_nothing(
         "rye/core/primitives/subprocess",
     ]
     assert json.dumps({"name": "Ada"}, separators=(",", ":")) in found["command"]
-    assert not (project / ".ai/lockfiles").exists()
+    assert not (workshop.project / ".ai/lockfiles").exists()
 
 
-async def test_a_server_that_nobody_speaks_to_any_more_ends_at_once(
-    ada: Person, project: Path, mode: Mode
-) -> None:
-    write(project, TOOL)
-    async with served(ada, project, mode) as client:
+async def test_a_server_that_nobody_speaks_to_any_more_ends_at_once(workshop: Workshop, mode: Mode) -> None:
+    workshop.write("demo/greet", TOOL)
+    async with workshop.served(mode) as client:
         await client.list_tools()  # from now on it watches the files of its project
         left = anyio.current_time()
     assert anyio.current_time() - left < 2
 
 
 @pytest.mark.parametrize("ending", ["cancel", "close", "kill"])
-async def test_nothing_outlives_its_call(ada: Person, project: Path, mode: Mode, ending: str) -> None:
-    write(project, WAITING, "demo/wait")
-    ada.rye("sign", "demo/wait", cwd=project)
-    pipe = project / "pipe"
-    os.mkfifo(pipe)
+async def test_nothing_outlives_its_call(workshop: Workshop, mode: Mode, ending: str) -> None:
+    workshop.write("demo/wait", WAITING)
+    workshop.sign("demo/wait")
+    pipe = workshop.pipe()
 
     async def call(client: Client) -> None:
         await client.call_tool("execute", {"item_id": "demo/wait", "parameters": {"pipe": str(pipe)}})
 
     with anyio.fail_after(60):
-        async with served(ada, project, mode) as client, anyio.create_task_group() as group:
+        async with (
+            workshop.served(mode, installed=ending == "kill") as client,
+            anyio.create_task_group() as group,
+        ):
             group.start_soon(call, client)
             pids = [int(pid) for pid in (await anyio.to_thread.run_sync(pipe.read_text)).split()]
             assert len(pids) == 2
@@ -208,8 +165,8 @@ async def test_nothing_outlives_its_call(ada: Person, project: Path, mode: Mode,
                 await anyio.to_thread.run_sync(os.kill, _server_above(pids[0]), signal.SIGKILL)
             group.cancel_scope.cancel()
             if ending != "close":
-                await _gone(pids)
-        await _gone(pids)
+                await gone(pids)
+        await gone(pids)
 
 
 def _server_above(pid: int) -> int:
@@ -220,17 +177,3 @@ def _server_above(pid: int) -> int:
         if b"rye-mcp" in Path(f"/proc/{pid}/cmdline").read_bytes():
             return pid
     raise AssertionError("expected a server above the tool, found none")
-
-
-async def _gone(pids: list[int]) -> None:
-    """Wait for the end of processes; one that only waits to be fetched has ended."""
-    while any(_is_alive(pid) for pid in pids):  # noqa: ASYNC110 - nobody tells of a stranger's end
-        await anyio.sleep(0.02)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")

@@ -41,11 +41,6 @@ ALWAYS = ("--confirm", "sign,execute", "--expose", "demo/*")
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @dataclass
 class Asked:
     """Somebody at a client, who says what they are told to, and remembers what they were asked."""
@@ -67,7 +62,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     place = tmp_path_factory.mktemp("shop")
     person, project = Person("ada", place / "ada"), place / "the project"
     project.mkdir()
-    person.rye("init", cwd=project)
+    person.begin(project)
     found = Workshop(person, project)
     found.write("demo/greet", GREET)
     found.sign("demo/greet")
@@ -83,12 +78,6 @@ def server(shop: Workshop) -> Any:
 @pytest.fixture
 def canary(tmp_path: Path) -> Path:
     return tmp_path / "canary"
-
-
-@pytest.fixture(params=["auto", "legacy"])
-def mode(request: pytest.FixtureRequest) -> Mode:
-    found: Mode = request.param
-    return found
 
 
 @pytest.fixture(params=["stdio", "http", "sse"])
@@ -114,6 +103,8 @@ def ran(canary: Path) -> int:
     return len(canary.read_text().splitlines()) if canary.exists() else 0
 
 
+@pytest.mark.both_eras
+@pytest.mark.first_case("way")
 async def test_what_is_agreed_to_is_done(
     shop: Workshop, server: HttpServer, way: Way, mode: Mode, canary: Path
 ) -> None:
@@ -144,6 +135,8 @@ async def test_what_is_agreed_to_is_done(
     assert "  tools/demo/new.py  sha256 " in sign
 
 
+@pytest.mark.both_eras
+@pytest.mark.first_case("way")
 @pytest.mark.parametrize("can_ask", [True, False], ids=["asked", "nobody to ask"])
 async def test_without_a_yes_nothing_is_done(
     shop: Workshop, server: HttpServer, way: Way, mode: Mode, canary: Path, can_ask: bool

@@ -18,6 +18,7 @@ from anyio import to_thread
 from mcp import Client
 from mcp.types import CallToolResult, ListRootsResult, Root, ToolListChangedNotification
 
+from tests import forked_server
 from tests.http_world import (
     TOKEN,
     HttpServer,
@@ -29,7 +30,7 @@ from tests.http_world import (
     is_alive,
     post,
 )
-from tests.people import SCRIPTS, Person
+from tests.people import Person
 
 GREET = '''\
 """Greets somebody."""
@@ -93,11 +94,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 def ada(tmp_path_factory: pytest.TempPathFactory) -> Person:
     return Person("ada", tmp_path_factory.mktemp("ada"))
 
@@ -107,7 +103,7 @@ def project(ada: Person) -> Path:
     project = ada.place / "the project"
     tools = project / ".ai/tools/demo"
     project.mkdir()
-    ada.rye("init", cwd=project)
+    ada.begin(project)
     tools.mkdir(parents=True)
     (tools / "greet.py").write_text(GREET)
     (tools / "wait.py").write_text(WAITING)
@@ -181,6 +177,7 @@ async def test_a_client_lists_and_executes(server: HttpServer, transport: Transp
         assert (refused.is_error, facts(refused)["code"]) == (True, "item_not_found")
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
 async def test_a_call_names_a_project_of_the_server_and_no_other(
     server: HttpServer, project: Path, tmp_path: Path, transport: Transport, mode: Mode
@@ -197,6 +194,7 @@ async def test_a_call_names_a_project_of_the_server_and_no_other(
         assert found["status"] == "success"
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("transport", ["http", "sse"])
 async def test_no_client_is_asked_where_to_look(
     ada: Person, project: Path, tmp_path: Path, transport: Transport
@@ -214,6 +212,7 @@ async def test_no_client_is_asked_where_to_look(
     assert not asked.is_set()
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
 async def test_a_client_that_is_killed_leaves_nothing_running(
     server: HttpServer, pipe: Path, transport: Transport, mode: Mode
@@ -228,6 +227,7 @@ async def test_a_client_that_is_killed_leaves_nothing_running(
     assert post(server, b"{", MCP_Protocol_Version="2026-07-28").status_code == 400
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
 async def test_a_call_that_its_client_cancels_ends_at_once(
     server: HttpServer, pipe: Path, transport: Transport, mode: Mode
@@ -245,7 +245,7 @@ async def test_a_call_that_its_client_cancels_ends_at_once(
             assert facts(await client.call_tool("execute", greeting("Eve")))["status"] == "success"
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.both_eras
 async def test_what_others_wait_for_does_not_end_with_a_connection_of_events(
     ada: Person, project: Path, pipe: Path, mode: Mode
 ) -> None:
@@ -287,6 +287,7 @@ def _changed(path: Path) -> Iterator[None]:
         path.write_bytes(signed)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
 async def test_two_hundred_calls_at_once_are_all_answered(
     server: HttpServer, transport: Transport, mode: Mode
@@ -304,6 +305,7 @@ async def test_two_hundred_calls_at_once_are_all_answered(
     assert sorted(answers) == sorted(f"{number} success" for number in range(200))
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
 async def test_what_runs_when_the_server_is_told_to_end_may_end_itself(
     ada: Person, project: Path, pipe: Path, transport: Transport, mode: Mode
@@ -331,12 +333,13 @@ async def test_what_runs_when_the_server_is_told_to_end_may_end_itself(
         await gone(pids)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
 async def test_what_does_not_end_is_ended_within_a_bound(
     ada: Person, project: Path, pipe: Path, transport: Transport, mode: Mode
 ) -> None:
     with (
-        http_server(ada, project, "--drain", "0.5") as server,
+        http_server(ada, project, "--drain", "0.5", installed=True) as server,
         caller(server, transport, mode, pipe),
         anyio.fail_after(40),
     ):
@@ -348,6 +351,7 @@ async def test_what_does_not_end_is_ended_within_a_bound(
         await gone(pids)
 
 
+@pytest.mark.thorough
 async def test_a_second_signal_ends_the_wait(ada: Person, project: Path, pipe: Path) -> None:
     with (
         http_server(ada, project, "--drain", "600") as server,
@@ -379,8 +383,9 @@ def test_a_token_is_made_and_shown_once_on_standard_error(ada: Person, project: 
         assert post(server, initial).status_code != 401
 
 
+@pytest.mark.thorough
 def test_a_given_token_is_not_shown_and_is_not_passed_on(ada: Person, project: Path) -> None:
-    with http_server(ada, project) as server:
+    with http_server(ada, project, installed=True) as server:
         assert "$RYE_HTTP_TOKEN" in _until_shown(server)
         call = {"name": "execute", "arguments": greeting("Ada")}
         assert modern(server, "tools/call", call).status_code == 200
@@ -438,6 +443,7 @@ def test_a_server_that_cannot_be_as_it_was_asked_to_says_so(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("token", "mode", "said"),
     [("short", 0o600, "16"), ("with a blank inside it", 0o600, "16"), (TOKEN, 0o640, "0o640")],
@@ -477,7 +483,7 @@ def modern(
 
 
 def _started(person: Person, place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(SCRIPTS / "rye-mcp"), *arguments]
+    command = [*forked_server.command(), *arguments]
     return subprocess.run(
         command,
         cwd=place,

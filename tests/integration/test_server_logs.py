@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.client.stdio import stdio_client
+from mcp.shared.exceptions import MCPError
 
 from tests.http_world import TOKEN, http_server, post
 from tests.mcp_world import SERVER, Mode, Workshop, facts, python_tool, workshop  # noqa: F401 - a fixture
@@ -18,11 +19,6 @@ from tests.mcp_world import SERVER, Mode, Workshop, facts, python_tool, workshop
 SECRET = "hunter2-hunter2"
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def lines_of(text: str) -> list[dict[str, Any]]:
@@ -45,7 +41,8 @@ async def test_each_call_is_a_line_without_any_value(
             run_id = facts(await client.call_tool("execute", call))["run_id"]
             secrets = {"word": SECRET, "item_id": SECRET, "run_id": SECRET}  # parameters of the tool's own
             await client.call_tool("demo_greet", secrets)
-            await client.call_tool("demo_gone", secrets)
+            with pytest.raises(MCPError):
+                await client.call_tool("demo_gone", secrets)
             await client.call_tool("execute", {"item_id": "demo/unsigned", "parameters": {"word": SECRET}})
             await client.call_tool("execute", {"item_id": "demo/greet", SECRET[:7]: SECRET})
             begun = facts(await client.call_tool("execute", call | {"async": True}))["run_id"]

@@ -92,6 +92,7 @@ async def test_what_a_tool_prints_is_told_while_it_runs(workshop: Workshop, mode
     assert not any(message == "not a line yet" for message in messages)
 
 
+@pytest.mark.thorough
 async def test_a_silent_tool_has_a_heartbeat(workshop: Workshop, mode: Mode) -> None:
     pipe = workshop.pipe()
     workshop.tool("demo/quiet", 'open(params["pipe"]).read()')
@@ -118,6 +119,7 @@ async def test_what_is_refused_is_refused_as_usual_when_somebody_wants_to_hear(
     assert facts(result)["code"] == "item_not_found"
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("ending", ["cancel", "close"])
 async def test_a_tool_that_will_not_end_is_ended_within_a_second(
     workshop: Workshop, mode: Mode, ending: str
@@ -216,6 +218,7 @@ def test_what_is_printed_never_reaches_the_client(workshop: Workshop) -> None:
     assert server.returncode == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "frame",
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 
 def test_nothing_looks_for_garbage_while_the_server_is_loaded_nor_through_it_later() -> None:
     script = """
@@ -26,3 +28,9 @@ finally:
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert ran.stdout.splitlines()[:1] == ["loading False"], ran.stderr
     assert ran.stdout.splitlines()[-1] == "loaded True True"
+
+
+@pytest.mark.parametrize("module", ["rye_mcp", "rye_mcp.__main__"])
+def test_the_module_is_the_server_for_whoever_knows_an_interpreter_only(module: str) -> None:
+    ran = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("usage: rye-mcp ")

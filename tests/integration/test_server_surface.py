@@ -127,6 +127,7 @@ async def test_output_that_breaks_its_promise_is_a_failure(workshop: Workshop, m
         assert (result.is_error, facts(result)["code"]) == (True, "tool_failed")
 
 
+@pytest.mark.both_eras
 async def test_a_changed_tool_vanishes_is_announced_and_runs_no_more(workshop: Workshop, mode: Mode) -> None:
     path = workshop.tool("demo/hello", GREET, metadata=SCHEMA)
     canary = workshop.project / "canary"
@@ -248,6 +249,7 @@ async def _text_at(client: Any, address: str) -> str:
     return text
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("blocks", "is_rich"),
     [
@@ -304,6 +306,7 @@ async def test_the_project_is_what_was_named_first(workshop: Workshop, mode: Mod
         assert found["project"] == expected, (arguments, variables, cwd, named)
 
 
+@pytest.mark.thorough
 async def test_the_roots_of_a_client_come_before_the_working_directory(
     workshop: Workshop, tmp_path: Path
 ) -> None:
@@ -331,6 +334,7 @@ async def test_the_roots_of_a_client_come_before_the_working_directory(
         assert found["project"] == str(expected), (callback, arguments)
 
 
+@pytest.mark.thorough
 async def test_other_roots_are_other_lists_and_those_alone_are_watched(
     workshop: Workshop, tmp_path: Path
 ) -> None:
@@ -338,7 +342,7 @@ async def test_other_roots_are_other_lists_and_those_alone_are_watched(
     for name in ("first", "second"):
         project = tmp_path / name
         project.mkdir()
-        workshop.person.rye("init", cwd=project)
+        workshop.person.begin(project)
         tools[name] = Workshop(workshop.person, project).tool(f"demo/{name}", "print('{}')", metadata=SCHEMA)
     roots = ["first"]
     told = anyio.Event()
@@ -372,9 +376,10 @@ async def test_other_roots_are_other_lists_and_those_alone_are_watched(
             await told.wait()
 
 
+@pytest.mark.thorough
 async def test_a_project_that_is_begun_later_is_found(workshop: Workshop, mode: Mode, tmp_path: Path) -> None:
     empty = _no_project(tmp_path)
     async with workshop.served(mode, cwd=empty) as client:
         assert facts(await client.call_tool("search", {}))["project"] is None
-        workshop.person.rye("init", cwd=empty)
+        workshop.person.begin(empty)
         assert facts(await client.call_tool("search", {}))["project"] == str(empty)

@@ -31,11 +31,7 @@ CASES: list[tuple[dict[str, Any] | None, dict[str, str]]] = [
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
+@pytest.mark.first_case
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_trace_of_a_call_reaches_the_tool(
     workshop: Workshop,  # noqa: F811

@@ -38,6 +38,7 @@ async def set_level(client: Client, level: Any) -> None:
         await client.set_logging_level(level)
 
 
+@pytest.mark.both_eras
 async def test_what_a_tool_says_on_standard_error_is_told_who_wants_it(
     workshop: Workshop, mode: Mode
 ) -> None:
@@ -62,6 +63,7 @@ async def test_what_a_tool_says_on_standard_error_is_told_who_wants_it(
             assert {(message.level, message.logger) for message in heard} <= {("info", "demo/talkative")}
 
 
+@pytest.mark.both_eras
 async def test_of_a_flood_of_messages_only_a_part_is_told(workshop: Workshop, mode: Mode) -> None:
     workshop.tool("demo/flood", FLOOD)
     heard: list[str] = []
@@ -80,6 +82,7 @@ async def test_of_a_flood_of_messages_only_a_part_is_told(workshop: Workshop, mo
     assert 100 <= len(heard) - len(left_out) < 50_000
 
 
+@pytest.mark.both_eras
 async def test_who_waits_for_an_address_is_told_without_having_listed_anything(
     workshop: Workshop, mode: Mode
 ) -> None:
@@ -125,6 +128,7 @@ class _Subscribed:
             await getattr(self._client, name)(ADDRESS)
 
 
+@pytest.mark.thorough
 def test_addresses_without_end_are_not_kept(workshop: Workshop) -> None:
     with raw_client(workshop.person, workshop.project, "2025-11-25") as client:
         client.begin()
@@ -145,6 +149,7 @@ def test_addresses_without_end_are_not_kept(workshop: Workshop) -> None:
             assert ("result" in client.answer(number)) is is_fine, number
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "addresses", [[f"rye://item/tool/{n}" for n in range(1025)], ["rye://" + "x" * 5000]]
 )

@@ -36,17 +36,12 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[HttpServer]]:
     """One that got the key by its environment, and one that got it in a file behind an older one."""
     place = tmp_path_factory.mktemp("shop")
     person, project = Person("ada", place / "ada"), place / "the project"
     project.mkdir()
-    person.rye("init", cwd=project)
+    person.begin(project)
     shop = Workshop(person, project)
     shop.write("demo/word", TOOL)
     shop.sign("demo/word")
@@ -96,6 +91,7 @@ def call(word: str) -> dict[str, Any]:
     return {"item_id": "demo/word", "parameters": {"word": word}}
 
 
+@pytest.mark.thorough
 async def test_a_question_of_one_worker_is_answered_to_another(workers: list[HttpServer]) -> None:
     asked_by = set()
     async with balanced(workers) as (client, balancer):

@@ -113,12 +113,6 @@ def main(command: str, args: list = None) -> dict:
 '''
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
-
-
 @pytest.fixture
 def workshop(tmp_path: Path) -> Workshop:
     workshop = Workshop(World(tmp_path))

@@ -67,12 +67,6 @@ def catalog(world: World) -> Iterator[Catalog]:
         yield catalog
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
-
-
 @pytest.mark.parametrize(("question", "scope", "expected"), QUESTIONS, ids=[each[0] for each in QUESTIONS])
 def test_a_plain_question_finds_the_right_text(
     world: World, catalog: Catalog, question: str, scope: str, expected: str
@@ -84,6 +78,7 @@ def test_a_plain_question_finds_the_right_text(
 EXAMPLES = [(page.stem, example) for page in KNOWLEDGE for example in examples_of(page)]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("_page", "example"), EXAMPLES, ids=[f"{page}: {each.title}" for page, each in EXAMPLES]
 )

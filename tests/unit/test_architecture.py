@@ -6,11 +6,12 @@ The other import rules are checked by import-linter, see `.importlinter`.
 import ast
 import dataclasses
 import importlib
+import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, lru_cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -58,16 +59,74 @@ STAGES = {
     "PreparedCall": SOURCE / "rye_mcp/executor/preparation.py",
 }
 
-# What the surfaces and the wiring hand over to verbs, without calling anything of it.
-PRIVATE_BUT_SHARED = {"rye_mcp.verbs._context"}
+# Tests go through what is public. These private modules they reach, and this is what nothing else shows.
+MAY_BE_REACHED = {
+    "lilux._files": "files are written whole or not at all, on a full disk and by several processes at once",
+    "lilux._frames": "bytes that are cut anywhere, against fixtures that the supervisor reads too",
+    "lilux._http.address": "a table of addresses, public and not",
+    "lilux._http.body": "every way to cut, pack and spoil a body",
+    "lilux._http.events": "a stream of events that is cut anywhere",
+    "lilux._http.template": "a table of templates, and what values may not change in an address",
+    "lilux._http.url": "a table of origins, and of what has to be escaped",
+    "lilux._json": "values of JSON that is cut anywhere, without a message of many megabytes",
+    "lilux._process": "what of a configuration reaches the supervisor, without a process for each case",
+    "lilux._protocol": "the messages, against fixtures that the supervisor reads too",
+    "lilux._results": "the parts of a message's result, compared with the same fixtures",
+    "lilux._supervisor": "supervisors that lie, hang or are killed, and their pids",
+    "lilux._templates": "a table of templates, and texts that must not be taken for one",
+    "lilux.runtime._dotenv": "a table of lines, and any bytes at all",
+    "lilux.runtime._env_config": "which interpreter a configuration names, whether it is there or not",
+    "lilux.runtime._oauth": "a server that is too slow, within a second",
+    "lilux.runtime._token_storage": "a keyring that hangs or is locked, within a second",
+    "lilux.runtime._tokens": "no repr of a value that never leaves the store has a secret in it",
+    "lilux.schemas._compiled": "how many schemas are kept, and that an equal one is not read again",
+    "lilux.schemas._defaults": "a schema with more values than may be filled in, within a second",
+    "lilux.schemas._effort": "schemas and patterns that take for ever, within a second",
+    "lilux.schemas._formats": "a table of texts for each format",
+    "lilux.schemas._hidden": "values with more secrets than are looked for, within a second",
+    "lilux.schemas._patterns": "a table of patterns, and what JavaScript makes of them",
+    "lilux.schemas._plain": "what is decided early is decided alike, of any schema and value",
+    "rye_mcp.catalog._document": "what a document says in each field, for an evaluation that uses no index",
+    "rye_mcp.catalog._ranking": "a table of sentences, and how ranks are fused",
+    "rye_mcp.catalog._rows": "what is picked out of a row, for any words",
+    "rye_mcp.catalog._schema": "an index without files, and locks that somebody keeps, within a second",
+    "rye_mcp.catalog._space_index": "the limits of an index, without a clone of as many gigabytes",
+    "rye_mcp.catalog._spelling": "distances of any two words, compared with the whole table",
+    "rye_mcp.catalog._stems": "stems do not depend on what was learnt before",
+    "rye_mcp.catalog._words": "a table of texts and names, and every character that there is",
+    "rye_mcp.cli._chain_picture": "what is in a drawing, without a process for each case",
+    "rye_mcp.cli._common": "what a terminal, a narrow one and a pipe are shown of any rows",
+    "rye_mcp.cli._errors": "how any refusal is told, without a way to each of them",
+    "rye_mcp.cli._json_members": "a table of documents, of which one member changes",
+    "rye_mcp.cli._key_text": "a table of scopes, told in words",
+    "rye_mcp.cli._logging": "loggers, warnings and threads of libraries, which no command has at will",
+    "rye_mcp.cli._parameters": "a table of command lines, by what a schema says",
+    "rye_mcp.cli._tables": "a table of widths, and what goes on in the next line",
+    "rye_mcp.cli._terminal": "a table of answers, and what they choose",
+    "rye_mcp.primitives._markdown": "a table of pages, and what a reader gets of them",
+    "rye_mcp.primitives._process_log": "logs of a few bytes, so that their parts change often",
+    "rye_mcp.runs._pieces": "pieces of any bytes, one after the other",
+    "rye_mcp.spaces._entries": "what is known of a directory spares a look into it",
+    "rye_mcp.trust._toml": "any text is quoted so that reading gives it back",
+    "rye_mcp.verbs._directives": "a table of placeholders and inputs",
+    "rye_mcp.verbs._selection": "a table of patterns, and any others compared with those of a shell",
+    "rye_mcp.executor.path_variables._OWN_PROGRAMS": "a project whose own environment holds rye-mcp",
+    "rye_mcp.__main__": "the module as an interpreter is told to run it",
+}
 
 # Who runs under trio has it, who wants a keyring asks for it; nobody else needs them.
 IMPORTED_WHERE_IN_USE = {"keyring", "trio"}
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """The tree of a source: several rules look at each module."""
+    return ast.parse(source)
+
+
 def process_starts(source: str) -> Iterator[str]:
     """Yield each place of a module's source that can start a process, as `line: what`."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         for name in _process_names(node):
             yield f"{getattr(node, 'lineno', 0)}: {name}"
 
@@ -90,11 +149,16 @@ def _starts(owner: str, name: str) -> bool:
     return name in PROCESS_FUNCTIONS or (owner, name) in PROCESS_MEMBERS
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_only_the_supervisor_starts_processes(module: Path) -> None:
-    found = list(process_starts(module.read_text(encoding="utf-8")))
-    if module != MAY_START_PROCESSES:
-        assert not found, f"only lilux/_supervisor.py may start processes; use it instead of {found}"
+def everywhere(find: Callable[[Path], Iterable[str]]) -> dict[str, list[str]]:
+    """What is found in the modules of both packages, by their paths."""
+    return {str(path.relative_to(SOURCE)): found for path in MODULES if (found := list(find(path)))}
+
+
+def test_only_the_supervisor_starts_processes() -> None:
+    found = everywhere(lambda module: process_starts(module.read_text(encoding="utf-8")))
+    become = found.pop("rye_mcp/inspector.py")
+    assert [each.rpartition(" ")[2] for each in become] == ["execv"], "it becomes the server, no more"
+    assert found.keys() == {"lilux/_supervisor.py"}, "nothing else may start processes"
 
 
 @pytest.mark.parametrize(
@@ -139,8 +203,8 @@ def constructions(source: str, stage: str) -> Iterator[str]:
 
     A changed copy is one too: what that is of, a source does not say, so the fields that change tell it.
     """
-    tree, untyped = _parsed(source)
-    yield from _changed_copies(tree, fields_of(stage))
+    nodes, untyped = _names_and_calls(source)
+    yield from _changed_copies(nodes, fields_of(stage))
     for node in untyped:
         match node:
             case ast.ImportFrom(names=names):
@@ -152,11 +216,12 @@ def constructions(source: str, stage: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=1)
-def _parsed(source: str) -> tuple[ast.AST, list[ast.AST]]:
-    """The tree of a source, and everything in it that no type declares."""
-    tree = ast.parse(source)
-    typed = {id(each) for node in ast.walk(tree) for each in _annotations(node)}
-    return tree, [node for node in ast.walk(tree) if id(node) not in typed]
+def _names_and_calls(source: str) -> tuple[Sequence[ast.AST], Sequence[ast.AST]]:
+    """What a source imports, names and calls; and of that, what no type declares."""
+    nodes = list(ast.walk(parsed(source)))
+    typed = {id(each) for node in nodes for each in _annotations(node)}
+    found = [node for node in nodes if isinstance(node, ast.ImportFrom | ast.Name | ast.Attribute | ast.Call)]
+    return found, [node for node in found if id(node) not in typed]
 
 
 def _annotations(node: ast.AST) -> Iterator[ast.AST]:
@@ -174,10 +239,10 @@ def fields_of(stage: str) -> frozenset[str]:
     )
 
 
-def _changed_copies(tree: ast.AST, names: frozenset[str]) -> Iterator[str]:
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    is_imported = any(_imports_replace(node) for node in ast.walk(tree))
-    for node in ast.walk(tree):
+def _changed_copies(nodes: Sequence[ast.AST], names: frozenset[str]) -> Iterator[str]:
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    is_imported = any(map(_imports_replace, nodes))
+    for node in nodes:
         match node:
             case ast.ImportFrom(names=imported) if _imports_replace(node):
                 aliases = [each.asname for each in imported if each.name == "replace" and each.asname]
@@ -203,15 +268,17 @@ def _imports_replace(node: ast.AST) -> bool:
     return False
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_only_its_own_module_makes_a_stage(module: Path) -> None:
-    source = module.read_text(encoding="utf-8")
+def test_only_its_own_module_makes_a_stage() -> None:
+    def made_in(module: Path) -> list[str]:
+        source = module.read_text(encoding="utf-8")
+        if not any(word in source for word in (*STAGES, "replace")):
+            return []
+        return [stage for stage in STAGES if any(constructions(source, stage))]
+
+    homes: dict[str, list[str]] = {}
     for stage, home in STAGES.items():
-        found = list(constructions(source, stage))
-        if module == home:
-            assert found
-        else:
-            assert not found, f"only {home.relative_to(SOURCE)} makes a {stage}; call it instead of {found}"
+        homes.setdefault(str(home.relative_to(SOURCE)), []).append(stage)
+    assert everywhere(made_in) == homes, "call the module that makes the stage instead"
 
 
 @pytest.mark.parametrize(
@@ -261,7 +328,7 @@ def test_to_name_a_stage_as_a_type_is_fine(source: str) -> None:
 
 def private_imports(source: str, name: str) -> Iterator[str]:
     """Yield each private module of another package of the orchestrator that this module imports."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         match node:
             case ast.Import(names=names):
                 imported = [alias.name for alias in names]
@@ -275,11 +342,12 @@ def private_imports(source: str, name: str) -> Iterator[str]:
                 yield f"{package}._{private.partition('.')[0]}"
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_what_is_private_to_a_package_is_imported_in_it_alone(module: Path) -> None:
-    name = ".".join(module.relative_to(SOURCE).with_suffix("").parts)
-    found = set(private_imports(module.read_text(encoding="utf-8"), name)) - PRIVATE_BUT_SHARED
-    assert not found, f"give what others need a module without an underscore, in place of {found}"
+def test_what_is_private_to_a_package_is_imported_in_it_alone() -> None:
+    def imported_by(module: Path) -> set[str]:
+        name = ".".join(module.relative_to(SOURCE).with_suffix("").parts)
+        return set(private_imports(module.read_text(encoding="utf-8"), name))
+
+    assert not everywhere(imported_by), "give what others need a module without an underscore"
 
 
 @pytest.mark.parametrize(
@@ -288,12 +356,123 @@ def test_what_is_private_to_a_package_is_imported_in_it_alone(module: Path) -> N
         ("from rye_mcp.trust._toml import parse", ["rye_mcp.trust._toml"]),
         ("from rye_mcp.trust import _toml, files", ["rye_mcp.trust._toml"]),
         ("def f():\n    import rye_mcp.trust._toml as t", ["rye_mcp.trust._toml"]),
-        ("from rye_mcp.verbs._context import Context", []),
+        ("from rye_mcp.verbs._chains import Chains", []),
         ("from rye_mcp.trust.files import read_below\nfrom lilux import _files", []),
     ],
 )
 def test_every_private_import_is_noticed(source: str, found: list[str]) -> None:
     assert list(private_imports(source, "rye_mcp.verbs.load")) == found
+
+
+def reached(source: str) -> Iterator[str]:
+    """Yield each private module, and each private name of a public one, that a test reaches.
+
+    It may import it, take or replace it by its name, or do so in a script that it runs.
+    """
+    nodes = list(ast.walk(ast.parse(source)))
+    pairs = [pair for node in nodes for pair in _imports_of(node)]
+    yield from filter(None, (_private(path) for _, path in pairs))
+    imported = dict(pairs)
+    for node in nodes:
+        match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner in imported:
+                yield from filter(None, [_private(f"{imported[owner]}.{name}")])
+            case ast.Call(args=[ast.Name(id=owner), ast.Constant(value=str(name)), *_]) if owner in imported:
+                yield from filter(None, [_private(f"{imported[owner]}.{name}")])
+            case ast.Constant(value=str(text)):
+                yield from _reached_in(text)
+
+
+def _imports_of(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """What is imported: the local name, and the whole path."""
+    match node:
+        case ast.Import(names=names):
+            yield from ((alias.asname or alias.name, alias.name) for alias in names)
+        case ast.ImportFrom(module=str(module), names=names, level=0):
+            yield from ((alias.asname or alias.name, f"{module}.{alias.name}") for alias in names)
+
+
+def _reached_in(text: str) -> Iterator[str]:
+    """The same, in a text that may be a script, a path, or anything else."""
+    paths = re.findall(r"\b(?:lilux|rye_mcp)[.\w]+", text)
+    for module, names in re.findall(r"\bfrom (\S+) import ([\w, ]+)", text):
+        paths += [f"{module}.{name.strip()}" for name in names.split(",")]
+    yield from filter(None, map(_private, paths))
+
+
+def _private(path: str) -> str | None:
+    """The private module that a path leads into, or the private name of a public one; None for all others."""
+    parts = path.split(".")
+    depth = next((depth for depth in range(len(parts), 0, -1) if _is_module(parts[:depth])), 0)
+    if any(part.startswith("_") for part in parts[:depth]):
+        return ".".join(parts[:depth])
+    if depth:
+        for end, name in enumerate(parts[depth:], start=depth + 1):
+            if name.startswith("_") and not name.endswith("__"):
+                return ".".join(parts[:end])
+    return None
+
+
+def _is_module(parts: list[str]) -> bool:
+    place = SOURCE.joinpath(*parts)
+    return place.is_dir() or place.with_suffix(".py").is_file()
+
+
+@cache
+def reached_by_tests() -> dict[str, list[str]]:
+    """Each private module or name that tests reach, and the files that do."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        if path != Path(__file__):
+            for name in set(reached(path.read_text(encoding="utf-8"))):
+                found.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_tests_reach_private_names_only_where_nothing_else_shows_the_behaviour() -> None:
+    found = {name: files for name, files in reached_by_tests().items() if name not in MAY_BE_REACHED}
+    assert not found, f"go through what is public, or say in MAY_BE_REACHED why that shows nothing: {found}"
+
+
+def test_every_private_module_that_may_be_reached_is_reached() -> None:
+    unused = MAY_BE_REACHED.keys() - reached_by_tests().keys()
+    assert not unused, f"take these out of MAY_BE_REACHED, no test needs them: {sorted(unused)}"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from lilux import _files", "lilux._files"),
+        ("from lilux._files import lock as held", "lilux._files"),
+        ("def f():\n    import lilux._http.address as a", "lilux._http.address"),
+        ("from lilux._http import address", "lilux._http.address"),
+        ("from rye_mcp.runs.log import _SETTLED_NS", "rye_mcp.runs.log._SETTLED_NS"),
+        ("from rye_mcp.runs import log\nlog._SETTLED_NS", "rye_mcp.runs.log._SETTLED_NS"),
+        ("from rye_mcp.runs import log as l\nset(l, '_SETTLED_NS', 1)", "rye_mcp.runs.log._SETTLED_NS"),
+        ("from rye_mcp.runs.log import RunLog\nRunLog._page", "rye_mcp.runs.log.RunLog._page"),
+        ("patch.setattr('lilux.schemas._effort.TIME_LIMIT_S', 1)", "lilux.schemas._effort"),
+        ("patch.setattr('rye_mcp.runs.log._SETTLED_NS', 1)", "rye_mcp.runs.log._SETTLED_NS"),
+        ("SCRIPT = 'import sys\\nfrom lilux import _files\\n'", "lilux._files"),
+        ("SCRIPT = f'from lilux import files, _files; {x}'", "lilux._files"),
+        ("SCRIPT = 'import rye_mcp.verbs._chains'", "rye_mcp.verbs._chains"),
+    ],
+)
+def test_every_way_to_reach_a_private_name_is_noticed(source: str, found: str) -> None:
+    assert set(reached(source)) == {found}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from lilux.schemas import validate_parameters",
+        "import rye_mcp\nrye_mcp.__file__",
+        "from tests.people import _own\nimport _thread",
+        "from rye_mcp.executor.jobs import run_job",
+        "SCRIPT = 'from rye_mcp import __version__'",
+    ],
+)
+def test_what_is_public_is_reached_freely(source: str) -> None:
+    assert not list(reached(source))
 
 
 def test_every_imported_package_is_a_declared_dependency() -> None:
@@ -318,7 +497,7 @@ def _distribution(requirement: str) -> str:
 
 
 def _imported(module: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(module.read_text(encoding="utf-8"))):
         match node:
             case ast.Import(names=names):
                 yield from (alias.name.split(".")[0] for alias in names)

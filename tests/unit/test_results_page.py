@@ -14,10 +14,11 @@ from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.executor.decoding import MAX_DEPTH
 from rye_mcp.executor.outcomes import MAX_STDERR_CHARACTERS
 from rye_mcp.executor.results import ExecutionResult, read_process
-from rye_mcp.runs._database import MAX_KEPT_ROWS
-from rye_mcp.runs._pieces import SEARCH_LIMIT_S
 from rye_mcp.runs.ids import StreamName, new_run_id
-from rye_mcp.runs.outputs import MAX_AGE, MAX_LENGTH, MAX_RUN_BYTES, MAX_TOTAL_BYTES
+from rye_mcp.runs.log import MAX_KEPT_ROWS
+from rye_mcp.runs.outputs import MAX_AGE, MAX_LENGTH, MAX_RUN_BYTES, MAX_TOTAL_BYTES, SEARCH_LIMIT_S
+
+pytestmark = pytest.mark.both_loops
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "results.md"
 EXAMPLE = re.compile(

@@ -110,7 +110,8 @@ impl Keeper {
         }
         let deadline = order.timeout_ms.map(|limit| started + Duration::from_millis(limit));
         let phase = Phase::Running { deadline };
-        let mut run = Run { keeper: self, leader, phase, cause: None, forced: false, outputs };
+        let mut run =
+            Run { keeper: self, leader, phase, cause: None, forced: false, left_running: 0, outputs };
         let end = run.watch()?;
         let clean = end.survivors.is_empty();
         self.report(&Report::Ended(end))?;
@@ -132,6 +133,11 @@ fn kill_somebody(pid: i64, grace_ms: u64) -> Report {
             Report::PidRefused { code: error.code.to_owned(), errno: error.errno, message: error.message }
         }
     }
+}
+
+/// Whether a child has ended already, and is only not reaped yet.
+fn is_over(child: Pid) -> bool {
+    matches!(wait::peek(child), Ok(Some(_)))
 }
 
 fn raw(pid: Pid) -> i32 {
@@ -165,6 +171,7 @@ struct Run<'a> {
     phase: Phase,
     cause: Option<Cause>,
     forced: bool,
+    left_running: usize,
     /// The tool's ends of its streams. Held until the supervisor has to know who else holds them: an end of file while the
     /// tool exits would only wake the supervisor, which hears of the exit a moment later, and reads what is left then.
     outputs: Vec<OwnedFd>,
@@ -278,6 +285,9 @@ impl Run<'_> {
 
     fn kill_and_close(&mut self) -> Result<EndReport, Gone> {
         self.forced = true;
+        if matches!(self.phase, Phase::Lingering) {
+            self.left_running = self.others().into_iter().filter(|pid| !is_over(*pid)).count();
+        }
         self.kill_everything();
         // Killed within the deadline or not: without an ending there is none to report but the signal that was sent.
         let ending = self.leader_ending().unwrap_or(Ending::Signal(libc::SIGKILL));
@@ -335,7 +345,7 @@ impl Run<'_> {
                 left.into_iter().take(MAX_NAMED).map(raw).collect()
             }
         };
-        let (cause, forced) = (self.cause, self.forced);
-        Ok(EndReport { pid: raw(self.leader), ending, cause, forced, usage, survivors })
+        let (cause, forced, left_running) = (self.cause, self.forced, self.left_running);
+        Ok(EndReport { pid: raw(self.leader), ending, cause, forced, left_running, usage, survivors })
     }
 }

@@ -53,12 +53,21 @@ mod wire;
 
 /// The C library calls this directly. Rust's own start-up would read `/proc/self/maps` and install handlers for a stack
 /// overflow that this program then takes away again: a tenth of what running a small tool costs, for nothing.
+///
+/// # Safety
+///
+/// Only the C library calls it, with the arguments of the process.
 #[cfg(target_os = "linux")]
 #[cfg_attr(not(test), unsafe(no_mangle))]
-pub extern "C" fn main() -> std::ffi::c_int {
+pub unsafe extern "C" fn main(
+    count: std::ffi::c_int,
+    arguments: *const *const std::ffi::c_char,
+) -> std::ffi::c_int {
     use clap::Parser;
+    // SAFETY: the C library's promise to every `main`.
+    let arguments = unsafe { sys::arguments(count, arguments) };
     let outcome = sys::fd::fill_standard_places().map_err(error::Fatal::system("standard descriptors"));
-    match outcome.and_then(|()| cli::Cli::parse().run()) {
+    match outcome.and_then(|()| cli::Cli::parse_from(arguments).run()) {
         Ok(()) => 0,
         Err(error) => {
             serve::complain(&error);

@@ -281,11 +281,18 @@ pub struct StreamCounts {
     pub lost: u64,
 }
 
-/// Whether everything that the run started is gone.
+/// Whether everything that the run started is gone, and how many processes were ended that the tool had left running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cleanup {
     pub state: CleanupState,
     pub pids: Vec<i32>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ended: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// `incomplete` names survivors beside it.
@@ -297,10 +304,10 @@ pub enum CleanupState {
 }
 
 impl Cleanup {
-    /// Complete, when there are none.
-    pub fn of(survivors: Vec<i32>) -> Self {
+    /// Complete, when there are no survivors.
+    pub fn of(survivors: Vec<i32>, ended: usize) -> Self {
         let state = if survivors.is_empty() { CleanupState::Complete } else { CleanupState::Incomplete };
-        Self { state, pids: survivors }
+        Self { state, pids: survivors, ended }
     }
 }
 

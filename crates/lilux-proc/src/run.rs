@@ -176,7 +176,7 @@ impl From<Outcome> for RunResult {
             stderr: StreamCounts::default(),
             result: None,
             truncated: false,
-            cleanup: Cleanup::of(Vec::new()),
+            cleanup: Cleanup::of(Vec::new(), 0),
             error: None,
         };
         match outcome {
@@ -190,7 +190,7 @@ impl From<Outcome> for RunResult {
                     (None, Ending::Signal(_)) => Kind::Signaled,
                 };
                 let return_code = if kind == Kind::Timeout { -1 } else { return_code };
-                let cleanup = Cleanup::of(end.survivors);
+                let cleanup = Cleanup::of(end.survivors, end.left_running);
                 Self { kind, pid: Some(end.pid), return_code, signal, usage: end.usage, cleanup, ..blank }
             }
         }

@@ -96,6 +96,8 @@ pub struct EndReport {
     pub ending: Ending,
     pub cause: Option<Cause>,
     pub forced: bool,
+    /// How many processes the tool had left running, when it had ended by itself.
+    pub left_running: usize,
     pub usage: Usage,
     pub survivors: Vec<i32>,
 }

@@ -5,9 +5,10 @@ Rules:
 - A connection belongs to one event loop, so each loop has clients of its own, of httpx.
 - Connections are kept, as specified. Checked requests have a client of their own and each a connection of its
   own: it goes to an address that was checked for one name, and must not serve a request for another.
-- At most 20 requests are under way; others wait for a place here. A client whose request was cancelled before
-  its answer began is closed when its other requests are done, and another takes over: in the pool of httpcore
-  such a request may keep its place for ever.
+- At most 20 requests of one caller are under way, and 256 of all; others wait for a place here. The next
+  place is for the caller that has fewest. A client of httpx gets 20 at a time; then another takes over.
+- A client whose request was cancelled before its answer began is closed when its other requests are done, and
+  another takes over: in the pool of httpcore such a request may keep its place for ever.
 - Nothing comes from the environment: no proxy, which would connect to what nobody has checked, and no
   `.netrc`. Only `SSL_CERT_FILE` and `SSL_CERT_DIR` say whom to trust, unless a context is given.
 - A handshake that is cancelled leaves no connection behind (httpcore closes it after errors only).
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,11 +30,17 @@ import anyio.to_thread
 import httpx
 
 from lilux import _loops
+from lilux._callers import caller
 from lilux.primitives.errors import ConfigurationError
 
-__all__ = ["Answer", "Clients", "Content", "Handshake", "LoopClients", "SentUrl"]
+__all__ = ["Answer", "Clients", "Content", "Handshake", "Line", "LoopClients", "SentUrl"]
 
 MAX_CONNECTIONS: Final = 20
+"""Of one caller, and of one client of httpx."""
+
+MAX_PLACES: Final = 256
+"""Of all callers."""
+
 LIMITS: Final = httpx.Limits(max_keepalive_connections=10, max_connections=MAX_CONNECTIONS)
 TIMEOUT: Final = httpx.Timeout(30.0)
 """For what does not bring its own limit. Requests of this package do, for the whole of an attempt."""
@@ -55,11 +63,12 @@ class _Pool:
 class Answer:
     """An answer that has begun. It takes a place until it is closed."""
 
-    def __init__(self, response: httpx.Response, clients: LoopClients, pool: _Pool) -> None:
+    def __init__(self, response: httpx.Response, clients: LoopClients, pool: _Pool, whose: str) -> None:
         self.response = response
         self.location = response.extensions.get(_LOCATION)
         self._clients = clients
         self._pool = pool
+        self._whose = whose
 
     async def close(self) -> None:
         """Read no further, and make room for another request."""
@@ -68,7 +77,61 @@ class Answer:
                 with anyio.CancelScope(shield=True):
                     await self.response.aclose()
         finally:
-            await self._clients.leave(self._pool)
+            await self._clients.leave(self._pool, self._whose)
+
+
+@dataclass(eq=False, slots=True)
+class Line:
+    """Whether a request waits for a place; also once it has given up."""
+
+    is_standing: bool = False
+
+    def __enter__(self) -> None:
+        self.is_standing = True
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.is_standing = kind is not None
+
+
+class _Places:
+    """Who has a request under way, and who waits for a place."""
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+        self._waiting: dict[anyio.Event, str] = {}
+
+    async def acquire(self, whose: str) -> None:
+        """Take a place, when there is one for this caller."""
+        if not self._waiting and self._has_room(whose):
+            self._held[whose] += 1
+            return
+        place = anyio.Event()
+        self._waiting[place] = whose
+        self._share_out()
+        try:
+            await place.wait()
+        except BaseException:
+            if self._waiting.pop(place, None) is None:
+                self.release(whose)
+            raise
+
+    def release(self, whose: str) -> None:
+        """Give a place back."""
+        self._held[whose] -= 1
+        if not self._held[whose]:
+            del self._held[whose]
+        self._share_out()
+
+    def _share_out(self) -> None:
+        """Give what is free to those that wait: to the caller that has fewest, and to its first request."""
+        while here := [each for each in self._waiting.items() if self._has_room(each[1])]:
+            place, whose = min(here, key=lambda each: self._held[each[1]])
+            del self._waiting[place]
+            self._held[whose] += 1
+            place.set()
+
+    def _has_room(self, whose: str) -> bool:
+        return self._held[whose] < MAX_CONNECTIONS and self._held.total() < MAX_PLACES
 
 
 class LoopClients:
@@ -76,27 +139,28 @@ class LoopClients:
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
-        self._places = anyio.Semaphore(MAX_CONNECTIONS, fast_acquire=True)
+        self._places = _Places()
         self._current: dict[bool, _Pool] = {}
         self._pools: set[_Pool] = set()
 
-    async def send(self, request: httpx.Request, *, checked: bool) -> Answer:
-        """Ask, and come back when the answer begins."""
-        await self._places.acquire()
-        pool = self._current.get(checked) or self._make(checked)
+    async def send(self, request: httpx.Request, *, checked: bool, line: Line) -> Answer:
+        """Ask, and come back when the answer begins; stand in `line` until there is a place."""
+        with line:
+            await self._places.acquire(whose := caller())
+        pool = self._with_room(checked)
         pool.users += 1
         try:
             response = await pool.client.send(request, stream=True, auth=None)
         except BaseException as exc:
             if not isinstance(exc, Exception):
                 self._retire(pool)
-            await self.leave(pool)
+            await self.leave(pool, whose)
             raise
-        return Answer(response, self, pool)
+        return Answer(response, self, pool, whose)
 
-    async def leave(self, pool: _Pool) -> None:
-        """One request of a pool is done."""
-        self._places.release()
+    async def leave(self, pool: _Pool, whose: str) -> None:
+        """One request of a pool is done, that of this caller."""
+        self._places.release(whose)
         pool.users -= 1
         if pool.is_retired and not pool.users:
             await self._close(pool)
@@ -106,6 +170,13 @@ class LoopClients:
         self._current.clear()
         for pool in tuple(self._pools):
             await self._close(pool)
+
+    def _with_room(self, checked: bool) -> _Pool:
+        pool = self._current.get(checked)
+        if pool is not None and pool.users >= MAX_CONNECTIONS:
+            self._retire(pool)
+            pool = None
+        return pool or self._make(checked)
 
     def _make(self, checked: bool) -> _Pool:
         client = _Client(

@@ -14,21 +14,26 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 import httpx
 
 from lilux._http.address import AddressGuard, is_address
 from lilux._http.body import Body, TooLargeError, Unpacker, decode_body, media_type
-from lilux._http.clients import Answer, Content, Handshake, LoopClients, SentUrl
+from lilux._http.clients import Answer, Content, Handshake, Line, LoopClients, SentUrl
 from lilux._http.events import EventParser
-from lilux._http.failures import Failure
+from lilux._http.failures import Failure, NoPlaceError
 from lilux._http.redirect import MAX_REDIRECTS, Hop, RedirectRefusedError, first_hop, next_hop
 from lilux._http.sinks import Fanout
 from lilux._http.spec import HttpSpec
 
 __all__ = ["Exchange", "is_success"]
+
+LONG_BYTES: Final = 64 * 1024
+"""From how many bytes on a body is read in a thread: how long that takes is up to the server."""
 
 CONNECT_SHARE_S: Final = 5.0
 """How long one address may take to connect while others are left to try."""
@@ -55,6 +60,7 @@ class Exchange:
         self._clients = clients
         self._guard = guard
         self._fanout = fanout
+        self._line = Line()
         self._stopped: BaseException | None = None
         self._scope: anyio.CancelScope
 
@@ -65,7 +71,7 @@ class Exchange:
         if self._stopped is not None:
             raise self._stopped
         if self._scope.cancelled_caught:
-            raise TimeoutError
+            raise NoPlaceError if self._line.is_standing else TimeoutError
 
     async def _run(self) -> None:
         hop = first_hop(self._spec)
@@ -87,14 +93,15 @@ class Exchange:
 
     async def _open(self, hop: Hop) -> Answer:
         if not hop.checked:
-            return await self._clients.send(_request(hop), checked=False)
+            return await self._clients.send(_request(hop), checked=False, line=self._line)
         *others, last = await self._guard.addresses(hop.url.host, hop.url.port)
         for address in others:
             try:
-                return await self._clients.send(_request(hop, address, CONNECT_SHARE_S), checked=True)
+                request = _request(hop, address, CONNECT_SHARE_S)
+                return await self._clients.send(request, checked=True, line=self._line)
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 continue
-        return await self._clients.send(_request(hop, last), checked=True)
+        return await self._clients.send(_request(hop, last), checked=True, line=self._line)
 
     # --- reading ----------------------------------------------------------------
 
@@ -114,7 +121,9 @@ class Exchange:
                 await self._receive_events(response, unpacker, self._fanout)
                 return
             self.notices.append(f"expected text/event-stream, found {kind:.60}: it was read as a body")
-        self.body = decode_body(await self._receive_body(response, unpacker), content_type, coding)
+        content = await self._receive_body(response, unpacker)
+        decode = partial(decode_body, content, content_type, coding)
+        self.body = decode() if len(content) < LONG_BYTES else await anyio.to_thread.run_sync(decode)
 
     async def _receive_body(self, response: httpx.Response, unpacker: Unpacker) -> bytearray:
         announced = self.headers.get("content-length", "")

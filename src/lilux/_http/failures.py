@@ -2,7 +2,7 @@
 
 | code | what happened | tried again |
 | --- | --- | --- |
-| `timeout` | no complete answer in time (TimeoutException) | yes |
+| `timeout` | no complete answer in time (TimeoutException), or no place (NoPlaceError) | yes |
 | `connect_failed` | no connection, no such host, no trust in its certificate (ConnectError) | yes |
 | `connection_lost` | the connection broke (RequestError) | yes |
 | `protocol_error` | what came was no HTTP, or stopped half way (RequestError) | yes |
@@ -14,7 +14,8 @@
 | `sinks_failed` | no sink is left to take the events | no |
 | `http_status` | the status is a failure | those of `retry.on_status` |
 
-A message never holds a secret of the request, not even where a server has sent it back.
+A message never holds a secret of the request, not even where a server has sent it back. Of the words of an
+error only ours and those of the system are told: a library quotes what it was sending, or was sent.
 """
 
 from __future__ import annotations
@@ -36,7 +37,12 @@ from lilux._http.redirect import RedirectRefusedError
 from lilux._http.sinks import SinksFailedError
 from lilux._http.spec import HttpSpec
 
-__all__ = ["FAILURES", "Failure", "failure_of", "redact"]
+__all__ = ["ERROR_CODES", "FAILURES", "Failure", "NoPlaceError", "failure_of", "redact"]
+
+
+class NoPlaceError(TimeoutError):
+    """The time was up before the request could begin."""
+
 
 MAX_MESSAGE_CHARACTERS: Final = 300
 
@@ -44,7 +50,12 @@ _TIMEOUT_WORDS: Final = "no complete answer within {timeout:g} seconds"
 _HOST_WORDS: Final = "{place} is not public ({detail}); allow_private_hosts would let it pass"
 _CONNECT_WORDS: Final = "cannot connect to {place}: {detail}"
 
+_PLACE_WORDS: Final = (
+    "the request to {place} waited for {timeout:g} seconds for a place: too many others are under way"
+)
+
 _TABLE: Final[tuple[tuple[tuple[type[Exception], ...], str, bool, str], ...]] = (
+    ((NoPlaceError,), "timeout", True, _PLACE_WORDS),
     ((TimeoutError, httpx.TimeoutException), "timeout", True, _TIMEOUT_WORDS),
     ((HostRefusedError,), "host_refused", False, _HOST_WORDS),
     ((RedirectRefusedError,), "redirect_refused", False, "the redirect is not followed: {detail}"),
@@ -55,7 +66,7 @@ _TABLE: Final[tuple[tuple[tuple[type[Exception], ...], str, bool, str], ...]] = 
     ((httpx.LocalProtocolError,), "request_failed", True, "the request is no HTTP"),
     ((httpx.RemoteProtocolError,), "protocol_error", True, "the answer is no whole HTTP: {detail}"),
     ((httpx.NetworkError,), "connection_lost", True, "the connection broke: {detail}"),
-    ((httpx.RequestError,), "request_failed", True, "{detail}"),
+    ((httpx.RequestError,), "request_failed", True, "the request failed: {detail}"),
     ((OSError,), "connect_failed", True, _CONNECT_WORDS),
     ((BrokenResourceError, ClosedResourceError), "connection_lost", True, "the connection broke: {detail}"),
 )
@@ -64,6 +75,10 @@ _TABLE: Final[tuple[tuple[tuple[type[Exception], ...], str, bool, str], ...]] = 
 FAILURES: Final = tuple(kind for kinds, *_ in _TABLE for kind in kinds)
 """Every error that is a result."""
 
+ERROR_CODES: Final = frozenset({"http_status", *(code for _, code, *_ in _TABLE)})
+"""Every code that a result can have."""
+
+_OUR_WORDS: Final = (HostRefusedError, RedirectRefusedError, BrokenBodyError)
 _SOURCE_LINE: Final = re.compile(r" \(_ssl\.c:\d+\)")
 
 
@@ -93,11 +108,12 @@ def redact(text: str, secrets: Iterable[str]) -> str:
 
 
 def _detail(exc: BaseException) -> str:
-    """The words of the error that all others were made from: they say most."""
-    *_, root = _causes(exc)
+    """Our own words, or those of the system for the error that all others were made from."""
+    *above, root = _causes(exc)
+    root = next((each for each in above if isinstance(each, _OUR_WORDS)), root)
     if isinstance(root, OSError) and root.errno and not isinstance(root, ssl.SSLError | socket.gaierror):
         return os.strerror(root.errno)
-    words = root.strerror if isinstance(root, OSError) and root.strerror else str(root)
+    words = str(root) if isinstance(root, _OUR_WORDS) else getattr(root, "strerror", None) or ""
     return _SOURCE_LINE.sub("", words) or type(root).__name__
 
 

@@ -35,12 +35,16 @@ from lilux._http.body import Encoding
 from lilux._http.clients import Clients
 from lilux._http.events import ServerSentEvent
 from lilux._http.exchange import Exchange, is_success
-from lilux._http.failures import FAILURES, failure_of, redact
+from lilux._http.failures import ERROR_CODES, FAILURES, failure_of, redact
 from lilux._http.retry import Clock, RetryPolicy, SystemClock, delay_after_failure, delay_after_status
 from lilux._http.sinks import Fanout, ReturnSink, Sink
-from lilux._http.spec import HttpSpec, render
+from lilux._http.spec import CONFIG_KEYS, HttpSpec, render
 
 __all__ = [
+    "CONFIG_KEYS",
+    "ERROR_CODES",
+    "AddressGuard",
+    "Clock",
     "HttpClientPrimitive",
     "HttpResult",
     "HttpSpec",
@@ -48,6 +52,7 @@ __all__ = [
     "ReturnSink",
     "ServerSentEvent",
     "Sink",
+    "SystemClock",
     "execute",
     "render",
 ]

@@ -28,12 +28,13 @@ from typing import Any, Final, Literal
 from lilux import _process, _supervisor
 from lilux._connection import STREAMS, OnOutput, OnStarted, Outcome
 from lilux._dialogue import Dialogue, OnBegun
-from lilux._process import ProcessSpec, render
+from lilux._process import CONFIG_KEYS, ProcessSpec, render
 from lilux._protocol import Killed, KillRequest, ProcessStatus, Spool, StatusRequest
 from lilux._results import Cleanup, Failure, StreamCounts, Usage
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 
 __all__ = [
+    "CONFIG_KEYS",
     "Cleanup",
     "Dialogue",
     "Failure",

@@ -5,7 +5,8 @@ from lilux.schemas.schema_validator import (
     ValidationResult,
     apply_defaults,
     examine,
+    is_quick,
     validate_parameters,
 )
 
-__all__ = ["Examination", "ValidationResult", "apply_defaults", "examine", "validate_parameters"]
+__all__ = ["Examination", "ValidationResult", "apply_defaults", "examine", "is_quick", "validate_parameters"]

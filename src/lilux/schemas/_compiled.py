@@ -28,14 +28,14 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7, DRAFT202012
 
 from lilux.primitives.errors import ConfigurationError
-from lilux.schemas._effort import Exhausted, limited
+from lilux.schemas._effort import Exhausted, current, limited
 from lilux.schemas._keywords import KEYWORDS, refuse, timed
 from lilux.schemas._names import Names, names_in
-from lilux.schemas._plain import Fits, plainly
+from lilux.schemas._plain import Fits, is_plain, plainly
 from lilux.schemas._reports import Reporter, pointer
 from lilux.schemas._subschemas import Path, inside
 
-__all__ = ["Compiled", "compile_schema"]
+__all__ = ["Compiled", "compile_schema", "known_schema"]
 
 CACHED_SCHEMAS: Final = 256
 CACHED_LARGE_SCHEMAS: Final = 8
@@ -100,7 +100,8 @@ class Compiled:
     """A schema that is one: its contents, what checks values, and what follows its references.
 
     `hides` says whether it marks anything as `writeOnly`, `fills` whether it has a `default` anywhere,
-    `names` which properties of an object it speaks of. `fits` is certain of some values, and quick.
+    `names` which properties of an object it speaks of. `fits` is certain of some values, and quick. `size` is
+    how many bytes `marshal` makes of it; `is_plain` says whether no keyword leads anywhere else.
     """
 
     contents: Any
@@ -111,6 +112,16 @@ class Compiled:
     fills: bool
     names: Names = field(default_factory=Names)
     fits: Fits = field(default=plainly(False), repr=False)
+    size: int = 0
+    is_plain: bool = False
+
+
+def known_schema(schema: Any) -> Compiled | None:
+    """A small schema, if it was made ready before."""
+    try:
+        return _kept.get(marshal.dumps(schema, _MARSHAL_VERSION))
+    except ValueError:
+        return None
 
 
 def compile_schema(schema: Any) -> Compiled:
@@ -118,15 +129,23 @@ def compile_schema(schema: Any) -> Compiled:
     try:
         key = marshal.dumps(schema, _MARSHAL_VERSION)
     except ValueError:
-        return _compiled(schema)
+        return _made(schema)
     found = _kept.get(key)
     if found is None:
-        found = _compiled(schema)
+        found = _made(schema)
         if len(key) < LARGE_CHARACTERS:
             while len(_kept) >= CACHED_SCHEMAS:
                 _kept.popitem(last=False)
-            _kept[key] = found
+            _kept[key] = found = replace(found, size=len(key))
     return found
+
+
+def _made(schema: Any) -> Compiled:
+    try:
+        with limited():
+            return _compiled(schema)
+    except Exhausted as exc:
+        raise ConfigurationError(f"cannot check the schema: {exc.message}", "schema") from exc
 
 
 def _compiled(schema: Any) -> Compiled:
@@ -167,7 +186,12 @@ def _compile(text: str) -> Compiled:
     body = contents
     if isinstance(contents, dict):
         body = {keyword: value for keyword, value in contents.items() if keyword != "$schema"}
-    return replace(compiled, names=names_in(contents, resolver, specification), fits=plainly(body))
+    return replace(
+        compiled,
+        names=names_in(contents, resolver, specification),
+        fits=plainly(body),
+        is_plain=is_plain(body),
+    )
 
 
 _compile_small = lru_cache(maxsize=CACHED_SCHEMAS)(_compile)
@@ -193,12 +217,8 @@ def _items(value: Any) -> Iterator[Any]:
 
 def _check(dialect: Any, contents: Any, where: Path = ()) -> None:
     """Compare a schema with the schema of its dialect."""
-    try:
-        with limited():
-            checker = dialect(dialect.META_SCHEMA, registry=Registry())
-            findings = list(islice(checker.iter_errors(contents), ISSUES_LIMIT))
-    except Exhausted as exc:
-        raise ConfigurationError(f"cannot check the schema: {exc.message}", "schema") from exc
+    checker = dialect(dialect.META_SCHEMA, registry=Registry())
+    findings = list(islice(checker.iter_errors(contents), ISSUES_LIMIT))
     errors = sorted(map(Reporter().report, findings), key=lambda error: (error.field, error.error))
     if errors:
         issues = "; ".join(
@@ -248,6 +268,7 @@ def _all_schemas(compiled: Compiled, path: Path, schema: Any, resolver: Any) -> 
     pending: list[_Place] = [(path, schema, resolver)]
     while pending:
         where, found, its = pending.pop()
+        current().go_on(found)
         yield where, found, its
         for sub in inside(found):
             resource = compiled.specification.create_resource(sub.schema)

@@ -1,4 +1,4 @@
-"""How much one validation may cost: time in all, and time for regular expressions.
+"""How much one validation may cost: time of the processor in all, and time for regular expressions.
 
 The keywords of a schema ask for the effort that is left through a context variable, since a validator has
 no place for what belongs to one call. Whoever has nothing left raises Exhausted; the validation then says
@@ -17,8 +17,9 @@ from lilux.schemas._patterns import matches
 
 __all__ = ["Exhausted", "current", "limited"]
 
-TIME_LIMIT_S: Final = 5.0
-"""How long a validation may take: through references a schema can demand more work than its size tells."""
+TIME_LIMIT_S: Final = 0.3
+"""How long a validation may work, and making its schema ready as long: through references, a schema can
+demand more work than its size tells. While the thread waits for others, no time passes."""
 
 PATTERN_LIMIT_S: Final = 0.25
 """How long all regular expressions of a validation may take together."""
@@ -37,12 +38,12 @@ class Effort:
     """What is left for one validation."""
 
     def __init__(self) -> None:
-        self._deadline = time.monotonic() + TIME_LIMIT_S
+        self._deadline = time.thread_time() + TIME_LIMIT_S
         self._patterns_s = PATTERN_LIMIT_S
 
     def go_on(self, instance: Any) -> None:
         """Raise Exhausted when the time is up."""
-        if time.monotonic() > self._deadline:
+        if time.thread_time() > self._deadline:
             raise Exhausted(f"expected a value that can be checked within {TIME_LIMIT_S:g} s", instance)
 
     def matches(self, pattern: str, text: str) -> bool:
@@ -62,7 +63,7 @@ class Effort:
         )
 
 
-_current: ContextVar[Effort] = ContextVar("effort")
+_current: ContextVar[Effort | None] = ContextVar("effort", default=None)
 
 
 @contextmanager
@@ -70,14 +71,17 @@ def limited() -> Iterator[Effort]:
     """Give what happens in the block a new effort."""
     token = _current.set(Effort())
     try:
-        yield _current.get()
+        yield current()
     finally:
         _current.reset(token)
 
 
 def current() -> Effort:
     """The effort of the validation that is under way."""
-    return _current.get()
+    found = _current.get()
+    if found is None:
+        raise LookupError("expected a validation that is under way, found none")
+    return found
 
 
 def _short(pattern: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from lilux.schemas._compiled import Compiled
+from lilux.schemas._effort import current
 from lilux.schemas._subschemas import Path, inside
 
 __all__ = ["hidden_paths"]
@@ -32,6 +33,7 @@ def hidden_paths(compiled: Compiled, parameters: Any) -> frozenset[Path]:
         pending.append((compiled.contents, compiled.resolver, parameters, ()))
     while pending:
         schema, resolver, value, path = pending.pop()
+        current().go_on(value)
         if not isinstance(schema, dict) or (id(schema), path) in seen:
             continue
         seen.add((id(schema), path))

@@ -79,6 +79,8 @@ def _identity(item: Any) -> Any:
     """What two values have in common exactly when JSON Schema calls them equal."""
     if isinstance(item, bool):
         return "true" if item else "false", None
+    if isinstance(item, dict | list):
+        current().go_on(item)
     if isinstance(item, dict):
         return "object", frozenset((name, _identity(value)) for name, value in item.items())
     if isinstance(item, list):

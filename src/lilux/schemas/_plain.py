@@ -18,7 +18,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType, NoneType
 from typing import Any, Final
 
-__all__ = ["Fits", "plainly"]
+from lilux.schemas._subschemas import inside
+
+__all__ = ["Fits", "is_plain", "plainly"]
 
 Fits = Callable[[Any], bool]
 """Whether a value is known to fit."""
@@ -65,6 +67,17 @@ def plainly(schema: Any) -> Fits:
         return True
 
     return fits
+
+
+def is_plain(schema: Any) -> bool:
+    """Whether a schema, and every one in it, has only keywords that look at each value once."""
+    pending = [schema]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, dict) and found.keys() - _MAKERS.keys() - _WORDS:
+            return False
+        pending += (each.schema for each in inside(found))
+    return True
 
 
 def _always(_value: Any) -> bool:

@@ -5,8 +5,9 @@
 - A schema that is itself wrong is a ConfigurationError, with its issues: whoever wrote it has to know,
   not whoever passes values.
 - Nothing that is given is changed, and nothing is fetched. References of a schema to itself are fine.
-- Nothing takes for ever: regular expressions together have a quarter of a second, a validation has 5
-  seconds, and what could not be decided by then counts as an error. Patterns are those of JavaScript.
+- Nothing takes for ever: a validation has 0.3 s of the processor's time, making its schema ready has as much,
+  and regular expressions together have 0.25 s. What could not be decided by then counts as an error. That is
+  too long for an event loop: callers there do it in a thread. Patterns are those of JavaScript.
 - Formats are checked. Values that are marked `writeOnly` stand in no error.
 
     >>> schema = {"properties": {"age": {"type": "integer"}}, "required": ["name"]}
@@ -24,17 +25,23 @@ from itertools import islice
 from typing import Any, Final
 
 from lilux.primitives.errors import ConfigurationError, ValidationError
-from lilux.schemas._compiled import Compiled, compile_schema
+from lilux.schemas._compiled import Compiled, compile_schema, known_schema
 from lilux.schemas._defaults import fill
 from lilux.schemas._effort import Exhausted, limited
 from lilux.schemas._hidden import hidden_paths
 from lilux.schemas._reports import Reporter, pointer
 from lilux.schemas._values import everything, refusal
 
-__all__ = ["Examination", "ValidationResult", "apply_defaults", "examine", "validate_parameters"]
+__all__ = ["Examination", "ValidationResult", "apply_defaults", "examine", "is_quick", "validate_parameters"]
 
 ERRORS_LIMIT: Final = 1000
 """How many errors are reported."""
+
+QUICK_LIMIT: Final = 64 * 1024
+"""How many bytes of a schema times how many values are compared without a thread."""
+
+PLACES_LIMIT: Final = 10_000
+"""How many values are looked at to say where time was up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ class Examination:
 
     `errors` is empty when they fit. `described` are the names of properties that the schema speaks of, given
     or not; `undescribed` those of the values that it says nothing of; `hidden` those whose value is marked
-    `writeOnly`, or has something inside that is.
+    `writeOnly`, or has something inside that is; `hidden_paths` are the ways to just these values.
     """
 
     values: Any = field(repr=False)
@@ -59,11 +66,26 @@ class Examination:
     described: frozenset[str] = frozenset()
     undescribed: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
+    hidden_paths: frozenset[tuple[str | int, ...]] = frozenset()
+
+
+def is_quick(schema: Any, size: int) -> bool:
+    """Whether comparing so many values with a schema is sure to take a few milliseconds at most.
+
+    The schema was made ready before, and each of its keywords looks at each value once.
+    """
+    known = known_schema(schema)
+    return known is not None and known.is_plain and known.size * size <= QUICK_LIMIT
 
 
 def validate_parameters(parameters: Any, schema: Any) -> ValidationResult:
     """Compare values with a schema; ConfigurationError when the schema is wrong."""
-    return _validated(parameters, compile_schema(schema))
+    with limited():
+        compiled = compile_schema(schema)
+        try:
+            return _validated(parameters, compiled)
+        except Exhausted as exc:
+            return ValidationResult(False, [_out_of_time(exc, parameters)])
 
 
 def _validated(parameters: Any, compiled: Compiled) -> ValidationResult:
@@ -71,15 +93,18 @@ def _validated(parameters: Any, compiled: Compiled) -> ValidationResult:
     return _compared(parameters, compiled) if refused is None else ValidationResult(False, [refused])
 
 
+def _out_of_time(exhausted: Exhausted, parameters: Any) -> ValidationError:
+    """The error of a validation that took too long, with its place as far as that is quickly found."""
+    nearest = islice(everything(parameters), PLACES_LIMIT)
+    path = next((path for path, value in nearest if value is exhausted.instance), ())
+    return ValidationError(pointer(path), exhausted.message)
+
+
 def _compared(parameters: Any, compiled: Compiled) -> ValidationResult:
     if compiled.fits(parameters):
         return ValidationResult(True)
     try:
-        with limited():
-            findings = list(islice(compiled.validator.iter_errors(parameters), ERRORS_LIMIT + 1))
-    except Exhausted as exc:
-        path = next((path for path, value in everything(parameters) if value is exc.instance), ())
-        return ValidationResult(False, [ValidationError(pointer(path), exc.message)])
+        findings = list(islice(compiled.validator.iter_errors(parameters), ERRORS_LIMIT + 1))
     except RecursionError as exc:
         raise ConfigurationError(
             "expected a schema that comes to an end, found one that leads back to itself for the same value",
@@ -103,37 +128,36 @@ def apply_defaults(parameters: Any, schema: Any) -> Any:
     `$ref` and `allOf` too. What only may apply (`anyOf`, `oneOf`, `if`) fills in nothing. Whether the
     values fit is not asked; what `validate_parameters` refuses to look at comes back as it is.
     """
-    return _filled(parameters, compile_schema(schema))
+    with limited():
+        compiled = compile_schema(schema)
+        try:
+            return parameters if refusal(parameters) is not None else fill(compiled, parameters)
+        except Exhausted as exc:
+            raise ValidationError("", exc.message) from exc
 
 
 def examine(parameters: dict[str, Any], schema: Any) -> Examination:
     """Fill in defaults, then compare an object with a schema; ConfigurationError when the schema is wrong."""
-    compiled = compile_schema(schema)
+    with limited():
+        compiled = compile_schema(schema)
+        try:
+            return _examined(parameters, compiled)
+        except Exhausted as exc:
+            return Examination(parameters, [_out_of_time(exc, parameters)], compiled.names.described)
+
+
+def _examined(parameters: dict[str, Any], compiled: Compiled) -> Examination:
     refused = refusal(parameters)
     if refused is not None:
         return Examination(parameters, [refused], compiled.names.described)
-    values = _filled_in(parameters, compiled)
+    values = fill(compiled, parameters)
     # What was filled in has not been looked at yet.
     errors = (_validated if compiled.fills else _compared)(values, compiled).errors
     if errors:
         return Examination(values, errors, compiled.names.described)
-    try:
-        with limited():
-            undescribed = compiled.names.undescribed(values)
-    except Exhausted as exc:
-        raise ValidationError("", exc.message) from exc
+    undescribed = compiled.names.undescribed(values)
     paths = hidden_paths(compiled, values)
-    hidden = values if () in paths else (path[0] for path in paths)
-    return Examination(values, (), compiled.names.described, undescribed, frozenset(map(str, hidden)))
-
-
-def _filled(parameters: Any, compiled: Compiled) -> Any:
-    return parameters if refusal(parameters) is not None else _filled_in(parameters, compiled)
-
-
-def _filled_in(parameters: Any, compiled: Compiled) -> Any:
-    try:
-        with limited():
-            return fill(compiled, parameters)
-    except Exhausted as exc:
-        raise ValidationError("", exc.message) from exc
+    if () in paths:
+        paths = frozenset((name,) for name in values)
+    hidden = frozenset(str(path[0]) for path in paths)
+    return Examination(values, (), compiled.names.described, undescribed, hidden, paths)

@@ -3,10 +3,12 @@
 Rules:
 
 - It is served by a task of its own, `serve`, which never raises: `problem` says what it came to.
-- It is `ready` when the server has said what it offers: at most `MAX_PAGES` pages with `MAX_TOOLS` tools, in
-  the time that the server has to start. A tool that stands there twice is offered by neither.
+- It is `ready` when the server has said what it offers: at most `MAX_PAGES` pages with `MAX_TOOLS` tools, all
+  together as long as one message may be, in the time that the server has to start. A tool that stands there
+  twice is offered by neither; one that is malformed is offered by no call, and spoils no other.
 - A server that says that its tools have changed, or was asked longer than `LIST_AGE_S` ago, is asked again
-  before the next call.
+  before the next call: once for all callers that wait for it, each no longer than its own time.
+- When it is closed, it ends within `END_LIMIT_S`, also while it starts.
 - A call ends with its answer, its time, its caller or the connection, whichever comes first. The server is
   told when it is given up. Answers that come later, or twice, reach nobody.
 - Both eras of the protocol are spoken: a server that does not answer to the newer one is started again for
@@ -16,9 +18,11 @@ Rules:
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -32,42 +36,45 @@ from mcp.types import (
     CallToolResult,
     ContentBlock,
     Implementation,
+    ListToolsResult,
     PaginatedRequestParams,
     ToolListChangedNotification,
 )
 
+from rye_mcp.apart import apart
 from rye_mcp.bridge.definitions import Definition
 from rye_mcp.bridge.failures import BridgeError
+from rye_mcp.bridge.hearing import MAX_TOOLS, Hearing, LeftOutTool, first_line
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from anyio.abc import TaskGroup
     from mcp.client import ClientSession
 
     from rye_mcp.bridge.servers import Server
 
-__all__ = ["MAX_PAGES", "MAX_TOOLS", "Connection"]
+__all__ = ["MAX_PAGES", "MAX_TOOLS", "Connection", "first_of"]
 
 MAX_PAGES: Final = 100
 """How many pages a list of tools may have."""
 
-MAX_TOOLS: Final = 1000
-"""How many tools a server may offer."""
-
 LIST_AGE_S: Final = 60.0
 """How old what a server offers may be before it is asked again."""
 
-CANCEL_LIMIT_S: Final = 2.0
-"""How long telling a server that a call is given up may take."""
+END_LIMIT_S: Final = 5.0
+"""How long parting from a server may take."""
 
 _NEVER: Final = -math.inf
+_OLDEST: Final = "2024-11-05"
 _SHOWN_CHARACTERS: Final = 500
 _HOW_TO_LOOK: Final = {
     "stdio": "run its command in a terminal: it has to speak MCP over its standard input and output",
     "http": "look whether the server runs, and whether that is its address",
 }
 _WHO_MENDS: Final = "another version of the server may do it; who makes it can mend it"
+_HOW_TO_RAISE: Final = "raise config.max_message_bytes of its tools, if it has to be so much"
 _SESSION_GONE: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST})
 """What the SDK says when a server over HTTP is gone, or knows nothing of a session: it was started again."""
 
@@ -82,6 +89,9 @@ class _Transport(Protocol):
     problem: BridgeError | None
     noise_lines: int
 
+    @property
+    def last_words(self) -> str: ...
+
     def streams(self) -> AbstractAsyncContextManager[Any]: ...
 
 
@@ -89,6 +99,14 @@ class _Answer(CallToolResult):
     """An answer, or a question: that one has no content."""
 
     content: list[ContentBlock] = []  # noqa: RUF012 - a field of a model, which copies it
+
+
+class _Listing:
+    """One question what a server offers, for everybody who waits for the answer."""
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.problem: BridgeError | None = None
 
 
 class Connection:
@@ -103,12 +121,14 @@ class Connection:
         self.last_used = time.monotonic()
         self._closing = anyio.Event()
         self._is_closed = False
+        self._hearing = Hearing(server.name)
         self._session: ClientSession | None = None
         self._transport: _Transport | None = None
         self._calls: set[anyio.CancelScope] = set()
         self._listed_at = _NEVER
         self._has_changed = False
-        self._listing = anyio.Lock()
+        self._listing: _Listing | None = None
+        self._beside: TaskGroup | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -156,14 +176,34 @@ class Connection:
             raise BridgeError("tool_failed", what, hint=_WHO_MENDS)
         return answer  # type: ignore[no-any-return]
 
-    async def offered(self, *, timeout: float) -> Mapping[str, Definition]:
+    async def offered(self) -> Mapping[str, Definition]:
         """The tools, by their names, as the server says it now or has said it not long ago."""
-        if self._is_listed:  # as it mostly is: a lock, even a free one, costs a turn of the event loop
-            return self.tools
-        async with self._listing:
-            if not self._is_listed:
-                await self._list(self._within(timeout, _list_tools))
+        is_ours = False
+        while not (self._is_listed or is_ours):
+            is_ours = self._listing is None
+            listing = self._listing or self._begin_listing()
+            await listing.done.wait()
+            if listing.problem is not None:
+                raise listing.problem
         return self.tools
+
+    def _begin_listing(self) -> _Listing:
+        if self._beside is None or self.over.is_set():
+            raise self._lost()
+        listing = self._listing = _Listing()
+        self._beside.start_soon(self._list_again, listing)
+        return listing
+
+    async def _list_again(self, listing: _Listing) -> None:
+        listing.problem = self._lost()  # unless it comes to something
+        try:
+            await self._list(self._within(self.server.start_timeout, self._ask_for_tools))
+            listing.problem = None
+        except BridgeError as exc:
+            listing.problem = exc
+        finally:
+            self._listing = None
+            listing.done.set()
 
     @property
     def _is_listed(self) -> bool:
@@ -198,27 +238,32 @@ class Connection:
         async with anyio.create_task_group() as group:
             group.start_soon(self._limit_start, group.cancel_scope)
             async with Client(
-                transport.streams(),
+                self._hearing.over(transport.streams()),
                 mode=mode,
                 cache=None,
                 client_info=Implementation(name="rye-mcp", version=version("rye-mcp")),
                 message_handler=self._hear,
             ) as client:
                 self._session = client.session
-                await self._list(_list_tools(client.session))
+                self._hearing.version = client.session.protocol_version or _OLDEST
+                await self._list(self._ask_for_tools(client.session))
                 self.last_used = time.monotonic()
-                self.ready.set()
-                await self._stay(idle_s)
+                async with anyio.create_task_group() as self._beside:
+                    self.ready.set()
+                    await self._stay(idle_s)
+                    self._beside.cancel_scope.cancel()
+                group.cancel_scope.deadline = anyio.current_time() + END_LIMIT_S
         if not self.ready.is_set():
             limit = self.server.start_timeout
             what = f"expected {self._shown} to say within {limit:g} s what it offers, found that it did not"
-            raise BridgeError("timeout", what, hint="look at the server, or raise config.start_timeout")
+            hint = "look at the server, or raise config.start_timeout"
+            raise BridgeError("timeout", what + transport.last_words, hint=hint)
 
     async def _limit_start(self, scope: anyio.CancelScope) -> None:
         with anyio.move_on_after(self.server.start_timeout):
-            await self.ready.wait()
-            return
-        scope.cancel()
+            await first_of(self.ready, self._closing)
+        if not self.ready.is_set():
+            scope.cancel()
 
     async def _stay(self, idle_s: float) -> None:
         """Until somebody closes it, or nobody has used it for long."""
@@ -237,6 +282,18 @@ class Connection:
         if not self._has_changed:
             self._listed_at = time.monotonic()
 
+    async def _ask_for_tools(self, session: ClientSession) -> Mapping[str, Definition]:
+        """All pages of what the server offers."""
+        offered = _Offered(self.server.max_message_bytes)
+        params: PaginatedRequestParams | None = None
+        for _ in range(MAX_PAGES):
+            page = await session.list_tools(params=params)
+            await apart(partial(offered.take, page, self._hearing.left_out))
+            if page.next_cursor is None:
+                return offered.once(self._shown)
+            params = PaginatedRequestParams(cursor=page.next_cursor)
+        raise BridgeError("lost", f"expected a list of tools of at most {MAX_PAGES} pages, found more")
+
     async def _hear(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._listed_at, self._has_changed = _NEVER, True
@@ -254,7 +311,7 @@ class Connection:
             except MCPError as exc:
                 raise self._refused(exc) from exc
             except (RuntimeError, ValueError) as exc:
-                what = f"expected an answer of {self._shown} as MCP has it, found: {_first_line(exc)}"
+                what = f"expected an answer of {self._shown} as MCP has it, found: {first_line(exc)}"
                 raise BridgeError("tool_failed", what, hint=_WHO_MENDS) from exc
             finally:
                 self._calls.discard(scope)
@@ -266,13 +323,15 @@ class Connection:
 
     def _refused(self, error: MCPError) -> BridgeError:
         """What an error of the protocol means: that the connection is gone, or what the server says."""
+        if isinstance(error.data, BridgeError):
+            return error.data
         # A server may say the very code by which the SDK tells that a program has closed its output.
         if self._closing.is_set() or (self.server.transport == "http" and error.code in _SESSION_GONE):
             if self._transport is not None:
                 self.problem = self.problem or self._transport.problem
             self.close()
             return self._lost(error)
-        said = visible(error.message)[:_SHOWN_CHARACTERS]
+        said = visible(error.message[:_SHOWN_CHARACTERS])[:_SHOWN_CHARACTERS]
         what = f"{self._shown} refused the call with {error.code}: {said}"
         return BridgeError("tool_failed", what, hint="look at the parameters, or at what it needs to do it")
 
@@ -280,21 +339,36 @@ class Connection:
         problem = self.problem or (self._transport.problem if self._transport is not None else None)
         if problem is not None:
             return problem
-        why = "the connection was ended" if error is None else _first_line(error)
+        why = "the connection was ended" if error is None else first_line(error)
         if self.server.transport == "http":
             why += f" (an answer has at most {self.server.max_message_bytes} bytes)"
         return BridgeError("lost", f"expected {self._shown} to answer, found: {why}")
 
     def _failure(self, error: BaseException) -> BridgeError:
         """What ended the connection, as one that says whose it was."""
+        error = error.data if isinstance(error, MCPError) and isinstance(error.data, BridgeError) else error
         if isinstance(error, BridgeError):
             return error
-        what = f"expected {self._shown} to speak MCP, found: {_first_line(error)}"
+        what = f"expected {self._shown} to speak MCP, found: {first_line(error)}"
         return BridgeError("lost", what, hint=_HOW_TO_LOOK[self.server.transport])
 
     @property
     def _shown(self) -> str:
         return f"the server {visible(self.server.name)}"
+
+
+async def first_of(*events: anyio.Event) -> None:
+    """Wait until one of them is set."""
+    if any(event.is_set() for event in events):
+        return
+    async with anyio.create_task_group() as group:
+
+        async def wait(event: anyio.Event) -> None:
+            await event.wait()
+            group.cancel_scope.cancel()
+
+        for event in events:
+            group.start_soon(wait, event)
 
 
 def _transport_of(server: Server, on_end: Callable[[], None]) -> _Transport:
@@ -307,23 +381,37 @@ def _transport_of(server: Server, on_end: Callable[[], None]) -> _Transport:
     return HttpEndpoint(server)
 
 
-async def _list_tools(session: ClientSession) -> Mapping[str, Definition]:
-    """All pages of what the server offers."""
-    tools: dict[str, Definition] = {}
-    twice: set[str] = set()
-    cursor: str | None = None
-    for _ in range(MAX_PAGES):
-        params = None if cursor is None else PaginatedRequestParams(cursor=cursor)
-        page = await session.list_tools(params=params)
-        for tool in page.tools:
-            said = Definition.of(tool.model_dump(by_alias=True, mode="json", exclude_unset=True))
-            (twice.add(tool.name) if tool.name in tools else tools.update({tool.name: said}))
-        if len(tools) > MAX_TOOLS:
+class _Offered:
+    """What the pages of a list have said so far; BridgeError when it is more than one message may be."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._tools: dict[str, Definition] = {}
+        self._twice: set[str] = set()
+
+    def take(self, page: ListToolsResult, left_out: Iterable[LeftOutTool]) -> None:
+        """Add a page, and what it was left without."""
+        text = page.model_dump_json(by_alias=True, exclude_unset=True)
+        self._size += len(text.encode()) + sum(each.size for each in left_out)
+        if self._size > self._limit:
+            what = f"expected a list of tools of at most {self._limit} bytes in all its pages, found more"
+            raise BridgeError("lost", what, hint=_HOW_TO_RAISE)
+        faulty = (Definition.malformed(each.name, each.problem) for each in left_out)
+        for said in (*map(Definition.of, json.loads(text)["tools"]), *faulty):
+            if said.name in self._tools:
+                self._twice.add(said.name)
+            self._tools[said.name] = said
+        if len(self._tools) > MAX_TOOLS:
             raise BridgeError("lost", f"expected at most {MAX_TOOLS} tools of a server, found more")
-        cursor = page.next_cursor
-        if cursor is None:
-            return {name: said for name, said in tools.items() if name not in twice}
-    raise BridgeError("lost", f"expected a list of tools of at most {MAX_PAGES} pages, found more")
+
+    def once(self, server: str) -> Mapping[str, Definition]:
+        """The tools that stand there once; BridgeError when all of them are malformed."""
+        once = {name: said for name, said in self._tools.items() if name not in self._twice}
+        problems = [said.problem for said in once.values() if said.problem is not None]
+        if problems and len(problems) == len(once):
+            raise BridgeError("lost", f"expected {server} to speak MCP, found: {problems[0]}")
+        return once
 
 
 def _problem_in(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
@@ -334,14 +422,3 @@ def _problem_in(group: BaseExceptionGroup[BaseException]) -> BaseException | Non
         if found is not None and not isinstance(found, cancelled):
             return found
     return None
-
-
-def _first_line(error: BaseException) -> str:
-    """What an error says, as one line; of a message of the wrong shape, where it is wrong."""
-    listed = getattr(error, "errors", None)
-    if callable(listed):
-        wrong = [(".".join(map(str, each["loc"])), each["msg"]) for each in listed()]
-        text = "; ".join(f"{place}: {what}" for place, what in wrong)
-    else:
-        text = str(error).strip().partition("\n")[0]
-    return visible(text)[:_SHOWN_CHARACTERS] or type(error).__name__

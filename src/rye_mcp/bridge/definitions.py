@@ -15,7 +15,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, Final
 
 from rye_mcp.visible import visible_lines
@@ -25,22 +24,28 @@ __all__ = ["PARTS", "Definition", "changes", "difference"]
 PARTS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 """What a definition is made of, as MCP calls it."""
 
-MAX_DIFF_LINES: Final = 400
-"""How many lines of a difference are shown."""
-
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a server says of a tool. `digest` is the hash that a person's signature pins."""
+    """What a server says of a tool. `digest` is the hash that a person's signature pins.
+
+    `problem` says why no item can hold it; such a definition has a name and no hash, so that none is pinned.
+    """
 
     parts: Mapping[str, Any] = field(repr=False)
     digest: str
+    problem: str | None = None
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Definition:
         """Out of an entry of `tools/list`; ValueError for what no JSON document can hold."""
         parts = {name: said[name] for name in PARTS if said.get(name) is not None}
         return cls(parts, hashlib.sha256(_canonical(parts)).hexdigest())
+
+    @classmethod
+    def malformed(cls, name: str, problem: str) -> Definition:
+        """What is known of an entry that is no definition."""
+        return cls({"name": name}, "", problem)
 
     @property
     def name(self) -> str:
@@ -61,11 +66,9 @@ def changes(approved: Mapping[str, Any], found: Definition) -> dict[str, Any]:
 
 
 def difference(approved: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    """The lines of a diff, for people."""
+    """The lines of a diff, all of them: a person is asked to sign what it shows."""
     lines = difflib.unified_diff(_lines(approved), _lines(found), "approved", "now", lineterm="", n=2)
-    shown = [visible_lines(line) for line in islice(lines, MAX_DIFF_LINES + 1)]
-    more = ["[… more lines that differ …]"] if len(shown) > MAX_DIFF_LINES else []
-    return shown[:MAX_DIFF_LINES] + more
+    return [visible_lines(line) for line in lines]
 
 
 def _lines(parts: Mapping[str, Any]) -> list[str]:

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rye_mcp.bridge.definitions import PARTS, Definition
 from rye_mcp.items import is_item_id
-from rye_mcp.visible import visible_lines
+from rye_mcp.visible import find_hidden, visible_lines
 
 if TYPE_CHECKING:
     from rye_mcp.metadata import ItemMetadata
 
-__all__ = ["DIRECTORY", "RUNTIMES", "approved_parts", "ids_of", "item_text"]
+__all__ = ["DIRECTORY", "RUNTIMES", "approved_parts", "ids_of", "item_text", "yaml_lines"]
 
 DIRECTORY: Final = "mcp"
 """Where in a space the tools of other servers are: `mcp/<server>/<tool>`."""
@@ -131,6 +131,11 @@ def _otherwise(parts: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str,
 # --- YAML, of values that JSON can hold ---
 
 
+def yaml_lines(value: Mapping[str, Any]) -> Iterator[str]:
+    """The lines of YAML that say exactly this."""
+    return _block(value, 0)
+
+
 def _block(value: Mapping[str, Any], depth: int) -> Iterator[str]:
     for name, each in value.items():
         yield from _entry(f"{'  ' * depth}{_key(name)}:", each, depth + 1)
@@ -157,6 +162,7 @@ def _reads_as_lines(text: str) -> bool:
     lines = text.split("\n")
     return (
         len(lines) > 1
+        and find_hidden(text) is None
         and all(line == line.rstrip() and line.isprintable() for line in lines)
         and bool(lines[0])
         and not lines[0].startswith(" ")
@@ -180,7 +186,7 @@ def _quoted(text: str) -> str:
 def _character(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
-    if character.isprintable() and visible_lines(character) == character and character != "\ufe0f":
+    if character.isprintable() and find_hidden(character) is None:
         return character
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

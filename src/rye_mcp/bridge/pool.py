@@ -6,6 +6,7 @@ Rules:
   `IDLE_S`, with `close`, or with the event loop. Everybody who asks for the same server shares it.
 - One that has ended is started again by the next call: at once the first time, later after a wait that
   doubles, up to `LONGEST_WAIT_S`. Whoever would have to wait longer than `PATIENCE_S` is told so instead.
+- One that ends slowly keeps no call waiting: after `PARTING_S` the next one is begun beside it.
 - At most `MAX_CONNECTIONS` are kept; the one that was idle for longest makes room.
 """
 
@@ -22,7 +23,7 @@ from typing import Final
 import anyio
 
 from lilux import _loops
-from rye_mcp.bridge.connection import Connection
+from rye_mcp.bridge.connection import Connection, first_of
 from rye_mcp.bridge.failures import BridgeError
 from rye_mcp.bridge.servers import Server
 from rye_mcp.visible import visible
@@ -44,6 +45,9 @@ STEADY_S: Final = 60.0
 
 MAX_CONNECTIONS: Final = 32
 """How many servers are kept at once."""
+
+PARTING_S: Final = 1.0
+"""How long a call waits for the end of the connection before its own."""
 
 CLOSE_LIMIT_S: Final = 5.0
 
@@ -72,13 +76,14 @@ class Pool:
         slot = self._slots.setdefault((_loops.running(), server), _Slot())
         connection = slot.connection
         if connection is not None and connection.is_ending:
-            await connection.over.wait()
-        if connection is None or connection.over.is_set():
+            with anyio.move_on_after(PARTING_S):
+                await connection.over.wait()
+        if connection is None or _is_past(connection):
             await self._wait_for_turn(slot, server)
             connection = slot.connection
-            if connection is None or connection.over.is_set():
+            if connection is None or _is_past(connection):
                 connection = self._begin(slot, server)
-        await _first_of(connection.ready, connection.over)
+        await first_of(connection.ready, connection.over)
         if connection.over.is_set():
             ended = BridgeError(
                 "lost", f"expected the server {visible(server.name)} to be there, found it ended"
@@ -147,18 +152,9 @@ class Pool:
             connection.close()
 
 
-async def _first_of(*events: anyio.Event) -> None:
-    """Wait until one of them is set."""
-    if any(event.is_set() for event in events):
-        return
-    async with anyio.create_task_group() as group:
-
-        async def wait(event: anyio.Event) -> None:
-            await event.wait()
-            group.cancel_scope.cancel()
-
-        for event in events:
-            group.start_soon(wait, event)
+def _is_past(connection: Connection) -> bool:
+    """Whether nothing can be begun with it any more; it may take a while yet to be gone."""
+    return connection.over.is_set() or connection.is_ending
 
 
 def _beside(work: Callable[[], Awaitable[None]], tasks: set[asyncio.Task[None]]) -> None:

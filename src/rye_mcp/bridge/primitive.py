@@ -19,10 +19,14 @@ import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
+
+from rye_mcp.apart import apart
 from rye_mcp.bridge.failures import BridgeError
-from rye_mcp.bridge.servers import Server
+from rye_mcp.bridge.servers import Server, require_variables
 from rye_mcp.errors import RyeError
 from rye_mcp.visible import visible
 
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["McpClientPrimitive", "McpJob"]
 
+_SHOWN_CHARACTERS: Final = 2000
 _WHY_NOT_SEALED: Final = "another MCP server does it, whose code nobody signed here"
 
 
@@ -47,12 +52,14 @@ class McpClientPrimitive:
     def job(self, call: HostedCall) -> McpJob:
         """What is to be done for a call; RyeError `invalid_item` when its tool says it wrongly."""
         try:
+            # What is withheld is told by a notice; the runtime's own variables need not be there.
+            require_variables(call.tool.metadata.config or {}, {*call.environment, *call.withheld})
             server = Server.of(call.config, call.cwd)
             tool, definition = _text(call.config, "tool"), _text(call.config, "definition")
         except RyeError as exc:
             element = call.tool
             about = {"where": element.path, "item_id": element.item_id, **exc.details}
-            raise RyeError(exc.code, f"{element.item_id}: {exc.message}", **about) from exc
+            raise RyeError(exc.code, f"{element.item_id}: {exc.message}", hint=exc.hint, **about) from exc
         return McpJob(self, server, tool, definition, call)
 
     @property
@@ -104,17 +111,20 @@ class McpJob:
         except BridgeError as exc:
             return read_failure(exc, took())
         schema = self.call.tool.metadata.output_schema
-        return read_answer(answer, schema, took(), server=self.server.name)
+        return await apart(partial(read_answer, answer, schema, took(), server=self.server.name))
 
     async def _answer(self, progress: Progress | None) -> Any:
-        connection = await self.primitive.pool.connection(self.server)
-        offered = await connection.offered(timeout=self.server.start_timeout)
-        self._require_approved(offered)
-        return await connection.call(
-            self.tool, self.call.arguments, timeout=self.call.timeout, progress=progress
-        )
+        """What the server answers; the time limit is one for connecting, listing and calling."""
+        limit = self.call.timeout
+        with anyio.move_on_after(limit):
+            connection = await self.primitive.pool.connection(self.server)
+            await self._require_approved(await connection.offered())
+            return await connection.call(self.tool, self.call.arguments, timeout=limit, progress=progress)
+        name = visible(self.server.name)
+        what = f"expected an answer of the server {name} within {limit:g} s, found none, and gave the call up"
+        raise BridgeError("timeout", what)
 
-    def _require_approved(self, offered: Mapping[str, Any]) -> None:
+    async def _require_approved(self, offered: Mapping[str, Any]) -> None:
         from rye_mcp.bridge.definitions import changes
         from rye_mcp.bridge.items import approved_parts
 
@@ -127,7 +137,8 @@ class McpJob:
             )
             raise BridgeError("remote_changed", what, hint=hint, data={"changed": {"name": "not offered"}})
         if found.digest != self.definition:
-            changed = changes(approved_parts(self.call.tool.metadata, self.tool), found)
+            approved = approved_parts(self.call.tool.metadata, self.tool)
+            changed = await apart(partial(changes, approved, found))
             listed = ", ".join(changed) or "what cannot be told apart"
             what = (
                 f"expected the server {name} to say of {visible(self.tool)} what was approved, "
@@ -144,7 +155,8 @@ def _progress_to(watch: Watch) -> Progress | None:
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:
         of = "" if total is None else f" of {total:g}"
-        line = f"{progress:g}{of}{': ' if message else ''}{visible(message or '')}\n"
+        said = visible((message or "")[:_SHOWN_CHARACTERS])
+        line = f"{progress:g}{of}{': ' if message else ''}{said}\n"
         told("stderr", line.encode("utf-8", "replace"), 0)
 
     return tell

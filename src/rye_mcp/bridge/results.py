@@ -3,9 +3,10 @@
 Rules:
 
 - The data of a success is what MCP has: `content`, and `structuredContent` where there is some. Both reach a
-  client of ours as they are, as far as its own rules let them: see `rye_mcp.mcp_surface.content`.
+  client of ours as they are, as far as its own rules let them: see `rye_mcp.mcp_surface.content`. Nothing in
+  them speaks in the name of rye-mcp (`rye_mcp.marks`).
 - An answer that says `isError` is a failure, and what it says is its error. So is one that does not fit the
-  output schema that a person approved.
+  output schema that a person approved, or that has a number that JSON cannot hold: it would become null.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from lilux._json import find_issues, is_finite
 from lilux.schemas import validate_parameters
 from rye_mcp.executor.outcomes import Exit, Outcome
+from rye_mcp.marks import without_marks, without_our_addresses
 from rye_mcp.visible import visible, visible_lines
 
 if TYPE_CHECKING:
@@ -35,8 +38,12 @@ def read_answer(
     answer: CallToolResult, schema: Mapping[str, Any] | None, duration_ms: float, *, server: str
 ) -> Outcome:
     """What came of a call; `schema` is the output schema that was approved."""
+    if problem := _not_finite(answer):
+        what = f"expected an answer of the server {visible(server)} that JSON can hold, found: {problem}"
+        return _failed(None, what, duration_ms)
     said = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
     data: dict[str, Any] = {name: said[name] for name in ("content", "structuredContent") if name in said}
+    data["content"] = [without_our_addresses(without_marks(block)) for block in data.get("content", ())]
     if answer.is_error:
         return _failed(
             data, _text_of(data) or "the server says that it failed, and nothing else", duration_ms
@@ -70,7 +77,13 @@ def _failed(data: Any, error: str, duration_ms: float) -> Outcome:
 
 def _text_of(data: Mapping[str, Any]) -> str:
     texts = [block["text"] for block in data.get("content", ()) if block.get("type") == "text"]
-    return visible_lines("\n".join(texts).strip())[:_SHOWN_CHARACTERS]
+    return visible_lines("\n".join(texts).strip()[:_SHOWN_CHARACTERS])[:_SHOWN_CHARACTERS]
+
+
+def _not_finite(answer: CallToolResult) -> str | None:
+    """Where the first number is that is NaN or beyond a double; the parser of the SDK lets both pass."""
+    said = answer.model_dump(by_alias=True, exclude_none=True)
+    return None if is_finite(said) else visible(str(find_issues(said)[0]))
 
 
 def _misfit(structured: Any, schema: Mapping[str, Any]) -> str | None:

@@ -2,20 +2,23 @@
 
 Two calls share a connection exactly when their `Server` is equal: the same program with the same arguments,
 environment and directory, or the same address with the same headers. Values of variables and of headers are
-in no `repr` and in no message.
+in no `repr` and in no message. What HTTP cannot carry as a header is refused here, by its name: the library
+that sends it would quote it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
+from lilux._templates import EnvironmentReference, placeholders
 from rye_mcp.errors import RyeError
 from rye_mcp.visible import visible
 
-__all__ = ["MAX_MESSAGE_BYTES", "START_TIMEOUT_S", "Server"]
+__all__ = ["MAX_MESSAGE_BYTES", "MAX_MESSAGE_VALUES", "START_TIMEOUT_S", "Server", "require_variables"]
 
 START_TIMEOUT_S: Final = 60.0
 """How long a server may take until it has said what it offers: it may have to be downloaded first."""
@@ -23,11 +26,18 @@ START_TIMEOUT_S: Final = 60.0
 MAX_MESSAGE_BYTES: Final = 16 << 20
 """How long one message of a server may be."""
 
+MAX_MESSAGE_VALUES: Final = 100_000
+"""How many values it may hold: where MCP expects something else, each of them has half a dozen faults."""
+
 _PLAIN: Final = {"transport", "server", "tool", "definition", "start_timeout", "max_message_bytes"}
 _OF_TRANSPORT: Final[Mapping[str, frozenset[str]]] = {
     "stdio": frozenset({"command", "args", "env"}),
     "http": frozenset({"url", "headers"}),
 }
+
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_HEADER_VALUE: Final = re.compile(r"[!-~](?:[ -~\t]*[!-~])?", re.ASCII)
+"""What HTTP carries: ASCII on one line, without blanks at its ends."""
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -76,6 +86,20 @@ class Server:
         return ["MCP", f"{split.scheme}://{split.hostname}{'' if split.port is None else f':{split.port}'}"]
 
 
+def require_variables(config: Mapping[str, Any], known: Container[str]) -> None:
+    """RyeError `variable_not_set` when a text names a variable that is not there, and no default for it."""
+    texts = [*config.get("env", {}).values(), *config.get("headers", {}).values(), config.get("url", "")]
+    named = {each for text in texts if isinstance(text, str) for each in placeholders(text)}
+    missing = sorted(
+        each.name
+        for each in named
+        if isinstance(each, EnvironmentReference) and each.default is None and each.name not in known
+    )
+    if missing:
+        what = f"expected {', '.join(missing)} to be set for the server {visible(str(config.get('server')))}"
+        raise RyeError("variable_not_set", f"{what}, found that it is not", variables=missing)
+
+
 def _stdio(config: Mapping[str, Any], cwd: str | None) -> dict[str, Any]:
     command = config.get("command")
     if not isinstance(command, str) or not command.strip():
@@ -90,7 +114,18 @@ def _http(config: Mapping[str, Any]) -> dict[str, Any]:
     url = config.get("url")
     if not isinstance(url, str) or not url.startswith(("http://", "https://")) or not urlsplit(url).hostname:
         raise _wrong("url", "an address that begins with http:// or https://", url)
-    return {"url": url, "headers": _pairs(config, "headers")}
+    return {"url": url, "headers": tuple(_header(*each) for each in _pairs(config, "headers"))}
+
+
+def _header(name: str, value: str) -> tuple[str, str]:
+    if not _HEADER_NAME.fullmatch(name):
+        raise _wrong("headers", "names of headers", name)
+    if not _HEADER_VALUE.fullmatch(value):
+        key = f"headers.{name}"
+        what = "expected ASCII on one line, without blanks at its ends, found something else"
+        hint = "look at the variable that it names: it may end with a line break"
+        raise RyeError("invalid_item", f"config.{key}: {what}", hint=hint, field=f"config.{key}")
+    return name, value
 
 
 def _pairs(config: Mapping[str, Any], key: str) -> Pairs:

@@ -5,6 +5,7 @@ Rules:
 - The program is started, watched and ended by the supervisor: it cannot outlive this process.
 - A line of its standard output is a message, or it is noise: counted, and passed over. A line that is longer
   than a message may be, or noise beyond `MAX_NOISE_BYTES` without any message, ends the connection.
+- An answer that cannot be read (half a character, too deep, no UTF-8) fails the call that it names.
 - What it writes waits until it is dealt with; what it is told waits for at most `MAX_WAITING_BYTES`.
 - Of its standard error the end is kept, for who wants to know why it ended.
 - At the end its standard input is closed, and it has `GRACE_S` to end by itself.
@@ -21,9 +22,14 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
+from lilux._json import ValueCount
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 from lilux.primitives.subprocess import Dialogue, ProcessSpec, SubprocessPrimitive
 from rye_mcp.bridge.failures import BridgeError
+from rye_mcp.bridge.heads import answered_request
+from rye_mcp.bridge.hearing import first_line, unreadable
+from rye_mcp.bridge.servers import MAX_MESSAGE_VALUES
+from rye_mcp.executor.starting import without_shims
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
@@ -46,7 +52,11 @@ MAX_WAITING_BYTES: Final = 64 << 20
 MAX_STDERR_BYTES: Final = 4096
 """How much of the end of standard error is kept."""
 
-_SHOWN_CHARACTERS: Final = 600
+_HOW_TO_WRITE: Final = (
+    "its server has to send JSON in UTF-8: no half of a surrogate pair, at most 200 lists and objects inside "
+    "each other"
+)
+_SHOWN_CHARACTERS: Final = 1500
 _BUFFERED: Final = 16
 """How many messages wait for the client; for more of them the program waits."""
 
@@ -116,7 +126,7 @@ class StdioProgram:
                 max_output=MAX_STDERR_BYTES,
                 on_output=self._hear,
             )
-            result = await SubprocessPrimitive().converse(spec, self._begin)
+            result = await SubprocessPrimitive().converse(await without_shims(spec), self._begin)
         except (ConfigurationError, SupervisorError) as exc:
             self._fail(
                 BridgeError("lost", f"expected the supervisor to run {self._shown}, found: {exc.message}")
@@ -199,14 +209,26 @@ class StdioProgram:
     def _message(self, line: bytes) -> SessionMessage | None:
         if len(line) > self._server.max_message_bytes:
             raise self._too_long()
+        if len(line) > MAX_MESSAGE_VALUES and not ValueCount(MAX_MESSAGE_VALUES).feed(line):
+            what = f"expected at most {MAX_MESSAGE_VALUES} values in a message of {self._shown}, found more"
+            raise BridgeError("lost", what, hint="ask for less")
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
+        except ValueError as exc:
+            return self._unreadable(line, exc)
+        self._noise = 0
+        return SessionMessage(message)
+
+    def _unreadable(self, line: bytes, error: ValueError) -> SessionMessage | None:
+        """The failure of the call that a line answers, or None for noise."""
+        answered = answered_request(line)
+        if answered is None:
             if line.strip():
                 self._take_noise(len(line))
             return None
-        self._noise = 0
-        return SessionMessage(message)
+        what = f"expected an answer of {self._shown} that can be read, found: {first_line(error)}"
+        why = BridgeError("tool_failed", what, hint=_HOW_TO_WRITE)
+        return SessionMessage(unreadable(answered, why))
 
     def _take_noise(self, size: int) -> None:
         self.noise_lines += 1
@@ -235,9 +257,14 @@ class StdioProgram:
         how = f"exit code {result.return_code}"
         if result.signal is not None:
             how = f"signal {result.signal}"
+        what = f"expected {self._shown} to go on, found that it ended ({how}){self.last_words}"
+        return BridgeError("lost", what)
+
+    @property
+    def last_words(self) -> str:
+        """The end of its standard error, as the end of a sentence."""
         last = visible(self._stderr.decode("utf-8", "replace").strip()[-_SHOWN_CHARACTERS:])
-        said = f"; it last said: {last}" if last else ""
-        return BridgeError("lost", f"expected {self._shown} to go on, found that it ended ({how}){said}")
+        return f"; it last said: {last[-2 * _SHOWN_CHARACTERS :]}" if last else ""
 
     def _fail(self, problem: BridgeError) -> None:
         """Take note of what went wrong first, unless we are ending it, and let the connection end."""

@@ -7,6 +7,9 @@ Rules:
 - An item that says something wrong about itself is found by its id and its body all the same: whoever wrote
   it looks for it. A library, which names no executor, is nothing to search for, and has no document.
 - The body is what is left of the file without its signature line and its metadata.
+- Of a document, `MAX_TEXT` characters count: its id and what it says about itself first, then its body. Of a
+  `brief` one, only its id and its name do. Nobody has vouched for what an index is made of, and a clone may
+  be large.
 """
 
 from __future__ import annotations
@@ -48,7 +51,18 @@ GRAM_FIELDS: Final = ("name", "title", "description")
 MAX_DISTINCT_WORDS: Final = 512
 """How many different words of an item count when what was found is ranked; all of them are found."""
 
+MAX_TEXT: Final = 65_536
+"""How many characters of the words of an item are indexed."""
+
+MAX_VALUE: Final = 512
+"""How long a value can be that results are filtered by, and how many tags an item can have."""
+
+_SHORT: Final = MAX_TEXT // 4
+"""Files of so many bytes have fewer words, even if all are names, which are written in their parts, too."""
+
 _MAX_SCHEMA_DEPTH: Final = 6
+_FIRST: Final = ("id", "name", "title", "description", "category", "tags", "parameters", "body")
+_OF_A_BRIEF_ONE: Final = frozenset({"id", "name"})
 _YAML: Final = frozenset({".yaml", ".yml"})
 _DOCSTRING: Final = re.compile(r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[rRuU]?(\"\"\"|''')(?:.*?)\1", re.DOTALL)
 _ASSIGNED: Final = re.compile(rf"(?:{'|'.join(PYTHON_NAMES)})\s*[:=]")
@@ -77,13 +91,14 @@ class Document:
     version: str
 
 
-def documents_of(files: Sequence[ItemFile]) -> list[Document | None]:
-    """What is indexed of each of these items; None for a library.
+def documents_of(files: Sequence[ItemFile], *, brief: bool = False) -> list[Document | None]:
+    """What is indexed of each of these items, little of a `brief` one; None for a library.
 
     All are read before the words of any are taken: a processor is quicker at the same thing ten times.
     """
     every = [_metadata_of(file) for file in files]
-    return [_document_of(file, metadata) for file, metadata in zip(files, every, strict=True)]
+    named = _OF_A_BRIEF_ONE if brief else frozenset(FIELDS)
+    return [_document_of(file, metadata, named) for file, metadata in zip(files, every, strict=True)]
 
 
 def _metadata_of(file: ItemFile) -> ItemMetadata | None:
@@ -95,25 +110,43 @@ def _metadata_of(file: ItemFile) -> ItemMetadata | None:
     return None if file.item_type is ItemType.TOOL and metadata.is_library else metadata
 
 
-def _document_of(file: ItemFile, metadata: ItemMetadata | None) -> Document | None:
+def _document_of(file: ItemFile, metadata: ItemMetadata | None, named: frozenset[str]) -> Document | None:
     if metadata is None:
         return None
     fields = dict(zip(FIELDS, _fields(file, metadata), strict=True))
+    if len(file.content) > _SHORT or len(named) < len(FIELDS):
+        fields = _limited(fields, named)
     counted = _counted(fields)
     gram_words = tuple(dict.fromkeys(word for name in GRAM_FIELDS for word in fields[name]))
     return Document(
-        name=metadata.name,
+        name=metadata.name[:MAX_VALUE],
         texts=tuple(" ".join(words) for words in fields.values()),
         words=dict(islice(counted.items(), MAX_DISTINCT_WORDS)),
         length=counted.total(),
         gram_words=gram_words,
         grams=tuple(set(chain.from_iterable(map(grams_of, gram_words)))),
-        category=metadata.category or "",
-        tags=metadata.tags,
+        category=(metadata.category or "")[:MAX_VALUE],
+        tags=tuple(tag[:MAX_VALUE] for tag in metadata.tags[:MAX_VALUE]) if "tags" in named else (),
         tool_type=metadata.tool_type or "",
-        executor_id=metadata.executor_id or "",
-        version=metadata.version,
+        executor_id=(metadata.executor_id or "")[:MAX_VALUE],
+        version=metadata.version[:MAX_VALUE],
     )
+
+
+def _limited(fields: Mapping[str, list[str]], named: frozenset[str]) -> dict[str, list[str]]:
+    """The words of these fields, as far as there is room for them."""
+    room, kept = MAX_TEXT, {name: list[str]() for name in fields}
+    for name in _FIRST:
+        if name in named:
+            kept[name] = _fitting(fields[name], room)
+            room -= sum(map(len, kept[name])) + len(kept[name])
+    return kept
+
+
+def _fitting(words: list[str], room: int) -> list[str]:
+    """As many whole words as fit, with blanks between them."""
+    text = " ".join(words)
+    return words if len(text) < room else text[: max(0, room)].rpartition(" ")[0].split()
 
 
 def _fields(file: ItemFile, metadata: ItemMetadata) -> Iterator[list[str]]:
@@ -121,11 +154,11 @@ def _fields(file: ItemFile, metadata: ItemMetadata) -> Iterator[list[str]]:
     title = metadata.extra.get("title")
     yield name_words(metadata.name)
     yield words_of(title) if isinstance(title, str) else []
-    yield words_of(metadata.description)
+    yield words_of(metadata.description[:MAX_TEXT])
     yield words_of(metadata.category or "")
     yield [word for tag in metadata.tags for word in words_of(tag)]
     yield _parameters(metadata.config_schema) + _parameters(metadata.inputs)
-    yield words_of(_body(file))
+    yield words_of(_body(file)[:MAX_TEXT])
     yield [word for segment in file.item_id.split("/") for word in name_words(segment)]
 
 

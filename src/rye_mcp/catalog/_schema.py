@@ -4,6 +4,8 @@ Rules:
 
 - The file belongs to one space and is named after its root. It says which versions made it: of these tables,
   of rye-mcp (which parses items) and of SQLite (which makes tokens). Anything else there is made anew.
+- The directory is this user's own, for nobody else to look into or to exchange, and the files in it are of
+  this user alone and no links. Anything else among them is removed, never opened.
 - Opening and replacing happen under a lock of the directory, so nobody opens a file that is being replaced.
   Who still has the old one open goes on with it, and finds what it found before.
 - Writers write ahead (WAL): they never wait for readers, nor readers for them.
@@ -16,6 +18,7 @@ import hashlib
 import os
 import re
 import sqlite3
+import stat
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +27,7 @@ from typing import Final
 from lilux import _files as whole_files
 from rye_mcp.catalog._query_tree import FIELDS
 from rye_mcp.catalog._stems import TOKENIZER
+from rye_mcp.trust.files import opened_directory
 
 __all__ = ["DamagedError", "file_for", "is_whole", "open_file", "open_memory"]
 
@@ -35,6 +39,8 @@ LOCK_TIMEOUT_S: Final = 1.0
 """How long to wait for other processes that open an index: who is stopped then stops nobody else."""
 
 _DIRECTORY_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+_OTHERS: Final = 0o077
 _COLUMNS: Final = ", ".join(FIELDS)
 _ENDINGS: Final = ("", "-wal", "-shm", "-journal")
 
@@ -83,21 +89,20 @@ def file_for(directory: Path, root: Path) -> Path:
 def open_file(path: Path, *, replacing: int | None = None) -> sqlite3.Connection:
     """The index at a path, made when there is none, and made anew when there is something else.
 
-    `replacing` is the inode of a file that turned out to be damaged. OSError or sqlite3.Error when there can
-    be none: the caller does without a file then.
+    `replacing` is the inode of a file that turned out to be damaged. RyeError, OSError or sqlite3.Error when
+    there can be none: the caller does without a file then.
     """
-    whole_files.make_directory(path.parent, mode=_DIRECTORY_MODE)
     with (
-        whole_files.open_directory(path.parent) as directory,
+        opened_directory(path.parent, forbidden=_OTHERS, create_mode=_DIRECTORY_MODE) as directory,
         whole_files.lock(directory, timeout_s=LOCK_TIMEOUT_S),
     ):
         if replacing is not None and _inode(path) == replacing:
             _remove(path)
         try:
-            return _opened(path)
+            return _opened(path, directory)
         except DamagedError:
             _remove(path)
-        return _opened(path)
+        return _opened(path, directory)
 
 
 def open_memory() -> sqlite3.Connection:
@@ -114,8 +119,9 @@ def is_whole(connection: sqlite3.Connection) -> bool:
     return {name for (name,) in found} >= _NAMES
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    connection = _connected(str(path))
+def _opened(path: Path, directory: int) -> sqlite3.Connection:
+    _require_private(path.name, directory)
+    connection = _connected(f"{path.absolute().as_uri()}?mode=rw")
     try:
         _prepare(connection)
     except sqlite3.OperationalError as exc:
@@ -133,6 +139,20 @@ def _opened(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _require_private(name: str, directory: int) -> None:
+    """Make the file if it is missing; DamagedError if it, or one beside it, is not of this user alone."""
+    for ending in _ENDINGS:
+        try:
+            found = os.stat(name + ending, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        is_own = found.st_uid == os.geteuid() and found.st_nlink == 1
+        if not stat.S_ISREG(found.st_mode) or not is_own or found.st_mode & _OTHERS:
+            raise DamagedError(f"expected a file of this user alone, found another one: {name}{ending}")
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    os.close(os.open(name, flags, _FILE_MODE, dir_fd=directory))
+
+
 def _prepare(connection: sqlite3.Connection) -> None:
     _settle(connection)
     connection.execute("PRAGMA journal_mode = WAL")
@@ -145,7 +165,12 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 def _connected(name: str) -> sqlite3.Connection:
     return sqlite3.connect(
-        name, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=256
+        name,
+        timeout=BUSY_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+        uri=True,
     )
 
 

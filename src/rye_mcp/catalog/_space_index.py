@@ -8,9 +8,12 @@ Rules:
 - Stamps are kept in memory as long as no other process writes to the index: a look at files that are as they
   were asks the index for nothing.
 - A file of an index that is damaged is replaced, and indexed anew, by whoever notices. When the file cannot
-  be written (a full disk, a directory that is read-only, another process that does not let go), this process
-  goes on with a copy in memory. Either way what is found is right; the second is a notice.
+  be written (a full disk, a directory that is read-only or that others can get at, another process that does
+  not let go), this process goes on with a copy in memory. Either way what is found is right; the second is a
+  notice.
 - Several questions that belong together are asked of one state (`unchanged`), which others do not wait for.
+- When an index holds `MAX_WORDS` words, of further files only id and name are indexed, until it holds less:
+  the first search in a large clone takes seconds, and not minutes.
 - Work is done in small steps, with a moment between them in which other threads get their turn. A great deal
   of it, as at the first time, is done by other processes (see `_shares`).
 """
@@ -51,6 +54,9 @@ BATCH: Final = 2_000
 
 BATCH_WORDS: Final = 500_000
 """How many words are written at once: changes with more of them are fewer."""
+
+MAX_WORDS: Final = 6_000_000
+"""How many words of a space are indexed: 20,000 items of a common length, or 60 MB of text."""
 
 YIELD_S: Final = 0.0005
 """How long other threads are let through."""
@@ -190,15 +196,16 @@ class SpaceIndex:
         """
         known = self._engine.rows(path for path in paths if path in self._seen)
         whole, batch, words, done = True, list[Change](), 0, 0
+        held = self._engine.words() if paths else 0
         with Reader() as reader:
             for some in _groups(sorted(paths)):
-                changes = self._examined(some, known, stamps, reader)
+                changes = self._examined(some, known, stamps, reader, brief=held + words >= MAX_WORDS)
                 batch += changes
                 words += sum(change.words for change in changes)
                 done += len(some)
                 if len(batch) + ahead >= BATCH or words >= BATCH_WORDS or done == len(paths):
                     whole = self._write(batch) and whole
-                    batch, words, ahead = [], 0, 0
+                    batch, words, ahead, held = [], 0, 0, self._engine.words()
                 if done % STEP == 0 or done == len(paths):
                     _report(progress, done, len(paths))
         return whole
@@ -220,10 +227,12 @@ class SpaceIndex:
         known: Mapping[str, Row],
         stamps: Mapping[str, Stamp | None],
         reader: Reader,
+        *,
+        brief: bool,
     ) -> list[Change]:
         """What has become of these files."""
         looks = [self._looked_at(path, known.get(path), stamps.get(path), reader) for path in paths]
-        documents = iter(documents_of([file for _, file in looks if file]))
+        documents = iter(documents_of([file for _, file in looks if file], brief=brief))
         return [replace(change, document=next(documents)) if file else change for change, file in looks]
 
     def _looked_at(
@@ -254,7 +263,7 @@ class SpaceIndex:
             return open_memory()
         try:
             return open_file(self._path, replacing=replacing)
-        except (OSError, sqlite3.Error, DamagedError) as exc:
+        except (RyeError, OSError, sqlite3.Error, DamagedError) as exc:
             return self._in_memory(exc, None)
 
     def _in_memory(self, reason: Exception, copied: sqlite3.Connection | None) -> sqlite3.Connection:

@@ -86,6 +86,10 @@ class SqliteEngine:
         """The path and the stamp of every file that is known; of many, little is made."""
         return self.database.execute("SELECT path, stamp FROM items")
 
+    def words(self) -> int:
+        """How many words all documents have."""
+        return int(self.database.execute("SELECT length FROM totals").fetchone()[0])
+
     def write(self, changes: Sequence[Change]) -> bool:
         """Make these changes, all of them or none; whether none was left out."""
         return write_changes(self.database, self._stemmer, changes)

@@ -27,76 +27,109 @@ TRACEBACK_VARIABLE = "RYE_TRACEBACK"
 GARBAGE_THRESHOLD = 100_000
 """How many objects are made before Python looks for those that nobody needs any more."""
 
+START, TRUST, RUN, SERVERS = "Write tools", "Vouch for them", "Find and run them", "Clients and other servers"
+"""The sections of `rye --help`."""
+
 COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
     {
-        "init": CommandPlace("rye_mcp.cli.init", "init", "Make your keys, and a project of this directory."),
-        "keys": CommandPlace(
-            "rye_mcp.cli.keys", "keys", "The key pairs that you, and your agents, sign with."
+        "init": CommandPlace(
+            "rye_mcp.cli.init", "init", "Make your keys, and a project of this directory.", START
         ),
-        "trust": CommandPlace(
-            "rye_mcp.cli.trust",
-            "trust",
-            "Who may sign what you run: everything undecided, and the decisions.",
-        ),
-        "new": CommandPlace("rye_mcp.cli.new", "new_item", "Write an item that works, as a start."),
-        "sign": CommandPlace(
-            "rye_mcp.cli.sign", "sign_items", "Sign an item, or all that match a pattern, with your key."
+        "new": CommandPlace("rye_mcp.cli.new", "new_item", "Write an item that works, as a start.", START),
+        "adopt": CommandPlace(
+            "rye_mcp.cli.adopt",
+            "adopt",
+            "Make a tool of a script that you have, without changing what it does.",
+            START,
         ),
         "dev": CommandPlace(
-            "rye_mcp.cli.dev", "dev", "Work on a tool: see at every change what is wrong, and run the draft."
+            "rye_mcp.cli.dev",
+            "dev",
+            "Work on a tool: see at every change what is wrong, and run the draft.",
+            START,
         ),
         "test": CommandPlace(
             "rye_mcp.cli.testing",
             "run_tests",
             "Run the examples that tools declare, and compare the results.",
-        ),
-        "verify": CommandPlace(
-            "rye_mcp.cli.verify",
-            "verify",
-            "Check whether items would be accepted, and who signed them.",
-        ),
-        "lock": CommandPlace(
-            "rye_mcp.cli.lock", "lock", "What tools were when they were locked, and whether they still are."
-        ),
-        "search": CommandPlace(
-            "rye_mcp.cli.search", "search_items", "Find items by what they are for, the best first."
-        ),
-        "show": CommandPlace("rye_mcp.cli.show", "show", "Show an item, who signed it, and what it says."),
-        "list": CommandPlace(
-            "rye_mcp.cli.listing", "list_items", "List the items of every space, with who signed them."
+            START,
         ),
         "copy": CommandPlace(
-            "rye_mcp.cli.copy", "copy", "Copy an item to another space; its signature goes with it."
-        ),
-        "log": CommandPlace("rye_mcp.cli.log", "log", "What has run, and what it wrote."),
-        "run": CommandPlace("rye_mcp.cli.run", "run", "Run a tool, with its parameters as --name value."),
-        "explain": CommandPlace(
-            "rye_mcp.cli.explain", "explain", "Show what would run a tool, and what prevents it."
-        ),
-        "mcp": CommandPlace(
-            "rye_mcp.cli.mcp",
-            "mcp",
-            "Other MCP servers: bring in their tools, signed, and look at what changed.",
+            "rye_mcp.cli.copy", "copy", "Copy an item to another space; its signature goes with it.", START
         ),
         "schema": CommandPlace(
             "rye_mcp.cli.schema",
             "schema",
             "Print the JSON Schema of what an item says about itself, or write all of them.",
+            START,
         ),
+        "demo": CommandPlace(
+            "rye_mcp.cli.demo", "demo", "Let an agent run a signed tool, and check what is promised.", START
+        ),
+        "sign": CommandPlace(
+            "rye_mcp.cli.sign",
+            "sign_items",
+            "Sign an item, or all that match a pattern, with your key.",
+            TRUST,
+        ),
+        "verify": CommandPlace(
+            "rye_mcp.cli.verify",
+            "verify",
+            "Check whether items would be accepted, and who signed them.",
+            TRUST,
+        ),
+        "lock": CommandPlace(
+            "rye_mcp.cli.lock",
+            "lock",
+            "What tools were when they were locked, and whether they still are.",
+            TRUST,
+        ),
+        "trust": CommandPlace(
+            "rye_mcp.cli.trust",
+            "trust",
+            "Who may sign what you run: everything undecided, and the decisions.",
+            TRUST,
+        ),
+        "keys": CommandPlace(
+            "rye_mcp.cli.keys", "keys", "The key pairs that you, and your agents, sign with.", TRUST
+        ),
+        "list": CommandPlace(
+            "rye_mcp.cli.listing", "list_items", "List the items of every space, with who signed them.", RUN
+        ),
+        "search": CommandPlace(
+            "rye_mcp.cli.search", "search_items", "Find items by what they are for, the best first.", RUN
+        ),
+        "show": CommandPlace(
+            "rye_mcp.cli.show", "show", "Show an item, who signed it, and what it says.", RUN
+        ),
+        "explain": CommandPlace(
+            "rye_mcp.cli.explain", "explain", "Show what would run a tool, and what prevents it.", RUN
+        ),
+        "run": CommandPlace(
+            "rye_mcp.cli.run", "run", "Run a tool, with its parameters as --name value.", RUN
+        ),
+        "log": CommandPlace("rye_mcp.cli.log", "log", "What has run, and what it wrote.", RUN),
         "install": CommandPlace(
-            "rye_mcp.cli.install", "install", "Put the MCP server into the configuration of a client."
+            "rye_mcp.cli.install",
+            "install",
+            "Put the MCP server into the configuration of a client.",
+            SERVERS,
         ),
         "doctor": CommandPlace(
             "rye_mcp.cli.doctor",
             "doctor",
             "Check that the server works, as a client would start it, and say what to do.",
+            SERVERS,
         ),
-        "demo": CommandPlace(
-            "rye_mcp.cli.demo", "demo", "Let an agent run a signed tool, and check what is promised."
+        "mcp": CommandPlace(
+            "rye_mcp.cli.mcp",
+            "mcp",
+            "Other MCP servers: bring in their tools, signed, and look at what changed.",
+            SERVERS,
         ),
     }
 )
-"""Every command, in the order of `rye --help`."""
+"""Every command, section by section."""
 
 
 class RyeGroup(LazyGroup):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from lilux.primitives.subprocess import Dialogue, ProcessSpec, SubprocessPrimitive
 from rye_mcp.cli._clients import KEPT
 
 __all__ = ["BARE_PATH", "Conversation", "bare_environment", "talk"]
@@ -30,6 +30,7 @@ _PERSONAL = ("HOME", "USER", "LOGNAME", "LANG", "SHELL", "TMPDIR", "XDG_RUNTIME_
 _PROTOCOL: Final = "2025-11-25"
 _INITIALIZE, _LIST, _CALL = 1, 2, 3
 _LAST_WORDS: Final = 3
+_LAST_BYTES: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +52,54 @@ def bare_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 async def talk(command: Path, project: Path | None, environment: Mapping[str, str]) -> Conversation:
     """Start the server, shake hands, list its tools, and try what would run one."""
+    heard = _Heard()
     spec = ProcessSpec(
         command=str(command),
         args=() if project is None else ("--project", str(project)),
         cwd="/",
         env=bare_environment(environment),
-        input=b"".join(json.dumps(message).encode() + b"\n" for message in _messages()),
         timeout=TIME_LIMIT_S,
+        on_output=heard.hear,
     )
-    result = await SubprocessPrimitive().run(spec)
-    answers = {each.get("id"): each.get("result") for each in map(_read, result.stdout.splitlines())}
-    listed = answers.get(_LIST)
-    called = answers.get(_CALL)
+    result = await SubprocessPrimitive().converse(spec, heard.begin)
+    listed = heard.answers.get(_LIST)
+    called = heard.answers.get(_CALL)
     return Conversation(
-        initialized=answers.get(_INITIALIZE),
+        initialized=heard.answers.get(_INITIALIZE),
         tools=None if listed is None else tuple(tool["name"] for tool in listed["tools"]),
         dry_run=None if called is None else called["structuredContent"],
-        last_words=" ".join(result.stderr.strip().splitlines()[-_LAST_WORDS:]),
+        last_words=" ".join(heard.errors.decode(errors="replace").strip().splitlines()[-_LAST_WORDS:]),
         duration_ms=result.duration_ms,
     )
+
+
+class _Heard:
+    """What a server answers. Its input stays open until it has, because its end would end the calls."""
+
+    def __init__(self) -> None:
+        self.answers: dict[object, Any] = {}
+        self.errors = b""
+        self._rest = b""
+        self._dialogue: Dialogue | None = None
+
+    def begin(self, dialogue: Dialogue) -> None:
+        """Ask everything at once."""
+        self._dialogue = dialogue
+        for message in _messages():
+            dialogue.tell(json.dumps(message).encode() + b"\n")
+
+    def hear(self, stream: str, data: bytes, _skipped: int) -> None:
+        """Take a piece of output."""
+        if self._dialogue is None:
+            return
+        self._dialogue.took(len(data))
+        if stream != "stdout":
+            self.errors = (self.errors + data)[-_LAST_BYTES:]
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self.answers |= {each.get("id"): each.get("result") for each in map(_read, lines)}
+        if self.answers.keys() >= {_INITIALIZE, _LIST, _CALL}:
+            self._dialogue.end_input()
 
 
 def _messages() -> list[dict[str, Any]]:
@@ -88,7 +118,7 @@ def _request(number: int, method: str, parameters: dict[str, Any]) -> dict[str, 
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
 
 
-def _read(line: str) -> dict[str, Any]:
+def _read(line: bytes) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except ValueError:

@@ -14,7 +14,7 @@ from rye_mcp.trust.verify import Signer
 from rye_mcp.verbs.explain import Explained, Explanation
 from rye_mcp.visible import visible
 
-__all__ = ["as_mermaid", "as_svg", "signed_by"]
+__all__ = ["as_mermaid", "as_svg"]
 
 _WIDTH: Final = 720
 _CARD: Final = 92
@@ -74,8 +74,8 @@ def as_mermaid(explanation: Explanation) -> str:
     return "\n".join([*lines, ""])
 
 
-def signed_by(signer: Signer) -> str:
-    """Who vouches for an element, in a few words."""
+def _signed_by(signer: Signer) -> str:
+    """Who vouches for an element, in words for whoever is shown the picture: it names nobody `you`."""
     return " ".join(filter(None, (signer.owner, f"({signer.kind})", signer.fingerprint)))
 
 
@@ -137,7 +137,7 @@ def _state(explained: Explained) -> str:
     integrity = explained.integrity
     if integrity.signer is None:
         return f"✗ {integrity.state}"
-    return f"✓ verified, {signed_by(integrity.signer)}"
+    return f"✓ verified, {_signed_by(integrity.signer)}"
 
 
 def _mermaid_text(text: str) -> str:

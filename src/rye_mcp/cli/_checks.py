@@ -22,12 +22,13 @@ from typing import Any, Final, Literal
 
 from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
-from rye_mcp.app import App
+from rye_mcp.app import INDEX_DIRECTORY, App
 from rye_mcp.cli._bare_server import BARE_PATH, Conversation, talk
 from rye_mcp.cli._clients import CLIENTS, Surroundings
 from rye_mcp.cli._json_members import parse
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.items import SpaceName
+from rye_mcp.trust.others import why_others_exchange
 from rye_mcp.trust.scope import SignerKind
 
 __all__ = ["Finding", "check_clients", "check_clock", "check_interpreters", "check_keys", "check_places",
@@ -47,6 +48,8 @@ INTERPRETERS: Final[Mapping[str, str]] = {
 
 _NEEDED = frozenset({"python3", "bash"})
 _OTHERS_WRITE: Final = 0o022
+_OTHERS: Final = 0o077
+_PRIVATE: Final = frozenset({"user space", "keys", "state", "search index"})
 _ROOM_BYTES: Final = 64 << 20
 _CLOCK_SLACK_S: Final = 300
 _WHOLE: Final = "pip install --force-reinstall rye-mcp"
@@ -171,6 +174,7 @@ def check_places(app: App) -> Iterator[Finding]:
         "keys": app.spaces.user.root / "keys",
         "state": app.settings.state,
         "cache": app.settings.cache,
+        "search index": app.settings.cache and app.settings.cache / INDEX_DIRECTORY,
     }
     for name, path in places.items():
         if path is None:
@@ -179,6 +183,18 @@ def check_places(app: App) -> Iterator[Finding]:
             )
         else:
             yield _place(name, path)
+    yield _private_copies(app.settings.environment)
+
+
+def _private_copies(environment: Mapping[str, str]) -> Finding:
+    """Whether there is a place that nobody else can write to, for what is about to run."""
+    from rye_mcp.executor.snapshot import require_place
+
+    check = "private copies"
+    try:
+        return Finding(check, "ok", printable(require_place(environment)))
+    except RyeError as exc:
+        return Finding.refused(check, exc)
 
 
 def _place(name: str, path: Path) -> Finding:
@@ -191,13 +207,27 @@ def _place(name: str, path: Path) -> Finding:
         return Finding(
             name, "broken", f"expected a directory, found something else: {shown}", f"ls -la {quoted}"
         )
-    if nearest == path and stat.S_IMODE(path.stat().st_mode) & _OTHERS_WRITE:
-        return Finding(name, "broken", f"others may write there: {shown}", f"chmod go-w {quoted}")
+    if nearest == path and (finding := _open_to_others(name, path)) is not None:
+        return finding
+    if (why := why_others_exchange(str(path))) is not None:
+        what = f"others may exchange it, since {why}: {shown}"
+        return Finding(name, "broken", what, f"namei -l {shlex.quote(str(path))}")
     if not os.access(nearest, os.W_OK | os.X_OK):
         return Finding(name, "broken", f"this user cannot write there: {shown}", f"ls -la {quoted}")
     if shutil.disk_usage(nearest).free < _ROOM_BYTES:
         return Finding(name, "warning", f"the disk is nearly full: {shown}", f"df -h {quoted}")
     return Finding(name, "ok", shown)
+
+
+def _open_to_others(name: str, path: Path) -> Finding | None:
+    """What others may do in a directory that is there."""
+    shown, quoted = printable(path), shlex.quote(str(path))
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & _OTHERS_WRITE:
+        return Finding(name, "broken", f"others may write there: {shown}", f"chmod go-w {quoted}")
+    if name in _PRIVATE and mode & _OTHERS:
+        return Finding(name, "warning", f"others may look into it: {shown}", f"chmod go= {quoted}")
+    return None
 
 
 def check_interpreters(environment: Mapping[str, str]) -> Iterator[Finding]:

@@ -31,7 +31,7 @@ from rye_mcp.items import ItemType, SpaceName
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
-    from rye_mcp.verbs._context import Context
+    from rye_mcp.verbs.context import Context
 
 __all__ = [
     "EXIT_FAILED",

@@ -5,7 +5,8 @@ Rules:
 - A table says where each command is and what it does, in one line. `rye --help` reads the table alone, so
   that it stays quick however many commands there are; a test compares the lines with the commands.
 - A command is a function, or a `typer.Typer` of its own for a group of commands.
-- A RyeError ends a command with exit code 1 and is reported, here and nowhere else.
+- A RyeError ends a command with exit code 1 and is reported, here and nowhere else. Nothing that a library
+  logs, or that `typer` prints of wrong use, reaches a terminal as it is.
 - There are no colours where `NO_COLOR` is set, as https://no-color.org asks for.
 """
 
@@ -24,6 +25,7 @@ import typer.main
 
 from rye_mcp.cli._errors import JSON_WANTED, report
 from rye_mcp.errors import RyeError
+from rye_mcp.visible import visible_lines
 
 __all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "CommandPlace", "LazyGroup", "command_group"]
 
@@ -36,11 +38,12 @@ EXIT_INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class CommandPlace:
-    """Where a command is, and what it does: the module, the name in it, one line."""
+    """Where a command is, and what it does: the module, the name in it, one line, the section of the help."""
 
     module: str
     name: str
     help: str
+    section: str
 
 
 class LazyGroup(typer.core.TyperGroup):
@@ -58,15 +61,24 @@ class LazyGroup(typer.core.TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands for `--help`, without loading one."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, place.help) for name, place in self.places.items()])
+        width = max(map(len, self.places))
+        for section in dict.fromkeys(place.section for place in self.places.values()):
+            rows = [(name, place.help) for name, place in self.places.items() if place.section == section]
+            with formatter.section(section):
+                formatter.write_dl([(name.ljust(width), text) for name, text in rows])
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a refusal is reported, as JSON when that was asked for."""
+        from rye_mcp.cli._logging import handle_logs
+
         if os.environ.get("NO_COLOR"):
             ctx.color = False
+        handle_logs()
         try:
             return super().invoke(ctx)
+        except typer.BadParameter as exc:
+            exc.message = visible_lines(exc.message)  # typer prints it as it is
+            raise
         except RyeError as exc:
             report(exc, as_json=bool(ctx.meta.get(JSON_WANTED)))
             raise typer.Exit(EXIT_FAILED) from exc

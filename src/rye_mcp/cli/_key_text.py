@@ -111,4 +111,5 @@ def _marks(row: KnownKey) -> dict[str, bool]:
         "you": row.yours and row.kind is not SignerKind.AGENT,
         "an agent": row.kind is SignerKind.AGENT and not row.yours,
         "by RYE_TRUSTED_KEYS": row.state is KeyState.ACCEPTED_BY_ENVIRONMENT,
+        "the old key signed it": row.state is KeyState.ACCEPTED_BY_ROTATION,
     }

@@ -46,6 +46,7 @@ def plan_of(
     headers: Iterable[str],
     to: SpaceName,
     only: Sequence[str],
+    start_timeout: float | None = None,
 ) -> ServerPlan:
     """What the words of a command line ask for; wrong use when they make no server."""
     require_server_name(name)
@@ -69,6 +70,8 @@ def plan_of(
         config = {"transport": "stdio", "command": words[0], "args": list(words[1:])}
         config["env"] = dict(map(_variable, env))
     config["server"] = name
+    if start_timeout is not None:
+        config["start_timeout"] = start_timeout
     return ServerPlan(name, config, to, tuple(only))
 
 

@@ -1,15 +1,11 @@
-"""What a tool prints while it runs, and what came of it: as a person at a terminal, or a pipe, gets it.
-
-Which variables a tool did not get is said of a run that failed: that may be why. Who has any secret in the
-environment would read it at every call else, and read notices no more. `--json` has all of them.
-"""
+"""What a tool prints while it runs, and what came of it: as a person at a terminal, or a pipe, gets it."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,8 +18,6 @@ if TYPE_CHECKING:
     from rye_mcp.verbs.execute import Instructions, Knowledge
 
 __all__ = ["Live", "print_result"]
-
-_FOR_FAILURES: Final = frozenset({"variables_withheld"})
 
 
 class Live:
@@ -63,8 +57,7 @@ def print_result(result: ExecutionResult | DryRun | Instructions | Knowledge, li
         return
     live.end_line()
     for notice in result.notices:
-        if not (result.success and notice.code in _FOR_FAILURES):
-            typer.echo(visible(f"rye: {notice.code}: {notice.message}"), err=True)
+        typer.echo(visible(f"rye: {notice.code}: {notice.message}"), err=True)
     printed = "stdout" in live.shown and result.metadata.get("data_from") != "result"
     if result.data is not None and not printed:
         _print_data(result.data)
@@ -75,7 +68,7 @@ def print_result(result: ExecutionResult | DryRun | Instructions | Knowledge, li
 def _print_facts(facts: Mapping[str, Any]) -> None:
     for name in ("instructions", "content"):
         if name in facts:
-            typer.echo(facts[name], nl=not facts[name].endswith("\n"))
+            _print_text(facts[name])
             return
     print_json(facts)
 
@@ -83,5 +76,10 @@ def _print_facts(facts: Mapping[str, Any]) -> None:
 def _print_data(data: Any) -> None:
     text = data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
     if text:
-        shown = visible_lines(text) if sys.stdout.isatty() else text
-        typer.echo(shown, nl=not text.endswith("\n"))
+        _print_text(text)
+
+
+def _print_text(text: str) -> None:
+    """Print it for a person to see; a pipe gets it as it is."""
+    shown = visible_lines(text) if sys.stdout.isatty() else text
+    typer.echo(shown, nl=not text.endswith("\n"))

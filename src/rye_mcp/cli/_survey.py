@@ -1,18 +1,48 @@
-"""How `rye verify` and `rye list` show what was found out about an item."""
+"""How every command says what was found out about an item, and who signed it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from rye_mcp.errors import RyeError
+from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.trust_store import AGENT_OWNER
+from rye_mcp.trust.verify import Signer
+from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.survey import Surveyed
 
-__all__ = ["signer_of", "space_of"]
+__all__ = ["lock_of", "signers_in_words", "space_of"]
 
 
-def signer_of(item: Surveyed) -> str:
-    """Who signed, as far as anybody can be told: the owner, the kind, and where to look the key up."""
-    signer = item.integrity.signer
-    if signer is None:
-        return "-"
-    return " ".join(filter(None, (signer.owner, f"({signer.kind})", signer.fingerprint)))
+def lock_of(item: Surveyed) -> str:
+    """How a tool stands to its lockfile; nothing for what has no use for one, or does not get that far."""
+    return "" if item.lock is None else item.lock.state or ""
+
+
+def signers_in_words(context: Context) -> Callable[[Signer | None], str]:
+    """What says who signed, in words that tell an agent from a person, and where to look the key up."""
+    try:
+        own = context.keys.show(SignerKind.PERSON).key_id
+    except RyeError:
+        own = None
+
+    def in_words(signer: Signer | None) -> str:
+        if signer is None:
+            return "-"
+        key = "" if signer.fingerprint is None else f" ({signer.fingerprint})"
+        return f"{_who(signer, own)}{key}"
+
+    return in_words
+
+
+def _who(signer: Signer, own: str | None) -> str:
+    if signer.kind is SignerKind.SYSTEM:
+        return f"by the system ({signer.owner})"
+    if signer.kind is SignerKind.AGENT:
+        return (
+            f"by {AGENT_OWNER}, not by you" if signer.owner == AGENT_OWNER else f"by an agent: {signer.owner}"
+        )
+    return "by you" if signer.key_id == own else f"by {signer.owner}"
 
 
 def space_of(item: Surveyed) -> str:

@@ -6,6 +6,7 @@ Rules:
 
 - It is for a person at a terminal, and refuses everybody else: here, and nowhere else, a draft runs that
   nobody has signed. It runs when its person presses a key, never because a file has changed.
+- What is signed is what was looked at, to the byte: with whatever it rests on, or nothing is.
 - A draft goes through every stage of a call (`rye_mcp.executor.drafts`). What it rests on has to be signed.
 - Parameters stand behind the id, as for `rye run`; without any, those of the first example are taken.
 """
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from rye_mcp.executor.preparation import DryRun
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
     from rye_mcp.trust.drafts import Draft
-    from rye_mcp.verbs._context import Context
+    from rye_mcp.verbs.context import Context
 
 __all__ = ["dev"]
 
@@ -50,6 +51,7 @@ dev = command_group("Work on a tool: see at every change what is wrong, and run 
 _CHANGED: Final = "changed"
 _QUIT: Final = "q"
 _WATCHED: Final = "watched"
+_CHANGED_MEANWHILE: Final = frozenset({"content_changed", "confirmation_outdated"})
 _KEYS_AT_ONCE: Final = 64
 _LOCAL_FLAGS: Final = 3
 
@@ -86,11 +88,15 @@ def work_on(ctx: typer.Context, item: ItemArgument, project: ProjectOption = Non
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What was found out about the file: a draft, or what is signed (`draft` is None), and its parameters."""
+    """What was found out about the file: a draft, or what is signed (`draft` is None), and its parameters.
+
+    `signs` are the files that would be signed with it, as they are; or why it would not be signed.
+    """
 
     file: ItemFile
     parameters: Mapping[str, Any]
     draft: Draft | None
+    signs: Mapping[str, str] | RyeError
 
 
 class _Session:
@@ -182,16 +188,28 @@ class _Session:
         _print_keys(look)
 
     async def sign_it(self) -> None:
-        """Sign the file as it is now; whoever asked for it may have to give a passphrase."""
+        """Sign exactly what was looked at; whoever asked for it may have to give a passphrase."""
         from rye_mcp.verbs.sign import SignRequest, sign
 
+        look = self._look
+        if look is None:
+            typer.echo("There is nothing to sign yet.")
+            return
+        file = look.file
         try:
-            file = self._context.spaces.find(self._item, ItemType.TOOL).item
+            if isinstance(look.signs, RyeError):
+                raise look.signs
+            request = SignRequest(
+                file.item_id, file.item_type, file.space.name, exactly=file, agreed=look.signs
+            )
             with _whole_lines():
-                sign(SignRequest(file.item_id, file.item_type, file.space.name), self._context)
+                sign(request, self._context)
             typer.echo(visible(f"── signed {file.item_id} ──"))
         except RyeError as exc:
             report(exc)
+            if exc.code in _CHANGED_MEANWHILE:
+                await self.look()
+                typer.echo("It has changed since it was looked at: press s again.")
 
     def _has_changed(self) -> bool:
         try:
@@ -215,7 +233,18 @@ class _Session:
         parameters: Mapping[str, Any] = examples[0].parameters if examples else {}
         if self._words:
             parameters = parse_parameters(self._words, metadata.config_schema)
-        return _Look(file, parameters, draft)
+        return _Look(file, parameters, draft, self._signs(file))
+
+    def _signs(self, file: ItemFile) -> Mapping[str, str] | RyeError:
+        """What would be signed with the file, as it is now."""
+        from rye_mcp.verbs.sign import SignRequest, plan
+
+        try:
+            return plan(
+                SignRequest(file.item_id, file.item_type, file.space.name, exactly=file), self._context
+            ).files
+        except RyeError as exc:
+            return exc
 
     def _executor(self, look: _Look) -> PrimitiveExecutor:
         from rye_mcp.executor.drafts import DraftExecutor
@@ -223,7 +252,12 @@ class _Session:
 
         settings = self._app.settings
         make = (
-            partial(PrimitiveExecutor.of, self._app.spaces, self._app.trust)
+            partial(
+                PrimitiveExecutor.of,
+                self._app.spaces,
+                self._app.trust,
+                writes_locks=self._app.writes_locks,
+            )
             if look.draft is None
             else partial(DraftExecutor.of_draft, look.draft, self._app.spaces)
         )

@@ -7,6 +7,7 @@ parameters, those that a call needs are named, and are no reason for that.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,11 +26,13 @@ from rye_mcp.cli._common import (
     visible,
 )
 from rye_mcp.cli._parameters import parse_json_object
+from rye_mcp.cli._survey import signers_in_words
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
     from rye_mcp.executor.preparation import DryRun
-    from rye_mcp.verbs._context import Context
+    from rye_mcp.trust.verify import Signer
+    from rye_mcp.verbs.context import Context
     from rye_mcp.verbs.explain import Explained, ExplainRequest, Explanation
 
 __all__ = ["explain"]
@@ -55,7 +58,8 @@ def explain(
         raise typer.BadParameter("expected one of --json, --svg and --mermaid, found several")
     app = open_app(project, locked=locked)
     given = None if params is None else parse_json_object(params, "--params")
-    explanation = anyio.run(_explain, ExplainRequest(item, given), app, person(app, as_json=as_json))
+    context = person(app, as_json=as_json)
+    explanation = anyio.run(_explain, ExplainRequest(item, given), app, context)
     if as_json:
         print_json(explanation.as_dict())
     elif svg or mermaid:
@@ -63,7 +67,7 @@ def explain(
 
         typer.echo(as_svg(explanation) if svg else as_mermaid(explanation), nl=False)
     else:
-        _print(explanation)
+        _print(explanation, signers_in_words(context))
     if explanation.refusal is not None:
         raise typer.Exit(EXIT_FAILED)
 
@@ -76,8 +80,8 @@ async def _explain(request: ExplainRequest, app: App, context: Context) -> Expla
             return await explain_item(request, context)
 
 
-def _print(explanation: Explanation) -> None:
-    rows = [_row(number, explained) for number, explained in enumerate(explanation.chain)]
+def _print(explanation: Explanation, in_words: Callable[[Signer | None], str]) -> None:
+    rows = [_row(number, explained, in_words) for number, explained in enumerate(explanation.chain)]
     red = (number for number, each in enumerate(explanation.chain) if each.integrity.refusal is not None)
     print_table(("ELEMENT", "SPACE", "VERSION", "STATE", "SIGNER"), rows, red=red)
     for each in explanation.chain:
@@ -95,12 +99,10 @@ def _print(explanation: Explanation) -> None:
         report(explanation.refusal)
 
 
-def _row(number: int, explained: Explained) -> tuple[str, ...]:
-    from rye_mcp.cli._chain_picture import signed_by
-
+def _row(number: int, explained: Explained, in_words: Callable[[Signer | None], str]) -> tuple[str, ...]:
     element, integrity = explained.element, explained.integrity
     indent = "" if number == 0 else "  " * (number - 1) + "└ "
-    signer = "-" if integrity.signer is None else signed_by(integrity.signer)
+    signer = in_words(integrity.signer)
     return indent + element.item_id, element.space.value, element.version, integrity.state, signer
 
 

@@ -95,7 +95,7 @@ def _print_json(app: App, user: InitializedUser, made: InitializedProject | None
     if made is None and app.settings.no_project is not None:
         answer["no_project"] = app.settings.no_project.message
     if made is not None and not made.yours:
-        answer["hint"] = NOT_YOURS
+        answer["hint"] = NOT_YOURS if made.unapproved is None else "rye trust project"
     print_json(answer)
 
 
@@ -115,10 +115,13 @@ def _print_user(app: App, user: InitializedUser) -> None:
 
 def _print_project(made: InitializedProject, user: InitializedUser) -> None:
     space = visible(printable(made.root / ".ai"))
-    if not made.yours:
+    if not made.yours and made.unapproved is None:
         typer.echo(f"There is {'now ' if made.made else ''}a project in {space}; {NOT_YOURS}")
         return
-    if made.made:
+    if made.unapproved is not None:
+        typer.echo(f"Made the project {space}; its .env, .venv and node_modules are not used:")
+        typer.echo(f"  {visible(made.unapproved)}")
+    elif made.made:
         typer.echo(f"Made the project {space}; its .env, .venv and node_modules will be used.")
     else:
         typer.echo(f"Your project: {space}")

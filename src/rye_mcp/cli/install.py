@@ -209,4 +209,7 @@ def _print_done(client: Client, name: str, change: _Change, backup: Path | None,
         typer.echo(f"  {visible(printable(change.note))}")
     if backup is not None:
         typer.echo(f"  what it was: {visible(shlex.quote(printable(backup)))}")
-    typer.echo(f"  now {client.restart}")
+    if removed:
+        typer.echo(f"  {client.title} may use it until you start it again")
+    else:
+        typer.echo(f"  now {client.restart}")

@@ -17,7 +17,7 @@ from rye_mcp.cli._terminal import NEW_PASSPHRASE_VARIABLE, given_passphrase, new
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
 from rye_mcp.trust.decisions import owner_of
-from rye_mcp.trust.keys import PASSPHRASE_VARIABLE, KeyRing
+from rye_mcp.trust.keys import PASSPHRASE_VARIABLE, KeyRing, Rotation
 from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.scope import SignerKind
 
@@ -83,25 +83,61 @@ def show(as_json: JsonOption = False) -> None:
 
 
 @keys.command()
-def rotate(kind: KindOption = Kind.PERSON, owner: OwnerOption = None, as_json: JsonOption = False) -> None:
-    """Replace a key pair by a new one; what the old one signed stays valid."""
+def rotate(
+    kind: KindOption = Kind.PERSON,
+    owner: OwnerOption = None,
+    unlinked: Annotated[
+        bool,
+        typer.Option("--unlinked", help="Do not sign the new key with the old one, as when that is lost."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Replace a key pair by a new one, which the old one signs; what the old one signed stays valid."""
     app = open_app(None)
     signer = SignerKind(kind)
     old = app.keys.show(signer)
+    linked = kind is Kind.PERSON and not unlinked and old.key_id not in app.trust.store.revocations()
+    before = _passphrase_to_link(app, as_json=as_json) if linked else None
     secret = given_passphrase(NEW_PASSPHRASE_VARIABLE)
     if secret is None and app.keys.is_encrypted(signer):
         secret = new_passphrase(NEW_PASSPHRASE_VARIABLE, PASSPHRASE_VARIABLE, as_json=as_json)
-    rotation = app.keys.rotate(signer, owner=owner or owner_of(app.trust, old), passphrase=secret)
+    rotation = app.keys.rotate(
+        signer,
+        owner=owner or owner_of(app.trust, old),
+        passphrase=secret,
+        old_passphrase=before,
+        linked=linked,
+    )
     facts = _facts(app, signer)
     if as_json:
-        print_json({"status": "rotated", **facts, "old": _names(rotation.old)})
+        linked = rotation.statement is not None
+        print_json({"status": "rotated", **facts, "old": _names(rotation.old), "linked": linked})
         return
     typer.echo(f"Replaced {_pair(kind)}.")
     _print_facts(facts)
+    _print_what_follows(rotation, kind)
+
+
+def _passphrase_to_link(app: App, *, as_json: bool) -> bytes | None:
+    """The passphrase with which the old key signs the new one; None where it has none."""
+    if not app.keys.is_encrypted(SignerKind.PERSON):
+        return None
+    given = old_passphrase(as_json=as_json)
+    if given is None:
+        what = "expected the passphrase of the old key, which signs the new one, found none"
+        hint = f"set {PASSPHRASE_VARIABLE}; if nobody knows it any more: rye keys rotate --unlinked"
+        raise RyeError("passphrase_required", what, hint=hint)
+    return given
+
+
+def _print_what_follows(rotation: Rotation, kind: Kind) -> None:
     typer.echo("What the old one signed stays valid. If it was stolen:")
     typer.echo(f"  rye trust revoke {rotation.old.key_id}")
-    if kind is Kind.PERSON:
-        typer.echo("In a project that others clone, propose the new one: rye trust propose")
+    if kind is not Kind.PERSON:
+        return
+    if rotation.statement is not None:
+        typer.echo("The old one has signed the new one: for whoever trusts the old one, both are you.")
+    typer.echo("In a project that others clone, propose the new one: rye trust propose")
 
 
 @keys.command()

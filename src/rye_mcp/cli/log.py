@@ -1,9 +1,9 @@
 """`rye log`: what has run, and what it wrote.
 
 The log is that of the user, for all projects. It has no values of parameters, no environments and no output;
-only output that was cut is kept, for some days, and `rye log show RUN --output` prints it. Times are local.
-What comes out of files and out of tools is shown with its control characters spelled out; in a pipe, output
-comes as it is.
+only output that was cut is kept, and the end of standard error of what failed, for some days. `rye log show
+RUN` shows that end, and prints everything with --output. Times are local. What comes out of files and out of
+tools is shown with its control characters spelled out; in a pipe, output comes as it is.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ __all__ = ["log"]
 
 HEADERS: Final = ("BEGUN", "RUN", "ITEM", "STATUS", "TOOK", "WHO", "PROJECT")
 FOLLOWED: Final = "{:<19}  {:<26}  {:<30}  {:<14}  {:>9}  {:<8}  {}"
+
+END_BYTES: Final = 4096
+"""How much of standard error is shown of a run that failed."""
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SPAN: Final = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
@@ -146,6 +149,9 @@ def show(
         return
     for label, text in _facts(shown):
         typer.echo(visible(f"{label:<12}{text}"))
+    if not shown.record.success and "stderr" in shown.kept:
+        end = read_output(OutputRequest(shown.record.run_id, "stderr", -END_BYTES, END_BYTES, None), outputs)
+        typer.echo(f"\nwhat it last wrote on standard error:\n\n{visible_lines(end.text)}")
 
 
 def _was_given(ctx: typer.Context, name: str) -> bool:

@@ -10,14 +10,15 @@ Exit codes: 0 done, 1 refused, failed, or not agreed to, 2 wrong use.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Timer
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from rye_mcp.bridge.servers import START_TIMEOUT_S, require_variables
 from rye_mcp.cli._clients import ClientName
 from rye_mcp.cli._common import (
     EXIT_FAILED,
@@ -32,6 +33,7 @@ from rye_mcp.cli._common import (
     visible_lines,
 )
 from rye_mcp.cli._mcp_configurations import Configured, Origin, chosen, configured
+from rye_mcp.cli._mcp_packages import IMPATIENT, network_variables, package_of
 from rye_mcp.cli._mcp_plans import Found, plan_of
 from rye_mcp.cli._terminal import can_ask
 from rye_mcp.errors import RyeError
@@ -41,7 +43,7 @@ from rye_mcp.verbs import mcp_servers as servers
 if TYPE_CHECKING:
     from rye_mcp.app import App
     from rye_mcp.bridge.definitions import Definition
-    from rye_mcp.verbs._context import Context
+    from rye_mcp.verbs.context import Context
     from rye_mcp.verbs.mcp_servers import Comparison, Known, ServerPlan, Written
 
 __all__ = ["mcp"]
@@ -83,16 +85,38 @@ def add(
             "--header", metavar="TEXT", help="'Name: ${VARIABLE}' for every request; more than once."
         ),
     ] = None,
+    network: Annotated[
+        bool | None,
+        typer.Option(
+            "--network/--no-network",
+            help="Pass on what this machine sets for its network: certificates, proxies, registries.",
+        ),
+    ] = None,
+    start_timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", min=0.1, max=3600, help="How long it may take to say what it offers."
+        ),
+    ] = None,
     to: ToOption = SpaceName.PROJECT,
     only: OnlyOption = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Connect to a server, and write its tools as items that you have signed."""
-    plan = plan_of(name, words or [], env or [], header or [], to, only or [])
+    plan = plan_of(name, words or [], env or [], header or [], to, only or [], start_timeout)
     app = open_app(project)
     context = person(app, as_json=as_json)
-    written = _add(plan, app, context, {})
+    package = package_of(plan.config)
+    if package is not None and package.warning:
+        typer.echo(visible(f"rye: warning: {package.warning}"), err=True)
+    plan, left_out = _with_network(plan, app, agreed=network, can_ask=can_ask(as_json=as_json))
+    try:
+        written = _add(plan, app, context, {})
+    except RyeError as exc:
+        if left_out and exc.code in ("lost", "timeout"):
+            exc.hint = f"to pass on what this machine sets for its network, add --network: {left_out}"
+        raise
     if as_json:
         print_json(_answer(name, written))
     else:
@@ -235,6 +259,23 @@ def _add(plan: ServerPlan, app: App, context: Context, values: Mapping[str, str]
     return servers.add(plan, offered, context, key)
 
 
+def _with_network(
+    plan: ServerPlan, app: App, *, agreed: bool | None, can_ask: bool
+) -> tuple[ServerPlan, str]:
+    """The plan with what this machine sets for its network, if the person agrees, and the names if not."""
+    if plan.config["transport"] != "stdio":
+        return plan, ""
+    names = network_variables(plan.config, app.settings.environment)
+    shown = visible(", ".join(names))
+    if agreed is None and names and can_ask and package_of(plan.config) is not None:
+        typer.echo(f"This machine sets, for its network: {shown}", err=True)
+        agreed = typer.confirm("Pass that on to the server", default=True, err=True)
+    if not agreed:
+        return plan, shown
+    env = {**plan.config.get("env", {}), **{name: f"${{{name}}}" for name in names}}
+    return replace(plan, config={**plan.config, "env": env}), ""
+
+
 def _offered(
     config: Mapping[str, Any], app: App, context: Context, values: Mapping[str, str]
 ) -> Mapping[str, Definition]:
@@ -243,12 +284,17 @@ def _offered(
     from rye_mcp.bridge.offers import offered_by
 
     whole = servers.whole_config(config, context)
+    if package_of(config) is not None:
+        whole["env"] = {**IMPATIENT, **whole["env"]}
     here = context.project if app.spaces.project is not None else None
     cwd = str(here or os.path.expanduser("~"))  # noqa: PTH111 - as text, whatever it is
     variables = {**app.settings.environment, **values}
+    require_variables(config, variables)
 
     async def ask() -> Mapping[str, Definition]:
-        return await offered_by(whole, variables, cwd=cwd, project="" if here is None else str(here))
+        project = "" if here is None else str(here)
+        directories = context.trust.directories
+        return await offered_by(whole, variables, cwd=cwd, project=project, directories=directories)
 
     with _telling_what_is_waited_for(whole):
         return anyio.run(ask)
@@ -256,12 +302,7 @@ def _offered(
 
 @contextmanager
 def _telling_what_is_waited_for(config: Mapping[str, Any]) -> Iterator[None]:
-    """A block that takes as long as a server does: at a terminal, it says so when that is long."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rye_mcp.bridge.servers import START_TIMEOUT_S
-
+    """A block that takes as long as a server does: it says so when that is long."""
     limit = config.get("start_timeout", START_TIMEOUT_S)
     what = f"rye: waiting for the server {config['server']} to say what it offers, for at most {limit:g} s"
     timer = Timer(_SILENT_S, typer.echo, [visible(f"{what}: {_place_of(config)}")], {"err": True})

@@ -20,7 +20,7 @@ from rye_mcp.trust.scope import SignerKind
 from rye_mcp.verbs.new import LANGUAGES, NewRequest, NewResult, new
 
 if TYPE_CHECKING:
-    from rye_mcp.verbs._context import Context
+    from rye_mcp.verbs.context import Context
     from rye_mcp.verbs.sign import SignResult
 
 __all__ = ["new_item"]
@@ -70,7 +70,7 @@ def new_item(
 def _sign(made: NewResult, context: Context) -> SignResult:
     from rye_mcp.verbs.sign import SignRequest, SignResult, sign
 
-    file = made.file
-    result = sign(SignRequest(file.item_id, file.item_type, file.space.name), context)
+    file = made.file  # its very bytes: what stands there by now may be somebody else's
+    result = sign(SignRequest(file.item_id, file.item_type, file.space.name, exactly=file), context)
     assert isinstance(result, SignResult)  # noqa: S101 - for the type checker: an id is no pattern
     return result

@@ -2,16 +2,17 @@
 
     rye run [options] ID [--name value …]
 
-Everything after the id belongs to the tool, `--params` and `--help` aside. What the tool prints comes out as
-it prints it; with `--json` there is nothing but the result, at its end. Ctrl-C ends the tool and everything
-that it started.
+The options stand before the id or behind it (see `_run_options`); everything else behind it belongs to the
+tool, `--help` aside. What the tool prints comes out as it prints it; with `--json` there is nothing but the
+result, at its end. Ctrl-C ends the tool and everything that it started.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,18 +28,22 @@ from rye_mcp.cli._common import (
     person,
     print_json,
     print_table,
-    visible,
+    report,
     visible_lines,
 )
+from rye_mcp.cli._errors import JSON_WANTED
 from rye_mcp.cli._group import EXIT_INTERRUPTED, command_group
 from rye_mcp.cli._parameters import parse_json_object, parse_parameters
 from rye_mcp.cli._results import Live, print_result
+from rye_mcp.cli._run_options import RunOptions
+from rye_mcp.cli._terminal import can_ask
+from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
     from rye_mcp.metadata import ItemMetadata
-    from rye_mcp.verbs._context import Context
+    from rye_mcp.verbs.context import Context
     from rye_mcp.verbs.execute import ExecuteRequest
 
 __all__ = ["run"]
@@ -47,7 +52,6 @@ run = command_group("Run a tool, with its parameters as --name value.")
 
 _PARAMS = "--params"
 _HELP = frozenset({"--help", "-h"})
-_OWN_OPTIONS = frozenset({"json", "dry-run", "locked", "timeout", "project", "type"})
 
 
 @run.command(
@@ -78,22 +82,72 @@ def run_item(
 
     from rye_mcp.verbs.execute import ExecuteRequest
 
-    app = open_app(project, locked=locked)
-    context = person(app, as_json=as_json)
-    metadata = _verified_metadata(item, item_type, context)
-    words, text = _split(ctx.args, params, metadata)
+    before = RunOptions(params, timeout, dry_run, locked, item_type, project, as_json)
+    found, words = _found(item, before, ctx)
+    options, metadata = found.options, found.metadata
     if _HELP & set(words):
         _explain_parameters(item, metadata)
         return
-    schema = metadata.config_schema if item_type is ItemType.TOOL else None
-    _look_for_own_options(item, words, schema)
+    schema = metadata.config_schema if options.item_type is ItemType.TOOL else None
+    text = sys.stdin.read() if options.params == "-" else options.params
     parameters = {} if text is None else parse_json_object(text, _PARAMS)
     parameters |= parse_parameters(words, schema)
-    request = ExecuteRequest(item, item_type, parameters, dry_run=dry_run, timeout=timeout)
+    request = ExecuteRequest(
+        item, options.item_type, parameters, dry_run=options.dry_run, timeout=options.timeout
+    )
     try:
-        anyio.run(_run, request, app, context, as_json)
+        anyio.run(_run, request, found.app, found.context, options.as_json)
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """An item that has passed the gate, and the options with which it was looked for."""
+
+    options: RunOptions
+    app: App
+    context: Context
+    metadata: ItemMetadata
+
+
+def _found(item: str, before: RunOptions, ctx: typer.Context) -> tuple[_Found, list[str]]:
+    """The item; and the words behind its id that are not options of this command."""
+    ctx.meta[JSON_WANTED] = before.as_json or "--json" in ctx.args
+    may_ask = can_ask(as_json=ctx.meta[JSON_WANTED])
+    try:
+        found = _look(item, before, may_ask=may_ask)
+    except RyeError:
+        anything, _ = before.with_those_among(ctx.args, ())
+        if anything.which == before.which:
+            raise
+        found = _look(item, anything, may_ask=may_ask)
+    options, words = before.with_those_among(ctx.args, _declared(found.metadata))
+    ctx.meta[JSON_WANTED] = options.as_json
+    if options.which != found.options.which:
+        found = _look(item, options, may_ask=may_ask)
+    return replace(found, options=options), words
+
+
+def _look(item: str, options: RunOptions, *, may_ask: bool) -> _Found:
+    app = open_app(options.project, locked=options.locked)
+    context = person(app, as_json=options.as_json)
+    with close_ids(context.spaces):
+        place = context.spaces.find(item, options.item_type)
+    try:
+        verified = context.verify(place.item)
+    except RyeError as exc:
+        if exc.code != "signer_changed" or not may_ask:
+            raise
+        _ask_about_agents_work(exc)
+        context.trust.accept_agents_work(place.item)
+        verified = context.verify(place.item)
+    return _Found(options, app, context, context.metadata(verified))
+
+
+def _declared(metadata: ItemMetadata) -> Collection[str]:
+    properties = (metadata.config_schema or {}).get("properties")
+    return properties if isinstance(properties, Mapping) else ()
 
 
 async def _run(request: ExecuteRequest, app: App, context: Context, as_json: bool) -> None:
@@ -111,34 +165,11 @@ async def _run(request: ExecuteRequest, app: App, context: Context, as_json: boo
         raise typer.Exit(EXIT_FAILED)
 
 
-def _verified_metadata(item: str, item_type: ItemType, context: Context) -> ItemMetadata:
-    """What the item says about its parameters, once it has passed the gate."""
-    with close_ids(context.spaces):
-        found = context.spaces.find(item, item_type)
-    return context.metadata(context.verify(found.item))
-
-
-def _split(words: list[str], params: str | None, metadata: ItemMetadata) -> tuple[list[str], str | None]:
-    """The words for the tool, and all parameters as JSON, which may stand after the id too."""
-    properties = (metadata.config_schema or {}).get("properties", {})
-    rest = list(words)
-    if params is None and _PARAMS in rest and _PARAMS.lstrip("-") not in properties:
-        at = rest.index(_PARAMS)
-        if at + 1 == len(rest):
-            raise typer.BadParameter(f"expected JSON or - after {_PARAMS}, found nothing")
-        params = rest[at + 1]
-        del rest[at : at + 2]
-    return rest, sys.stdin.read() if params == "-" else params
-
-
-def _look_for_own_options(item: str, words: list[str], schema: Mapping[str, Any] | None) -> None:
-    """Say it when an option of this command stands where those of the tool do, which has none like it."""
-    declared = (schema or {}).get("properties", {})
-    for word in words:
-        name = word.removeprefix("--").partition("=")[0]
-        if word.startswith("--") and name in _OWN_OPTIONS and name.replace("-", "_") not in declared:
-            what = f"--{name} behind the id goes to the tool; for rye run, write: rye run --{name} {item}"
-            typer.echo(visible(f"rye: note: {what}"), err=True)
+def _ask_about_agents_work(refusal: RyeError) -> None:
+    """Whether what an agent signed in place of a person's work may run, as it is; the refusal for a no."""
+    report(refusal)
+    if not typer.confirm("Run it all the same, from now on, as long as it stays as it is?", err=True):
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _explain_parameters(item: str, metadata: ItemMetadata) -> None:

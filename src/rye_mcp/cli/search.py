@@ -26,9 +26,11 @@ from rye_mcp.cli._common import (
     print_table,
     visible,
 )
+from rye_mcp.cli._survey import signers_in_words
 from rye_mcp.cli.show import show
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
+from rye_mcp.trust.verify import Signer
 from rye_mcp.verbs.search import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, SearchResult, Shown, search
 
 __all__ = ["Order", "search_items"]
@@ -99,7 +101,8 @@ def search_items(
     with app.catalog() as catalog:
         with _indexing() as progress:
             catalog.refresh(progress)
-        result = search(request, person(app, as_json=as_json), catalog)
+        context = person(app, as_json=as_json)
+        result = search(request, context, catalog)
         notices = catalog.notices
     for notice in () if as_json else notices:
         typer.echo(visible(f"rye: warning: {notice}"), err=True)
@@ -109,7 +112,7 @@ def search_items(
     elif as_json:
         print_json(result.as_dict())
     else:
-        _print(result)
+        _print(result, signers_in_words(context))
 
 
 @contextmanager
@@ -156,7 +159,7 @@ def _first(result: SearchResult) -> Shown:
     raise RyeError("item_not_found", what, hint=_hint(result))
 
 
-def _print(result: SearchResult) -> None:
+def _print(result: SearchResult, in_words: Callable[[Signer | None], str]) -> None:
     shown = result.results
     if not shown and result.total:
         typer.echo(f"there are {result.total}, and none behind --offset {result.request.offset}")
@@ -166,7 +169,7 @@ def _print(result: SearchResult) -> None:
         typer.echo(visible(_hint(result)))
         return
     rows = [
-        (each.item_id, f"{each.score:.2f}", each.space, _signer(each), _runs(each), _about(each))
+        (each.item_id, f"{each.score:.2f}", each.space, in_words(each.signer), _runs(each), _about(each))
         for each in shown
     ]
     red = (number for number, each in enumerate(shown) if each.signer is None)
@@ -180,10 +183,6 @@ def _hint(result: SearchResult) -> str:
     if result.did_you_mean:
         return f"did you mean: {', '.join(result.did_you_mean)}"
     return "search for other words, or with --fuzzy 1; rye list shows everything"
-
-
-def _signer(shown: Shown) -> str:
-    return "-" if shown.signer is None else f"{shown.signer.owner} ({shown.signer.kind})"
 
 
 def _runs(shown: Shown) -> str:

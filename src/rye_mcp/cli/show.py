@@ -7,6 +7,7 @@ first. On a terminal, control characters are spelled out. With `--content` the f
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -24,7 +25,9 @@ from rye_mcp.cli._common import (
     visible,
     visible_lines,
 )
+from rye_mcp.cli._survey import signers_in_words
 from rye_mcp.items import ItemType, printable
+from rye_mcp.trust.verify import Signer
 from rye_mcp.verbs.load import LoadRequest, LoadResult, load
 
 __all__ = ["show"]
@@ -39,14 +42,15 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show an item, who signed it, and what it says."""
-    result = load(LoadRequest(item, item_type, source=space), person(open_app(project)))
+    context = person(open_app(project))
+    result = load(LoadRequest(item, item_type, source=space), context)
     if as_json:
         print_json(result.as_dict())
         return
     if result.integrity.refusal is not None:
         report(result.integrity.refusal)
     if not content:
-        for label, text in _facts(result).items():
+        for label, text in _facts(result, signers_in_words(context)).items():
             typer.echo(visible(f"{label:<12}{text}"))
         typer.echo()
     if sys.stdout.isatty():
@@ -55,7 +59,7 @@ def show(
         typer.echo(result.file.content, nl=False)
 
 
-def _facts(result: LoadResult) -> dict[str, str]:
+def _facts(result: LoadResult, in_words: Callable[[Signer | None], str]) -> dict[str, str]:
     file, integrity, metadata = result.file, result.integrity, result.metadata
     facts = {
         "item": file.item_id,
@@ -65,8 +69,7 @@ def _facts(result: LoadResult) -> dict[str, str]:
         "state": integrity.state,
     }
     if integrity.signer is not None:
-        owner = f"{integrity.signer.owner} ({integrity.signer.kind})"
-        facts["signer"] = " ".join(filter(None, (owner, integrity.signer.fingerprint)))
+        facts["signer"] = in_words(integrity.signer)
         facts["hash"] = integrity.digest or ""
     if metadata is not None:
         facts |= {"version": metadata.version, "about": metadata.description.partition("\n")[0]}

@@ -35,11 +35,20 @@ def sign_items(
         list[str] | None,
         typer.Option("--with", metavar="FILE", help="A file beside the tool that it needs; more than once."),
     ] = None,
+    all_beside: Annotated[
+        bool,
+        typer.Option(
+            "--all-beside", help="Sign along all that it rests on, also files that you never signed."
+        ),
+    ] = False,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Sign an item, or all that match a pattern, with your key."""
-    request = SignRequest(pattern, item_type, space, tuple(companions or ()))
+    """Sign an item, or all that match a pattern, with your key.
+
+    A pattern leaves what is validly signed as it is.
+    """
+    request = SignRequest(pattern, item_type, space, tuple(companions or ()), all_beside=all_beside)
     context = person(open_app(project), as_json=as_json)
     result = sign(request, context, tracked=lambda places: tracked(places, "Signing"))
     failed = isinstance(result, BatchResult) and bool(result.failed)
@@ -58,8 +67,8 @@ def _print_batch(result: BatchResult) -> None:
         _print_signed(each)
     for failure in result.failed:
         report(failure.error)
-    total = len(result.signed) + len(result.failed)
-    typer.echo(f"{len(result.signed)} of {total} signed")
+    stays = f", {len(result.unchanged)} unchanged" if result.unchanged else ""
+    typer.echo(f"{len(result.signed)} of {result.total} signed{stays}")
 
 
 def _print_signed(result: SignResult) -> None:

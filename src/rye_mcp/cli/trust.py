@@ -177,7 +177,8 @@ def propose(
     key = app.keys.show(SignerKind.PERSON)
     name = owner or owner_of(app.trust, key) or "unknown"
     scope = make_scope(ids or (), role or ()) or Scope()
-    document = TrustDocument.create(key, name, scope=scope)
+    rotation = app.keys.rotation_of(SignerKind.PERSON)
+    document = TrustDocument.create(key, name, scope=scope, rotation=rotation)
     change = propose_key(app.trust, space.root, document, replace=replace)
     path = printable(space.root / "trusted_keys" / document.file_name)
     if as_json:
@@ -270,6 +271,7 @@ def _accept(app: App, undecided: Undecided, chosen: Sequence[int]) -> None:
     rows = [undecided.keys[number - 1] for number in chosen if number <= len(undecided.keys)]
     documents = [row.document for row in rows if row.document is not None]
     decide_on(app.trust, documents, Decision.ACCEPTED)
+    _say_for_what(app)
     if len(undecided.keys) + 1 in chosen:
         _approve(app, approved=True)
     total = len(undecided.keys) + bool(undecided.project)
@@ -294,6 +296,14 @@ def _settle(app: App, key_ids: Sequence[str], decision: Decision, *, as_json: bo
         return
     for row in rows:
         print_key(row)
+    _say_for_what(app)
+
+
+def _say_for_what(app: App) -> None:
+    """Name the repository that a decision is for, where it was made in a worktree of it."""
+    approvals = app.trust.approvals
+    if approvals is not None and approvals.project != approvals.root:
+        typer.echo(f"This counts for {visible(printable(approvals.project))} and all its worktrees.")
 
 
 def _digest(row: KnownKey) -> str | None:
@@ -314,7 +324,7 @@ def _approve(app: App, *, approved: bool) -> str:
     if app.trust.approvals is None:
         raise RyeError("no_project", "expected a project, found none")
     app.trust.approvals.approve_project(approved=approved)
-    return printable(app.settings.project or space.root.parent)
+    return printable(app.trust.approvals.project)
 
 
 # --- documents ----------------------------------------------------------------------

@@ -27,6 +27,7 @@ __all__ = [
     "DIRECTORY_MODE",
     "TreeWriter",
     "made_directory",
+    "open_private",
     "opened_private",
     "remove_files",
     "remove_tree",
@@ -42,10 +43,18 @@ _LOOK: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ROUNDS = 8
 
 
+def open_private(name: str, above: int, *, to_pass: bool = False) -> int:
+    """A descriptor of a directory, which the caller closes; no link is followed.
+
+    One `to_pass` to what is in it may be unreadable.
+    """
+    return os.open(name, _LOOK if to_pass else _OPEN_DIRECTORY, dir_fd=above)
+
+
 @contextmanager
-def opened_private(name: str, above: int | None = None) -> Iterator[int]:
-    """A descriptor of a directory, for as long as the block lasts."""
-    descriptor = os.open(name, _OPEN_DIRECTORY, dir_fd=above)
+def opened_private(name: str, above: int) -> Iterator[int]:
+    """The same, for as long as the block lasts."""
+    descriptor = open_private(name, above)
     try:
         yield descriptor
     finally:

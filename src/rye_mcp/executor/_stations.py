@@ -3,9 +3,11 @@
 Rules:
 
 - A station is a directory of this process alone, with a name that nobody can guess, in the first place that
-  will do: `$XDG_RUNTIME_DIR/rye`, `/dev/shm`, the temporary directory. A place that somebody else may change
-  will not do, nor one that is prepared as something else: a link, somebody else's, open to others. One that
-  everybody may write to has to keep them from each other's files (the sticky bit).
+  will do. The places are in directories of this user: runtime (`$XDG_RUNTIME_DIR`, `/run/user/UID`), state,
+  cache, and the cache in the home directory that the system knows.
+- No other user may write into a place or into a directory above it, since interpreters look for packages in
+  all of them (`/tmp/node_modules`). So `/tmp` and `/dev/shm` will not do, whether or not they are sticky.
+- A place itself is a directory of mode 0700 that belongs to this user, and no link.
 - Programs that are to be started themselves need a place without `noexec`.
 - A station is locked for as long as its process lives, and the system lets go of the lock when that ends,
   however it ends. So whoever gets the lock of a station knows that nobody needs it any more, and removes it.
@@ -19,22 +21,21 @@ import fcntl
 import os
 import re
 import secrets
-import shlex
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor._private_trees import made_directory, opened_private, remove_tree
+from rye_mcp.executor._private_trees import made_directory, open_private, opened_private, remove_tree
 from rye_mcp.items import printable
+from rye_mcp.trust.others import upwards
 
 __all__ = ["Place", "Station", "places", "sweep"]
 
 _NAME: Final = re.compile(r"rye-[0-9a-f]{16}")
-_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - checked like any other place
 _OTHERS = 0o077
 _OTHERS_WRITE = 0o022
 _ATTEMPTS = 16
@@ -42,65 +43,100 @@ _ATTEMPTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A directory that stations can be in; `made` says that it is ours alone, and may have to be made."""
+    """A directory that stations can be in: `made` below `base`, where each directory may have to be made."""
 
-    path: str
-    made: bool = False
+    base: str
+    made: str
+
+    @property
+    def path(self) -> str:
+        """The whole path."""
+        return f"{self.base.rstrip('/')}/{self.made}"
+
+    def require(self) -> None:
+        """Refuse, as `open` does, what will not do as far as that can be told while nothing is made."""
+        owners = {os.geteuid(), 0, Path(os.sep).stat().st_uid}
+        there = [path for path in upwards(self.path) if os.path.lexists(path)]
+        for path in there:
+            is_place = path == self.path
+            forbidden = _OTHERS if is_place else _OTHERS_WRITE
+            _require(
+                path, Path(path).stat(), owners={os.geteuid()} if is_place else owners, forbidden=forbidden
+            )
+        if not os.access(there[0], os.W_OK | os.X_OK):
+            raise _not_writable(self.path, OSError(errno.EACCES, os.strerror(errno.EACCES)))
 
     def open(self) -> int:
         """A descriptor of it; RyeError `unsafe_permissions` or `write_failed` when it will not do."""
         try:
-            if self.made:
-                self._make()
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if self.made else 0)
-            descriptor = os.open(self.path, flags)
+            return self._entered()
         except OSError as exc:
             raise _not_writable(self.path, exc) from exc
+
+    def _entered(self) -> int:
+        """Go to the place from the root of the file system, and look at each directory on the way."""
+        parts = Path(self.path).parts
+        first_made = len(parts) - len(Path(self.made).parts)
+        descriptor = os.open(parts[0], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # Whoever owns the root of the file system could do anything; in a user namespace that is not uid 0.
+        trusted = {os.geteuid(), 0, os.fstat(descriptor).st_uid}
         try:
-            self._require_ours(os.fstat(descriptor))
+            for depth, name in enumerate(parts[1:], start=1):
+                found = os.fstat(descriptor)
+                _require("/".join(parts[:depth])[1:] or "/", found, owners=trusted, forbidden=_OTHERS_WRITE)
+                if depth >= first_made:
+                    _make(name, descriptor)
+                above = descriptor
+                descriptor = open_private(name, above, to_pass=depth < len(parts) - 1)
+                os.close(above)
+            _require(self.path, os.fstat(descriptor), owners={os.geteuid()}, forbidden=_OTHERS)
         except BaseException:
             os.close(descriptor)
             raise
         return descriptor
 
-    def _make(self) -> None:
-        above, _, name = self.path.rpartition("/")
-        with suppress(FileExistsError), opened_private(above or "/") as directory:
-            os.close(made_directory(name, directory))
 
-    def _require_ours(self, found: os.stat_result) -> None:
-        mode, own = stat.S_IMODE(found.st_mode), os.geteuid()
-        if self.made:
-            good = found.st_uid == own and not mode & _OTHERS
-        else:
-            good = found.st_uid in (own, 0) and (not mode & _OTHERS_WRITE or bool(mode & stat.S_ISVTX))
-        if not good:
-            expected = "mode 0700 and you as its owner" if self.made else "a directory that is safe to share"
-            shown = printable(self.path)
-            what = f"expected {expected}, found mode {mode:04o} and the owner {found.st_uid}: {shown}"
-            raise RyeError("unsafe_permissions", what, where=shown, hint=f"ls -ld {shlex.quote(shown)}")
+def _make(name: str, above: int) -> None:
+    with suppress(FileExistsError):
+        os.close(made_directory(name, above))
+
+
+def _require(path: str, found: os.stat_result, *, owners: set[int], forbidden: int) -> None:
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid in owners and not mode & forbidden:
+        return
+    is_place = forbidden == _OTHERS
+    expected = "mode 0700 and you as its owner" if is_place else "that no other user can write here"
+    shown = printable(path)
+    what = f"expected {expected}, found mode {mode:04o} and the owner {found.st_uid}: {shown}"
+    hint = "set XDG_RUNTIME_DIR to a directory of yours (0700), above which only you and root may write"
+    raise RyeError("unsafe_permissions", what, where=shown, hint=hint)
 
 
 def places(environment: Mapping[str, str]) -> tuple[Place, ...]:
     """The places that are looked at, in this order."""
-    runtime = environment.get("XDG_RUNTIME_DIR", "")
-    own = (Place(f"{os.path.realpath(runtime)}/rye", made=True),) if _is_private(runtime) else ()
-    shared = (Place(os.path.realpath(each)) for each in (_SHARED_MEMORY, tempfile.gettempdir()))
-    return (*own, *shared)
-
-
-def _is_private(directory: str) -> bool:
-    """Whether a directory is there, and nobody else may put anything into it."""
-    try:
-        found = os.stat(directory)  # noqa: PTH116 - it may be no path at all
-    except (OSError, ValueError):
-        return False
-    return (
-        os.path.isabs(directory)  # noqa: PTH117 - it may be no path at all
-        and stat.S_ISDIR(found.st_mode)
-        and found.st_uid == os.geteuid()
-        and not stat.S_IMODE(found.st_mode) & _OTHERS_WRITE
+    home = environment.get("HOME", "")
+    own = (
+        (environment.get("XDG_RUNTIME_DIR"), "rye"),
+        (f"/run/user/{os.geteuid()}", "rye"),
+        (environment.get("XDG_STATE_HOME"), "rye/running"),
+        (home, ".local/state/rye/running"),
+        (environment.get("XDG_CACHE_HOME"), "rye/running"),
+        (home, ".cache/rye/running"),
+        (_home_of_user(), ".cache/rye/running"),
     )
+    named = ((base, made) for base, made in own if base and base[0] == "/" and "\0" not in base)
+    return tuple(dict.fromkeys(Place(os.path.realpath(base), made) for base, made in named))
+
+
+def _home_of_user() -> str:
+    """The home directory of this user, whatever the environment says; empty for none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        return ""
 
 
 class Station:

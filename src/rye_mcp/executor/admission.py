@@ -30,7 +30,7 @@ import anyio
 import anyio.lowlevel
 from anyio.lowlevel import RunVar
 
-__all__ = ["admitted"]
+__all__ = ["Admission", "admitted"]
 
 MAX_WAIT_S: Final = 0.02
 """How long one call waits for a processor to be free."""
@@ -44,17 +44,17 @@ LOOK_S: Final = 0.01
 _STATISTICS: Final = Path("/proc/thread-self/schedstat")
 
 
-def admitted() -> _Admission:
+def admitted() -> Admission:
     """The block of a call in the event loop that is running: it begins when it is the call's turn."""
     try:
         return _admissions.get()
     except LookupError:
-        admission = _Admission(_waited_ns, len(os.sched_getaffinity(0)))
+        admission = Admission(_waited_ns, len(os.sched_getaffinity(0)))
         _admissions.set(admission)
         return admission
 
 
-class _Admission:
+class Admission:
     """The turns of one event loop; `waited_ns` tells for how long it has waited for a processor so far."""
 
     def __init__(self, waited_ns: Callable[[], int], processors: int) -> None:
@@ -102,4 +102,4 @@ def _waited_ns() -> int:
         return 0
 
 
-_admissions: Final[RunVar[_Admission]] = RunVar("rye_mcp.executor.admission")
+_admissions: Final[RunVar[Admission]] = RunVar("rye_mcp.executor.admission")

@@ -25,7 +25,7 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -45,6 +45,7 @@ __all__ = [
     "anchor_of",
     "directory_of",
     "library_of",
+    "markers_of",
     "names_library",
 ]
 
@@ -106,6 +107,14 @@ def anchor_of(chain: Chain, project: Path | None, tree: SourceTree | None = None
     return Anchor(kind, source, relative, MappingProxyType(_env_paths(values)), values.get("cwd"))
 
 
+def markers_of(chain: Chain, tree: SourceTree) -> tuple[str, ...]:
+    """The files that switch the anchor of a chain on, by their paths in `tree`, the space of the tool."""
+    values = _declared(chain).values
+    if not values or not values.get("enabled", True) or values.get("mode", "auto") != "auto":
+        return ()
+    return tuple(_markers_there(chain, values, tree))
+
+
 @once_a_chain
 def library_of(chain: Chain) -> Library | None:
     """The library of the runtime that is nearest to the tool, whether or not an anchor is active."""
@@ -149,8 +158,13 @@ def _is_active(chain: Chain, values: Mapping[str, Any], tree: SourceTree | None)
     if tree is None:
         with SourceTree(chain.root.file.space.root) as opened:
             return _is_active(chain, values, opened)
+    return any(True for _ in _markers_there(chain, values, tree))
+
+
+def _markers_there(chain: Chain, values: Mapping[str, Any], tree: SourceTree) -> Iterator[str]:
     directory = directory_of(chain.root)
-    return any(tree.holds(f"{directory}/{name}") for name in values.get("markers_any", _MARKERS))
+    paths = (f"{directory}/{name}" for name in values.get("markers_any", _MARKERS))
+    return filter(tree.holds, paths)
 
 
 def _root(tool: ChainElement, kind: RootKind, project: Path | None) -> tuple[Path, str | None]:

@@ -10,6 +10,7 @@ Rules:
   one that it declares and nobody gave is empty. What is none of these stays as it is, and is a notice.
 - No parameter becomes configuration by its name: one called `url`, `cwd` or `timeout` is one more parameter.
   A primitive that is executed itself is the exception, since it is given its configuration.
+- `arguments: flags` puts flags behind the arguments: `rye_mcp.executor.flag_arguments`.
 - Only `shell: true` quotes. What is marked `writeOnly`, and a variable that looks like a secret, never stands
   in an argv; nor does what holds a NUL or is too long. Standard input takes all of it.
 - `params_env: PREFIX_` passes every declared parameter that is no object, list or secret as `PREFIX_name`.
@@ -36,10 +37,12 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import ChainElement
 from rye_mcp.executor.environment import Environment, Paths
 from rye_mcp.executor.filling import Filling
+from rye_mcp.executor.flag_arguments import flag_arguments
 from rye_mcp.executor.merged_config import PARAMS_ENV, Uses, merge_config, merged
 from rye_mcp.executor.parameters import Parameters
-from rye_mcp.executor.variable_names import chooses_code, holds_password, looks_secret
+from rye_mcp.executor.variable_names import holds_password, looks_secret
 from rye_mcp.notices import Notice
+from rye_mcp.trust.control_variables import chooses_code
 
 if TYPE_CHECKING:
     from lilux.primitives.http_client import HttpSpec
@@ -115,7 +118,8 @@ def build_process(
     cwd = working_directory(filling, paths, anchor)
     notices = [*notices, *filling.unknown(*_PASSED, "cwd", "env")]
     searched = _search_path(variables)
-    whole = replace(spec, env=variables, cwd=cwd, search_path=searched, result_fd=True)
+    args = [*spec.args, *flag_arguments(filling, MAX_ARGUMENT_BYTES)]
+    whole = replace(spec, args=args, env=variables, cwd=cwd, search_path=searched, result_fd=True)
     return Built(whole, tuple(notices))
 
 
@@ -361,20 +365,22 @@ def _direct_request(
     from lilux.primitives.http_client import render
 
     config, params = _direct(parameters)
+    if config.pop("allow_private_hosts", False):
+        why = "expected no allow_private_hosts in a direct call: only a signed tool may set it, found true"
+        raise _wrong_config(root, ConfigurationError(why, "allow_private_hosts"))
     given = {
         "mode": "sync",
         **config,
         "timeout": _shorter(config.get("timeout", _REQUEST_TIMEOUT_S), timeout),
     }
     given.pop("sinks", None)
+    data = {name: value for name, value in params.items() if name != _SINKS}
     try:
-        return render(
-            given,
-            {name: value for name, value in params.items() if name != _SINKS},
-            env=environment.variables,
-        )
+        spec = render(given, data, env=environment.variables)
     except ConfigurationError as exc:
         raise _wrong_config(root, exc) from exc
+    # The whole configuration is the caller's, so the host is checked like one that a parameter names.
+    return replace(spec, host_from_parameter=True)
 
 
 def _direct(parameters: Parameters) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -14,6 +14,7 @@ Rules:
 - JSON is strict: no byte order mark, no NaN, no number beyond the range of `float`, no half of a surrogate
   pair, at most `MAX_DEPTH` lists and objects inside each other. Apart from that a value is exactly what
   `json.loads` makes of the text.
+- Of a program that is called with flags, rule 3 does not hold: nobody wrote its last line to be the result.
 - Output that was cut is never a whole document; only a last line that came whole is looked at.
 
     >>> decode_output('fetching …\\n{"rows": 3}\\n').value
@@ -66,8 +67,8 @@ def decode_result(text: str, *, counts: StreamCounts | None = None) -> Decoded:
     return Decoded(text, "result", (Notice("result_not_json", what),))
 
 
-def decode_output(text: str, *, counts: StreamCounts | None = None) -> Decoded:
-    """The data that stands in standard output."""
+def decode_output(text: str, *, counts: StreamCounts | None = None, last_line: bool = True) -> Decoded:
+    """The data that stands in standard output, perhaps in its `last_line`."""
     is_whole = counts is None or not counts.omitted
     if is_whole:
         try:
@@ -75,7 +76,7 @@ def decode_output(text: str, *, counts: StreamCounts | None = None) -> Decoded:
         except ValueError:
             pass
     line = _last_line(text, None if counts is None or is_whole else counts.mark)
-    if line is not None:
+    if line is not None and last_line:
         try:
             return Decoded(parse_json(line), "last_line")
         except ValueError:

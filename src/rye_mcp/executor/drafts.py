@@ -42,7 +42,13 @@ class DraftExecutor(PrimitiveExecutor):
     ) -> Self:
         """One for this draft alone."""
         executor = cls.of(
-            spaces, draft.trust, project=project, state=state, locked=locked, environment=environment
+            spaces,
+            draft.trust,
+            project=project,
+            state=state,
+            locked=locked,
+            environment=environment,
+            writes_locks=lambda space: False,  # nobody has signed a draft
         )
         executor._builder = _DraftBuilder(spaces, executor._verifier.require_verified, draft)
         return executor

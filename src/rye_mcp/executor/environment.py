@@ -16,7 +16,8 @@ Rules:
   `rye_mcp.executor.project_parts` allows. What was left out for that is a notice with the command that
   changes it.
 - PATH keeps no entry that is no absolute path; a variable of paths gets no empty one, which would be the
-  working directory.
+  working directory. Neither PATH nor any other variable of the server leads where
+  `rye_mcp.trust.directories` allows nothing; `TMPDIR` and the like may name a directory of everybody.
 - An environment is kept as long as everything that it came from is the same, which each call looks at again.
   Where a version manager had to be asked nothing is kept.
 """
@@ -24,6 +25,7 @@ Rules:
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +42,13 @@ from rye_mcp.executor.environment_draft import (
     unsigned_parts,
     venvs_of,
 )
-from rye_mcp.executor.path_variables import add_paths, set_paths
+from rye_mcp.executor.path_variables import (
+    add_paths,
+    paths_in,
+    programs_for_tools,
+    refused_paths,
+    set_paths,
+)
 from rye_mcp.executor.project_parts import ProjectParts
 from rye_mcp.executor.trace_context import TRACE_VARIABLES, TraceContext
 from rye_mcp.executor.variable_names import holds_password, is_private, is_withheld
@@ -52,13 +60,16 @@ from rye_mcp.trust.verify import Trust, VerifiedItem
 if TYPE_CHECKING:
     from rye_mcp.executor.anchor import Anchor
     from rye_mcp.executor.chain_validator import ValidChain
+    from rye_mcp.executor.dependencies import CarriedFile
 
 __all__ = ["RESULT_DESCRIPTOR", "Environment", "EnvironmentResolver", "Paths", "SnapshotPlaces"]
 
 RESULT_DESCRIPTOR: Final = 3
 """Where a tool can write its result; the value of `RYE_RESULT_FD`."""
 
+_WHERE_THINGS_ARE: Final = ("USER_SPACE", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")
 _MAX_KEPT = 256
+_NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]{2,}")
 _GRANTING: Final = frozenset({SignerKind.PERSON, SignerKind.SYSTEM})
 
 
@@ -145,8 +156,10 @@ class EnvironmentResolver:
     def __init__(self, trust: Trust, base: Mapping[str, str] | None = None) -> None:
         self._trust = trust
         self._passed, self._withheld = _split(os.environ if base is None else base)
+        self._paths = {name: found for name, text in self._passed.items() if (found := paths_in(name, text))}
         self._projects: dict[Path, ProjectParts] = {}
         self._kept: dict[tuple[object, ...], _Kept] = {}
+        self._mentioned: dict[tuple[object, ...], tuple[str, ...]] = {}
 
     async def resolve(
         self, valid: ValidChain, paths: Paths, anchor: Anchor | None, trace: TraceContext | None = None
@@ -167,20 +180,42 @@ class EnvironmentResolver:
         if anchor is not None:
             add_paths(variables, anchor.env_paths, paths.named(), elements[0])
         _tell(variables, paths, trace)
+        variables |= self._left_out(variables)
+        missed = _withheld_notice(self._mentioned_by(valid.verified.carried.files, found.withheld))
         return Environment(
             MappingProxyType(variables),
             found.withheld,
             found.project_used,
-            (*notices, *found.notices),
+            (*notices, *missed, *found.notices),
             found.packages,
         )
 
+    def _mentioned_by(self, files: Sequence[CarriedFile], withheld: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of these names stand in what runs: it probably reads these variables, and has to be told."""
+        if not withheld:
+            return ()
+        key = (withheld, *(file.digest for file in files))
+        found = self._mentioned.get(key)
+        if found is None:
+            words = {word for file in files for word in _NAME.findall(file.content)}
+            found = tuple(name for name in withheld if name.encode() in words)
+            if len(self._mentioned) >= _MAX_KEPT:
+                self._mentioned.clear()
+            self._mentioned[key] = found
+        return found
+
+    def _left_out(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Where rye-mcp keeps things for the user, if no variable says it any more: file tools need it."""
+        known = {name: self._passed[name] for name in _WHERE_THINGS_ARE if name in self._passed}
+        return {f"RYE_{name}": value for name, value in known.items() if variables.get(name) != value}
+
     def _basis(self, elements: Sequence[ChainElement], project: Path | None) -> Basis:
-        parts = self._parts(project)
+        parts, paths = self._parts(project), refused_paths(self._paths_in(project), self._trust.directories)
         if parts is None:
-            return Basis()
+            return Basis(refused_paths=paths)
         if not parts.is_approved():
-            return Basis(parts, unapproved=tuple(unsigned_parts(elements, parts)))
+            unapproved = tuple(unsigned_parts(elements, parts))
+            return Basis(parts, unapproved=unapproved, refused_paths=paths)
         dotenv = parts.dotenv()
         venvs = {*venvs_of(elements, parts), *parts.venvs_on_path(self._passed.get("PATH", ""))}
         reasons = {venv: parts.why_no_venv(venv) for venv in venvs if os.path.lexists(venv)}
@@ -193,7 +228,13 @@ class EnvironmentResolver:
             refused_venvs=refused,
             refused_node=tracked_node_of(elements, parts),
             packages=packages_of(elements, parts),
+            refused_paths=paths,
         )
+
+    def _paths_in(self, project: Path | None) -> dict[str, tuple[str, ...]]:
+        """What each variable of paths holds for the tools of a project."""
+        entries = self._paths.get("PATH", ())
+        return {**self._paths, "PATH": tuple(programs_for_tools(entry, project) for entry in entries)}
 
     def _parts(self, project: Path | None) -> ProjectParts | None:
         if project is None or self._trust.approvals is None:
@@ -219,7 +260,7 @@ class EnvironmentResolver:
             variables,
             withheld,
             draft.project_used,
-            (*_withheld_notice(withheld), *draft.notices()),
+            tuple(draft.notices()),
             basis.packages,
         )
         return _Kept(basis, environment, tuple(resolutions))
@@ -227,8 +268,9 @@ class EnvironmentResolver:
     def _base(self, draft: Draft, permitted: frozenset[str]) -> dict[str, str]:
         """Steps 1 and 2."""
         variables = {**self._passed}
+        for name, paths in self._paths_in(draft.project).items():
+            set_paths(variables, name, draft.usable_paths(name, paths))
         variables.update((name, self._withheld[name]) for name in permitted & self._withheld.keys())
-        set_paths(variables, "PATH", draft.search_path(variables.get("PATH", "")))
         variables.update(draft.from_dotenv(permitted))
         return variables
 
@@ -278,10 +320,12 @@ def _is_text(name: str) -> bool:
 
 def _withheld_notice(withheld: Sequence[str]) -> Iterator[Notice]:
     if withheld:
+        named = ", ".join(map(printable, withheld))
         yield Notice(
             "variables_withheld",
-            f"withheld: {', '.join(map(printable, withheld))}. Such names are those of secrets, or decide "
-            "which code is loaded; a tool that a person signed with them in permissions.env gets them",
+            f"withheld: {named}. The tool mentions what it does not get: such a variable holds a secret, or "
+            "decides which code is loaded. A person who wants it to have that writes "
+            f"permissions: {{env: [{named}]}} into the tool, and signs it",
         )
 
 

@@ -5,7 +5,7 @@ Rules:
 - An interpreter comes from the project only when the runtime asks for it there and the project is approved;
   one of a virtual environment only when that may be used, and a Node.js only when git does not track it.
   Without the project the next place counts, or the fallback. An interpreter that is found in a project all
-  the same is refused.
+  the same is refused, and so is one in an approved project that a version manager names.
 - A chain that looks for Node.js in the project gets the packages of the project too, once it is approved.
 - What is left out is a notice when it is there, and none when it is not.
 """
@@ -39,6 +39,7 @@ class Basis:
     `dotenv` is what `.env` may set, `refused_names` what it may not; `refused_venvs` are environments that
     may not be used, with the reasons, `refused_node` is a Node.js that may not. `packages` are those that a
     chain asks for in an approved project, `unapproved` is what there is in a project that nobody approved.
+    `refused_paths` are those of the server's variables that lead where nothing is used, with the reasons.
     """
 
     project: ProjectParts | None = None
@@ -49,6 +50,7 @@ class Basis:
     refused_node: Path | None = None
     packages: Path | None = None
     unapproved: tuple[str, ...] = ()
+    refused_paths: Mapping[str, str] = field(default_factory=dict)
 
 
 class Draft:
@@ -59,9 +61,15 @@ class Draft:
         self._parts = basis.project
         self._left_out = [*basis.unapproved]
         self._venvs_left_out: dict[Path, str] = {}
+        self._paths_left_out: dict[str, set[str]] = {}
         self._node_left_out: Path | None = None
         self.withheld: set[str] = set()
         self.project_used = basis.packages is not None
+
+    @property
+    def project(self) -> Path | None:
+        """Where the project is, if there is one."""
+        return None if self._parts is None else self._parts.root
 
     def from_dotenv(self, permitted: frozenset[str]) -> dict[str, str]:
         """What `.env` may set."""
@@ -73,9 +81,9 @@ class Draft:
         self.project_used |= bool(kept)
         return kept
 
-    def search_path(self, path: str) -> list[str]:
-        """A PATH without what is no absolute path, and without what of the project may not be used."""
-        return [entry for entry in path.split(os.pathsep) if self._is_usable(entry)]
+    def usable_paths(self, name: str, paths: Iterable[str]) -> list[str]:
+        """The paths of a variable that lead nowhere where nothing is used; of PATH, the absolute ones."""
+        return [path for path in paths if self._is_usable(name, path)]
 
     async def apply(self, element: ChainElement, variables: Mapping[str, str]) -> Resolution:
         """Step 3, for one element."""
@@ -95,7 +103,9 @@ class Draft:
                 item_id=element.item_id,
                 field=exc.field,
             ) from exc
-        self._check_interpreter(element, resolution.interpreter, allowed=project is not None)
+        asked = (_interpreter(element) or {}).get("type") == "version_manager"
+        allowed = project is not None and not asked
+        self._check_interpreter(element, resolution.interpreter, allowed=allowed)
         return resolution
 
     def notices(self) -> Iterator[Notice]:
@@ -106,6 +116,9 @@ class Draft:
                 "project_not_approved",
                 f"{named} of this project is not used: you have not approved it: {_APPROVE}",
             )
+        for path, names in self._paths_left_out.items():
+            what = f"{printable(path)} in {', '.join(map(printable, sorted(names)))} is not used"
+            yield Notice("path_not_used", f"{what}: {self._basis.refused_paths[path]}")
         for venv, reason in self._venvs_left_out.items():
             yield Notice("venv_not_used", f"{printable(venv)} is not used: {printable(reason)}")
         if self._node_left_out is not None:
@@ -145,14 +158,20 @@ class Draft:
             )
         self.project_used = True
 
-    def _is_usable(self, entry: str) -> bool:
+    def _is_usable(self, name: str, entry: str) -> bool:
         if not entry.startswith("/"):
             return False
-        if self._parts is None or not self._parts.holds(entry):
-            return True
-        if not self._basis.approved:
+        in_project = self._parts is not None and self._parts.holds(entry)
+        if name == "PATH" and in_project and not self._basis.approved:
             self._left_out.append(f"{printable(entry)} on the PATH")
             return False
+        if entry in self._basis.refused_paths:
+            self._paths_left_out.setdefault(entry, set()).add(name)
+            return False
+        return not in_project or name != "PATH" or self._is_usable_here(entry)
+
+    def _is_usable_here(self, entry: str) -> bool:
+        """Whether an entry of the PATH that leads into this approved project may be used."""
         if self._leads_to_refused_node(entry):
             self._node_left_out = self._basis.refused_node
             return False

@@ -4,7 +4,8 @@ Rules:
 
 - Such a primitive gets the filled configuration of the chain, what the tool says about itself, and the
   parameters of the caller, apart from each other: no parameter fills a template of the configuration.
-- Variables of the environment do, but for the command line: no secret stands there.
+- Variables of the environment do, but for the command line: no secret stands there. The literals of a
+  configuration (`MergedConfig.literals`) are filled by nothing.
 - It is nothing by itself: what it does is always said by a tool that somebody signed.
 - A job that cannot promise that nothing but verified bytes run says so in `why_not_sealed`.
 """
@@ -38,7 +39,7 @@ _NOBODY: Final = Parameters({}, "{}")
 class HostedCall:
     """One call of `tool`. `config` is filled; `cwd` is where a program would start, `timeout` in seconds.
 
-    `environment` is what a program of the tool would get.
+    `environment` is what a program of the tool would get, `withheld` what the server has besides.
     """
 
     tool: ChainElement
@@ -47,6 +48,7 @@ class HostedCall:
     cwd: str
     timeout: float
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    withheld: frozenset[str] = frozenset()
 
 
 @runtime_checkable
@@ -75,10 +77,11 @@ def build_hosted(
     check_argv(filling)
     seconds = time_limit(filling, _TIMEOUT_S, timeout)
     values = {name: value for name, value in filling.config.values.items() if name not in ("cwd", "timeout")}
+    literals = {name: values.pop(name) for name in filling.config.literals}
     with filling.blaming():
-        config = _templates.render_tree(values, filling.environment, filling.data)
+        config = {**_templates.render_tree(values, filling.environment, filling.data), **literals}
     cwd = working_directory(filling, paths, None)
     # What who only looks has not given stands there by its name.
     arguments = {**parameters.values, **{name: f"{{{name}}}" for name in parameters.needs}}
-    call = HostedCall(root, config, arguments, cwd, seconds, filling.environment)
+    call = HostedCall(root, config, arguments, cwd, seconds, filling.environment, filling.withheld)
     return Built(call, tuple(filling.unknown(*values)))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lilux.primitives.errors import SupervisorError, ToolExecutionError
@@ -23,6 +24,7 @@ from lilux.primitives.subprocess import (
     SubprocessPrimitive,
     SubprocessResult,
 )
+from rye_mcp.apart import apart_if_large
 from rye_mcp.executor.outcomes import Exit, Outcome, read_http, read_lost, read_process
 from rye_mcp.executor.programs import install_hint
 from rye_mcp.runs.ids import StreamName
@@ -61,11 +63,15 @@ class Job(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProcessJob:
-    """A program to run. `direct` is for who asked for the primitive itself, and gets what it says."""
+    """A program to run. `direct` is for who asked for the primitive itself, and gets what it says.
+
+    Of one that is called `with_flags`, all of standard output is the result.
+    """
 
     primitive: SubprocessPrimitive
     spec: ProcessSpec
     direct: bool = False
+    with_flags: bool = False
 
     def shown(self) -> dict[str, Any]:
         """The command with its arguments, the names of its variables, where and for how long it runs."""
@@ -91,7 +97,8 @@ class ProcessJob:
             result = await self.primitive.run(spec)
         except SupervisorError as exc:
             return read_lost(exc, (time.perf_counter() - begun) * 1000)
-        outcome = read_process(result, timeout=spec.timeout, show=show)
+        read = partial(read_process, result, timeout=spec.timeout, show=show, last_line=not self.with_flags)
+        outcome = await apart_if_large((result.stdout, result.result), read)
         if result.error is not None and result.error.code == "command_not_found":
             outcome = replace(outcome, hint=install_hint(spec.command))
         return replace(outcome, data=_plain_data(result)) if self.direct else outcome

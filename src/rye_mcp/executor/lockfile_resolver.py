@@ -8,13 +8,17 @@ Rules:
   compares everything, with the very chain that was verified and is about to run. Both use one comparison.
 - Mismatch: `lock_mismatch` with the diff, nothing runs, nothing is written. A root that differs passes the
   gate first, so that an edited file is called edited, and nothing of it is told before.
+- A version below one that is locked in the nearest space is a mismatch, whatever else is locked.
 - Locked mode: no lockfile is `lock_missing`, every difference is a mismatch, nothing is ever written.
-- Else, `create` writes one after a first success, and never changes one that is there, but in one case: when
-  nothing but elements of the system space differ, and the lockfile was written under another version of this
-  package, it is written anew. `pin` calls that `outdated`, and `create` makes it `refreshed`.
+- Else, `create` writes one after a first success where `writes` says so for the space of the tool, and never
+  changes one that is there, but in one case: when nothing but elements of the system space differ, and the
+  lockfile was written under another version of this package, it is written anew. `pin` calls that
+  `outdated`, and `create` makes it `refreshed`. A tool of the system space never leaves a lockfile.
 - That a lockfile could not be written after a success is a notice, and so is another version that is locked
   while this one is not.
-- `refresh` is for who has just signed a tool: its pinned signer moves the pin of the root, and nobody else.
+- `refresh` is for who has just signed something: a pinned signer moves the pin of the root, and nobody else.
+  A person moves with it the pins of everything else that she vouches for (`pins.only_own_parts_differ`). Her
+  old keys, and the key of her agents, are hers.
 - Locks restrict and never grant: nothing passes the gate because it is locked.
 
     root_lock = resolver.check_root(builder.find("demo/hello"))
@@ -29,7 +33,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,7 +41,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor import pins
 from rye_mcp.executor.chain import ChainElement
 from rye_mcp.executor.chain_validator import ValidChain
-from rye_mcp.executor.lockfile_store import LockfileStore, StoredLock
+from rye_mcp.executor.lockfile_store import LockfileStore, LockPlace, StoredLock, comparable
 from rye_mcp.executor.pins import PACKAGE, Pins
 from rye_mcp.executor.roles import MetadataRole
 from rye_mcp.items import ItemFile, SpaceName, printable
@@ -47,7 +50,7 @@ from rye_mcp.spaces import Spaces
 from rye_mcp.trust import signature
 from rye_mcp.trust.verify import Trust, verify_item
 
-__all__ = ["LockState", "LockfileResolver", "PinnedChain", "RootLock"]
+__all__ = ["LockState", "LockfileResolver", "PinnedChain", "RootLock", "Signed", "older_than"]
 
 State = Literal["none", "created", "match", "outdated", "refreshed", "off"]
 
@@ -86,6 +89,28 @@ class PinnedChain:
     notices: tuple[Notice, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """What was signed just now, and by whom.
+
+    `own` are the ids of the keys that count as the signer's: the one that signed first of all. `path` is the
+    file that was signed, below the root of its space; None when it was the tool itself, which brings along
+    whatever it brings along. `locks_first` says that a tool without a lockfile gets one.
+    """
+
+    own: tuple[str, ...]
+    by_person: bool = False
+    path: str | None = None
+    locks_first: bool = False
+
+    def may_move(self, stored: StoredLock, valid: ValidChain) -> bool:
+        """Whether this signature covers everything in which a chain differs from its lockfile."""
+        if not self.by_person:
+            is_own = stored.pins.elements[0].get("signer") == self.own[0]
+            return is_own and pins.only_the_root_differs(stored.pins, Pins.of_chain(valid))
+        return pins.only_own_parts_differ(stored.lockfile, valid, frozenset(self.own), self.path)
+
+
 class LockfileResolver:
     """The lockfiles of one project and one user."""
 
@@ -96,13 +121,14 @@ class LockfileResolver:
         *,
         package_version: str,
         locked: bool = False,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        writes: Callable[[SpaceName], bool] = lambda space: True,
     ) -> None:
+        """`writes` says for which tools a successful run writes a lockfile: all, as it was specified."""
         self.store = LockfileStore(spaces, trust)
         self._trust = trust
         self._package_version = package_version
         self._locked = locked
-        self._now = now
+        self._writes = writes
 
     # --- the two looks, and what is written after a success ---
 
@@ -111,6 +137,7 @@ class LockfileResolver:
         if not use_lockfile:
             self._require_not_locked_mode(root.item_id)
             return RootLock(root.item_id, used=False)
+        self._require_no_older(root)
         stored = self.store.find(root.item_id, root.version)
         if stored is None:
             if self._locked:
@@ -148,7 +175,10 @@ class LockfileResolver:
         if state not in ("none", "outdated") or not self.store.is_writable:
             return pinned
         lockfile = self.create_lockfile(pinned.valid)
+        space = pinned.valid.verified.chain.root.space
         try:
+            if space is SpaceName.SYSTEM or not self._writes(space):
+                return pinned
             path = self.save_lockfile(lockfile, replace=state == "outdated")
             done = LockState("created" if state == "none" else "refreshed", path)
             return PinnedChain(pinned.valid, done, pinned.notices)
@@ -158,42 +188,67 @@ class LockfileResolver:
             what = f"the lockfile of {lockfile.root.tool_id} could not be written: {exc.message}"
             return PinnedChain(pinned.valid, pinned.lock, (*pinned.notices, Notice("lock_not_saved", what)))
 
-    def refresh(self, valid: ValidChain, key_id: str) -> Notice | None:
-        """Lock a tool as it was signed just now with this key, where that key may move the pin.
+    def refresh(self, valid: ValidChain, signed: Signed) -> Notice | None:
+        """Lock a tool as it is now that something of it was signed, where the signer may move the pins.
 
-        It may when the project's lockfile has this very key as the signer of the root, and nothing but the
-        root's own hash and version has changed. A version that is not locked yet goes on where the newest
+        An agent may when the project's lockfile has its very key as the signer of the root, and nothing but
+        the root's own hash and version has changed. A version that is not locked yet goes on where the newest
         locked one ends, whose lockfile stays. The notice says what became of it.
         """
         root = valid.verified.chain.root
+        if (older := self._older_notice(root)) is not None:
+            return older
         stored = None if self._locked else self._to_be_refreshed(root)
-        found = Pins.of_chain(valid)
-        if stored is None or not pins.differences(stored.pins, found):
+        if stored is None:
+            return self._lock_first(valid) if signed.locks_first and not self._locked else None
+        if pins.is_written_alike(stored.pins, Pins.of_chain(valid)):
             return None
         item_id, version = root.item_id, root.version
-        if stored.pins.elements[0].get("signer") != key_id or not pins.only_the_root_differs(
-            stored.pins, found
-        ):
+        if not signed.may_move(stored, valid):
             if stored.pins.root["version"] != version:
                 return None  # that another version is locked is said when it runs
             what = (
                 f"{item_id} {version} is locked as something else; if it may run: rye lock update {item_id}"
             )
             return Notice("lock_mismatch", what)
+        why = "since its pinned signer signed it"
+        return self._save(
+            valid, Notice("lock_refreshed", f"{item_id} {version} is locked as it is now, {why}")
+        )
+
+    def _lock_first(self, valid: ValidChain) -> Notice | None:
+        """Lock a tool that is not locked yet in any version, when the project asks for that."""
+        root = valid.verified.chain.root
+        if root.space is not SpaceName.PROJECT or self.store.versions(root.item_id):
+            return None
+        what = f"{root.item_id} {root.version} is locked as it is now, as the project asks for it"
+        return self._save(valid, Notice("lock_created", what))
+
+    def _save(self, valid: ValidChain, done: Notice) -> Notice:
         try:
             self.save_lockfile(self.create_lockfile(valid))
         except RyeError as exc:
+            item_id = valid.verified.chain.root.item_id
             return Notice(
                 "lock_not_saved", f"the lockfile of {item_id} could not be refreshed: {exc.message}"
             )
-        return Notice(
-            "lock_refreshed", f"{item_id} {version} is locked as it is now, since its pinned signer signed it"
-        )
+        return done
+
+    def _older_notice(self, root: ChainElement) -> Notice | None:
+        """That a later version is locked, where one is."""
+        try:
+            newer = self.store.newer(root.item_id, root.version)
+        except RyeError:
+            return None  # what is wrong with it is said when it runs
+        if not newer:
+            return None
+        what = f"{root.item_id} is locked in version {newer[0].version}: {root.version} is refused"
+        return Notice("lock_mismatch", f"{what}; if it may run: rye lock update {root.item_id}")
 
     def _to_be_refreshed(self, root: ChainElement) -> StoredLock | None:
         """The project's lockfile of this version, or of the newest one that is locked."""
         try:
-            others = sorted(self.store.versions(root.item_id), key=_comparable, reverse=True)
+            others = sorted(self.store.versions(root.item_id), key=comparable, reverse=True)
             for version in (root.version, *others):
                 stored = self.store.find(root.item_id, version)
                 if stored is not None:
@@ -220,14 +275,22 @@ class LockfileResolver:
 
     def create_lockfile(self, valid: ValidChain) -> Lockfile:
         """A lockfile that pins this very chain; not written yet."""
-        now = self._now().astimezone(UTC).isoformat(timespec="seconds")
-        return pins.render(valid, package_version=self._package_version, now=now)
+        return pins.render(valid, package_version=self._package_version)
 
     def save_lockfile(self, lockfile: Lockfile, *, replace: bool = True) -> Path:
         """Write a lockfile to the project; FileExistsError for one that is there and may not be replaced."""
         return self.store.write(lockfile, replace=replace)
 
     # --- when and why ---
+
+    def _require_no_older(self, root: ChainElement) -> None:
+        """Refuse a version below one that is locked: a file that was put back is signed as well as ever."""
+        if root.space is SpaceName.SYSTEM:
+            return  # which package is installed, a person has decided
+        newer = self.store.newer(root.item_id, root.version)
+        if newer:
+            verify_item(root.file, self._trust, role=MetadataRole.of(root.file))
+            raise pins.mismatch((older_than(newer[0], root.version),), root.item_id, newer[0].path)
 
     def _require_not_locked_mode(self, item_id: str) -> None:
         if self._locked:
@@ -244,7 +307,7 @@ class LockfileResolver:
         before, now = stored.package_version, self._package_version
         what = (
             f"{item_id} was locked under {PACKAGE} {before}, this is {now}, and nothing but what comes with "
-            "it has changed: the lockfile is refreshed after a success"
+            f"it has changed: rye lock update {item_id} writes the lockfile anew"
         )
         return Notice("lock_outdated", what)
 
@@ -255,14 +318,9 @@ class LockfileResolver:
             yield Notice("version_changed", what)
 
 
-def _comparable(version: str) -> tuple[Any, ...]:
-    """A key to sort versions by; what is none comes first."""
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        return (1, Version(version))
-    except InvalidVersion:
-        return (0, version)
+def older_than(newer: LockPlace, version: str) -> pins.Difference:
+    """What is different when an older version stands where a newer one is locked."""
+    return pins.Difference(newer.item_id, "version", newer.version, version)
 
 
 def _missing(root: ChainElement) -> RyeError:

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from lilux._json import NotJsonError
 from lilux.primitives.errors import LockfileError
@@ -27,10 +28,17 @@ from rye_mcp.executor import pins
 from rye_mcp.executor.pins import PACKAGE, Pins
 from rye_mcp.items import MAX_ID_SEGMENTS, Space, SpaceName, check_item_id, is_item_id, printable
 from rye_mcp.spaces import Spaces
-from rye_mcp.trust.files import opened_directory, read_below, write_below
+from rye_mcp.trust.files import opened_directory, read_below, translated, write_below
 from rye_mcp.trust.verify import Trust
 
-__all__ = ["LOCKFILES_DIRECTORY", "LockPlace", "LockfileStore", "StoredLock", "relative_lockfile"]
+__all__ = [
+    "LOCKFILES_DIRECTORY",
+    "LockPlace",
+    "LockfileStore",
+    "StoredLock",
+    "comparable",
+    "relative_lockfile",
+]
 
 LOCKFILES_DIRECTORY: Final = "lockfiles"
 """The directory of a space that holds its lockfiles."""
@@ -107,13 +115,30 @@ class LockfileStore:
 
     def versions(self, item_id: str) -> tuple[str, ...]:
         """The versions of a tool that are locked, in any space."""
-        above, _, last = check_item_id(item_id).rpartition("/")
-        parts = tuple(filter(None, above.split("/")))
-        found: set[str] = set()
+        places = (place for space in self._spaces.accessible() for place in _locked(space, item_id))
+        return tuple(sorted({place.version for place in places}))
+
+    def newer(self, item_id: str, version: str) -> tuple[LockPlace, ...]:
+        """The lockfiles for later versions, the latest first: in the nearest space with any for this tool."""
         for space in self._spaces.accessible():
-            names, _ = _entries(space, parts)
-            found |= {version for item, version in map(_split, names) if item == last}
-        return tuple(sorted(found))
+            if places := _locked(space, item_id):
+                if all(place.version == version for place in places):
+                    return ()
+                own = comparable(version)
+                newer = [place for place in places if comparable(place.version) > own]
+                return tuple(sorted(newer, key=lambda place: comparable(place.version), reverse=True))
+        return ()
+
+    def remove(self, place: LockPlace) -> None:
+        """Remove a lockfile of the project; one that is gone is as good."""
+        relative = relative_lockfile(place.item_id, place.version)
+        directory, _, name = relative.rpartition("/")
+        with (
+            suppress(FileNotFoundError),
+            translated("write_failed", place.path),
+            opened_directory(self._spaces.require_project().root, directory) as descriptor,
+        ):
+            os.unlink(name, dir_fd=descriptor)
 
     def list(self) -> tuple[LockPlace, ...]:
         """Every lockfile of every space, by space, id and version."""
@@ -142,6 +167,16 @@ class LockfileStore:
             self._kept.clear()
         self._kept[space.name, relative] = (data, stored)
         return stored
+
+
+def comparable(version: str) -> tuple[Any, ...]:
+    """A key to sort versions by; an invalid version comes first."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return (1, Version(version))
+    except InvalidVersion:
+        return (0, version)
 
 
 def relative_lockfile(item_id: str, version: str) -> str:
@@ -185,6 +220,15 @@ def _malformed(path: Path, issues: list[str], item_id: str) -> RyeError:
     shown_path = printable(path)
     listed = [{"message": issue} for issue in issues[:_SHOWN_ISSUES]]
     return RyeError("malformed_lockfile", what, where=shown_path, item_id=item_id, issues=listed)
+
+
+def _locked(space: Space, item_id: str) -> list[LockPlace]:
+    """The lockfiles of a space for one tool."""
+    above, _, last = check_item_id(item_id).rpartition("/")
+    names, _ = _entries(space, tuple(filter(None, above.split("/"))))
+    return [
+        LockPlace(space, item_id, version) for item, version in map(_split, names) if item == last and version
+    ]
 
 
 def _places(space: Space, parts: tuple[str, ...]) -> Iterator[LockPlace]:

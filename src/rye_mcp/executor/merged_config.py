@@ -8,7 +8,11 @@ Rules:
   `MAX_ROUNDS` rounds nothing may refer to a value any more: values that refer to themselves are refused.
 - A key has to mean something: the primitive's `config_schema` knows it, or some text refers to it. Any other
   is refused, with the element that has it: it would be a mistake that nobody notices.
+- Of a process that is called with flags (`arguments: flags`), `args_with_flags` of its runtime takes the
+  place of `args`, and it gets no parameters in any other way: only the tool itself can say `input_data`.
 - Names of the context (`CONTEXT`) and `params.…` are never values of a configuration.
+- What the primitive's `config_schema` marks as `readOnly` is a literal, such as what another server calls its
+  tool: no template is in it, nothing fills it, and it is put into no other text.
 """
 
 from __future__ import annotations
@@ -16,14 +20,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Final
 
 from lilux import _templates
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import Chain, ChainElement, once_a_chain
+from rye_mcp.metadata import CALLING_KEYS
 
 __all__ = [
+    "ARGUMENTS",
     "CONTEXT",
     "MAX_ROUNDS",
     "PARAMETER_PREFIX",
@@ -33,6 +40,8 @@ __all__ = [
     "key_of",
     "merge_config",
     "merged",
+    "passed_elsewhere",
+    "runs_given_code",
 ]
 
 MAX_ROUNDS: Final = 3
@@ -52,8 +61,17 @@ CONTEXT: Final = frozenset(
 PARAMS_ENV: Final = "params_env"
 """The key of a process that no primitive knows: the prefix of variables for parameters."""
 
+ARGUMENTS: Final = "arguments"
+"""The key of a process that says that its parameters become flags."""
+
+_ARGS_WITH_FLAGS: Final = "args_with_flags"
+_OF_FLAGS: Final = frozenset({*CALLING_KEYS, _ARGS_WITH_FLAGS})
+
 PARAMETER_PREFIX: Final = "params."
 """What a name begins with that is always a parameter."""
+
+_CODE_OPTIONS: Final = frozenset({"-c", "-e", "-E", "-r", "--eval", "--command"})
+"""Options of interpreters and shells behind which code stands."""
 
 _REFERENCE: Final = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -83,6 +101,7 @@ class MergedConfig:
     values: Mapping[str, Any]
     owners: Mapping[str, ChainElement] = field(repr=False)
     uses: Mapping[str, Uses] = field(repr=False, default_factory=dict)
+    literals: frozenset[str] = frozenset()
     _asked: dict[tuple[str, ...], Uses] = field(repr=False, compare=False, default_factory=dict)
 
     def uses_of(self, *keys: str) -> Uses:
@@ -105,6 +124,19 @@ def key_of(field_name: str | None) -> str:
     return re.split(r"[.\[]", field_name or "", maxsplit=1)[0]
 
 
+def runs_given_code(chain: Chain, declared: frozenset[str]) -> bool:
+    """Whether what runs comes from the caller: an element says so, or a declared parameter is the program,
+    or the code behind an option such as `-c`.
+    """
+    if any(element.metadata.runs_given_code for element in chain.elements):
+        return True
+    args = merged(chain).values.get("args")
+    options = pairwise(args) if isinstance(args, list) else ()
+    code = [text for option, text in options if option in _CODE_OPTIONS]
+    used = merged(chain).uses_of("command").names | Uses.of(code).names
+    return not declared.isdisjoint(name.removeprefix(PARAMETER_PREFIX) for name in used)
+
+
 @once_a_chain
 def merge_config(chain: Chain) -> Mapping[str, Any]:
     """What the elements say, merged; templates are as they stand."""
@@ -117,16 +149,29 @@ def merge_config(chain: Chain) -> Mapping[str, Any]:
 @once_a_chain
 def merged(chain: Chain) -> MergedConfig:
     """The configuration of a chain, checked; RyeError `invalid_item` with the element that is wrong."""
-    whole = merge_config(chain)
+    whole = dict(merge_config(chain))
     owners = {
         name: element for element in chain.upward for name in element.metadata.config or {} if name in whole
     }
+    literals = {name: whole.pop(name) for name in _literal_keys(chain) if name in whole}
     unlinked = MergedConfig(chain, whole, owners)
     references = set(_references(whole)) - CONTEXT
     _check_keys(unlinked, references)
+    unlinked = _called_with_flags(unlinked)
+    whole = dict(unlinked.values)
     names = {name for name in references & whole.keys() if not name.startswith(PARAMETER_PREFIX)}
     values = _linked(unlinked, names) if names else whole
-    return MergedConfig(chain, values, owners, {name: Uses.of(value) for name, value in values.items()})
+    uses = {name: Uses.of(value) for name, value in values.items()}
+    return MergedConfig(chain, {**values, **literals}, owners, uses, frozenset(literals))
+
+
+def _literal_keys(chain: Chain) -> frozenset[str]:
+    """The keys whose text is no template."""
+    schema = chain.primitive.metadata.config_schema or {}
+    known = schema.get("properties", {})
+    return frozenset(
+        name for name, said in known.items() if isinstance(said, Mapping) and said.get("readOnly")
+    )
 
 
 def _check_keys(config: MergedConfig, references: set[str]) -> None:
@@ -134,11 +179,37 @@ def _check_keys(config: MergedConfig, references: set[str]) -> None:
     if schema is None or "properties" not in schema:
         return
     known = {*schema["properties"], PARAMS_ENV}
+    if "args" in known:
+        known |= _OF_FLAGS
     for name in config.values:
         if name not in known and name not in references:
             raise config.refusal(
                 name, f"expected only {', '.join(sorted(known))}, or what a text refers to, found {name!r}"
             )
+
+
+def _called_with_flags(config: MergedConfig) -> MergedConfig:
+    """The configuration of a process whose parameters become flags, and of any other one as it is."""
+    values = {name: value for name, value in config.values.items() if name != _ARGS_WITH_FLAGS}
+    if ARGUMENTS not in values:
+        return replace(config, values=values)
+    root, owners = config.chain.root, config.owners
+    if values.get("shell"):
+        raise config.refusal(ARGUMENTS, "expected no shell, which would read the flags, found shell: true")
+    if owners.get("args") is not root:
+        if _ARGS_WITH_FLAGS not in config.values:
+            raise config.refusal(ARGUMENTS, f"expected a runtime that says {_ARGS_WITH_FLAGS}, found none")
+        values["args"] = config.values[_ARGS_WITH_FLAGS]
+    if owners.get("input_data") is not root:
+        values.pop("input_data", None)
+    values.pop(PARAMS_ENV, None)
+    return replace(config, values=values)
+
+
+def passed_elsewhere(config: MergedConfig) -> frozenset[str]:
+    """The parameters that templates of a process pass, so that they need no flag."""
+    names = config.uses_of("args", "input_data", "env").names
+    return frozenset(name.removeprefix(PARAMETER_PREFIX) for name in names)
 
 
 def _linked(config: MergedConfig, names: set[str]) -> dict[str, Any]:

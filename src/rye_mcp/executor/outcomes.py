@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lilux.primitives.errors import SupervisorError
 from lilux.primitives.subprocess import StreamCounts, SubprocessResult, Usage
 from rye_mcp.executor.decoding import Decoded, decode_output, decode_result
+from rye_mcp.executor.missing_packages import missing_package_hint
 from rye_mcp.notices import Notice
 from rye_mcp.runs.ids import STREAMS, StreamName, handle_of
 
@@ -135,10 +136,14 @@ class Outcome:
 
 
 def read_process(
-    result: SubprocessResult, *, timeout: float | None = None, show: Show = _as_it_is
+    result: SubprocessResult,
+    *,
+    timeout: float | None = None,
+    show: Show = _as_it_is,
+    last_line: bool = True,
 ) -> Outcome:
-    """What a program did; `timeout` is the limit it had, for the message."""
-    decoded = _data_of(result)
+    """What a program did; `timeout` is its limit, for the message; `last_line` as in `decode_output`."""
+    decoded = _data_of(result, last_line)
     code, error = _failure_of(result, decoded.value, timeout)
     aside = None if decoded.source in ("stdout", "text") else result.stdout
     return Outcome(
@@ -148,7 +153,7 @@ def read_process(
         duration_ms=result.duration_ms,
         code=code,
         error=None if error is None else show(error),
-        hint=_READ_DATA if result.success and code is not None else None,
+        hint=_READ_DATA if result.success and code is not None else _hint_of(result),
         stdout=None if aside is None else show(aside),
         stderr=_tail(show(result.stderr)),
         cuts=tuple(_cuts(result.streams)),
@@ -199,16 +204,21 @@ def read_lost(error: SupervisorError, duration_ms: float) -> Outcome:
     )
 
 
+def _hint_of(result: SubprocessResult) -> str | None:
+    """What gives a program the package that it has just looked for in vain."""
+    return missing_package_hint(result.stderr) if result.kind == "exited" and not result.success else None
+
+
 def _sink(words: str) -> str:
     return f"a sink has failed: {words}"
 
 
-def _data_of(result: SubprocessResult) -> Decoded:
+def _data_of(result: SubprocessResult, last_line: bool) -> Decoded:
     if result.kind == "spawn_failed":
         return Decoded(None, "none")
     if result.result is not None and result.result.strip():
         return decode_result(result.result, counts=result.streams.get("result"))
-    return decode_output(result.stdout, counts=result.streams.get("stdout"))
+    return decode_output(result.stdout, counts=result.streams.get("stdout"), last_line=last_line)
 
 
 def _failure_of(
@@ -260,6 +270,14 @@ def _notices(result: SubprocessResult) -> Iterator[Notice]:
     if result.cleanup is not None and result.cleanup.state != "complete":
         pids = ", ".join(map(str, result.cleanup.pids))
         yield Notice("processes_left", f"processes of the tool could not be ended: {pids}")
+    elif result.cleanup is not None and result.cleanup.ended:
+        yield Notice("background_ended", _BACKGROUND_ENDED)
+
+
+_BACKGROUND_ENDED: Final = (
+    "the tool had left processes running, and they were ended with the call, as always; "
+    "to start one that goes on, call rye/process/spawn"
+)
 
 
 def _tail(text: str) -> str:

@@ -10,6 +10,7 @@ Rules:
 - At most `MAX_BYTES` as JSON, and `MAX_DEPTH` objects and lists inside each other.
 - A primitive that is executed itself takes exactly `{"config": {…}, "params": {…}}`; its `config_schema` is
   that of `config`.
+- What takes long is refused after 0.3 s, in a thread: the event loop goes on (`checked_parameters`).
 - A schema that is wrong is the item's mistake (`invalid_item`), not the caller's.
 - Who only looks, and gives nothing, is told what a call would need (`sketched_parameters`).
 
@@ -22,10 +23,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lilux import _json
 from lilux.primitives.errors import ConfigurationError, ValidationError
+from rye_mcp.apart import LARGE, apart, size_of
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import ChainElement
 from rye_mcp.items import printable
@@ -34,7 +37,16 @@ from rye_mcp.notices import Notice
 if TYPE_CHECKING:
     from lilux.schemas.schema_validator import Examination
 
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "Parameters", "UnfilledError", "check_parameters", "sketched_parameters"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "Parameters",
+    "UnfilledError",
+    "check_parameters",
+    "checked_parameters",
+    "is_quick",
+    "sketched_parameters",
+]
 
 MAX_BYTES: Final = 16 << 20
 """How long parameters may be as JSON in UTF-8: 16 MiB."""
@@ -55,8 +67,8 @@ class Parameters:
     """Parameters that fit, with defaults.
 
     `json` is all of them as compact JSON; `declared` are the names that the tool's schema speaks of, given or
-    not; `secret` those whose value is marked `writeOnly`, or has something inside that is. `needs` are those
-    without which nothing runs: of a call there are none.
+    not; `secret` those whose value is marked `writeOnly`, or has something inside that is, and `secret_paths`
+    the ways to just these values. `needs` are those without which nothing runs: of a call there are none.
     """
 
     values: Mapping[str, Any] = field(repr=False)
@@ -65,6 +77,7 @@ class Parameters:
     secret: frozenset[str] = frozenset()
     notices: tuple[Notice, ...] = ()
     needs: tuple[str, ...] = ()
+    secret_paths: frozenset[tuple[str | int, ...]] = frozenset()
 
 
 class UnfilledError(RyeError):
@@ -79,6 +92,29 @@ class UnfilledError(RyeError):
         found = cls("invalid_parameters", what, where=element.path, item_id=element.item_id)
         found.needs = tuple(needs)
         return found
+
+
+async def checked_parameters(
+    element: ChainElement, parameters: Mapping[str, Any] | None, *, sketched: bool = False
+) -> Parameters:
+    """The same as `check_parameters`, or as `sketched_parameters`, for an event loop.
+
+    Others choose the schema and the parameters: what is not sure to be quick is done apart.
+    """
+    check = partial(sketched_parameters, element)
+    if not sketched:
+        check = partial(check_parameters, element, parameters)
+    return check() if is_quick(element.metadata.config_schema, parameters) else await apart(check)
+
+
+def is_quick(schema: Mapping[str, Any] | None, parameters: Any) -> bool:
+    """Whether values are few, and comparing them with the schema takes the event loop no time."""
+    size = size_of(parameters or {})
+    if schema is None or size >= LARGE:
+        return size < LARGE
+    from lilux.schemas import schema_validator
+
+    return schema_validator.is_quick(schema, size)
 
 
 def check_parameters(element: ChainElement, parameters: Mapping[str, Any] | None) -> Parameters:
@@ -135,11 +171,13 @@ def _of_primitive(element: ChainElement, given: dict[str, Any]) -> Parameters:
     if issues:
         raise _refused(element, issues)
     schema = element.metadata.config_schema
-    config = given["config"]
+    config, paths = given["config"], frozenset[tuple[str | int, ...]]()
     if schema is not None:
-        config = _fitting(element, config, schema, place="/config").values
+        fitting = _fitting(element, config, schema, place="/config")
+        config, paths = fitting.values, fitting.secret_paths
     values = {"config": config, "params": given.get("params", {})}
-    return Parameters(values, _text_of(element, values))
+    secret_paths = frozenset(("config", *path) for path in paths)
+    return Parameters(values, _text_of(element, values), secret_paths=secret_paths)
 
 
 def _undeclared(element: ChainElement, given: dict[str, Any]) -> Parameters:
@@ -190,7 +228,9 @@ def _fitting(
     if found.values != given:
         text = _text_of(element, found.values)
     notices = _notices(element, found.undescribed)
-    return Parameters(found.values, text, found.described, found.hidden, notices, needs)
+    return Parameters(
+        found.values, text, found.described, found.hidden, notices, needs, secret_paths=found.hidden_paths
+    )
 
 
 def _needs(element: ChainElement, found: Examination) -> tuple[str, ...]:

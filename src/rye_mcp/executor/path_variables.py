@@ -1,4 +1,4 @@
-"""Variables that hold several paths, such as PYTHONPATH: what an anchor adds to them, and how they are set.
+"""Variables that hold paths, such as PATH: which they are, how they are set, what an anchor adds to them.
 
 No path of an anchor is relative, none that is set is empty, and none holds the separator: to a loader
 the first two are the working directory, which is somebody's project, and the last is two paths.
@@ -7,19 +7,89 @@ the first two are the working directory, which is somebody's project, and the la
 from __future__ import annotations
 
 import os
+import sys
+import sysconfig
 from collections.abc import Iterable, Mapping
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from lilux import _templates
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.anchor import EnvPaths
 from rye_mcp.executor.chain import ChainElement
 from rye_mcp.items import printable
+from rye_mcp.trust.directories import Look
 
-__all__ = ["add_paths", "set_paths"]
+if TYPE_CHECKING:
+    from rye_mcp.trust.directories import Directories
+
+__all__ = [
+    "OF_EVERYBODY",
+    "add_paths",
+    "paths_in",
+    "programs_for_tools",
+    "refused_paths",
+    "set_paths",
+    "usable_variables",
+]
 
 _MAX_PATH_CHARACTERS: Final = 4096
 """How long one path may be: the system takes no longer one."""
+
+OF_EVERYBODY: Final = frozenset({"TMPDIR", "TMP", "TEMP", "TEMPDIR", "MAIL"})
+"""Variables that usually name a directory to which every user may write."""
+
+
+_OWN_PROGRAMS: Final = None if sys.prefix == sys.base_prefix else sysconfig.get_path("scripts")
+"""The programs of the environment that rye-mcp is installed in, when it has one of its own."""
+
+
+def paths_in(name: str, value: str) -> tuple[str, ...]:
+    """The paths that a variable holds: of PATH every entry, of any other all of them or none.
+
+    >>> paths_in("XDG_DATA_DIRS", "/usr/share:/srv/share"), paths_in("DISPLAY", ":0")
+    (('/usr/share', '/srv/share'), ())
+    """
+    entries = tuple(value.split(os.pathsep))
+    if name == "PATH":
+        return entries
+    return entries if all(each.startswith("/") for each in entries) else ()
+
+
+def programs_for_tools(path: str, project: Path | None) -> str:
+    """An entry of PATH, or where that Python came from when it is the environment of rye-mcp itself.
+
+    A tool that found its packages there would run until rye-mcp is installed in another way. In a project
+    whose own environment holds rye-mcp, that is also the tools' environment.
+    """
+    if path != _OWN_PROGRAMS or (project is not None and Path(path).is_relative_to(project)):
+        return path
+    return os.path.join(sys.base_exec_prefix, "bin")  # noqa: PTH118 - an entry of PATH is a text
+
+
+def refused_paths(paths: Mapping[str, Iterable[str]], directories: Directories) -> dict[str, str]:
+    """Which paths of these variables lead where nothing is used, with the reasons."""
+    refused: dict[str, str] = {}
+    look = Look()
+    for name, found in paths.items():
+        why_not = directories.why_no_project if name in OF_EVERYBODY else directories.why_not
+        for path in found:
+            if path.startswith("/") and (why := why_not(path, look)) is not None:
+                refused[path] = why
+    return refused
+
+
+def usable_variables(
+    variables: Mapping[str, str], directories: Directories, project: Path | None
+) -> dict[str, str]:
+    """These variables without paths that lead where nothing is used, and without relative ones of PATH."""
+    paths = {name: found for name, text in variables.items() if (found := paths_in(name, text))}
+    if "PATH" in paths:
+        paths["PATH"] = tuple(programs_for_tools(path, project) for path in paths["PATH"])
+    refused, usable = refused_paths(paths, directories), dict(variables)
+    for name, found in paths.items():
+        set_paths(usable, name, (path for path in found if path.startswith("/") and path not in refused))
+    return usable
 
 
 def add_paths(

@@ -11,14 +11,18 @@ Rules:
   that is wrong.
 - A lockfile is signed by nobody. Of what it says, only that stands in an error which has the form of a hash,
   an id, a version, and so on.
+- A key that the found signer had before, by a signed rotation, is the same signer.
+- A lockfile's time is that of the newest signature in the chain: the same chain gives the same bytes, on
+  every machine and at any time.
 - Nothing is read or written here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
@@ -39,8 +43,10 @@ __all__ = [
     "differences",
     "differences_of_root",
     "is_version",
+    "is_written_alike",
     "issues_in",
     "mismatch",
+    "only_own_parts_differ",
     "only_the_package_differs",
     "only_the_root_differs",
     "pins_of_root",
@@ -59,6 +65,8 @@ _HASH: Final = re.compile(r"[0-9a-f]{8,128}")
 _VERSION: Final = re.compile(r"[A-Za-z0-9.!+_-]{1,64}", re.ASCII)
 _PATH: Final = re.compile(r"[A-Za-z0-9_./@+-]{1,255}", re.ASCII)
 _UNFIT: Final = "something that is none"
+_NO_SIGNATURE: Final = "1970-01-01T00:00:00+00:00"
+"""The time in a lockfile of a chain that nobody signed: all of it comes with the package."""
 _SHOWN: Final = 20
 """How many differences a message names; all of them are in its details."""
 
@@ -84,11 +92,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """Everything that is pinned. `dependencies` is None where a lockfile says nothing about them."""
+    """Everything that is pinned. `dependencies` is None where a lockfile says nothing about them.
+
+    `before` has, for the signers of a chain, the keys that each of them had before.
+    """
 
     root: Element
     elements: tuple[Element, ...]
     dependencies: Mapping[str, str] | None
+    before: Mapping[str | None, tuple[str, ...]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of_chain(cls, valid: ValidChain) -> Pins:
@@ -111,6 +123,7 @@ class Pins:
             pins_of_root(root.item_id, root.version, verified.root.digest),
             elements,
             verified.carried.digests,
+            {item.signer.key_id: item.signer.before for item in verified.items},
         )
 
     @classmethod
@@ -136,18 +149,29 @@ def differences(locked: Pins, found: Pins) -> tuple[Difference, ...]:
     return tuple(_all_differences(locked, found))
 
 
-def render(valid: ValidChain, *, package_version: str, now: str) -> Lockfile:
+def is_written_alike(locked: Pins, found: Pins) -> bool:
+    """Whether a lockfile says of a chain what a new one would, also of a signer who has a new key."""
+    return not differences(locked, replace(found, before={}))
+
+
+def render(valid: ValidChain, *, package_version: str) -> Lockfile:
     """A lockfile that pins this very chain."""
     pins = Pins.of_chain(valid)
     root = valid.verified.chain.root
     return Lockfile(
         LOCKFILE_VERSION,
-        now,
+        _newest_signature(valid),
         LockfileRoot(root.item_id, root.version, valid.verified.root.digest),
         resolved_chain=[dict(element) for element in pins.elements],
         registry={"package": PACKAGE, "version": package_version},
         verified_deps=dict(sorted((pins.dependencies or {}).items())),
     )
+
+
+def _newest_signature(valid: ValidChain) -> str:
+    signed = (item.timestamp for item in valid.verified.items if item.timestamp is not None)
+    newest = max(signed, default=None)
+    return _NO_SIGNATURE if newest is None else newest.replace("Z", "+00:00")
 
 
 def only_the_package_differs(locked: Pins, valid: ValidChain) -> bool:
@@ -192,6 +216,56 @@ def only_the_root_differs(locked: Pins, found: Pins) -> bool:
     return not differences(as_now, found)
 
 
+def only_own_parts_differ(stored: Lockfile, valid: ValidChain, own: frozenset[str], path: str | None) -> bool:
+    """Whether everything that differs is what a person vouches for who has the keys `own`.
+
+    She has signed the file `path` just now, or the root (None), with all that it brings along. Besides, each
+    element counts that she has signed since the lockfile was written, with the library of such a runtime,
+    and with an executor of the package that it names and that was not there before. What she signed earlier
+    counts for nothing: anybody can put back an old file.
+    """
+    locked, found = Pins.of_lockfile(stored), Pins.of_chain(valid)
+    if locked.elements[0].get("signer") not in own:
+        return False
+    hers = {
+        element.item_id
+        for element, item in valid.verified.pairs
+        if item.signer.key_id in own and _is_since(stored.generated_at, item.timestamp)
+    }
+    if path is None:
+        hers.add(valid.verified.chain.root.item_id)
+    library = library_of(valid.verified.chain)
+    is_of_her = library is not None and library.runtime.item_id in hers
+    return _elements_follow(locked, found, hers) and all(
+        is_of_her if each.element.startswith(f"{LIBRARY_DIRECTORY}/") else path in (None, each.element)
+        for each in _between_dependencies(locked.dependencies or {}, found.dependencies or {})
+        if locked.dependencies is not None
+    )
+
+
+def _elements_follow(locked: Pins, found: Pins, hers: Collection[str]) -> bool:
+    """Whether each element is hers, is as it was, or was not in the chain before and is of the package."""
+    was = {element["item_id"]: element for element in locked.elements}
+    for now in found.elements:
+        before = was.get(now["item_id"])
+        is_new = before is None and now["signer"] is None
+        if not (is_new or now["item_id"] in hers or _is_alike(before, now, found)):
+            return False
+    return True
+
+
+def _is_alike(was: Element | None, now: Element, found: Pins) -> bool:
+    return was is not None and not any(_between("", was, now, _ELEMENT_FIELDS, found=found))
+
+
+def _is_since(locked: str, signed: str | None) -> bool:
+    """Whether a signature is not older than a lockfile; False where either has no time."""
+    try:
+        return signed is not None and datetime.fromisoformat(signed) >= datetime.fromisoformat(locked)
+    except (ValueError, TypeError):
+        return False
+
+
 def differences_of_root(locked: Element, found: Element) -> tuple[Difference, ...]:
     """The same for the root alone, of which nothing else is known yet."""
     return tuple(_between(found["tool_id"] or "", locked, found, _ROOT_FIELDS))
@@ -205,7 +279,7 @@ def _all_differences(locked: Pins, found: Pins) -> Iterator[Difference]:
             before, after = _id_of(was), _id_of(now)
             yield Difference(after or before or "", "item_id", before, after)
         else:
-            yield from _between(now["item_id"] or "", was, now, _ELEMENT_FIELDS)
+            yield from _between(now["item_id"] or "", was, now, _ELEMENT_FIELDS, found=found)
     if locked.dependencies is not None:
         yield from _between_dependencies(locked.dependencies, found.dependencies or {})
 
@@ -218,11 +292,19 @@ def _between_dependencies(locked: Mapping[str, str], carried: Mapping[str, str])
 
 
 def _between(
-    name: str, was: Element, now: Element, fields: Sequence[str], *, place: str = ""
+    name: str,
+    was: Element,
+    now: Element,
+    fields: Sequence[str],
+    *,
+    place: str = "",
+    found: Pins | None = None,
 ) -> Iterator[Difference]:
-    for field in fields:
-        if field in was and was[field] != now[field]:
-            yield Difference(name, place + field, _fit(field, was[field]), now[field])
+    for each in fields:
+        if each in was and was[each] != now[each]:
+            before = () if found is None else found.before.get(now[each], ())
+            if each != "signer" or was[each] not in before:
+                yield Difference(name, place + each, _fit(each, was[each]), now[each])
 
 
 def _id_of(element: Element | None) -> str | None:

@@ -29,12 +29,13 @@ from rye_mcp.executor.environment import Environment, EnvironmentResolver, Paths
 from rye_mcp.executor.hosted import HostedPrimitive, build_hosted
 from rye_mcp.executor.jobs import HttpJob, Job, OtherJob, ProcessJob
 from rye_mcp.executor.lockfile_resolver import LockState, PinnedChain
-from rye_mcp.executor.merged_config import merge_config
+from rye_mcp.executor.merged_config import ARGUMENTS, merge_config, merged, runs_given_code
 from rye_mcp.executor.parameters import Parameters
 from rye_mcp.executor.primitives import Primitives
 from rye_mcp.executor.programs import why_not_there
 from rye_mcp.executor.project_parts import PACKAGES
 from rye_mcp.executor.snapshot import Snapshot, SnapshotStore
+from rye_mcp.executor.starting import Starting
 from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
@@ -44,6 +45,7 @@ from rye_mcp.trust.verify import Trust
 __all__ = ["Draft", "DryRun", "Preparation", "PreparedCall", "chain_as_data"]
 
 _PROJECT_USED: Final = "it uses unsigned parts of the project that you approved"
+_GIVEN_CODE: Final = "it runs code that it was given"
 
 
 _TOOL_ITSELF: Final = "{tool_path}"
@@ -207,6 +209,7 @@ class Preparation:
     ) -> None:
         self.primitives = primitives
         self.environments = EnvironmentResolver(trust, environment)
+        self.starting = Starting(trust.directories)
         self.background = Background()
         self.bytecode = BytecodeStore()
         self._spaces = spaces
@@ -286,7 +289,7 @@ class Draft:
         carried = valid.verified.carried
         environments = self._preparation.environments
         environment = await environments.resolve(valid, self._paths, carried.anchor, trace)
-        job, noticed = self._job(environment, timeout)
+        job, noticed = await self._job(environment, timeout)
         if self._snapshot is not None and environment.packages is not None:
             self._snapshot.link(PACKAGES, environment.packages)
         if self._snapshot is not None and isinstance(job, ProcessJob):
@@ -303,24 +306,36 @@ class Draft:
         )
         unsealed = carried.why_not_sealed or (_PROJECT_USED if environment.project_used else None)
         unsealed = unsealed or getattr(job, "why_not_sealed", None)
+        unsealed = unsealed or (_GIVEN_CODE if self._is_given_code(job) else None)
         return PreparedCall(
             self._pinned, self._parameters, environment, self._snapshot, job, notices, unsealed
         )
 
-    def _job(self, environment: Environment, timeout: float | None) -> tuple[Job, tuple[Notice, ...]]:
+    def _is_given_code(self, job: Job) -> bool:
+        chain = self._pinned.valid.verified.chain
+        if chain.root.metadata.is_primitive:
+            return isinstance(job, ProcessJob)
+        return runs_given_code(chain, self._parameters.declared)
+
+    async def _job(self, environment: Environment, timeout: float | None) -> tuple[Job, tuple[Notice, ...]]:
         """What the primitive is to do, by the kind of primitive that it is."""
         valid, values, paths, primitive = self._pinned.valid, self._parameters, self._paths, self._primitive
+        starting = self._preparation.starting
         if isinstance(primitive, SubprocessPrimitive):
             anchor = valid.verified.carried.anchor
             process = build_process(valid, values, environment, paths, anchor, timeout=timeout)
             direct = valid.verified.chain.root.metadata.is_primitive
-            return ProcessJob(primitive, process.spec, direct=direct), process.notices
+            keep_cwd = direct and values.values["config"].get("cwd") is not None
+            spec = await starting.process(process.spec, direct=direct, keep_cwd=keep_cwd)
+            notices = (*process.notices, *starting.notices(spec, paths.snapshot.runtime_lib))
+            with_flags = not direct and ARGUMENTS in merged(valid.verified.chain).values
+            return ProcessJob(primitive, spec, direct=direct, with_flags=with_flags), notices
         if _is_http(primitive):
             request = build_request(valid, values, environment, paths, timeout=timeout)
             return HttpJob(primitive, request.spec), request.notices
         if isinstance(primitive, HostedPrimitive):
             hosted = build_hosted(valid, values, environment, paths, timeout=timeout)
-            return primitive.job(hosted.spec), hosted.notices
+            return primitive.job(starting.hosted(hosted.spec)), hosted.notices
         other = build_other(valid, values, environment, paths)
         return OtherJob(primitive, other.spec), other.notices
 

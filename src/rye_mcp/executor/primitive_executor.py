@@ -30,13 +30,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Self
+
+from anyio import to_thread
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.admission import admitted
@@ -47,11 +49,12 @@ from rye_mcp.executor.companions import missing_companion
 from rye_mcp.executor.integrity_verifier import IntegrityVerifier
 from rye_mcp.executor.jobs import Watch
 from rye_mcp.executor.lockfile_resolver import LockfileResolver, PinnedChain
-from rye_mcp.executor.parameters import check_parameters, sketched_parameters
+from rye_mcp.executor.parameters import checked_parameters
 from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chain_as_data
 from rye_mcp.executor.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.results import ExecutionResult, Outcome
 from rye_mcp.executor.trace_context import TraceContext
+from rye_mcp.items import SpaceName
 from rye_mcp.runs.ids import new_run_id
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
@@ -86,6 +89,7 @@ class PrimitiveExecutor:
             project,
             user=None if user is None else Path(user),
             system=None if system_space is None else Path(system_space),
+            private={"your decisions, logs and outputs": state or state_directory()},
         )
         if project is not None:
             spaces.require_project()
@@ -108,10 +112,22 @@ class PrimitiveExecutor:
         state: Path,
         locked: bool,
         environment: Mapping[str, str],
+        writes_locks: Callable[[SpaceName], bool],
     ) -> Self:
-        """One that is made of parts that are there already."""
+        """One that is made of parts that are there already.
+
+        `writes_locks` says for the tools of which space a successful run writes a lockfile.
+        """
         executor = cls.__new__(cls)
-        executor._wire(spaces, trust, project, state, locked=locked, environment=environment)
+        executor._wire(
+            spaces,
+            trust,
+            project,
+            state,
+            locked=locked,
+            environment=environment,
+            writes_locks=writes_locks,
+        )
         return executor
 
     def _wire(
@@ -123,13 +139,16 @@ class PrimitiveExecutor:
         *,
         locked: bool,
         environment: Mapping[str, str],
+        writes_locks: Callable[[SpaceName], bool] = lambda space: True,
     ) -> None:
         where = state or state_directory()
         project = None if spaces.project is None else project
         self._project = project
         self._verifier = IntegrityVerifier(trust, project)
         self._builder = ChainBuilder(spaces, self._verifier.require_verified)
-        self._locks = LockfileResolver(spaces, trust, package_version=version("rye-mcp"), locked=locked)
+        self._locks = LockfileResolver(
+            spaces, trust, package_version=version("rye-mcp"), locked=locked, writes=writes_locks
+        )
         surroundings = Surroundings(spaces, trust, project, where, environment, locked, lambda: self)
         self._primitives = Primitives(self.PRIMITIVE_MAP, surroundings)
         self._preparation = Preparation(
@@ -202,6 +221,9 @@ class PrimitiveExecutor:
         if outcome.success:
             pinned = self._locks.create(call.pinned)
             self._preparation.learn(call)
+        elif outcome.stderr:
+            end = outcome.stderr.encode("utf-8", "replace")
+            await to_thread.run_sync(self._outputs.keep, run_id, end, "stderr")
         later = pinned.notices[len(call.pinned.notices) :]
         logged = self._log.append(record.of(outcome))
         result = ExecutionResult.of(
@@ -256,7 +278,7 @@ class PrimitiveExecutor:
         """What somebody can agree to; RyeError for what would be refused up to there."""
         async with admitted():
             valid = self._pinned(item_id).valid
-            return Preview.of(valid, check_parameters(valid.verified.chain.root, parameters))
+            return Preview.of(valid, await checked_parameters(valid.verified.chain.root, parameters))
 
     @property
     def outputs(self) -> RunOutputs:
@@ -290,7 +312,7 @@ class PrimitiveExecutor:
             pinned = self._pinned(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
             require_agreed(pinned.valid, agreed)
             root = pinned.valid.verified.chain.root
-            values = sketched_parameters(root) if sketched else check_parameters(root, parameters)
+            values = await checked_parameters(root, parameters, sketched=sketched)
             draft = self._preparation.begin(pinned, values)
             with draft:
                 yield await draft.finish(timeout, trace)

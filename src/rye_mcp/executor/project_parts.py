@@ -95,7 +95,7 @@ class ProjectParts:
             interpreter=_interpreter_of(venv),
         )
         # A worktree counts as its main repository, whose files came with it just the same.
-        for root in {self.root, self._approvals.project}:
+        for root in {self.root, self._approvals.repository}:
             use = decide_use(replace(facts, root=root))
             if USUAL_VENV not in use.allowed:
                 return use.refused[USUAL_VENV].replace(USUAL_VENV, printable(venv.name))

@@ -22,7 +22,7 @@ import errno
 import os
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -42,7 +42,7 @@ from rye_mcp.executor.bytecode import Bytecode
 from rye_mcp.executor.dependencies import LIBRARY_DIRECTORY, Carried
 from rye_mcp.items import printable
 
-__all__ = ["Snapshot", "SnapshotStore"]
+__all__ = ["Snapshot", "SnapshotStore", "private_directory", "require_place"]
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FILE: Final = 0o400
@@ -137,8 +137,9 @@ class SnapshotStore:
         if directory is None:
             self._places = places(environment)
         else:
-            self._places = (Place(f"{os.path.realpath(directory.parent)}/{directory.name}", made=True),)
+            self._places = (Place(os.path.realpath(directory.parent), directory.name),)
         self._stations: dict[Place, Station] = {}
+        self._refused: set[Place] = set()
         self._lock = threading.Lock()
 
     def create(
@@ -149,7 +150,7 @@ class SnapshotStore:
         RyeError `write_failed` when none has. `executable_tool` is for a tool that is started itself.
         """
         refusals: list[RyeError] = []
-        for place in self._places:
+        for place in sorted(self._places, key=self._refused.__contains__):  # nothing is looked at twice
             try:
                 snapshot = _made(self._station(place, executable_tool), carried, executable_tool)
             except RyeError as exc:
@@ -158,8 +159,7 @@ class SnapshotStore:
             if bytecode is not None:
                 snapshot.add(bytecode)
             return snapshot
-        what = "; ".join(each.message for each in refusals)
-        raise RyeError("write_failed", what, where=refusals[-1].where, hint=refusals[-1].hint)
+        raise _nowhere(refusals)
 
     def sweep(self) -> int:
         """Remove what processes that crashed have left behind; how many of them there were."""
@@ -177,12 +177,52 @@ class SnapshotStore:
         with self._lock:
             station = self._stations.get(place)
             if station is None or not station.stands:
+                self._refused.add(place)
                 station = self._stations[place] = Station.open(place)
+                self._refused.discard(place)
         if executable and not station.executable:
             shown = printable(place.path)
             what = f"expected a place where programs may be started, found one with noexec: {shown}"
-            raise RyeError("write_failed", what, where=shown, hint="export TMPDIR=/a/place/without/noexec")
+            hint = "set XDG_RUNTIME_DIR to a directory of yours (0700) without noexec"
+            raise RyeError("write_failed", what, where=shown, hint=hint)
         return station
+
+
+@contextmanager
+def private_directory(environment: Mapping[str, str]) -> Iterator[Path]:
+    """An empty directory in the first place that will do, which is removed when the block ends."""
+    refusals: list[RyeError] = []
+    for place in places(environment):
+        try:
+            station = Station.open(place)
+        except RyeError as exc:
+            refusals.append(exc)
+            continue
+        try:
+            yield Path(station.path)
+        finally:
+            station.close()
+        return
+    raise _nowhere(refusals)
+
+
+def require_place(environment: Mapping[str, str]) -> str:
+    """The first place that will do, as far as that can be told while nothing is made; RyeError for none."""
+    refusals: list[RyeError] = []
+    for place in places(environment):
+        try:
+            place.require()
+        except RyeError as exc:
+            refusals.append(exc)
+        else:
+            return place.path
+    raise _nowhere(refusals)
+
+
+def _nowhere(refusals: Sequence[RyeError]) -> RyeError:
+    """The refusal of every place, as one."""
+    what = "; ".join(each.message for each in refusals)
+    return RyeError("write_failed", what, where=refusals[-1].where, hint=refusals[-1].hint)
 
 
 def _made(station: Station, carried: Carried, executable_tool: bool) -> Snapshot:

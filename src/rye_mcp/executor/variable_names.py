@@ -24,8 +24,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from rye_mcp.trust.control_variables import chooses_code
+
 __all__ = [
-    "chooses_code",
+    "MAX_NAME",
     "holds_password",
     "is_private",
     "is_withheld",
@@ -54,29 +56,11 @@ _SECRET: Final = re.compile(
     rf"|.[^A-Z0-9]PWD{_END}|{_WORD}CONNECTION_STRING{_END}"
 )
 
-_CODE_PREFIXES: Final = (
-    *("LD_", "DYLD_", "GCONV_", "GLIBC_TUNABLES", "MALLOC_"),  # the loader and the C library
-    *("PYTHON", "PERL5", "PERLLIB", "PERL_", "RUBYOPT", "RUBYLIB", "RUBYPATH", "RUBYSHELL"),
-    *("GEM_", "BUNDLE_", "LUA_INIT", "LUA_PATH", "LUA_CPATH", "TS_NODE_", "TSX_", "DENO_", "BUN_"),
-    *("NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE", "NODE_COMPILE_CACHE"),
-    *("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"),
-    *("BASH_FUNC_", "BASH_ENV", "ZDOTDIR"),
-)
-_CODE_NAMES: Final = ("ENV", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "CDPATH", "PROMPT_COMMAND")
-_HARMLESS: Final = (
-    *("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONHASHSEED"),
-    *("PYTHONFAULTHANDLER", "PYTHONNOUSERSITE", "PYTHONCOERCECLOCALE"),
-)
-"""What begins like a variable that chooses code, and does not."""
-
-_CODE: Final = re.compile(
-    rf"(?!(?:{'|'.join(_HARMLESS)})$)(?:{'|'.join(_CODE_PREFIXES)}).*|{'|'.join(_CODE_NAMES)}", re.DOTALL
-)
-
 _OWN: Final = re.compile(r"RYE_.*|LILUX_.*|PWD|OLDPWD|_|SHLVL", re.DOTALL)
 """What is said to rye-mcp alone, and what says where the server was started."""
 
-_MAX_NAME: Final = 256
+MAX_NAME: Final = 256
+"""How long a name may be that anybody would read."""
 
 _PASSWORD_IN_URL: Final = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 
@@ -105,7 +89,7 @@ _NO_SECRET: Final = re.compile(r"-|\.{0,2}/|~|\$|\{|(?:\d+|true|false|yes|no|on|
 @lru_cache(maxsize=4096)
 def looks_secret(name: str) -> bool:
     """Whether a variable of this name is taken for a secret; a name that nobody would read is."""
-    return len(name) > _MAX_NAME or _SECRET.search(name.upper()) is not None
+    return len(name) > MAX_NAME or _SECRET.search(name.upper()) is not None
 
 
 def holds_password(value: str) -> bool:
@@ -133,11 +117,6 @@ def secret_among(words: Sequence[str]) -> str | None:
             if value and not _NO_SECRET.match(value) and "${" not in value:
                 return option[1]
     return None
-
-
-def chooses_code(name: str) -> bool:
-    """Whether a variable decides which code a loader or an interpreter loads."""
-    return _CODE.fullmatch(name.upper()) is not None
 
 
 def is_withheld(name: str) -> bool:

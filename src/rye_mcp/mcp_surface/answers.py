@@ -5,10 +5,12 @@ Rules:
 - A failure that a model should read is a result with `isError`, never a protocol error; it has a code, a
   sentence and a hint.
 - What nobody expected becomes `internal`, without its text: that may hold anything.
+- Text of more than `MAX_TEXT` characters is cut where structured content has all of it: it is sent once. It
+  is cut before it is made visible, so that nothing is written out that nobody sees.
 - The text says what a model needs without the rest: data or output of a run, content of an item, code and
   hint of a refusal. Content blocks that a tool returned stand in its place.
 - A question ends a call too, for clients of 2026, which call again with what was said (`QuestionAsked`).
-- Nothing hides in any of it; see `rye_mcp.mcp_surface.content`.
+- Nothing hides in the text, and data in structured content is exact; see `rye_mcp.mcp_surface.content`.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from typing import Any, Final
 
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
-from rye_mcp.errors import RyeError
-from rye_mcp.mcp_surface.content import blocks_in, seen, summary
+from rye_mcp.errors import RyeError, addressed_to_a_person
+from rye_mcp.mcp_surface.content import blocks_in, exact, is_long, seen, structured, summary
 from rye_mcp.mcp_surface.hints import followable
+from rye_mcp.visible import visible_lines
 
 __all__ = [
     "QUESTION_LIFETIME_S",
@@ -36,6 +39,13 @@ __all__ = [
 
 QUESTION_LIFETIME_S: Final = 600
 """For how long a question can be answered."""
+
+MAX_TEXT: Final = 64 << 10
+"""How many characters of text stand beside structured content."""
+
+_BEGINNING: Final = 4 << 10
+_IN_STRUCTURED: Final = "the structured content has them"
+_IN_DATA: Final = "execute returns them as data"
 
 _log = logging.getLogger(__name__)
 
@@ -53,11 +63,11 @@ def answer(facts: Mapping[str, Any]) -> CallToolResult:
     is_error = facts.get("status") == "error"
     blocks = None if is_error else blocks_in(facts.get("data"))
     if blocks is not None:
-        shown = seen({**facts, "data": {**facts["data"], "content": summary(blocks)}})
-        return CallToolResult(content=blocks, structured_content=shown)
-    shown = seen(followable(facts) if is_error else facts)
-    content = TextContent(type="text", text=_text(shown, is_error=is_error))
-    return CallToolResult(content=[content], structured_content=shown, is_error=is_error)
+        found = structured({**facts, "data": {**facts["data"], "content": summary(blocks)}})
+        return CallToolResult(content=blocks, structured_content=found)
+    told = followable(facts) if is_error else addressed_to_a_person(facts) if "failed" in facts else facts
+    content = TextContent(type="text", text=_short(_text(told, is_error=is_error)))
+    return CallToolResult(content=[content], structured_content=structured(told), is_error=is_error)
 
 
 def native_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -> CallToolResult:
@@ -68,14 +78,16 @@ def native_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) ->
         return answer(facts).model_copy(update={"meta": seen(about)})
     data = facts.get("data")
     blocks = blocks_in(data)
-    structured = data
-    if blocks is not None and isinstance(data, dict):
-        structured = data.get("structuredContent")
+    returned, where = data, _IN_STRUCTURED
+    if isinstance(data, dict) and (blocks is not None or (schema is not None and is_long(data))):
+        returned, where = data.get("structuredContent"), _IN_DATA
     if schema is not None:
-        _require_promised(structured, schema, str(facts.get("item_id")))
-    content = blocks or [TextContent(type="text", text=_compact(seen(data)))]
-    shown = seen(structured) if isinstance(structured, dict) else None
-    return CallToolResult(content=content, structured_content=shown, _meta=seen(about))
+        _require_promised(returned, schema, str(facts.get("item_id")))
+    found = exact(returned) if isinstance(returned, dict) else None
+    text = _compact(data)
+    shown = visible_lines(text) if found is None else _short(text, where)
+    content = blocks or [TextContent(type="text", text=shown)]
+    return CallToolResult(content=content, structured_content=found, _meta=seen(about))
 
 
 def refusal(error: RyeError, **more: Any) -> CallToolResult:
@@ -118,6 +130,14 @@ def _text(facts: Mapping[str, Any], *, is_error: bool) -> str:
     if "data" in facts:
         return _compact(facts["data"])
     return _compact(facts)
+
+
+def _short(text: str, where: str = _IN_STRUCTURED) -> str:
+    """A text as it can be seen, or its beginning with its length; then the whole is somewhere else."""
+    shown = visible_lines(text[: MAX_TEXT + 1])
+    if len(shown) <= MAX_TEXT:
+        return shown
+    return f"{shown[:_BEGINNING]}\n… {len(text)} characters in all: {where}"
 
 
 def _compact(value: Any) -> str:

@@ -5,15 +5,19 @@ Rules:
 - What a call names comes first. Else it is the project that the server was started for, by an option or the
   environment; else the first of the client's roots that is a project (2025 revisions, over standard input and
   output); else the working directory of the server, or one above it.
-- The parts for a project are opened once. Without a project they are looked for again: one may have been
-  begun meanwhile.
+- The parts for a project are opened once, and again when another directory stands in its place: what was
+  checked of the first says nothing of the second. Without a project they are looked for again: one may have
+  been begun meanwhile.
 - One server works with at most `MAX_PROJECTS`, since each is kept open and watched: whoever names one after
-  the other would use up the descriptors and threads that all calls need.
+  the other would use up the descriptors and threads that all calls need. For one more, the one that nobody
+  has used for longest is closed; never one with a call or a run under way, nor the server's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_PROJECTS", "Apps"]
 
+_Identity = tuple[int, int] | None
+
 ROOTS_LIMIT_S: Final = 2.0
 """How long a client may take to name its roots."""
 
@@ -37,20 +43,62 @@ MAX_PROJECTS: Final = 32
 """How many projects one server works with."""
 
 
-class Apps:
-    """The parts that one server works with."""
+MAX_PATH: Final = 4096
+"""How long the path of a project may be: the system takes no longer one, and refusals repeat it."""
 
-    def __init__(self, open_app: Callable[[Path | None], App]) -> None:
+
+@dataclass(eq=False, slots=True)
+class _Opened:
+    """The parts for a project, and how many calls and runs use them. `is_own` if the server works there."""
+
+    app: App
+    identity: _Identity
+    users: int = 0
+    is_own: bool = False
+
+
+class Apps:
+    """The parts that one server works with; `on_close` is told which are closed before the others."""
+
+    def __init__(
+        self, open_app: Callable[[Path | None], App], on_close: Callable[[App], object] = lambda _: None
+    ) -> None:
         self._open_app = open_app
-        self._opened: dict[str | None, App] = {}
+        self._on_close = on_close
+        self._opened: dict[str | None, _Opened] = {}
+        self._leaving: list[_Opened] = []
         self._root: Path | None = None
         self._roots_known: anyio.Event | None = None
+
+    @asynccontextmanager
+    async def using(self, project_path: str | None, session: Any = None) -> AsyncIterator[App]:
+        """The parts for a call, which are not closed before it ends; `project_path` is what it names."""
+        app = await self.own(session) if project_path is None else self.named(project_path)
+        with self.keeping(app):
+            await self._close_leaving()
+            yield app
+
+    @contextmanager
+    def keeping(self, app: App) -> Iterator[None]:
+        """Do not close these parts before the block ends: something runs with them."""
+        holders = [each for each in (*self._opened.values(), *self._leaving) if each.app is app]
+        for each in holders:
+            each.users += 1
+        try:
+            yield
+        finally:
+            for each in holders:
+                each.users -= 1
+                self._used_last(each)
 
     def named(self, project_path: str) -> App:
         """The parts for a project that a call names."""
         if not project_path.startswith("/"):
             what = f"expected an absolute path as project_path, found {project_path[:80]!r}"
             raise RyeError("no_project", what, hint="name the whole path of the project, or leave it out")
+        if len(project_path) > MAX_PATH:
+            what = f"expected a project_path of at most {MAX_PATH} characters, found {len(project_path)}"
+            raise RyeError("no_project", what, hint="name the project by a shorter path")
         return self._open(str(Path(project_path)))
 
     def named_at_start(self) -> App:
@@ -68,11 +116,13 @@ class Apps:
             await self._roots_known.wait()
         if self._root is not None:
             return self._open(str(self._root))
+        app = self._open(None)  # another call may have replaced it meanwhile
         if app.spaces.project is None:
             again = self._open_app(None)
             if again.spaces.project is not None:
-                await app.close()
-                self._opened[None] = app = again
+                self._leaving.append(self._opened.pop(None))
+                self._opened[None] = _Opened(again, _identity_of(again), is_own=True)
+                return again
         return app
 
     async def ask_for_roots(self, session: Any) -> None:
@@ -90,22 +140,51 @@ class Apps:
     async def close(self) -> None:
         """Close all that was opened."""
         while self._opened:
-            await self._opened.popitem()[1].close()
+            await self._opened.popitem()[1].app.close()
+        while self._leaving:
+            await self._leaving.pop().app.close()
+
+    async def _close_leaving(self) -> None:
+        """Close what nobody finds any more, and nobody uses."""
+        unused = [each for each in self._leaving if not each.users]
+        self._leaving = [each for each in self._leaving if each.users]
+        with anyio.CancelScope(shield=True):
+            for each in unused:
+                self._on_close(each.app)
+                await each.app.close()
 
     def _open(self, project_path: str | None) -> App:
-        app = self._opened.get(project_path)
-        if app is None:
-            path = None if project_path is None else Path(project_path)
-            if path is not None:
-                self._require_room(path)
-            app = self._opened[project_path] = self._open_app(path)
-        return app
+        found = self._opened.get(project_path)
+        if found is not None and _identity_of(found.app) != found.identity:
+            self._leaving.append(self._opened.pop(project_path))  # calls of before may still use it
+            found = None
+        if found is None:
+            app = self._open_app(None if project_path is None else Path(project_path))
+            if project_path is not None:
+                self._make_room(project_path)
+            found = _Opened(app, _identity_of(app), is_own=project_path is None)
+            self._opened[project_path] = found
+        self._used_last(found)
+        return found.app
 
-    def _require_room(self, path: Path) -> None:
-        if len(self._opened.keys() - {None}) >= MAX_PROJECTS:
-            what = f"expected at most {MAX_PROJECTS} projects of one server, found one more"
-            hint = "leave project_path out, or let a person start the server anew"
-            raise RyeError("no_project", what, where=printable(path), hint=hint)
+    def _make_room(self, project_path: str) -> None:
+        """Let the project go that nobody has used for longest; RyeError if all are in use."""
+        in_use = sum(each.users > 0 for each in self._leaving)
+        if len(self._opened.keys() - {None}) + in_use < MAX_PROJECTS:
+            return
+        idle = (path for path, each in self._opened.items() if not each.users and not each.is_own)
+        first = next(idle, None)
+        if first is None:
+            what = f"expected at most {MAX_PROJECTS} projects with calls under way, found one more"
+            where = printable(project_path)
+            raise RyeError("no_project", what, where=where, hint="call again when one of them has ended")
+        self._leaving.append(self._opened.pop(first))
+
+    def _used_last(self, used: _Opened) -> None:
+        """Keep what is open in the order in which it was used."""
+        for path, each in tuple(self._opened.items()):
+            if each is used:
+                self._opened[path] = self._opened.pop(path)
 
     def _first_project(self, addresses: list[str]) -> Path | None:
         for address in addresses[:MAX_ROOTS]:
@@ -117,8 +196,19 @@ class Apps:
                 self._open(str(path))
             except RyeError:
                 continue
+            self._opened[str(path)].is_own = True  # its lists are watched from now on
             return path
         return None
+
+
+def _identity_of(app: App) -> _Identity:
+    """Which directory the path of a project leads to now."""
+    project = app.settings.project
+    try:
+        found = None if project is None else project.stat()
+    except OSError:
+        return None
+    return None if found is None else (found.st_dev, found.st_ino)
 
 
 async def _roots_of(session: Any) -> list[str]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, InputRequiredResult
 
 from rye_mcp.mcp_surface.definitions import DEFINITIONS
@@ -42,6 +43,9 @@ async def logged(
         try:
             result = await call()
             outcome = _outcome(result, tool)
+        except MCPError as exc:
+            outcome = {"outcome": (exc.error.data or {}).get("code", exc.error.code)}
+            raise
         finally:
             if _log.isEnabledFor(logging.INFO):
                 took = round((time.perf_counter() - begun) * 1000, 1)

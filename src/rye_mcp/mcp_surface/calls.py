@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from anyio import to_thread
-
+from rye_mcp.apart import apart, in_turn
 from rye_mcp.app import App
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
@@ -20,7 +19,7 @@ from rye_mcp.mcp_surface.finding import Finding, Progress, looking
 from rye_mcp.mcp_surface.messages import Send, sending
 from rye_mcp.mcp_surface.progress import Tell, counting, reporting
 from rye_mcp.mcp_surface.runs import Runs
-from rye_mcp.verbs._context import Context
+from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.execute import Executed, ExecuteRequest, execute
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.runs import OutputRequest, read_output
@@ -43,6 +42,7 @@ class Asked:
     `tell` tells the client how far it is, `sender` makes what sends it log messages by a logger; None when it
     does not want to know. `runs` are those of the server, `trace` is what a tool is told of the trace.
     `confirmer` asks a person first, where somebody has to agree. `finding` is what the server knows of files.
+    `keeping` keeps the parts open for what goes on after the call.
     """
 
     app: App
@@ -53,6 +53,7 @@ class Asked:
     trace: TraceContext | None = None
     confirmer: Confirmer | None = None
     finding: Finding = field(default_factory=Finding)
+    keeping: Callable[[App], AbstractContextManager[None]] = lambda _: nullcontext()
 
     def context(self) -> Context:
         """What verbs work with: it is an agent that asks."""
@@ -70,10 +71,11 @@ async def _search(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
         freshness.bring_up_to_date(catalog, progress)
         return search(request, asked.context(), catalog).as_dict()
 
-    # A first index takes its time, and others are to be heard.
-    if asked.tell is None:
-        return await looking(work)
-    async with reporting(asked.tell) as reporter:
+    # A first index takes its time, and others are to be heard; a search in another project is one of them.
+    async with in_turn(f"search {asked.app.settings.project}"), AsyncExitStack() as stack:
+        if asked.tell is None:
+            return await looking(work)
+        reporter = await stack.enter_async_context(reporting(asked.tell))
         return await looking(work, counting(reporter))
 
 
@@ -84,7 +86,7 @@ async def _load(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
             arguments["run_id"], **{name: arguments[name] for name in _OF_OUTPUT & arguments.keys()}
         )
         outputs = asked.app.executor().outputs
-        return await to_thread.run_sync(lambda: read_output(wanted, outputs).as_dict())
+        return await apart(lambda: read_output(wanted, outputs).as_dict())
     request = LoadRequest(
         arguments["item_id"],
         ItemType(arguments["item_type"]),
@@ -92,7 +94,8 @@ async def _load(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
         destination=_space(arguments.get("destination")),
         overwrite=arguments["overwrite"],
     )
-    return load(request, asked.context()).as_dict()
+    context = asked.context()
+    return await apart(lambda: load(request, context).as_dict())
 
 
 async def _execute(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
@@ -157,7 +160,8 @@ async def _in_background(request: ExecuteRequest, asked: Asked, *, detail: bool)
 
     async def run(watch: Watch) -> Mapping[str, Any]:
         try:
-            return (await execute(agreed, context, watch=watch)).as_dict(detail=detail)
+            with asked.keeping(asked.app):
+                return (await execute(agreed, context, watch=watch)).as_dict(detail=detail)
         finally:
             asked.finding.look_again(asked.app)
 
@@ -180,13 +184,16 @@ def _require_one_of(arguments: dict[str, Any], name: str, of_run: frozenset[str]
 
 async def _sign(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
     request = SignRequest(
-        arguments["item_id"], ItemType(arguments["item_type"]), source=SpaceName(arguments["source"])
+        arguments["item_id"],
+        ItemType(arguments["item_type"]),
+        source=SpaceName(arguments["source"]),
+        companions=tuple(arguments["with"]),
     )
     context = asked.context()
     if asked.confirmer is not None:
         request = await asked.confirmer.signing(request, context)
     try:
-        return sign(request, context).as_dict()
+        return await apart(lambda: sign(request, context).as_dict())
     finally:
         asked.finding.look_again(asked.app)
 

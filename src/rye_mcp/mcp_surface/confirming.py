@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from rye_mcp.apart import apart
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
 from rye_mcp.mcp_surface.answers import QUESTION_LIFETIME_S, QuestionAsked
@@ -31,7 +33,7 @@ from rye_mcp.verbs.sign import SignRequest, plan
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
-    from rye_mcp.verbs._context import Context
+    from rye_mcp.verbs.context import Context
 
 __all__ = ["Confirmer"]
 
@@ -73,7 +75,8 @@ class Confirmer:
         """The request as it was agreed to; RyeError when it was not."""
         if not self._is_asked_about("sign", context):
             return request
-        found = plan(request, context)
+        request = replace(request, all_beside=True)  # the question shows every file
+        found = await apart(partial(plan, request, context))
         await self._ask(about_signing(request, found, context.project))
         return replace(request, agreed=found.files)
 

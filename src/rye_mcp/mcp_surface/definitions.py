@@ -86,7 +86,14 @@ _RAN: Final = {
     "content": _TEXT,
     "notices": _LIST,
 }
-_SIGNED: Final = {"status": _TEXT, "path": _TEXT, "warnings": _LIST, "signed": _LIST, "failed": _LIST}
+_SIGNED: Final = {
+    "status": _TEXT,
+    "path": _TEXT,
+    "warnings": _LIST,
+    "signed": _LIST,
+    "failed": _LIST,
+    "unchanged": _LIST,
+}
 
 _SEARCH: Final = Definition(
     "search",
@@ -175,8 +182,9 @@ _EXECUTE: Final = Definition(
 _SIGN: Final = Definition(
     "sign",
     "Sign items",
-    "Check and sign an item of the project that you wrote or changed, so that it can run. A pattern such as "
-    "demo/* signs all that match.",
+    "Check and sign an item of the project that you wrote, so that it can run: a new one, or one that an "
+    "agent signed before. What a person signed, only a person signs again. A pattern such as demo/* signs "
+    "all that match.",
     {
         "item_id": {"type": "string", "description": "An id, or a pattern with * and ?."},
         "item_type": _ITEM_TYPE,
@@ -185,6 +193,12 @@ _SIGN: Final = Definition(
             "enum": ["project", "user"],
             "default": "project",
             "description": "user needs a person.",
+        },
+        "with": {
+            "type": "array",
+            "items": {"type": "string"},
+            "default": [],
+            "description": "Files beside one tool that it needs.",
         },
         "project_path": _PROJECT,
     },

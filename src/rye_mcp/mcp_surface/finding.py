@@ -150,6 +150,7 @@ class Finding:
 
     def __init__(self) -> None:
         self._of: dict[tuple[Space, ...], Freshness] = {}
+        self._watches: dict[tuple[Space, ...], anyio.CancelScope] = {}
 
     def of(self, app: App, beside: Callable[[Callable[[], Awaitable[None]]], None]) -> Freshness:
         """What is known of the files of a project; at first it is begun to watch them, `beside` all else."""
@@ -157,8 +158,15 @@ class Finding:
         known = self._of.get(spaces)
         if known is None:
             known = self._of[spaces] = Freshness(spaces)
-            beside(partial(_watch, known))
+            scope = self._watches[spaces] = anyio.CancelScope()
+            beside(partial(_watch, known, scope))
         return known
+
+    def forget(self, app: App) -> None:
+        """Watch the files of a project no longer, until somebody searches there again."""
+        spaces = app.spaces.accessible()
+        if self._of.pop(spaces, None) is not None:
+            self._watches.pop(spaces).cancel()
 
     def look_again(self, app: App) -> None:
         """Files of a project may have changed just now."""
@@ -211,7 +219,7 @@ def _identity(root: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-async def _watch(freshness: Freshness) -> None:
+async def _watch(freshness: Freshness, scope: anyio.CancelScope) -> None:
     from rye_mcp.mcp_surface.watching import watch
 
     async def noticed(paths: frozenset[Path]) -> None:
@@ -222,7 +230,8 @@ async def _watch(freshness: Freshness) -> None:
         return
     begun = partial(freshness.watched, True)
     try:
-        await watch(roots, noticed, step_ms=STEP_MS, max_wait_ms=MAX_WAIT_MS, begun=begun)
+        with scope:
+            await watch(roots, noticed, step_ms=STEP_MS, max_wait_ms=MAX_WAIT_MS, begun=begun)
     except OSError as exc:
         _log.warning("changes are looked for at each search", extra=facts_of(reason=exc.strerror or str(exc)))
     finally:

@@ -8,8 +8,10 @@ Rules:
   it is a request that has one, else by `null`. Blank lines are passed over, and so is a notification that is
   wrong: nobody waits for an answer to it.
 - An answer that is none is never answered by its id: a request of the client may have the same one.
-- A request whose id is that of one that still runs is refused: nobody could tell their answers apart. The SDK
-  takes `7` and `"7"` for one id when a request is cancelled, and so they are one here.
+- What answers repeat of a request is short: its id, its method, its progress token, its revision. Otherwise
+  the request is refused, over every transport.
+- A request whose id is that of one that still runs is refused, over every transport: nobody could tell their
+  answers apart. The SDK takes `7` and `"7"` for one id when a request is cancelled, and so they are one here.
 - `MAX_RUNNING` requests run at once, and no more: one too many is refused.
 - A client that takes no such refusal for `GIVE_UP_S` gets none. One that has closed its end, and does not
   read what it still gets, is given up after as long.
@@ -38,10 +40,28 @@ from mcp.types import (
     jsonrpc_message_adapter,
 )
 
+from rye_mcp.mcp_surface.line_ends import one_line
+
 if TYPE_CHECKING:
     from rye_mcp.mcp_surface.stdio import Lines, Wire
 
-__all__ = ["GIVE_UP_S", "MAX_RUNNING", "Incoming", "Outgoing", "framed", "refusal_of"]
+__all__ = [
+    "BUSY",
+    "GIVE_UP_S",
+    "MAX_NAME_BYTES",
+    "MAX_RUNNING",
+    "Incoming",
+    "Outgoing",
+    "Problem",
+    "Running",
+    "cancelled_in",
+    "content_of",
+    "framed",
+    "is_handshake",
+    "problem_in",
+    "refusal_of",
+    "request_in",
+]
 
 GIVE_UP_S: Final = 3.0
 """How long the answer to a line that is no message waits for its client."""
@@ -49,14 +69,32 @@ GIVE_UP_S: Final = 3.0
 MAX_RUNNING: Final = 4096
 """How many requests may run at once: each is held in memory, also where its client does not read."""
 
+MAX_NAME_BYTES: Final = 1024
+"""How long the id of a request may be, and what else its answers repeat."""
+
+BUSY: Final = -32000
+"""The code of a refusal that does not last."""
+
+Problem = tuple[int, str]
+"""Why a request is refused: a code of JSON-RPC, and the reason."""
+
+_MAX_INTEGER: Final = (1 << 53) - 1
+"""The largest integer that every reader of JSON can hold."""
+
 _NOBODY: Final = (BrokenPipeError, ConnectionResetError)
-_BUSY: Final = -32000
-_TOO_MANY: Final = f"expected at most {MAX_RUNNING} requests at once, found one more: call again later"
+_TOO_MANY: Final = "expected at most {} requests at once, found one more: call again later"
 _ID_IN_USE: Final = "expected an id of its own for the request, found that of one that is still running"
 _MAX_DIGITS: Final = 20
 """How many digits an id may have, with its sign."""
 
-_NO_JSON: Final = "expected a message in JSON, on one line of at most 32 MiB, found something else"
+_NO_JSON: Final = "expected a message in JSON, in UTF-8, on one line of at most 32 MiB, found something else"
+_NO_ID: Final = (
+    f"expected a text of at most {MAX_NAME_BYTES} bytes, or a whole number of at most {_MAX_INTEGER}, as id "
+    "of a request, found something else"
+)
+_NO_NAME: Final = "expected at most {} bytes as {} of a request, found more"
+_NO_BATCH: Final = "expected one message, found a batch, which no revision has that this server agrees on"
+_REPEATED: Final = ("progressToken", "io.modelcontextprotocol/protocolVersion")
 _NO_REQUEST: Final = (
     "expected a request of JSON-RPC 2.0 with a text or an integer as id, in UTF-8 and not deeply nested, "
     "found something else"
@@ -67,21 +105,25 @@ class _RefusalError(JSONRPCError):
     """What is answered here, and not by the server behind."""
 
 
-class _Running:
-    """The requests that run: which, and that they are not too many."""
+class Running:
+    """The requests of one client that run: which, and that they are not too many."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = MAX_RUNNING) -> None:
         self._ids: set[str | int] = set()
+        self._limit = limit
 
-    def begin(self, request: JSONRPCRequest) -> JSONRPCMessage:
-        """The request, which runs from now on; or its refusal."""
-        number = coerce_request_id(request.id)
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def begin(self, number: str | int) -> Problem | None:
+        """Count a request as running from now on; or say why it cannot run."""
+        number = coerce_request_id(number)
         if number in self._ids:
-            return _refusal(request.id, INVALID_REQUEST, _ID_IN_USE)
-        if len(self._ids) >= MAX_RUNNING:
-            return _refusal(request.id, _BUSY, _TOO_MANY)
+            return INVALID_REQUEST, _ID_IN_USE
+        if len(self._ids) >= self._limit:
+            return BUSY, _TOO_MANY.format(self._limit)
         self._ids.add(number)
-        return request
+        return None
 
     def end(self, number: object) -> None:
         """It is answered, or nobody waits for it any more."""
@@ -92,7 +134,7 @@ class _Running:
 class Incoming:
     """The messages of a client, read from its lines by whoever asks for the next one."""
 
-    def __init__(self, lines: Lines, running: _Running, outgoing: Outgoing) -> None:
+    def __init__(self, lines: Lines, running: Running, outgoing: Outgoing) -> None:
         self.over = anyio.Event()
         self._lines = lines
         self._running = running
@@ -148,8 +190,12 @@ class Incoming:
         except ValueError:
             return refusal_of(line)
         if isinstance(message, JSONRPCRequest):
-            return self._running.begin(message)
-        if isinstance(message, JSONRPCNotification) and '"id"' in line and "id" in json.loads(line):
+            problem = _problem_of(message.id, message.method, message.params)
+            if problem is not None:
+                return _refusal(_id_of({"id": message.id}), INVALID_REQUEST, problem)
+            refused = self._running.begin(message.id)
+            return message if refused is None else _refusal(message.id, *refused)
+        if isinstance(message, JSONRPCNotification) and _may_have_id(line) and "id" in json.loads(line):
             return refusal_of(line)  # the SDK passes over an id that can be none, as if nobody waited
         if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             self._running.end((message.params or {}).get("requestId"))
@@ -163,7 +209,7 @@ class Outgoing:
     `finish`: a sender that is cancelled leaves no half of a line behind.
     """
 
-    def __init__(self, wire: Wire, running: _Running) -> None:
+    def __init__(self, wire: Wire, running: Running) -> None:
         self.over = anyio.Event()
         self.is_broken = False
         self._wire = wire
@@ -184,7 +230,7 @@ class Outgoing:
             if isinstance(message, JSONRPCResponse | JSONRPCError) and not isinstance(message, _RefusalError):
                 self._running.end(message.id)
             try:
-                self._rest = self._wire.take(memoryview(f"{text}\n".encode("utf-8", "replace")))
+                self._rest = self._wire.take(memoryview(one_line(f"{text}\n".encode("utf-8", "replace"))))
             except _NOBODY:
                 self._end()
                 raise anyio.BrokenResourceError from None
@@ -233,7 +279,7 @@ class Outgoing:
 @asynccontextmanager
 async def framed(lines: Lines, wire: Wire) -> AsyncIterator[tuple[Incoming, Outgoing]]:
     """The messages that come in, and a place for those that go out, until the block ends."""
-    running = _Running()
+    running = Running()
     outgoing = Outgoing(wire, running)
     incoming = Incoming(lines, running, outgoing)
 
@@ -272,16 +318,80 @@ def refusal_of(line: str) -> _RefusalError | None:
     return _refusal(None, INVALID_REQUEST, _NO_REQUEST)
 
 
+def _may_have_id(line: str) -> bool:
+    """Whether a look at the members is worth it; the name may be written with escapes."""
+    return '"id"' in line or "\\u" in line
+
+
 def _number(digits: str) -> float:
     """A whole number; one of thousands of digits is none that Python reads, and no reason to read no more."""
     return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
 
 
+def content_of(message: bytes) -> object:
+    """What the JSON of a message says; None for what is no JSON, and so no message for the SDK either."""
+    try:
+        return json.loads(message, parse_int=_number)
+    except (ValueError, RecursionError):
+        return None
+
+
+def problem_in(found: object) -> str | None:
+    """What is wrong with a batch, or with a request that answers cannot repeat or the SDK passes over."""
+    if isinstance(found, list):
+        return _NO_BATCH
+    if not isinstance(found, dict) or "method" not in found or "id" not in found:
+        return None
+    return _problem_of(found["id"], found["method"], found.get("params"))
+
+
+def is_handshake(found: object) -> bool:
+    """Whether this is a request for a session."""
+    return isinstance(found, dict) and found.get("method") == "initialize"
+
+
+def request_in(found: object) -> str | int | None:
+    """The id of a request; None for every other message."""
+    if not isinstance(found, dict) or "method" not in found or not _is_id(found.get("id")):
+        return None
+    number: str | int = found["id"]
+    return number
+
+
+def cancelled_in(found: object) -> object:
+    """The id of the request that a notification cancels; None for every other message."""
+    if not isinstance(found, dict) or found.get("method") != "notifications/cancelled" or "id" in found:
+        return None
+    params = found.get("params")
+    return params.get("requestId") if isinstance(params, dict) else None
+
+
+def _problem_of(number: object, method: object, params: object) -> str | None:
+    if not _is_id(number):
+        return _NO_ID
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    names = {"method": method}
+    if isinstance(meta, dict):
+        names |= {name: meta.get(name) for name in _REPEATED}
+    wrong = (name for name, value in names.items() if not _is_short(value))
+    return next((_NO_NAME.format(MAX_NAME_BYTES, name) for name in wrong), None)
+
+
+def _is_short(value: object) -> bool:
+    """Whether answers may repeat a value, if it is a text or an integer."""
+    if isinstance(value, str):
+        return len(value) <= MAX_NAME_BYTES and len(value.encode("utf-8", "replace")) <= MAX_NAME_BYTES
+    return not isinstance(value, int) or abs(value) <= _MAX_INTEGER
+
+
+def _is_id(value: object) -> bool:
+    """Whether a value can be the id of a request: a text or a whole number, and short."""
+    return isinstance(value, str | int) and not isinstance(value, bool) and _is_short(value)
+
+
 def _id_of(found: dict[str, Any]) -> str | int | None:
-    number = found.get("id")
-    if isinstance(number, str):
-        return number if number.isprintable() else None
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
+    number: str | int | None = found["id"] if _is_id(found.get("id")) else None
+    return None if isinstance(number, str) and not number.isprintable() else number
 
 
 def _refusal(number: str | int | None, code: int, message: str) -> _RefusalError:

@@ -4,7 +4,8 @@ Rules:
 
 - An agent may have no terminal. What `rye show`, `explain` and `list` look up, `load`, `execute` and `search`
   look up as well.
-- Whatever changes something, or is for a person to decide, stays the command that it was.
+- Whatever changes something, or is for a person to decide, stays the command that it was. Where the content
+  is not what was signed, it is addressed to the person: see `addressed_to_a_person`.
 
     >>> followable({"hint": "rye show demo/review --type directive"})
     {'hint': 'load with item_id demo/review, item_type directive'}
@@ -17,6 +18,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Final
+
+from rye_mcp.errors import addressed_to_a_person
 
 __all__ = ["followable"]
 
@@ -31,8 +34,9 @@ _CALLS: Final = (
 
 def followable(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The facts of a refusal, with such a hint."""
-    hint = facts.get("hint")
-    return {**facts, "hint": _call_for(hint)} if isinstance(hint, str) else dict(facts)
+    told = addressed_to_a_person(facts)
+    hint = told.get("hint")
+    return {**told, "hint": _call_for(hint)} if isinstance(hint, str) else told
 
 
 def _call_for(hint: str) -> str:

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import anyio
 from mcp.server import MCPServer
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -29,22 +30,27 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from rye_mcp.errors import RyeError
+from rye_mcp.mcp_surface.fitting import require_fitting
+from rye_mcp.mcp_surface.http_events import Events
 from rye_mcp.mcp_surface.http_gate import MAX_BODY_BYTES, Application, Gate
-from rye_mcp.mcp_surface.http_listening import listen, serve
+from rye_mcp.mcp_surface.http_listening import connection_limit, listen, serve
+from rye_mcp.mcp_surface.http_names import KnownNames
+from rye_mcp.mcp_surface.http_sessions import MAX_SESSIONS, Sessions
 from rye_mcp.mcp_surface.http_state_keys import find_state_keys
 from rye_mcp.mcp_surface.http_token import TOKEN_VARIABLE, Token
-from rye_mcp.mcp_surface.http_traffic import Traffic
+from rye_mcp.mcp_surface.http_traffic import MAX_STREAMS, Traffic
+from rye_mcp.mcp_surface.line_ends import WholeEvents
 from rye_mcp.mcp_surface.options import HttpOptions
 from rye_mcp.mcp_surface.projects import Projects
+from rye_mcp.visible import visible
 
-__all__ = ["http_application", "security_settings", "serve_http"]
-
-MAX_SESSIONS: Final = 1024
-"""How many sessions of 2025 clients there may be; each ends after half an hour without a word."""
+__all__ = ["http_application", "known_names", "serve_http"]
 
 EXIT_REFUSED: Final = 1
 
 _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+
+_CHECKED_BY_THE_GATE: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
 
 def serve_http(make: Callable[..., MCPServer[Any]], projects: Projects, options: HttpOptions) -> int:
@@ -57,28 +63,35 @@ def serve_http(make: Callable[..., MCPServer[Any]], projects: Projects, options:
         listening = listen(options.address, is_open=options.is_open)
     except RyeError as exc:
         lines = [f"rye-mcp: {exc.code}: {exc.message}", f"  where: {exc.where}", f"  hint:  {exc.hint}"]
-        print("\n".join(line for line in lines if exc.where or "where:" not in line), file=sys.stderr)  # noqa: T201
+        shown = [visible(line) for line in lines if exc.where or "where:" not in line]
+        print("\n".join(shown), file=sys.stderr)  # noqa: T201
         return EXIT_REFUSED
-    traffic = Traffic()
-    security = security_settings(listening, options)
+    traffic = Traffic(max_streams=min(MAX_STREAMS, connection_limit() * 3 // 4))
     server = make(state_keys=state_keys)
-    application = Gate(
-        http_application(server, traffic, security), token=token, security=security, traffic=traffic
-    )
+    names = known_names(listening, options)
+    application = Gate(http_application(server, traffic), token=token, names=names, traffic=traffic)
     _announce(_url(listening), token)
     anyio.run(partial(serve, application, listening, traffic, drain_s=options.drain_s))
     return 0
 
 
 def http_application(
-    server: MCPServer[Any], traffic: Traffic, security: TransportSecuritySettings
+    server: MCPServer[Any], traffic: Traffic, *, max_sessions: int = MAX_SESSIONS
 ) -> Application:
-    """Both transports, and what is asked about health."""
-    streamable = server.streamable_http_app(
-        max_request_body_size=MAX_BODY_BYTES, max_sessions=MAX_SESSIONS, transport_security=security
+    """Both transports, and what is asked about health; a `Gate` stands in front of it."""
+    sessions = Sessions(
+        server._lowlevel_server,
+        max_sessions=max_sessions,
+        max_request_body_size=MAX_BODY_BYTES,
+        security_settings=_CHECKED_BY_THE_GATE,
     )
-    events = server.sse_app(max_request_body_size=MAX_BODY_BYTES, transport_security=security)
-    server._lowlevel_server.middleware.append(traffic)
+    events = Events(
+        server,
+        traffic.requests,
+        max_request_body_size=MAX_BODY_BYTES,
+        security_settings=_CHECKED_BY_THE_GATE,
+    )
+    server._lowlevel_server.middleware += [traffic, sessions, require_fitting]
 
     def health(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})
@@ -89,37 +102,22 @@ def http_application(
         return JSONResponse({"status": "ready"})
 
     def lifespan(_: Starlette) -> AbstractAsyncContextManager[None]:
-        return server.session_manager.run()
+        return sessions.run()
 
     routes = [
-        *streamable.routes,
-        *events.routes,
+        Route("/mcp", StreamableHTTPASGIApp(sessions)),
+        *events.routes(),
         Route("/healthz", health),
         Route("/readyz", readiness),
     ]
-    return Starlette(routes=routes, lifespan=lifespan)
+    return WholeEvents(Starlette(routes=routes, lifespan=lifespan))
 
 
-def security_settings(listening: socket.socket, options: HttpOptions) -> TransportSecuritySettings:
+def known_names(listening: socket.socket, options: HttpOptions) -> KnownNames:
     """The hosts and origins that are known: this machine, the address itself, and what was named."""
-    hosts = {*_LOOPBACK_NAMES, _host(listening), _bracketed(options.address.host)}
-    hosts |= set(options.allowed_hosts)
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=True,
-        allowed_hosts=sorted(form for host in hosts for form in _with_any_port(host)),
-        allowed_origins=sorted(
-            {
-                *(form for host in hosts for form in _with_any_port(f"http://{host}")),
-                *(form for host in options.allowed_hosts for form in _with_any_port(f"https://{host}")),
-                *options.allowed_origins,
-            }
-        ),
-    )
-
-
-def _with_any_port(name: str) -> tuple[str, ...]:
-    has_port = name.rpartition(":")[2].isdigit() and not name.endswith("]")
-    return (name,) if has_port else (name, f"{name}:*")
+    hosts = {*_LOOPBACK_NAMES, _host(listening), _bracketed(options.address.host), *options.allowed_hosts}
+    secure = (f"https://{host}" for host in options.allowed_hosts)
+    return KnownNames.of(hosts, (*(f"http://{host}" for host in hosts), *secure), options.allowed_origins)
 
 
 def _host(listening: socket.socket) -> str:

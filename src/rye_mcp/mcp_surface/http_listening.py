@@ -2,8 +2,16 @@
 
 Rules:
 
-- A connection that sends the head of a request too slowly is closed (`HEAD_LIMIT_S`), and so is one that is
-  too many. A client that vanished without a word is noticed by the system, in about a minute.
+- A connection that sends the head of a request too slowly is closed (`HEAD_LIMIT_S`). A client that vanished
+  without a word is noticed by the system, in about a minute.
+- A connection is read while its request is answered, since its client may close it. What the client sends
+  ahead is kept up to `MAX_HEAD_BYTES`; one that sends more is closed.
+- A client that reads nothing of what waits for it, for `READ_LIMIT_S`, is closed.
+- A stranger is a connection none of whose requests was let through yet. When a client connects that has
+  `MAX_STRANGERS` of them, its oldest one is closed. When there are too many connections, the oldest stranger
+  of the client that has most of them is closed, of several such clients the oldest of all. If there are none,
+  the connection is closed that has said nothing for longest, of those that have no whole request under way;
+  else the new one. All addresses of loopback are one client.
 - SIGTERM and SIGINT drain: what runs may end within a bound, then it is cancelled, and nothing is left
   behind. A second signal ends the wait.
 """
@@ -14,7 +22,7 @@ import asyncio
 import resource
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -23,19 +31,27 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rye_mcp.errors import RyeError
+from rye_mcp.mcp_surface.http_gate import MAX_HEAD_BYTES, STANDING_KEY, Standing
+from rye_mcp.mcp_surface.http_names import one_client
 from rye_mcp.mcp_surface.http_traffic import Traffic
 from rye_mcp.mcp_surface.options import Address
 
-__all__ = ["HEAD_LIMIT_S", "MAX_CONNECTIONS", "listen", "serve"]
+__all__ = ["HEAD_LIMIT_S", "MAX_CONNECTIONS", "READ_LIMIT_S", "connection_limit", "listen", "serve"]
 
 MAX_CONNECTIONS: Final = 512
 """How many connections there may be at once; never more than half of what this process may open."""
 
+MAX_STRANGERS: Final = 64
+"""How many connections one client may have that no request was let through of."""
+
+STRANGER_GRACE_S: Final = 1.0
+"""How long a stranger is not closed for the next one of its client: many clients may come at once."""
+
 HEAD_LIMIT_S: Final = 10.0
 """How long a client may take to send the head of a request."""
 
-MAX_HEAD_BYTES: Final = 32 << 10
-"""How long it may be."""
+READ_LIMIT_S: Final = 20.0
+"""How long a client may read nothing of what waits for it."""
 
 CANCEL_LIMIT_S: Final = 5.0
 """How long cancelled calls may take to end when the server does: longer than the supervisor ever needs."""
@@ -154,32 +170,78 @@ class _Connection(H11Protocol):
     """One connection, whose client has to say what it wants in time."""
 
     _head_timer: asyncio.TimerHandle | None = None
+    _read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take it, unless it is one too many."""
+        """Take it, and close one that is too many."""
+        self.standing, self.began = Standing(), self.loop.time()
+        self.heard_at = self.began
+        self.app_state = {**self.app_state, STANDING_KEY: self.standing}
         super().connection_made(transport)
-        if len(self.connections) > _connection_limit():
-            transport.abort()
-        else:
+        self._make_room()
+        if not transport.is_closing():
             self._wait_for_head()
+
+    def _make_room(self) -> None:
+        """Close the oldest stranger of this client, or of all, where there are too many; else an idle one."""
+        strangers: dict[str, list[_Connection]] = {}
+        others = [each for each in self.connections if isinstance(each, _Connection) and each is not self]
+        for each in others:
+            if not each.standing.is_known and not each.transport.is_closing():
+                strangers.setdefault(one_client(each.client), []).append(each)
+        ours = strangers.get(one_client(self.client), [])
+        if len(self.connections) > connection_limit():
+            idle = min(filter(_is_idle, others), key=lambda each: each.heard_at, default=self)
+            most = max(map(len, strangers.values()), default=0)
+            first = [each for group in strangers.values() if len(group) == most for each in group]
+            _oldest(first or [idle]).transport.abort()
+        elif len(ours) >= MAX_STRANGERS and self.began - _oldest(ours).began > STRANGER_GRACE_S:
+            _oldest(ours).transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Read on; whoever is in the middle of a head has only so much time for it."""
+        self.heard_at = self.loop.time()
         if self._head_timer is None and not self._is_asked():
             self._wait_for_head()
         super().data_received(data)
         if self._is_asked():
             self._stop_waiting()
 
+    def handle_events(self) -> None:
+        """Go on reading where a request is followed by more: its client may go before it is answered."""
+        super().handle_events()
+        ahead, _ = self.conn.trailing_data
+        if not self._is_asked() or self.cycle.more_body:
+            return
+        if len(ahead) > MAX_HEAD_BYTES:
+            self.transport.abort()
+        elif not self.transport.is_closing():
+            self.flow.resume_reading()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read."""
+        super().pause_writing()
+        self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        """It has read."""
+        super().resume_writing()
+        self._stop_waiting_for_reader()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         self._stop_waiting()
+        self._stop_waiting_for_reader()
         super().connection_lost(exc)
 
     def _is_asked(self) -> bool:
         """Whether a whole head is here, and not answered yet."""
         cycle = getattr(self, "cycle", None)  # which is None before the first one
         return cycle is not None and not cycle.response_complete
+
+    def is_receiving(self) -> bool:
+        """Whether no whole request is here that is not answered yet."""
+        return not self._is_asked() or self.cycle.more_body
 
     def _wait_for_head(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_LIMIT_S, self._give_up)
@@ -189,12 +251,36 @@ class _Connection(H11Protocol):
             self._head_timer.cancel()
             self._head_timer = None
 
+    def _wait_for_reader(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._read_timer = self.loop.call_later(READ_LIMIT_S, self._give_up_reader, left)
+
+    def _stop_waiting_for_reader(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
+
+    def _give_up_reader(self, left: int) -> None:
+        if self.transport.get_write_buffer_size() < left:
+            self._wait_for_reader()
+        else:
+            self.transport.abort()
+
     def _give_up(self) -> None:
         self._head_timer = None
         if not self._is_asked():
             self.transport.abort()
 
 
-def _connection_limit() -> int:
+def _is_idle(connection: _Connection) -> bool:
+    return connection.is_receiving() and not connection.transport.is_closing()
+
+
+def _oldest(connections: Sequence[_Connection]) -> _Connection:
+    return min(connections, key=lambda each: each.began)
+
+
+def connection_limit() -> int:
+    """How many connections there may be in this process."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_CONNECTIONS if limit == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, limit // 2)

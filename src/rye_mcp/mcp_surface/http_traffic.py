@@ -2,33 +2,45 @@
 
 Rules:
 
-- Whoever goes away takes their calls along: when the connection of a request ends before its answer, what it
-  asked for is cancelled, in every revision of the protocol. Nobody would be there to get the answer.
-- So many calls at a time and no more; one too many is refused, and told so.
+- Whoever goes away takes their calls along: when the exchange of a request is over, with or without an
+  answer, what is left of it is cancelled, in every revision of the protocol. Nobody would get the answer.
+- So many calls at a time and no more (`http_requests`); one too many is refused, and told so.
+- Streams that have no end of their own would take the connections that calls need. When `max_streams` are
+  open, a new one ends one of the client that holds most: of those whose session has asked for nothing, else
+  of all, the one that has been silent for longest.
 - Once draining, no tool is called any more. What runs may end, until it is cancelled; answers still go out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
 from mcp.shared.exceptions import MCPError
 
-__all__ = ["EXCHANGE_KEY", "MAX_CALLS", "Exchange", "Traffic"]
+from rye_mcp.mcp_surface.framing import BUSY, Problem, cancelled_in, request_in
+from rye_mcp.mcp_surface.http_requests import MAX_CALLS, Requests
 
-MAX_CALLS: Final = 256
-"""How many calls may be under way at once."""
+__all__ = ["EXCHANGE_KEY", "MAX_LISTENING", "MAX_STREAMS", "Exchange", "Traffic"]
+
+MAX_STREAMS: Final = 384
+"""How many streams may be open that have no end of their own."""
 
 EXCHANGE_KEY: Final = "rye_mcp.exchange"
 """Where the scope of a request holds its `Exchange`."""
 
+MAX_LISTENING: Final = 2
+"""How often the client of a stream may listen within it; of all clients together the SDK takes 1,024."""
+
+_LISTENS: Final = f"expected at most {MAX_LISTENING} subscriptions/listen in a stream, found one more"
+
 _LAST_ANSWERS_S: Final = 0.2
 """What an answer gets to go out on a stream without an end: nobody tells when it has."""
 
-_BUSY: Final = -32000
+_ACCEPTED: Final = 202
 _CANCELLED: Final = -32800
 _STREAMS = frozenset({"subscriptions/listen"})
 """What has no end of its own, and is no work."""
@@ -41,22 +53,33 @@ CallNext = Callable[[Any], Awaitable[Any]]
 
 @dataclass(eq=False, slots=True)
 class Exchange:
-    """One HTTP request, from its first byte to the last one of its answer.
+    """One HTTP request of a `client`, from its first byte to the last one of its answer.
 
-    `is_stream` when the answer has no end of its own; `scope` ends all of it.
+    `is_stream` when the answer has no end of its own; `scope` ends all of it. `session` is the one that it
+    belongs to, `number` the id of the request that it brings, if any.
     """
 
+    client: str = ""
+    session: str | None = None
+    is_stream: bool = False
+    number: str | int | None = None
+    length: int = 0
+    status: int = 0
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     calls: set[anyio.CancelScope] = field(default_factory=set)
-    is_stream: bool = False
     is_answered: bool = False
-    is_left: bool = False
+    is_over: bool = False
+    has_asked: bool = False
+    heard_at: float = field(default_factory=anyio.current_time)
+
+    @property
+    def owner(self) -> Hashable:
+        """Whose request it is: of its session, or else its own."""
+        return self if self.session is None else self.session
 
     def leave(self) -> None:
-        """The client is gone: end what it asked for, unless it has its answer."""
-        if self.is_answered:
-            return
-        self.is_left = True
+        """Nobody waits any more: end what it asked for."""
+        self.is_over = True
         for call in self.calls:
             call.cancel()
 
@@ -64,9 +87,11 @@ class Exchange:
 class Traffic:
     """Everything that is under way; it is also what the SDK's server asks before each request."""
 
-    def __init__(self, limit: int = MAX_CALLS) -> None:
+    def __init__(self, max_streams: int = MAX_STREAMS) -> None:
         self.is_draining = False
-        self._limit = limit
+        self.requests = Requests()
+        self._max_streams = max_streams
+        self._listening: Counter[str | None] = Counter()
         self._calls: set[anyio.CancelScope] = set()
         self._exchanges: set[Exchange] = set()
         self._changed = anyio.Event()
@@ -77,16 +102,16 @@ class Traffic:
             return await call_next(ctx)
         exchange = _exchange_of(ctx)
         if ctx.method in _STREAMS:
-            if exchange is not None:
-                exchange.is_stream = True
-            return await call_next(ctx)
-        self._admit(ctx.method)
+            return await self._listen(exchange, ctx, call_next)
+        self._admit(ctx.method, exchange)
         with anyio.CancelScope() as scope:
-            holders = [self._calls] if exchange is None else [self._calls, exchange.calls]
+            holders = [self._calls]
+            if exchange is not None and not self._outlasts(exchange):
+                holders.append(exchange.calls)
+                if exchange.is_over:
+                    scope.cancel()
             for holder in holders:
                 holder.add(scope)
-            if exchange is not None and exchange.is_left:
-                scope.cancel()
             try:
                 return await call_next(ctx)
             finally:
@@ -97,13 +122,64 @@ class Traffic:
             code=_CANCELLED, message="the call was cancelled: its client is gone, or the server ends"
         )
 
+    async def _listen(self, exchange: Exchange | None, ctx: Any, call_next: CallNext) -> Any:
+        """Let an answer go on without end: as a stream, or as one of few in the stream of its session."""
+        if exchange is None:
+            return await call_next(ctx)
+        if not self._outlasts(exchange):
+            self.begin_stream(exchange)
+            return await call_next(ctx)
+        if self._listening[exchange.session] >= MAX_LISTENING:
+            raise MCPError(code=BUSY, message=_LISTENS)
+        self._listening[exchange.session] += 1
+        try:
+            return await call_next(ctx)
+        finally:
+            self._listening -= Counter({exchange.session: 1})
+
     def begin(self, exchange: Exchange) -> None:
         """A request came in."""
+        if exchange.is_stream:
+            self.begin_stream(exchange)
         self._exchanges.add(exchange)
 
+    def begin_stream(self, exchange: Exchange) -> None:
+        """An answer has no end of its own: another one makes room for it where there are too many."""
+        streams = [each for each in self._exchanges if each.is_stream and each is not exchange]
+        if len(streams) >= self._max_streams:
+            held = Counter(each.client for each in streams)
+            first = min(streams, key=lambda each: (-held[each.client], each.has_asked, each.heard_at))
+            first.leave()
+            first.scope.cancel()
+            self._exchanges.discard(first)
+        exchange.is_stream = True
+
+    def ask(self, exchange: Exchange, message: object, length: int) -> Problem | None:
+        """A whole message came in; or say why it is refused."""
+        for each in self._exchanges:
+            if each.is_stream and each.session is not None and each.session == exchange.session:
+                each.has_asked, each.heard_at = True, anyio.current_time()
+        problem = self.requests.hold(exchange.owner, length)
+        if problem is not None:
+            return problem
+        exchange.length, number = length, request_in(message)
+        if self._outlasts(exchange):
+            self.requests.end(exchange.session, cancelled_in(message))
+        if number is None:
+            return None
+        problem = self.requests.begin(exchange.owner, number)
+        if problem is None:
+            exchange.number = number
+        return problem
+
     def end(self, exchange: Exchange) -> None:
-        """It is over."""
+        """It is over, and so is what it asked for, unless that is answered elsewhere."""
         self._exchanges.discard(exchange)
+        if exchange.length:
+            self.requests.let_go(exchange.owner, exchange.length)
+        if not (self._outlasts(exchange) and exchange.status == _ACCEPTED):
+            exchange.leave()
+            self.requests.end(exchange.owner, exchange.number)
         self._tell()
 
     async def drain(self, limit_s: float, cancel_limit_s: float) -> None:
@@ -117,13 +193,19 @@ class Traffic:
         for exchange in tuple(self._exchanges):
             exchange.scope.cancel()
 
-    def _admit(self, method: str) -> None:
+    def _admit(self, method: str, exchange: Exchange | None) -> None:
         if self.is_draining and method in _WORK:
-            raise MCPError(code=_BUSY, message="the server is ending: connect again, and call again")
-        if len(self._calls) >= self._limit:
+            raise MCPError(code=BUSY, message="the server is ending: connect again, and call again")
+        if exchange is None or exchange.number is None:
+            return
+        if not self.requests.admit(exchange.owner, exchange.number):
             raise MCPError(
-                code=_BUSY, message=f"{self._limit} calls are under way, and no more: call again later"
+                code=BUSY, message=f"{MAX_CALLS} calls are under way, and no more: call again later"
             )
+
+    def _outlasts(self, exchange: Exchange) -> bool:
+        """Whether what an exchange asks for is answered by the stream of its session, and not by itself."""
+        return self.requests.is_open(exchange.session)
 
     async def _until_idle(self, limit_s: float) -> None:
         """Wait until no call and no answer is under way, so long at most."""
@@ -138,6 +220,4 @@ class Traffic:
 
 def _exchange_of(ctx: Any) -> Exchange | None:
     scope = getattr(ctx.request, "scope", None)
-    found = None if scope is None else scope.get(EXCHANGE_KEY)
-    # An answer that has gone out was for the message alone: with SSE, what it asks for goes on.
-    return None if found is None or found.is_answered else found
+    return None if scope is None else scope.get(EXCHANGE_KEY)

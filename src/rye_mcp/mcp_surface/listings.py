@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rye_mcp.apart import apart
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, parse_relative_path
 from rye_mcp.mcp_surface.logs import facts_of
@@ -20,8 +22,12 @@ if TYPE_CHECKING:
     from mcp.types import Prompt, Resource, Tool
 
     from rye_mcp.app import App
-    from rye_mcp.mcp_surface.announcing import Announcing, Listed
+    from rye_mcp.mcp_surface.announcing import Announcing
+    from rye_mcp.mcp_surface.announcing import Listed as Name
+    from rye_mcp.mcp_surface.entries import Listed
     from rye_mcp.mcp_surface.native import NativeTools
+
+    Make = Callable[[App], list[Listed[Any]]]
 
 __all__ = ["Listings"]
 
@@ -34,7 +40,7 @@ class Listings:
     def __init__(self, native: NativeTools, announcing: Announcing) -> None:
         self._native = native
         self._announcing = announcing
-        self._known: dict[Listed, str] = {}
+        self._known: dict[Name, str] = {}
         self._watched: set[Path] = set()
         self._app: App | None = None
 
@@ -43,17 +49,17 @@ class Listings:
         """Whether somebody has a list."""
         return bool(self._known)
 
-    def tools(self, app: App) -> list[Tool]:
+    async def tools(self, app: App) -> list[Listed[Tool]]:
         """The tools that are exposed."""
-        return self._made("tools", app)
+        return await self._made("tools", app)
 
-    def prompts(self, app: App) -> list[Prompt]:
+    async def prompts(self, app: App) -> list[Listed[Prompt]]:
         """The directives."""
-        return self._made("prompts", app)
+        return await self._made("prompts", app)
 
-    def resources(self, app: App) -> list[Resource]:
+    async def resources(self, app: App) -> list[Listed[Resource]]:
         """The knowledge."""
-        return self._made("resources", app)
+        return await self._made("resources", app)
 
     async def watch(self, app: App) -> None:
         """Watch the spaces of a project, unless that is done already, until it is cancelled."""
@@ -78,7 +84,7 @@ class Listings:
     async def compare(self, app: App) -> None:
         """Tell of the lists that somebody has, and that are others for this project."""
         for listed, before in tuple(self._known.items()):
-            self._made(listed, app)
+            await self._made(listed, app)
             if self._known[listed] != before:
                 await self._announcing.changed(listed)
 
@@ -87,14 +93,19 @@ class Listings:
         for address in sorted(_addresses(app, paths)):
             await self._announcing.updated(address)
 
-    def _made(self, listed: Listed, app: App) -> list[Any]:
-        made = _makers(self._native)[listed](app)
+    async def _made(self, listed: Name, app: App) -> list[Listed[Any]]:
+        """A list, with what it looked like; how many items there are, and how long, is up to others."""
+        made, self._known[listed] = await apart(partial(_made_of, _makers(self._native)[listed], app))
         self._app = app
-        self._known[listed] = "\n".join(each.model_dump_json() for each in made)
         return made
 
 
-def _makers(native: NativeTools) -> dict[Listed, Callable[[App], list[Any]]]:
+def _made_of(make: Make, app: App) -> tuple[list[Listed[Any]], str]:
+    made = make(app)
+    return made, "\n".join(each.entry.model_dump_json() for each in made)
+
+
+def _makers(native: NativeTools) -> dict[Name, Make]:
     from rye_mcp.mcp_surface.prompts import list_prompts
     from rye_mcp.mcp_surface.resources import list_resources
 

@@ -8,7 +8,7 @@ Rules:
   within a call has its request and its item, and the run where there is one.
 - No line holds the value of a parameter, output of a tool, or a secret. Of an exception its type is told and
   where it came from, never its text. Of what other libraries say only warnings and errors are told, and only
-  the text that stands in their source.
+  the text that stands in their source, with `…` for each value.
 - A line is short (`MAX_LINE_BYTES`), and goes out whole or not at all: nobody waits for who does not read
   standard error. What was left out is counted in the next line.
 """
@@ -40,6 +40,7 @@ __all__ = [
     "facts_of",
     "log_crashes",
     "log_to_standard_error",
+    "told_text",
     "within",
 ]
 
@@ -65,6 +66,9 @@ _FACTS: Final = "rye_facts"
 
 _TOKEN: Final = re.compile(r"(?=\S*\d)\S{16,}")
 """What may be an id of a session, or worse."""
+
+_PLACEHOLDER: Final = re.compile(r"%(?:\([^)]*\))?[-#0 +]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]?[a-zA-Z%]")
+"""Where a value would stand in the text of a record."""
 
 _WARNING: Final = re.compile(r"(.*:\d+: \w+):")
 """Where a warning of Python comes from, and its category."""
@@ -121,11 +125,10 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
-        is_ours = record.name.partition(".")[0] in _OURS
         line: dict[str, Any] = {
             "time": _time(record.created),
             "level": "error" if record.levelno > logging.ERROR else record.levelname.lower(),
-            "event": _shown(record.getMessage() if is_ours else _source_text(record)),
+            "event": _shown(told_text(record)),
             "logger": record.name,
             **_call.get({}),
             **getattr(record, _FACTS, {}),
@@ -145,8 +148,7 @@ class _Lines(logging.Handler):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Take what we say, and of others what is wrong."""
-        is_ours = record.name.partition(".")[0] in _OURS
-        return (is_ours or record.levelno >= logging.WARNING) and bool(super().filter(record))
+        return (_is_ours(record) or record.levelno >= logging.WARNING) and bool(super().filter(record))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line, or count it."""
@@ -174,14 +176,26 @@ def _time(created: float) -> str:
     return f"{whole}.{int(created % 1 * 1000):03d}Z"
 
 
-def _source_text(record: logging.LogRecord) -> str:
-    """Of what another library says, what stands in its source: never what was put into it."""
+def told_text(record: logging.LogRecord) -> str:
+    """What we say; of what another library says, what stands in its source: never what was put into it."""
+    if _is_ours(record):
+        return record.getMessage()
     text = str(record.msg)
     if record.name == "py.warnings":
         found = _WARNING.match(str(record.args[0]) if isinstance(record.args, tuple) and record.args else "")
         return found[1] if found else "a warning"
     first = text.partition("\n")[0]
-    return first if record.args else _TOKEN.sub("…", first.partition(": ")[0])
+    return (
+        _PLACEHOLDER.sub(_without_value, first) if record.args else _TOKEN.sub("…", first.partition(": ")[0])
+    )
+
+
+def _without_value(placeholder: re.Match[str]) -> str:
+    return "%" if placeholder[0] == "%%" else "…"
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return record.name.partition(".")[0] in _OURS
 
 
 def _told_of(error: BaseException) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Names that every client takes, for items: letters, digits, `_` and `-`, at most 64 of them.
 
 Ids that would get the same name, or one that is taken, get a piece of their hash behind it, all of them:
-which name an item has depends on what there is, and never on an order.
+which name an item has depends on what there is, and never on an order. A name that an item had before
+(`kept`) is never that of another one; where even the piece of the hash is the same, nobody has the name.
 
     >>> names_of(["demo/hello", "a/b_c", "a_b/c"])
     {'demo_hello': 'demo/hello', 'a_b_c_ab14be': 'a/b_c', 'a_b_c_02d730': 'a_b/c'}
@@ -12,10 +13,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
-__all__ = ["MAX_NAME", "names_of"]
+__all__ = ["MAX_NAME", "names_of", "plain_name"]
 
 MAX_NAME: Final = 64
 """How many characters a name may have."""
@@ -24,15 +26,32 @@ _HASH_CHARACTERS: Final = 6
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
 
 
-def names_of(item_ids: Iterable[str], *, taken: Container[str] = ()) -> dict[str, str]:
-    """Name → id, in the order of the ids."""
-    plain = {item_id: _OTHER.sub("_", item_id) for item_id in item_ids}
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def plain_name(item_id: str) -> str:
+    """The name of an item, where no other one wants it."""
+    return _OTHER.sub("_", item_id)
+
+
+def names_of(
+    item_ids: Iterable[str], *, taken: Container[str] = (), kept: Mapping[str, str] = _NOTHING
+) -> dict[str, str]:
+    """Name → id, in the order of the ids. `kept` are names of before, and the ids that they stay with."""
+    plain = {item_id: plain_name(item_id) for item_id in item_ids}
     counts = Counter(plain.values())
 
-    def is_free(name: str) -> bool:
-        return counts[name] == 1 and name not in taken and len(name) <= MAX_NAME
+    def is_free(name: str, item_id: str) -> bool:
+        is_own = kept.get(name, item_id) == item_id
+        return counts[name] == 1 and name not in taken and len(name) <= MAX_NAME and is_own
 
-    return {name if is_free(name) else _qualified(name, item_id): item_id for item_id, name in plain.items()}
+    names = {each: name if is_free(name, each) else _qualified(name, each) for each, name in plain.items()}
+    wanted = Counter(names.values())
+    return {
+        name: item_id
+        for item_id, name in names.items()
+        if kept.get(name, item_id) == item_id and (wanted[name] == 1 or name in kept)
+    }
 
 
 def _qualified(name: str, item_id: str) -> str:

@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp.types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 
+from rye_mcp.apart import apart
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
+from rye_mcp.mcp_surface.entries import Listed, entries
 from rye_mcp.mcp_surface.names import names_of
-from rye_mcp.visible import visible, visible_lines
+from rye_mcp.metadata import arguments_of
+from rye_mcp.visible import find_hidden, visible, visible_lines
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
@@ -27,17 +31,19 @@ if TYPE_CHECKING:
 __all__ = ["completions_of_prompt", "get_prompt", "list_prompts"]
 
 
-def list_prompts(app: App) -> list[Prompt]:
+def list_prompts(app: App) -> list[Listed[Prompt]]:
     """Every directive that passes the gate."""
-    return [_prompt(name, offer) for name, offer in _by_name(app).items()]
+    by_name = _by_name(app)
+    name_of = {offer.item_id: name for name, offer in by_name.items()}
+    return entries(by_name.values(), lambda offer: _prompt(name_of[offer.item_id], offer))
 
 
 async def get_prompt(app: App, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
     """The instructions of a directive, filled; RyeError for what is refused."""
     from rye_mcp.verbs.execute import ExecuteRequest, execute
 
-    offer = _find(app, name)
-    schemas = _arguments(offer)
+    offer = await apart(partial(_find, app, name))
+    schemas = arguments_of(offer.metadata)
     values = {key: _value(schemas.get(key, {}), text) for key, text in arguments.items()}
     request = ExecuteRequest(offer.item_id, ItemType.DIRECTIVE, values)
     found = (await execute(request, app.context())).as_dict()
@@ -49,9 +55,10 @@ async def get_prompt(app: App, name: str, arguments: Mapping[str, str]) -> GetPr
 
 
 def completions_of_prompt(app: App, name: str, argument: str, begun: str) -> list[str]:
-    """The values of an argument that its schema names, and that begin like this."""
-    schema = _arguments(_find(app, name)).get(argument, {})
-    return [value for value in map(_text, _named_values(schema)) if value.startswith(begun)]
+    """The values of an argument that its schema names, that begin like this, and in which nothing hides."""
+    schema = arguments_of(_find(app, name).metadata).get(argument, {})
+    values = map(_text, _named_values(schema))
+    return [value for value in values if value.startswith(begun) and find_hidden(value) is None]
 
 
 def _by_name(app: App) -> dict[str, Offer]:
@@ -78,19 +85,10 @@ def _prompt(name: str, offer: Offer) -> Prompt:
         title=visible(offer.metadata.name),
         description=visible_lines(offer.metadata.description) or None,
         arguments=[
-            PromptArgument(name=each, description=_description(schema), required=each in required)
-            for each, schema in _arguments(offer).items()
+            PromptArgument(name=visible(each), description=_description(schema), required=each in required)
+            for each, schema in arguments_of(offer.metadata).items()
         ],
     )
-
-
-def _arguments(offer: Offer) -> dict[str, Mapping[str, Any]]:
-    """Name → schema."""
-    inputs = offer.metadata.inputs
-    if not isinstance(inputs, Mapping):
-        return {each: {} for each in inputs or ()}
-    properties = inputs.get("properties", {})
-    return {each: schema if isinstance(schema, Mapping) else {} for each, schema in properties.items()}
 
 
 def _description(schema: Mapping[str, Any]) -> str | None:

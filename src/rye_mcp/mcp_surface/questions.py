@@ -4,10 +4,18 @@ Rules:
 
 - Everything that a person needs to decide is in the text: what, whose signature, which bytes, which
   parameters. Each fact is one line, in which nothing hides: no value can look like another fact.
-- Values of secrets are not shown: what the schema marks `writeOnly`, what has the name of one, an address
-  with a password. Long values are shortened in the middle, and say so.
-- The mark of a question stands for everything in it, also for what is hidden or shortened: other parameters,
-  another file, another project is another question.
+- Only a secret is hidden: a value that the schema marks `writeOnly`, a word that the schema declares under
+  the name of a secret, the password of an address. If it could be a command instead, because it has several
+  words or characters that a shell or a program obeys, the question is refused. Nothing is shortened: a
+  question that is too long is refused, too.
+- A name that the caller invented hides nothing, nor does one of a variable that chooses code. The question is
+  refused when a text stands under the name of a secret that the schema does not declare, and in a direct
+  call of a primitive, unless the schema marks it; a number is shown.
+- Of a value that is one address and nothing else, the password is hidden. In a longer text, which could take
+  it apart again, and where what runs comes from the caller, the question is refused.
+- In a tool that only an agent signed nothing is hidden: the agent wrote its schema, and knows each value.
+- The mark of a question stands for everything in it, also for what is hidden: other parameters, another file,
+  another project is another question.
 - The command is what a person types to do the same without being asked; no hidden value is in it.
 """
 
@@ -15,34 +23,56 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rye_mcp.executor.variable_names import holds_password, looks_secret
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.variable_names import MAX_NAME, looks_secret
 from rye_mcp.items import SpaceName, printable
-from rye_mcp.verbs._context import options_of
+from rye_mcp.trust.control_variables import chooses_code
+from rye_mcp.trust.scope import SignerKind
+from rye_mcp.verbs.context import options_of
 from rye_mcp.verbs.policy import Action
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
-    from rye_mcp.executor.agreement import Preview
+    from rye_mcp.executor.agreement import Preview, Way
     from rye_mcp.verbs.execute import ExecuteRequest
     from rye_mcp.verbs.sign import SigningPlan, SignRequest
 
 __all__ = ["Question", "about_run", "about_signing"]
 
-MAX_SHOWN: Final = 20
-"""How many parameters, or files, are shown."""
+MAX_CHARACTERS: Final = 20_000
+"""How long a question may be; nobody would read a longer one to its end."""
 
-MAX_CHARACTERS: Final = 600
-"""How much of a value is shown."""
+_MAX_NAMES: Final = 20
+"""How many names are listed of files that no answer is about."""
 
-_HEAD: Final = 400
 _MAX_COMMAND_CHARACTERS: Final = 400
 _HIDDEN: Final = "(hidden)"
+
+_WORD: Final = re.compile(
+    r"(?:(?:Basic|Bearer|Token) )?(?:[A-Za-z0-9_][A-Za-z0-9._~%+:-]{0,4095}={0,2})?", re.IGNORECASE | re.ASCII
+)
+"""What a secret looks like: one word, perhaps behind the scheme of a header, that no shell and no program
+takes for several words, an option, an assignment or a path."""
+
+_NAMES_PROGRAM: Final = re.compile("ASKPASS|LESSKEY", re.IGNORECASE)
+"""Variables that sound like secrets and say what is started."""
+
+_PASSWORD: Final = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
+_PLAIN_PASSWORD: Final = re.compile(r"[A-Za-z0-9._~%+=,:-]{1,128}")
+"""A password that no shell takes for anything else."""
+
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[A-Za-z0-9._~%+=,:@/?&#\[\]-]*")
+"""A text that is one address, and nothing that a shell obeys but what may stand in one."""
+
+_GAP: Final = re.compile(r"\s{40,}")
+"""Blanks that would move what follows out of sight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +91,7 @@ def about_run(
 ) -> Question:
     """Whether to run a tool."""
     values = found.parameters.values
-    shown = {name: _shown(name, value, found.parameters.secret) for name, value in values.items()}
+    shown = {name: _shown(found, name, value) for name, value in values.items()}
     signer = found.signer
     facts = {
         "signed by": f"{signer['owner']} ({signer['kind']}) {signer['fingerprint'] or ''}",
@@ -71,10 +101,10 @@ def about_run(
         "time limit": "" if request.timeout is None else f"{request.timeout:g} s",
         "beside": "nobody waits for its end" if in_background else "",
     }
-    parameters = [f"  {visible(name)} = {text}" for name, text in _first_of(shown)]
+    parameters = [f"  {visible(name)} = {text}" for name, text in shown.items()]
     lines = [f"Run {found.item_id}?", *_lines(facts), *(["parameters:", *parameters] if shown else [])]
     whole = [dict(values), request.timeout, in_background]
-    command = _run_command(found.item_id, values, shown, project)
+    command = _run_command(found, shown, project)
     return _question("execute", found.item_id, lines, [found.mark, whole, str(project)], command)
 
 
@@ -86,7 +116,7 @@ def about_signing(request: SignRequest, found: SigningPlan, project: Path | None
         "in": printable(found.root),
         "not signed": ", ".join(_first(list(found.failing))),
     }
-    files = [f"  {visible(path)}  sha256 {digest}" for path, digest in _first_of(dict(found.files))]
+    files = [f"  {visible(path)}  sha256 {digest}" for path, digest in found.files.items()]
     lines = [f"Sign {what}, so that it can run?", *_lines(facts), "files, as they are now:", *files]
     options = options_of(request.item_type, SpaceName(request.source))
     command = f"rye sign {shlex.quote(request.item_id)}{options}{_of_project(project)}"
@@ -94,8 +124,15 @@ def about_signing(request: SignRequest, found: SigningPlan, project: Path | None
 
 
 def _question(action: Action, item_id: str, lines: list[str], whole: list[Any], command: str) -> Question:
-    text = json.dumps([action, item_id, whole], sort_keys=True)
-    return Question(action, item_id, "\n".join(lines), hashlib.sha256(text.encode()).hexdigest(), command)
+    text = "\n".join(lines)
+    if len(text) > MAX_CHARACTERS:
+        what = (
+            f"expected a question of at most {MAX_CHARACTERS} characters about {item_id}, found {len(text)}"
+        )
+        hint = f"ask a person to do it in a terminal: {command}"
+        raise RyeError("confirmation_required", what, item_id=item_id, hint=hint)
+    mark = hashlib.sha256(json.dumps([action, item_id, whole], sort_keys=True).encode()).hexdigest()
+    return Question(action, item_id, text, mark, command)
 
 
 def _lines(facts: Mapping[str, str]) -> Iterator[str]:
@@ -107,54 +144,138 @@ def _lines(facts: Mapping[str, str]) -> Iterator[str]:
 # --- parameters ---
 
 
-def _shown(name: str, value: Any, secret: frozenset[str]) -> str:
-    """A value as one line; `(hidden)` for what is secret."""
-    if name in secret or looks_secret(name):
-        return _HIDDEN
-    text = visible(json.dumps(_without_secrets(value), ensure_ascii=False))
-    if len(text) <= MAX_CHARACTERS:
-        return text
-    tail = MAX_CHARACTERS - _HEAD
-    return f"{text[:_HEAD]} … {len(text) - MAX_CHARACTERS} characters are not shown … {text[-tail:]}"
+class _MaybeCommand(Exception):  # noqa: N818 - nothing is wrong yet
+    """What sounds like a secret may be a command."""
 
 
-def _without_secrets(value: Any) -> Any:
+def _shown(found: Preview, name: str, value: Any) -> str:
+    """A value as one line, whole but for its secrets; RyeError if something else would be hidden."""
+    try:
+        masked = value
+        if found.signer["kind"] != SignerKind.AGENT:
+            masked = _masked(value, (name,), found, is_secret=_names_secret(name))
+    except _MaybeCommand:
+        what = f"expected a secret of one word in {visible(name)[:80]}, found what may be a command"
+        way = "call a tool" if found.is_direct else f"mark {visible(name)[:80]} as writeOnly in the schema"
+        hint = f"{way}, or ask a person to run it in a terminal"
+        raise RyeError("confirmation_required", what, item_id=found.item_id, hint=hint) from None
+    text = visible(json.dumps(masked, ensure_ascii=False))
+    return _HIDDEN if masked == _HIDDEN else _GAP.sub(lambda gap: f"[{len(gap[0])} blanks]", text)
+
+
+def _masked(value: Any, path: Way, found: Preview, *, is_secret: bool) -> Any:
+    if path in found.parameters.secret_paths:
+        return _marked(value)
+    if is_secret and _may_be_command(value, path, found):
+        raise _MaybeCommand
     if isinstance(value, Mapping):
         return {
-            name: _HIDDEN if looks_secret(str(name)) else _without_secrets(each)
+            name: _masked(each, (*path, name), found, is_secret=_is_secret(str(name), within=is_secret))
             for name, each in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_without_secrets(each) for each in value]
-    return _HIDDEN if isinstance(value, str) and holds_password(value) else value
+        return [
+            _masked(each, (*path, number), found, is_secret=is_secret) for number, each in enumerate(value)
+        ]
+    if not isinstance(value, str):
+        return _HIDDEN if is_secret and _is_declared(path, found) else value
+    return _masked_text(value, is_secret=is_secret, is_code=found.is_direct or found.runs_given_code)
+
+
+def _marked(value: Any) -> str:
+    """What is shown of a value that the schema marks; no variable that chooses code is in it."""
+    level = [value]
+    while level:
+        names = [name for each in level if isinstance(each, Mapping) for name in each]
+        if any(_chooses_code(str(name)) for name in names):
+            raise _MaybeCommand
+        level = [inner for each in level for inner in _inside(each)]
+    return _HIDDEN
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _is_declared(path: Way, found: Preview) -> bool:
+    """Whether the schema has the name of a value, or of the list that it is in."""
+    while path and isinstance(path[-1], int):
+        path = path[:-1]
+    return path in found.declared
+
+
+def _is_secret(name: str, *, within: bool) -> bool:
+    return (within and not _chooses_code(name)) or _names_secret(name)
+
+
+def _may_be_command(value: Any, path: Way, found: Preview) -> bool:
+    """Whether a value under the name of a secret has several texts, or a name that the caller invented."""
+    if not _is_declared(path, found):
+        return isinstance(value, str | Mapping | list | tuple) or found.is_direct
+    if isinstance(value, list | tuple) and len(value) > 1:
+        return True
+    if isinstance(value, Mapping | list | tuple):
+        return _texts(value, path, found.parameters.secret_paths) > 1
+    return found.is_direct
+
+
+def _texts(value: Any, path: Way, marked: frozenset[Way]) -> int:
+    """How many texts are in a value, but for those that the schema marks."""
+    if path in marked:
+        return 0
+    if isinstance(value, Mapping):
+        return sum(_texts(each, (*path, name), marked) for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return sum(_texts(each, (*path, number), marked) for number, each in enumerate(value))
+    return int(isinstance(value, str))
+
+
+def _masked_text(text: str, *, is_secret: bool, is_code: bool) -> str:
+    if is_secret:
+        if not _WORD.fullmatch(text):
+            raise _MaybeCommand
+        return _HIDDEN
+    passwords = [found[2] for found in _PASSWORD.finditer(text)]
+    if not passwords:
+        return text
+    is_plain = len(passwords) == 1 and _PLAIN_PASSWORD.fullmatch(passwords[0])
+    if is_code or not is_plain or not _ADDRESS.fullmatch(text):
+        raise _MaybeCommand
+    return _PASSWORD.sub(rf"\1:{_HIDDEN}@", text)
+
+
+def _names_secret(name: str) -> bool:
+    """Whether a name says that its value is a secret; one that nobody would read says nothing."""
+    if len(name) > MAX_NAME:
+        return False
+    return looks_secret(name) and not _chooses_code(name)
+
+
+def _chooses_code(name: str) -> bool:
+    return chooses_code(name) or _NAMES_PROGRAM.search(name) is not None
 
 
 def _first(names: list[str]) -> list[str]:
-    more = len(names) - MAX_SHOWN
-    return [*names[:MAX_SHOWN], *([f"and {more} more"] if more > 0 else [])]
-
-
-def _first_of(named: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    yield from list(named.items())[:MAX_SHOWN]
-    if len(named) > MAX_SHOWN:
-        yield "…", f"and {len(named) - MAX_SHOWN} more, which are not shown"
+    more = len(names) - _MAX_NAMES
+    return [*names[:_MAX_NAMES], *([f"and {more} more"] if more > 0 else [])]
 
 
 # --- commands ---
 
 
-def _run_command(
-    item_id: str, values: Mapping[str, Any], shown: Mapping[str, str], project: Path | None
-) -> str:
+def _run_command(found: Preview, shown: Mapping[str, str], project: Path | None) -> str:
+    values = found.parameters.values
     given = json.dumps(dict(values), ensure_ascii=False, separators=(",", ":"))
-    is_whole = all(_HIDDEN not in text for text in shown.values())
+    is_whole = not found.parameters.secret_paths and all(_HIDDEN not in text for text in shown.values())
     if not values:
         parameters = ""
     elif is_whole and len(given) <= _MAX_COMMAND_CHARACTERS:
         parameters = f" --params {shlex.quote(visible(given))}"
     else:
         parameters = " --params -"
-    return f"rye run{_of_project(project)}{parameters} {shlex.quote(item_id)}"
+    return f"rye run{_of_project(project)}{parameters} {shlex.quote(found.item_id)}"
 
 
 def _of_project(project: Path | None) -> str:

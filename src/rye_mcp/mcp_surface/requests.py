@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from rye_mcp.apart import on_behalf_of
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_surface.content import seen
 
@@ -18,7 +19,34 @@ if TYPE_CHECKING:
     from rye_mcp.mcp_surface.messages import Send
     from rye_mcp.mcp_surface.progress import Tell
 
-__all__ = ["client_of", "complete", "protocol_error", "sender_of", "session_of", "teller_of", "trace_of_call"]
+__all__ = [
+    "client_of",
+    "complete",
+    "in_its_turn",
+    "protocol_error",
+    "sender_of",
+    "session_of",
+    "teller_of",
+    "trace_of_call",
+]
+
+
+_MAX_REPEATED: Final = 4096
+"""How much a refusal repeats of what it is about."""
+
+
+async def in_its_turn(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Let each session over HTTP have its share of what is scarce; without sessions, each connection."""
+    with on_behalf_of("" if ctx.request is None else _session_of(ctx.request)):
+        return await call_next(ctx)
+
+
+def _session_of(request: Any) -> str:
+    from rye_mcp.mcp_surface.http_traffic import EXCHANGE_KEY
+
+    exchange = getattr(request, "scope", {}).get(EXCHANGE_KEY)
+    named = None if exchange is None else exchange.session
+    return named or request.headers.get("mcp-session-id") or f"{request.client}"
 
 
 def client_of(context: Any) -> str | None:
@@ -83,7 +111,7 @@ async def _send_message(context: Any, logger: str, text: str) -> None:
 
 
 @contextmanager
-def protocol_error(**more: Any) -> Iterator[None]:
+def protocol_error(**more: str) -> Iterator[None]:
     """A refusal of a prompt or a resource is an error of the protocol, with code and hint in its data.
 
     The SDK would tell the client the text of any other error, and that may hold anything.
@@ -104,7 +132,8 @@ def protocol_error(**more: Any) -> Iterator[None]:
         refusal = exc
     except Exception as exc:  # noqa: BLE001 - its text must not reach the client
         code, refusal = INTERNAL_ERROR, internal(exc)
-    facts = seen(followable(refusal.as_dict()) | more)
+    repeated = {name: value[:_MAX_REPEATED] for name, value in more.items()}
+    facts = seen(followable(refusal.as_dict()) | repeated)
     raise MCPError(code=code, message=f"{facts['code']}: {facts['error']}", data=facts) from refusal
 
 

@@ -20,11 +20,13 @@ from mcp.types import Resource, ResourceTemplate
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
+from rye_mcp.mcp_surface.entries import Listed, entries
 from rye_mcp.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
     from rye_mcp.mcp_surface.runs import Runs
+    from rye_mcp.verbs.offers import Offer
 
 __all__ = ["TEMPLATES", "address_of", "completions_of_template", "list_resources", "read_resource"]
 
@@ -62,21 +64,22 @@ def address_of(item_type: ItemType, item_id: str) -> str:
     return f"rye://item/{item_type.value}/{quote(item_id)}"
 
 
-def list_resources(app: App) -> list[Resource]:
+def list_resources(app: App) -> list[Listed[Resource]]:
     """All knowledge that passes the gate."""
     from rye_mcp.verbs.offers import OffersRequest, offers
 
     found = offers(OffersRequest(item_type=ItemType.KNOWLEDGE), app.context()).items
-    return [
-        Resource(
-            uri=address_of(ItemType.KNOWLEDGE, offer.item_id),
-            name=offer.item_id,
-            title=visible(offer.metadata.name),
-            description=visible_lines(offer.metadata.description) or None,
-            mime_type="text/markdown",
-        )
-        for offer in found
-    ]
+    return entries(found, _resource)
+
+
+def _resource(offer: Offer) -> Resource:
+    return Resource(
+        uri=address_of(ItemType.KNOWLEDGE, offer.item_id),
+        name=offer.item_id,
+        title=visible(offer.metadata.name),
+        description=visible_lines(offer.metadata.description) or None,
+        mime_type="text/markdown",
+    )
 
 
 def read_resource(app: App, runs: Runs, address: str) -> ReadResourceContents:

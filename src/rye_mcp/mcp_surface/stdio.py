@@ -4,8 +4,8 @@ Rules:
 
 - While they are claimed, descriptor 0 is empty and descriptor 1 is standard error, and so is what `print`
   writes: nothing in this process, in a library of it or in a child can write between two messages.
-- A message that is longer than `MAX_MESSAGE_BYTES` is dropped. What stands for it is no JSON: it is treated
-  as every other malformed one.
+- A message that is longer than `MAX_MESSAGE_BYTES`, or is not UTF-8, is dropped. The text in its place is not
+  JSON, so it is answered like every other malformed message.
 - Nothing here waits in a thread, where the system allows that: whoever is cancelled ends at once, though the
   client neither reads nor writes.
 - `parent_gone` returns once the process that started this one has ended.
@@ -32,11 +32,12 @@ MAX_MESSAGE_BYTES: Final = 32 << 20
 
 _CHUNK_BYTES: Final = 64 << 10
 _TOO_LONG: Final = "a message that is too long"
+_NOT_UTF_8: Final = "a message that is not UTF-8"
 _ABOVE_STANDARD: Final = 3
 
 
 class Lines:
-    """The lines that come in by a descriptor, as text; bytes that are no UTF-8 become U+FFFD."""
+    """The lines that come in by a descriptor, as text."""
 
     def __init__(self, descriptor: int, *, limit: int = MAX_MESSAGE_BYTES) -> None:
         self._descriptor = descriptor
@@ -74,13 +75,21 @@ class Lines:
         del self._pending[:end]
         self._looked_at = 0
         is_too_long, self._is_too_long = self._is_too_long or len(line) > self._limit, False
-        return _TOO_LONG if is_too_long else line.decode("utf-8", "replace")
+        return _TOO_LONG if is_too_long else _decoded(line)
 
     async def _read(self) -> bytes:
         if not self._can_be_watched:
             return await to_thread.run_sync(os.read, self._descriptor, _CHUNK_BYTES, abandon_on_cancel=True)
         await anyio.wait_readable(self._descriptor)
         return os.read(self._descriptor, _CHUNK_BYTES)
+
+
+def _decoded(line: bytes) -> str:
+    """The text of a line; nothing is replaced in it, so what arrives is what was sent."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return _NOT_UTF_8
 
 
 class Wire:

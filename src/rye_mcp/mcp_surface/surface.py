@@ -6,6 +6,7 @@ Rules:
 - Nothing heavy is imported before it is needed: a client waits for the answer to `initialize`, and most of
   that time is imports.
 - Where somebody has to agree to a call, a question comes before the answer.
+- A call of a tool that does not exist is an error of the protocol, as MCP requires.
 - Every failure of a tool is an answer, which says which project it was about. Cancelling a call ends what it
   runs.
 - Who has listed something is told when it changes; nothing is watched before.
@@ -15,7 +16,7 @@ Rules:
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -26,16 +27,22 @@ from mcp.server import MCPServer
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import NotificationOptions
 from mcp.server.request_state import RequestStateSecurity
+from mcp.shared.exceptions import MCPError
 from mcp.types import (
     CallToolResult,
     CompleteRequestParams,
     CompleteResult,
     InputRequiredResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListToolsResult,
     NotificationParams,
+    PaginatedRequestParams,
     Tool,
     ToolAnnotations,
 )
 
+from rye_mcp.apart import apart, apart_if_large
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_surface.announcing import Announcing
 from rye_mcp.mcp_surface.answers import (
@@ -49,12 +56,15 @@ from rye_mcp.mcp_surface.answers import (
 from rye_mcp.mcp_surface.apps import Apps
 from rye_mcp.mcp_surface.call_log import logged
 from rye_mcp.mcp_surface.definitions import DEFINITIONS, Definition
+from rye_mcp.mcp_surface.entries import Listed, page_of
 from rye_mcp.mcp_surface.finding import Finding
 from rye_mcp.mcp_surface.listings import Listings
 from rye_mcp.mcp_surface.native import NativeTools
+from rye_mcp.mcp_surface.negotiating import agree_on_a_revision_without_batches, begin_once
 from rye_mcp.mcp_surface.requests import (
     client_of,
     complete,
+    in_its_turn,
     protocol_error,
     sender_of,
     session_of,
@@ -66,7 +76,7 @@ from rye_mcp.mcp_surface.wishing import Wishing
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.helper_types import ReadResourceContents
-    from mcp.types import GetPromptResult, Prompt, Resource, ResourceTemplate
+    from mcp.types import GetPromptResult, ResourceTemplate
 
     from rye_mcp.app import App
     from rye_mcp.mcp_surface.calls import Asked
@@ -113,20 +123,25 @@ class RyeServer(MCPServer[None]):
                 "resources/templates/list": _FIXED,
             },
         )
-        self._apps = Apps(open_app)
+        self._finding = Finding()
+        self._apps = Apps(open_app, self._finding.forget)
         self._runs = Runs()
         self._native = NativeTools(expose)
         self._confirm = confirm
-        self._announcing = Announcing(self._subscriptions)
+        self._announcing = Announcing(self._subscriptions, self._runs.beside)
         self._listings = Listings(self._native, self._announcing)
-        self._finding = Finding()
         self._lives = 0
         server = self._lowlevel_server
+        server.middleware += [begin_once, agree_on_a_revision_without_batches]
+        server.middleware.append(in_its_turn)
         options = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
         vars(server)["create_initialization_options"] = partial(server.create_initialization_options, options)
         for name, handler in (("initialized", self._on_initialized), ("roots/list_changed", self._on_roots)):
             server.add_notification_handler(f"notifications/{name}", NotificationParams, handler)
         server.add_request_handler("completion/complete", CompleteRequestParams, self._complete)
+        lists = {"tools": self._list_tools, "prompts": self._list_prompts, "resources": self._list_resources}
+        for name, listing in lists.items():
+            server.add_request_handler(f"{name}/list", PaginatedRequestParams, listing)
         Wishing(self._apps, self._runs, self._listings).serve(server)
 
     async def run_stdio_async(self) -> None:
@@ -155,10 +170,11 @@ class RyeServer(MCPServer[None]):
 
     # --- tools ---
 
-    async def list_tools(self) -> list[Tool]:
-        """What the server offers."""
-        fixed = [_tool(definition) for definition in DEFINITIONS.values()]
-        return [*fixed, *await self._list(self._listings.tools)]
+    async def _list_tools(self, _: Any, params: PaginatedRequestParams) -> ListToolsResult:
+        """A page of what the server offers: the four tools of it first."""
+        listed, following = await self._page("tools", self._listings.tools, params)
+        fixed = [] if params.cursor else [_tool(definition) for definition in DEFINITIONS.values()]
+        return ListToolsResult(tools=[*fixed, *listed], next_cursor=following)
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None
@@ -172,40 +188,56 @@ class RyeServer(MCPServer[None]):
         about: dict[str, Any] = {}
         try:
             if name in DEFINITIONS:
-                return answer(await self._call(DEFINITIONS[name], arguments, context, about) | about)
+                return await self._call(DEFINITIONS[name], arguments, context, about)
             return await self._call_native(name, arguments, context, about)
         except RyeError as exc:
             return refusal(exc, **about)
         except QuestionAsked as exc:
             return exc.result
+        except MCPError:
+            raise
         except Exception as exc:  # noqa: BLE001 - its text must not reach the client
             return unexpected(exc)
 
     async def _call(
         self, definition: Definition, given: Mapping[str, Any] | None, context: Any, about: dict[str, Any]
-    ) -> dict[str, Any]:
+    ) -> CallToolResult:
         from rye_mcp.mcp_surface.arguments import check_arguments
         from rye_mcp.mcp_surface.calls import CALLS
+        from rye_mcp.mcp_surface.fitting import Room
 
-        arguments = check_arguments(definition, given)
+        arguments = await apart_if_large(given, partial(check_arguments, definition, given))
         path = arguments.pop("project_path", None)
-        app = await self._apps.own(session_of(context)) if path is None else self._apps.named(path)
-        about["project"] = _project_of(app)
-        return dict(await CALLS[definition.name](arguments, self._asked(app, context)))
+        async with self._apps.using(path, session_of(context)) as app:
+            about["project"] = _project_of(app)
+            facts = {**await CALLS[definition.name](arguments, self._asked(app, context)), **about}
+            answered = await apart_if_large(facts, partial(answer, facts))
+            return await Room.of(app, context).fit(answered, facts)
 
     async def _call_native(
         self, name: str, arguments: dict[str, Any], context: Any, about: dict[str, Any]
     ) -> CallToolResult:
-        from rye_mcp.mcp_surface.calls import run_tool
+        async with self._apps.using(None, session_of(context)) as app:
+            about["project"] = _project_of(app)
+            return await self._run_native(app, name, arguments, context, about)
 
-        app = await self._apps.own(session_of(context))
-        about["project"] = _project_of(app)
-        item_id = self._native.id_of(name, app)
+    async def _run_native(
+        self, app: App, name: str, arguments: dict[str, Any], context: Any, about: dict[str, Any]
+    ) -> CallToolResult:
+        from rye_mcp.executor.parameters import is_quick
+        from rye_mcp.mcp_surface.calls import run_tool
+        from rye_mcp.mcp_surface.fitting import Room
+
+        item_id = await self._native.id_of(name, app)
         if item_id is None:
-            what = f"expected one of {', '.join(DEFINITIONS)}, found {name[:80]!r}"
-            raise RyeError("unknown_argument", what, hint="tools/list names the tools")
+            what = f"expected a tool of tools/list, such as {', '.join(DEFINITIONS)}, found {name[:80]!r}"
+            with protocol_error():
+                raise RyeError("unknown_argument", what, hint="tools/list names the tools")
         found = await run_tool(item_id, arguments, self._asked(app, context))
-        return native_answer({**found, **about}, self._native.output_schema(name))
+        facts, schema = {**found, **about}, self._native.output_schema(name)
+        answered = partial(native_answer, facts, schema)
+        result = answered() if is_quick(schema, facts) else await apart(answered)
+        return await Room.of(app, context).fit_native(result, facts)
 
     def _tool_input_schema(self, name: str) -> dict[str, Any] | None:
         """Parameters that clients of 2026 repeat as headers (`x-mcp-header`) are compared with these."""
@@ -226,13 +258,15 @@ class RyeServer(MCPServer[None]):
             trace=trace_of_call(),
             runs=self._runs,
             finding=self._finding,
+            keeping=self._apps.keeping,
         )
 
     # --- prompts and resources ---
 
-    async def list_prompts(self) -> list[Prompt]:
-        """Every directive."""
-        return await self._list(self._listings.prompts)
+    async def _list_prompts(self, _: Any, params: PaginatedRequestParams) -> ListPromptsResult:
+        """A page of the directives."""
+        listed, following = await self._page("prompts", self._listings.prompts, params)
+        return ListPromptsResult(prompts=listed, next_cursor=following)
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Any = None
@@ -241,11 +275,13 @@ class RyeServer(MCPServer[None]):
         from rye_mcp.mcp_surface.prompts import get_prompt
 
         with protocol_error():
-            return await get_prompt(await self._apps.own(session_of(context)), name, arguments or {})
+            async with self._apps.using(None, session_of(context)) as app:
+                return await get_prompt(app, name, arguments or {})
 
-    async def list_resources(self) -> list[Resource]:
-        """All knowledge."""
-        return await self._list(self._listings.resources)
+    async def _list_resources(self, _: Any, params: PaginatedRequestParams) -> ListResourcesResult:
+        """A page of the knowledge."""
+        listed, following = await self._page("resources", self._listings.resources, params)
+        return ListResourcesResult(resources=listed, next_cursor=following)
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
         """Addresses of items and of the output of runs."""
@@ -258,23 +294,32 @@ class RyeServer(MCPServer[None]):
         from rye_mcp.mcp_surface.resources import read_resource
 
         with protocol_error(uri=str(uri)):
-            return [read_resource(await self._apps.own(session_of(context)), self._runs, str(uri))]
+            async with self._apps.using(None, session_of(context)) as app:
+                return [await apart(partial(read_resource, app, self._runs, str(uri)))]
 
     async def _complete(self, _: Any, params: CompleteRequestParams) -> CompleteResult:
         with protocol_error():
-            return complete(await self._apps.own(), params)
+            return await apart(partial(complete, await self._apps.own(), params))
 
     # --- what changes ---
 
-    async def _list(self, listing: Callable[[App], list[Any]]) -> list[Any]:
-        """A list of what there is now; who gets one is told when there is another."""
+    async def _page(
+        self,
+        name: str,
+        listing: Callable[[App], Awaitable[list[Listed[Any]]]],
+        params: PaginatedRequestParams,
+    ) -> tuple[list[Any], str | None]:
+        """A page of what there is now, with the next cursor; who gets one is told when a list changes."""
+        with protocol_error():
+            return page_of(await self._list(listing), params.cursor, name)
+
+    async def _list(self, listing: Callable[[App], Awaitable[list[Listed[Any]]]]) -> list[Listed[Any]]:
         try:
             app = await self._apps.own()
         except RyeError:
             return []  # every call says why
         self._runs.beside(partial(self._listings.watch, app))
-        with protocol_error():
-            return listing(app)
+        return await listing(app)
 
     async def _on_initialized(self, context: Any, _: NotificationParams) -> None:
         self._announcing.remember(context.session)

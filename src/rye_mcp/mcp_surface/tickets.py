@@ -24,13 +24,15 @@ _DIRECTORY: Final = "confirmations"
 _FORM: Final = re.compile(r"[0-9a-f]{32}")
 _FLAGS: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MODE: Final = 0o600
+_PRIVATE: Final = 0o700
+_FORBIDDEN: Final = 0o077
 
 
 class Tickets:
     """The tickets of one user; `state` is their state directory."""
 
     def __init__(self, state: Path) -> None:
-        self._state = state
+        self._state = Path(os.path.realpath(state))
 
     @staticmethod
     def new() -> str:
@@ -42,7 +44,9 @@ class Tickets:
         if not _FORM.fullmatch(ticket):
             raise RyeError("confirmation_outdated", "expected the ticket of a question, found none")
         try:
-            with opened_directory(self._state, _DIRECTORY, create_mode=0o700) as directory:
+            with opened_directory(
+                self._state, _DIRECTORY, forbidden=_FORBIDDEN, create_mode=_PRIVATE
+            ) as directory:
                 os.close(os.open(ticket, _FLAGS, _MODE, dir_fd=directory))
                 _sweep(directory)
         except FileExistsError as exc:

@@ -79,6 +79,6 @@ class Wishing:
             app = await self._apps.own()
             for is_wanted, list_now in lists:
                 if is_wanted:
-                    list_now(app)
+                    await list_now(app)
         self._runs.beside(partial(self._listings.watch, app))
         return await self._hold_stream(context, params)

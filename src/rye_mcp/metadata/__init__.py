@@ -19,17 +19,26 @@ Rules:
 from rye_mcp.metadata._configuration import parse_configuration
 from rye_mcp.metadata._examples import Example
 from rye_mcp.metadata._fields import DEFAULT_VERSION, TOOL_TYPES, ItemMetadata
+from rye_mcp.metadata._flags import CALLING_KEYS, Calling, Flag, Positional, read_calling
+from rye_mcp.metadata._issues import without_values
+from rye_mcp.metadata._listing import MAX_LISTED_BYTES, arguments_of
 from rye_mcp.metadata._naming import RUNTIMES, how_to_name_an_executor
 from rye_mcp.metadata._python import PYTHON_NAMES
 from rye_mcp.metadata._reading import body_of, examine, examples_of, misspelt, parse_metadata
 
 __all__ = [
+    "CALLING_KEYS",
     "DEFAULT_VERSION",
+    "MAX_LISTED_BYTES",
     "PYTHON_NAMES",
     "RUNTIMES",
     "TOOL_TYPES",
+    "Calling",
     "Example",
+    "Flag",
     "ItemMetadata",
+    "Positional",
+    "arguments_of",
     "body_of",
     "examine",
     "examples_of",
@@ -37,4 +46,6 @@ __all__ = [
     "misspelt",
     "parse_configuration",
     "parse_metadata",
+    "read_calling",
+    "without_values",
 ]

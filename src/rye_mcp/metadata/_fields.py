@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from rye_mcp.items import ItemFile, ItemType, is_item_id
+from rye_mcp.metadata._flags import CALLING_KEYS, read_calling
 from rye_mcp.metadata._issues import Issues
 from rye_mcp.metadata._values import Raw, kind
 
@@ -96,6 +97,8 @@ class ItemMetadata:
     outputs: Mapping[str, Any] | list[str] | None = None
     permissions: Mapping[str, Any] | None = None
     annotations: Mapping[str, Any] | None = None
+    runs_given_code: bool | None = None
+    """Whether it runs code that its caller gives it, so that no run of it is sealed."""
     tags: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Everything else that it says, as it stands there."""
@@ -136,6 +139,7 @@ def check_fields(raw: Raw, file: ItemFile, issues: Issues) -> ItemMetadata:
         else:
             checked[name] = value
     _check_roles(raw, file, issues)
+    _check_calling(checked, raw, issues)
     if "tags" in checked:
         checked["tags"] = tuple(checked["tags"])
     checked.setdefault("name", file.item_id.rpartition("/")[2])
@@ -151,6 +155,15 @@ def _check_roles(raw: Raw, file: ItemFile, issues: Issues) -> None:
     elif problem := _executor_problem(raw.values):
         line = raw.lines.get("executor_id", raw.lines.get("tool_type"))
         issues.add(f"executor_id: {problem}", line, "executor_id")
+
+
+def _check_calling(checked: Mapping[str, Any], raw: Raw, issues: Issues) -> None:
+    """What a tool says about its flags fits its schema; a runtime may say it for tools that are not here."""
+    config = checked.get("config")
+    if config is None or checked.get("tool_type") == "runtime" or config.keys().isdisjoint(CALLING_KEYS[1:]):
+        return
+    for place, problem in read_calling({"arguments": "flags", **config}, checked.get("config_schema"))[1]:
+        issues.add(f"config.{place}: {problem}", raw.lines.get("config"), "config")
 
 
 def _executor_problem(values: Mapping[str, Any]) -> str | None:
@@ -289,6 +302,10 @@ def _annotations(value: Any) -> str | None:
     return None
 
 
+def _flag(value: Any) -> str | None:
+    return None if isinstance(value, bool) else _expected("true or false", value)
+
+
 _CHECKS: Final[Mapping[str, Callable[[Any], str | None]]] = MappingProxyType(
     {
         "name": _name,
@@ -308,12 +325,13 @@ _CHECKS: Final[Mapping[str, Callable[[Any], str | None]]] = MappingProxyType(
         "outputs": _names_or_schema,
         "permissions": _permissions,
         "annotations": _annotations,
+        "runs_given_code": _flag,
         "tags": _texts,
     }
 )
 
 OF_TOOLS: Final = frozenset(
-    {"tool_type", "executor_id", "env_config", "anchor", "verify_deps", "permissions"}
+    {"tool_type", "executor_id", "env_config", "anchor", "verify_deps", "permissions", "runs_given_code"}
 )
 """What nothing but a tool has."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -9,13 +10,19 @@ from typing import Any, Final
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, printable
 
-__all__ = ["Issue", "Issues", "Unreadable"]
+__all__ = ["Issue", "Issues", "Unreadable", "without_values"]
 
 MAX_ISSUES: Final = 50
 """How many issues are reported; one more says that there are others."""
 
 _NAMED = 3
 _SHOWN_CHARACTERS = 300
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_./\[\]-]{1,80}")
+"""A name that cannot be a sentence."""
+
+_QUOTED: Final = re.compile(r"""\*\S+|(?=.*[A-Za-z]{4})(?:'.*'|".*")""", re.DOTALL)
+"""What an expectation may quote of the file itself: an anchor, or words; `'# ///'` is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +71,40 @@ class Issues:
 
     def raise_any(self, file: ItemFile) -> None:
         """RyeError `invalid_item` with all issues, by line, when there are any."""
-        if not self.found:
-            return
-        issues = sorted(self.found, key=lambda issue: (issue.line or 0, issue.column or 0))
-        first = "; ".join(map(str, issues[:_NAMED]))
-        others = f"; and {len(issues) - _NAMED} more" if len(issues) > _NAMED else ""
-        where = printable(file.path)
-        raise RyeError(
-            "invalid_item",
-            f"{where}: {first}{others}",
-            where=":".join(
-                str(each) for each in (where, issues[0].line, issues[0].column) if each is not None
-            ),
-            hint=f"mend {shlex.quote(where)}, then: rye sign {file.item_id}",
-            item_id=file.item_id,
-            issues=[issue.as_dict() for issue in issues],
-        )
+        if self.found:
+            raise _refusal(self.found, file)
+
+
+def without_values(error: RyeError, file: ItemFile) -> RyeError:
+    """The same refusal of a file without what stands in it: what was expected, and where.
+
+    Text of somebody else's file must not come to an agent before a person has vouched for it.
+    """
+    found = error.details.get("issues", ())
+    return _refusal([_without_value(Issue(**each)) for each in found], file) if found else error
+
+
+def _without_value(issue: Issue) -> Issue:
+    place, separator, expected = issue.message.partition("expected ")
+    expected = _QUOTED.sub("…", expected.partition(", found")[0]) if separator else "something else"
+    place = place if _NAME.fullmatch(place.removesuffix(": ")) else ""
+    name = issue.field if issue.field is None or _NAME.fullmatch(issue.field) else None
+    return Issue(f"{place}expected {expected}", issue.line, name, issue.column)
+
+
+def _refusal(found: list[Issue], file: ItemFile) -> RyeError:
+    issues = sorted(found, key=lambda issue: (issue.line or 0, issue.column or 0))
+    first = "; ".join(map(str, issues[:_NAMED]))
+    others = f"; and {len(issues) - _NAMED} more" if len(issues) > _NAMED else ""
+    where = printable(file.path)
+    return RyeError(
+        "invalid_item",
+        f"{where}: {first}{others}",
+        where=":".join(str(each) for each in (where, issues[0].line, issues[0].column) if each is not None),
+        hint=f"mend {shlex.quote(where)}, then: rye sign {file.item_id}",
+        item_id=file.item_id,
+        issues=[issue.as_dict() for issue in issues],
+    )
 
 
 def _short(message: str) -> str:

@@ -17,6 +17,7 @@ from typing import Final
 
 from rye_mcp.items import COMMENT_STYLES, ItemFile, printable
 from rye_mcp.metadata._fields import ItemMetadata
+from rye_mcp.metadata._python import comments_with_block
 
 __all__ = ["RUNTIMES", "how_to_name_an_executor"]
 
@@ -44,9 +45,11 @@ def how_to_name_an_executor(file: ItemFile, metadata: ItemMetadata) -> str | Non
     if runtime is None or metadata.tool_type == "library":
         return None
     where = printable(file.path)
-    if file.extension == ".py":
+    if file.extension == ".py" and comments_with_block(file.content.decode("utf-8", "replace")) is None:
         runtime = runtime if _FUNCTION.search(file.content) else _SCRIPT_RUNTIME
         return f"write the line '__executor_id__ = \"{runtime}\"' into {where}"
+    if file.extension == ".py":
+        runtime = _SCRIPT_RUNTIME
     comment = COMMENT_STYLES[file.extension].opening.decode("ascii")
     opening, line = f"{comment}/// rye", f"{comment}executor_id: {runtime}"
     if any(each.rstrip() == opening.encode() for each in file.content.split(b"\n")):

@@ -1,10 +1,12 @@
-"""Python → values: assignments of literals at the top level of a module, and its docstring.
+"""Python → values: a block of comments before all code, else literals that it assigns, and its docstring.
 
 Rules:
 
 - Nothing is run, and nothing is worked out: a name of the table has to be assigned a literal of what JSON
   can hold, once, in a statement of its own at the top level. Anything else in its place is an issue, and what
   stands deeper, in an `if` or a function, is not metadata.
+- A block `# /// rye` among the comments that a file begins with holds all of its metadata: then every name in
+  it is the script's own, also one of the table. A block anywhere else is a comment like any other.
 - The source is read as UTF-8. A file that declares another encoding is refused: Python would read other
   text than was looked at here.
 - `read_python` reads as far as the first function or class, when the text behind it does not mention any of
@@ -21,13 +23,16 @@ import threading
 import unicodedata
 import warnings
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any, Final
 
+from rye_mcp.items import COMMENT_STYLES
+from rye_mcp.metadata._blocks import read_comment_block
 from rye_mcp.metadata._issues import Issues, Unreadable
 from rye_mcp.metadata._source_limits import require_parsable
 from rye_mcp.metadata._values import MAX_DEPTH, MAX_INT_BITS, MAX_NODES, Place, Raw, Way
 
-__all__ = ["PYTHON_NAMES", "read_python"]
+__all__ = ["PYTHON_NAMES", "comments_with_block", "read_python"]
 
 PYTHON_NAMES: Final = {
     "__version__": "version",
@@ -37,6 +42,7 @@ PYTHON_NAMES: Final = {
     "__category__": "category",
     "__tool_description__": "description",
     "__tags__": "tags",
+    "__runs_given_code__": "runs_given_code",
     "__author__": "author",
     "CONFIG": "config",
     "CONFIG_SCHEMA": "config_schema",
@@ -53,6 +59,7 @@ PYTHON_NAMES: Final = {
 }
 """The names that a Python file assigns metadata to, and the fields that they are."""
 
+_BLOCK: Final = "# /// rye"
 _DEFINITION: Final = re.compile(r"^(?:@|(?:def|class|async)\b)", re.MULTILINE)
 _ENCODING: Final = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
 _UTF_8: Final = frozenset({"utf-8", "utf8", "utf_8", "u8", "utf"})
@@ -65,6 +72,11 @@ def read_python(text: str, issues: Issues, *, whole: bool = False) -> Raw:
     """What the module of this text says about itself."""
     try:
         _require_utf_8(text)
+        block = _block(text, issues, whole=whole)
+        if block is not None:
+            if whole:
+                _parse(text)
+            return block
         body = _parse(text) if whole else _beginning(text)
     except Unreadable as exc:
         issues.found.append(exc.issue)
@@ -82,6 +94,30 @@ def read_python(text: str, issues: Issues, *, whole: bool = False) -> Raw:
         except Unreadable as exc:
             issues.add(f"{name}: {exc.issue.message}", exc.issue.line, field, exc.issue.column)
     return raw
+
+
+def _block(text: str, issues: Issues, *, whole: bool) -> Raw | None:
+    """What the block of comments says that stands before all code; None when there is none.
+
+    Nothing but comments and blank lines is looked at: no text in the code can be such a block.
+    """
+    comments = comments_with_block(text)
+    if comments is None:
+        return None
+    return read_comment_block(comments, COMMENT_STYLES[".py"], issues, places=whole)
+
+
+def comments_with_block(text: str) -> str | None:
+    """The comments before all code, when a block is among them."""
+    if _BLOCK not in text:
+        return None
+    comments = list(takewhile(_is_no_code, text.split("\n")))
+    return "\n".join(comments) if any(line.rstrip() == _BLOCK for line in comments) else None
+
+
+def _is_no_code(line: str) -> bool:
+    bare = line.lstrip(" \t\f")
+    return not bare or bare.startswith("#")
 
 
 def _require_utf_8(text: str) -> None:

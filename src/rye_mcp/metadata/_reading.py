@@ -11,6 +11,7 @@ from rye_mcp.metadata._blocks import markdown_body, read_comment_block, read_fro
 from rye_mcp.metadata._examples import Example, find_problems, read_examples
 from rye_mcp.metadata._fields import ItemMetadata, check_fields
 from rye_mcp.metadata._issues import Issue, Issues, Unreadable
+from rye_mcp.metadata._listing import problem_of_listing
 from rye_mcp.metadata._python import read_python
 from rye_mcp.metadata._spelling import misspelt_in
 from rye_mcp.metadata._values import Raw, Way
@@ -61,6 +62,8 @@ def examine(file: ItemFile) -> ItemMetadata:
     raw = _read(file, issues, whole=True)
     metadata = check_fields(raw, file, issues)
     _check_schemas(metadata, raw, issues)
+    if (problem := problem_of_listing(metadata)) is not None:
+        issues.add(problem)
     if file.item_type is ItemType.TOOL:
         _check_examples(raw, issues)
     issues.raise_any(file)
@@ -123,7 +126,8 @@ def _text(content: bytes) -> str:
 def _check_schemas(metadata: ItemMetadata, raw: Raw, issues: Issues) -> None:
     schemas = {name: getattr(metadata, name) for name in _SCHEMAS}
     for name, schema in schemas.items():
-        if isinstance(schema, dict) and (problem := _problem_of(schema)) is not None:
+        check = _problem_of_parameters if name == "config_schema" else _problem_of
+        if isinstance(schema, dict) and (problem := check(schema)) is not None:
             issues.add(f"{name}: {problem}", raw.lines.get(name), name, raw.column(name))
 
 
@@ -150,3 +154,11 @@ def _problem_of(schema: dict[str, Any]) -> str | None:
     except ConfigurationError as exc:
         return exc.message
     return None
+
+
+def _problem_of_parameters(schema: dict[str, Any]) -> str | None:
+    """Parameters are an object, and no list of tools holds one that takes something else."""
+    if (problem := _problem_of(schema)) is not None:
+        return problem
+    kind = schema.get("type", "object")
+    return None if kind == "object" else f"expected type: object, as parameters are, found {kind!r}"

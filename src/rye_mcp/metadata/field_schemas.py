@@ -94,6 +94,22 @@ _EXAMPLE: Final[Schema] = _mapping(
     additionalProperties=False,
 )
 
+_CALLING: Final[Mapping[str, Schema]] = MappingProxyType(
+    {
+        "arguments": {
+            "description": "flags: the program gets its parameters as --name=value.",
+        },
+        "flags": {
+            "description": "The flags of parameters: --dry-run, --color/--no-color, -v..., --name=VALUE.",
+        },
+        "positionals": {
+            "description": "The parameters that are passed by their places; -- where the program knows it.",
+        },
+        "subcommand": {"description": "A word that comes before all flags."},
+    }
+)
+"""Help for tools that are called with flags. What other primitives mean by these names is not known here."""
+
 _FIELD_SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
     {
         "name": _text("Its name; by default the last segment of its id.", pattern=r"\S"),
@@ -110,7 +126,8 @@ _FIELD_SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
             "pattern": _ITEM_ID,
         },
         "config": _mapping(
-            "What its executor is given: timeout, max_output, cwd; of an HTTP tool the request."
+            "What its executor is given: timeout, max_output, cwd; of an HTTP tool the request.",
+            properties=dict(_CALLING),
         ),
         "config_schema": _mapping("The JSON Schema of its parameters."),
         "output_schema": _mapping("The JSON Schema of its result."),
@@ -135,6 +152,10 @@ _FIELD_SCHEMAS: Final[Mapping[str, Schema]] = MappingProxyType(
             "What clients are told of a tool.",
             properties={"title": _text("A title."), **{hint: {"type": "boolean"} for hint in HINTS}},
         ),
+        "runs_given_code": {
+            "description": "Whether it runs code that its caller gives it; such a run is never sealed.",
+            "type": "boolean",
+        },
         "tags": _texts("Words by which it is found."),
     }
 )

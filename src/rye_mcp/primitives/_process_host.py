@@ -5,7 +5,8 @@ supervisor, so that everything it starts ends with it, and it ends when this pro
 
 Rules:
 
-- Its environment is that of the process. What to run stands in `process.json` of the directory.
+- Its environment is that of the process. What to run, and which file that is, stands in `process.json` of
+  the directory.
 - It says who it is in `host.json` before anything else, in `started.json` that the process runs. What that
   prints it writes to the log, and in `ended.json` it says how it ended, or why it could not be started.
 - SIGTERM ends the process: the same signal first, SIGKILL after the time that `grace.json` says.
@@ -55,7 +56,8 @@ async def _main(directory: Path) -> None:
             log.write(data)
 
     spec = ProcessSpec(
-        command=asked["command"],
+        command=asked["program"],
+        search_path=asked["search_path"],
         args=asked["args"],
         cwd=asked["cwd"],
         env={name: text for name, text in os.environ.items() if name not in _WITHHELD},

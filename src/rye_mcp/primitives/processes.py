@@ -10,6 +10,7 @@ Rules:
   another one is seen: an id that is not of this project is not found.
 - An id stands for the host that was started, not for a number: a pid that was given to somebody else is never
   signalled (`rye_mcp.primitives._process_store`).
+- Which file a command is, is decided as for every other program (`rye_mcp.executor.starting`).
 - At most `MAX_RUNNING` run at once. What they print is bounded (`rye_mcp.primitives._process_log`).
 
 | `action` of the configuration | arguments |
@@ -42,6 +43,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.hosted import HostedCall
 from rye_mcp.executor.outcomes import Outcome
 from rye_mcp.executor.primitives import Surroundings
+from rye_mcp.executor.starting import Starting
 from rye_mcp.primitives._process_log import read_log, size_of_log, whole_characters
 from rye_mcp.primitives._process_store import (
     GRACE,
@@ -73,14 +75,15 @@ Action = Callable[["ProcessesPrimitive", HostedCall, ProcessStore], Awaitable[di
 class ProcessesPrimitive:
     """The processes of one project."""
 
-    def __init__(self, state: Path, project: Path | None) -> None:
-        self._state, self._project = state, project
+    def __init__(self, state: Path, project: Path | None, starting: Starting) -> None:
+        self._state, self._project, self._starting = state, project, starting
         self._subprocess = SubprocessPrimitive()
 
     @classmethod
     def open_in(cls, surroundings: Surroundings) -> Self:
         """Those of the executor's project."""
-        return cls(surroundings.state, surroundings.project)
+        starting = Starting(surroundings.trust.directories)
+        return cls(surroundings.state, surroundings.project, starting)
 
     def job(self, call: HostedCall) -> WorkJob:
         """What the configuration of the tool says, with the arguments of the call."""
@@ -109,6 +112,9 @@ class ProcessesPrimitive:
             raise ToolExecutionError(f"{what}: end some of them")
         command, *args = _command_of(call.arguments)
         asked = {"name": call.arguments.get("name"), "command": command, "args": args, "cwd": str(cwd)}
+        spec = ProcessSpec(command=command, cwd=str(cwd), env=call.environment)
+        spec = await self._starting.process(spec, direct=True, keep_cwd=True)
+        asked |= {"program": spec.command, "search_path": spec.search_path}
         if (size := len(json.dumps(asked))) > MAX_BYTES:
             what = f"expected a command of at most {MAX_BYTES} bytes, found {size} with its arguments"
             raise ToolExecutionError(what)

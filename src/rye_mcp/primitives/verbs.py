@@ -22,7 +22,8 @@ from typing import Any, Final, Self
 
 from anyio import to_thread
 
-from rye_mcp.errors import RyeError
+from rye_mcp.apart import in_turn
+from rye_mcp.errors import RyeError, addressed_to_a_person
 from rye_mcp.executor.hosted import HostedCall
 from rye_mcp.executor.outcomes import Outcome
 from rye_mcp.executor.primitives import Surroundings
@@ -31,7 +32,7 @@ from rye_mcp.primitives._work import WorkJob, success
 from rye_mcp.runs.log import RunLog
 from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import SignerKind
-from rye_mcp.verbs._context import Context
+from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.explain import ExplainRequest, explain
 from rye_mcp.verbs.runs import RunsRequest, list_runs
 from rye_mcp.verbs.survey import Survey, SurveyRequest, survey
@@ -91,13 +92,16 @@ async def _verify(arguments: Mapping[str, Any], surroundings: Surroundings) -> d
     request = SurveyRequest(
         arguments.get("item_id", _EVERYTHING), space=None if space is None else SpaceName(space)
     )
-    found = await to_thread.run_sync(survey, request, _agent(surroundings))
+    async with in_turn("verbs"):
+        found = await to_thread.run_sync(survey, request, _agent(surroundings))
     items = found.refused if arguments.get("refused_only", False) else found.items
     return _counted(found, items[: arguments.get("limit", _LIMIT)], len(items))
 
 
 def _counted(found: Survey, shown: tuple[Any, ...], of: int) -> dict[str, Any]:
-    answer = _without_status(Survey(found.items).as_dict()) | {"items": [each.as_dict() for each in shown]}
+    answer = _without_status(Survey(found.items).as_dict()) | {
+        "items": [addressed_to_a_person(each.as_dict()) for each in shown]
+    }
     return answer | ({"left_out": of - len(shown)} if of > len(shown) else {})
 
 
@@ -118,7 +122,8 @@ async def _runs(arguments: Mapping[str, Any], surroundings: Surroundings) -> dic
         finally:
             log.close()
 
-    return await to_thread.run_sync(work)
+    async with in_turn("verbs"):
+        return await to_thread.run_sync(work)
 
 
 VERBS: Final[Mapping[str, Verb]] = MappingProxyType({"explain": _explain, "verify": _verify, "runs": _runs})
@@ -126,5 +131,5 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType({"explain": _explain, "verif
 
 
 def _without_status(answer: dict[str, Any]) -> dict[str, Any]:
-    """That of the call is told by the call."""
-    return {name: value for name, value in answer.items() if name != "status"}
+    """That of the call is told by the call. Hints are for an agent."""
+    return addressed_to_a_person({name: value for name, value in answer.items() if name != "status"})

@@ -27,11 +27,11 @@ from typing import Any, Final, Self
 
 from rye_mcp.errors import RyeError
 from rye_mcp.notices import Notice
-from rye_mcp.runs._database import RunDatabase
+from rye_mcp.runs._database import MAX_KEPT_ROWS, RunDatabase
 from rye_mcp.runs.ids import check_run_id
 from rye_mcp.runs.records import COLUMNS, MAX_ROWS, RunFilter, RunRecord, record_of, row_of
 
-__all__ = ["FOLLOW_INTERVAL_S", "RunFilter", "RunLog", "RunRecord"]
+__all__ = ["FOLLOW_INTERVAL_S", "MAX_KEPT_ROWS", "RunFilter", "RunLog", "RunRecord"]
 
 FOLLOW_INTERVAL_S: Final = 0.25
 """How often `follow` looks whether anything was written."""

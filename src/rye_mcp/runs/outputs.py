@@ -3,9 +3,10 @@
 Rules:
 
 - A run has a directory to itself in `outputs/` of the state directory, 0700. The supervisor writes to it what
-  outgrows the answer: `stdout`, `stderr`, `result`. Making a directory can take a disk a millisecond, and
-  hardly a run needs one: it gets a spare one with a hidden name, which takes the name of the run when the run
-  is over and has kept something, and is used again otherwise.
+  outgrows the answer: `stdout`, `stderr`, `result`. The end of `stderr` of a failed run is kept too, for who
+  looks into it later. Making a directory can take a disk a millisecond, and hardly a run needs one: it gets a
+  spare one with a hidden name, which takes the name of the run when the run is over and has kept something,
+  and is used again otherwise.
 - At most `MAX_RUN_BYTES` of a run are kept, at most `MAX_TOTAL_BYTES` of all runs together (beside what is
   being written), and for `MAX_AGE`. The oldest go first. Who finishes a run that kept something looks after
   that, and everybody once at the beginning. Spare directories that a crash has left go as they age.
@@ -34,8 +35,17 @@ from lilux import _files as whole_files
 from lilux.primitives.errors import IntegrityError
 from lilux.primitives.subprocess import Spool
 from rye_mcp.errors import RyeError, printable
-from rye_mcp.runs._pieces import Piece, find_lines, read_piece
-from rye_mcp.runs.ids import STREAMS, StreamName, check_run_id, check_stream, is_run_id, new_run_id, time_of
+from rye_mcp.runs._pieces import SEARCH_LIMIT_S, Piece, find_lines, read_piece
+from rye_mcp.runs.ids import (
+    STREAMS,
+    StreamName,
+    check_run_id,
+    check_stream,
+    handle_of,
+    is_run_id,
+    new_run_id,
+    time_of,
+)
 
 __all__ = [
     "DEFAULT_LENGTH",
@@ -43,6 +53,7 @@ __all__ = [
     "MAX_LENGTH",
     "MAX_RUN_BYTES",
     "MAX_TOTAL_BYTES",
+    "SEARCH_LIMIT_S",
     "OutputPiece",
     "RunOutputs",
 ]
@@ -71,6 +82,7 @@ MAX_SPARES: Final = 64
 _HIDDEN: Final = "."
 _DIRECTORY_NAME: Final = "outputs"
 _MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -150,6 +162,18 @@ class RunOutputs:
                 self._spares.append(name)
             else:
                 os.rmdir(path)  # noqa: PTH106
+
+    def keep(self, run_id: str, data: bytes, stream: StreamName = "result") -> str:
+        """Keep data of a run that is over as a stream of it; its handle. What is kept already stays."""
+        path = self._root / check_run_id(run_id)
+        if not path.is_dir():
+            self.directory(run_id)
+            whole_files.write_whole(self._root / self._taken[run_id] / stream, data, mode=_FILE_MODE)
+            self.finish(run_id)
+        else:
+            with suppress(FileExistsError):
+                whole_files.write_whole(path / stream, data, mode=_FILE_MODE, replace=False)
+        return handle_of(run_id, stream)
 
     def read(
         self,

@@ -2,12 +2,13 @@
 
 Rules:
 
-- A space's root is resolved once, here, and may be a link. What is below it may not.
+- The root of the user space and of the system space is resolved once, here, and may be a link. That of a
+  project may not, since a clone could lead what is written there elsewhere. Nor may what is below a root.
 - The user's space is `$USER_SPACE/.ai`, by default `~/.ai`. An empty variable counts as none, and a relative
   path is refused: it would be another space in every directory.
 - A directory is no project, and nothing of it is the project space, when its `.ai` is the system space of
-  some rye-mcp (its `manifest.json` says so) or is the user's own space. Anything else is: there need not be
-  an `.ai` yet.
+  some rye-mcp (its `manifest.json` says so) or is the user's own space, or when it is inside or above a
+  private directory (`_private`). Anything else is: there need not be an `.ai` yet.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import rye_mcp
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SYSTEM_MANIFEST_KIND, SYSTEM_MANIFEST_NAME, Space, SpaceName, printable
 from rye_mcp.spaces._files import opened, read_file
+from rye_mcp.spaces._private import require_no_private
 
 __all__ = ["DIRECTORY_NAME", "project_space", "system_space", "user_space"]
 
@@ -47,8 +49,11 @@ def user_space(home: Path | None = None, environ: Mapping[str, str] = os.environ
     return Space(SpaceName.USER, _resolved(Path(where) / DIRECTORY_NAME))
 
 
-def project_space(project: Path, *, user: Space, system: Space) -> Space:
-    """The space of a project; RyeError `no_project` when this directory can be none."""
+def project_space(project: Path, *, user: Space, system: Space, private: Mapping[str, Path]) -> Space:
+    """The space of a project; RyeError `no_project` or `unsafe_path` when this directory can be none.
+
+    `private` are the directories besides the user space that a project may not be inside or above.
+    """
     shown = printable(project)
     if not os.path.isdir(project):  # noqa: PTH112 - never raises
         raise RyeError("no_project", f"expected the directory of a project, found none: {shown}", where=shown)
@@ -59,6 +64,11 @@ def project_space(project: Path, *, user: Space, system: Space) -> Space:
     if root == system.root or _is_system_space(root):
         what = f"expected a project, found the source of rye-mcp itself: {shown}"
         raise RyeError("no_project", what, where=shown, hint=_ELSEWHERE)
+    require_no_private(project, {"your user space": user.root, **private})
+    if os.path.islink(project / DIRECTORY_NAME):  # noqa: PTH114 - never raises
+        what = f"expected a directory in the place of {DIRECTORY_NAME}, found a symbolic link: {shown}"
+        hint = f"remove the link {DIRECTORY_NAME}, and copy there what it leads to"
+        raise RyeError("unsafe_path", what, where=shown, hint=hint)
     return Space(SpaceName.PROJECT, root)
 
 

@@ -58,18 +58,25 @@ class Spaces:
 
     @classmethod
     def locate(
-        cls, project: Path | None = None, *, user: Path | None = None, system: Path | None = None
+        cls,
+        project: Path | None = None,
+        *,
+        user: Path | None = None,
+        system: Path | None = None,
+        private: Mapping[str, Path] | None = None,
     ) -> Spaces:
         """The spaces of a project, which is the directory that holds its `.ai`, or of none.
 
         `user` stands for `$USER_SPACE`, the directory that holds the user's `.ai`; `system` is the system
-        space itself. Both have good defaults.
+        space itself. Both have good defaults. `private` are directories besides the user space, by their
+        names, that a project may not be inside or above.
         """
         user_root, system_root = user_space(user), system_space(system)
         if project is None:
             return cls(None, user_root, system_root, RyeError("no_project", "expected a project, found none"))
         try:
-            return cls(project_space(project, user=user_root, system=system_root), user_root, system_root)
+            root = project_space(project, user=user_root, system=system_root, private=private or {})
+            return cls(root, user_root, system_root)
         except RyeError as exc:
             return cls(None, user_root, system_root, exc)
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rye_mcp.errors import RyeError
-from rye_mcp.trust.text import find_hidden
+from rye_mcp.visible import find_hidden
 
 __all__ = ["is_owner", "is_visible_line", "malformed", "parse", "require_keys", "shown", "write_value"]
 
@@ -74,7 +74,7 @@ def is_visible_line(text: object) -> bool:
         and 0 < len(text) <= MAX_VISIBLE_CHARACTERS
         and text.isprintable()
         and not text.isspace()
-        and not find_hidden(text)
+        and find_hidden(text) is None
     )
 
 

@@ -3,13 +3,20 @@
 Rules:
 
 - Decisions are kept in the user's state directory (`$XDG_STATE_HOME/rye`), which is 0700; a file for each
-  project, named after the SHA256 of the path that the project is known by (`identify_project`).
+  project, named after the SHA256 of its real path.
+- A worktree counts as its main repository (`identify_project`) as long as the approval of that one is in
+  force. Otherwise it counts as itself: what is decided in it is about its own path.
+- An approval is in force for the directory that the person approved, as long as nobody else can write to it.
+  The number of the directory (inode) is kept with it: one that somebody makes in its place, a copy and one
+  that comes back from a backup are approved again. The device is not, since its number may change at a boot.
 - A proposed key is decided on by the digest of its document: another byte is another proposal, on which
   nothing was decided. Approving the project accepts none of its keys, and accepting a key does not approve
   the project.
 - `RYE_TRUSTED_KEYS` holds whole key ids, with blanks or commas between them. It stands for a person where
   there is none (CI), and accepts the project's proposals of exactly these keys; what a person has denied
   stays denied.
+- Nobody else can write in a directory above that one, or the decisions are refused: they could be exchanged
+  for older ones.
 - A file that cannot be read as one is `malformed_trust`, not "nothing decided".
 """
 
@@ -18,6 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -29,7 +37,8 @@ from lilux import _files as whole_files
 from lilux import _json
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
-from rye_mcp.trust.files import KeptFile, opened_directory, read_below, translated
+from rye_mcp.trust.files import KeptFile, opened_directory, read_below, require_not_exchanged, translated
+from rye_mcp.trust.others import why_others_write
 from rye_mcp.trust.project import identify_project
 from rye_mcp.trust.public_key import is_key_id
 
@@ -64,36 +73,85 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProjectDecisions:
-    """What was decided about one project: its unsigned files, and its proposals by their digests."""
+    """What was decided about one project: its unsigned files, and its proposals by their digests.
+
+    `number` is that of the directory that was approved.
+    """
 
     approved: bool = False
     proposals: Mapping[str, Decision] = field(default_factory=dict)
+    number: int | None = None
+
+
+Look = Callable[["KeptFile[ProjectDecisions]"], ProjectDecisions]
+"""How a file of decisions is read."""
 
 
 class Approvals:
     """The decisions about one project, in the state directory of this user."""
 
     def __init__(self, project: Path, state: Path) -> None:
-        self.project = identify_project(project)
-        name = hashlib.sha256(os.fsencode(self.project)).hexdigest()
-        self._state = state
-        self._relative = f"{_DIRECTORY}/{name}.json"
-        self.kept = KeptFile(state, self._relative, _parse, limit=_MAX_STATE_BYTES, forbidden=_FORBIDDEN)
+        """`root` is the project itself, `repository` the one that it is a worktree of, or the same."""
+        self.root = Path(os.path.realpath(project))
+        self.repository = identify_project(project)
+        self._own = _Decided(self.root, Path(os.path.realpath(state)))
+        self._main = self._own
+        if self.repository != self.root:
+            self._main = _Decided(self.repository, Path(os.path.realpath(state)))
 
-    def read(self) -> ProjectDecisions:
-        """What was decided up to now."""
-        return self.kept.value()
+    @property
+    def project(self) -> Path:
+        """The directory that decisions are about, as of now."""
+        return self._counting(_value)[0].project
+
+    def read(self, look: Look | None = None) -> ProjectDecisions:
+        """What was decided up to now, and is in force; `look` is for who notes what an answer rests on."""
+        return self._counting(look or _value)[1]
 
     def approve_project(self, *, approved: bool = True) -> None:
         """Let the project's unsigned files be used from now on, or no more."""
-        self._change(lambda decisions: replace(decisions, approved=approved))
+        decided = self._counting(_value)[0]
+        number = _require_own(decided.project) if approved else None
+        decided.change(lambda decisions: replace(decisions, approved=approved, number=number))
 
     def decide(self, document_digests: Iterable[str], decision: Decision) -> None:
         """Accept or deny proposals, as they stand; all of them in one change, or none."""
-        decided = dict.fromkeys(document_digests, decision)
-        self._change(lambda decisions: replace(decisions, proposals={**decisions.proposals, **decided}))
+        said = dict.fromkeys(document_digests, decision)
+        decided = self._counting(_value)[0]
+        decided.change(lambda decisions: replace(decisions, proposals={**decisions.proposals, **said}))
 
-    def _change(self, change: Callable[[ProjectDecisions], ProjectDecisions]) -> None:
+    def _counting(self, look: Look) -> tuple[_Decided, ProjectDecisions]:
+        """The decisions that count: those of the main repository if it is approved, else its own."""
+        if self._main is not self._own:
+            decisions = self._main.in_force(look)
+            if decisions.approved and why_others_write(str(self.root)) is None:
+                return self._main, decisions
+        return self._own, self._own.in_force(look)
+
+
+class _Decided:
+    """What was decided about one directory, and the file that says it."""
+
+    def __init__(self, project: Path, state: Path) -> None:
+        self.project = project
+        name = hashlib.sha256(os.fsencode(project)).hexdigest()
+        self._state = state
+        self._relative = f"{_DIRECTORY}/{name}.json"
+        self._kept = KeptFile(state, self._relative, _parse, limit=_MAX_STATE_BYTES, forbidden=_FORBIDDEN)
+
+    def in_force(self, look: Look) -> ProjectDecisions:
+        """The decisions; an approval only where it is about the directory that is there now."""
+        decisions = look(self._kept)
+        if not decisions.approved or self._is_same(decisions.number):
+            return decisions
+        return replace(decisions, approved=False)
+
+    def _is_same(self, number: int | None) -> bool:
+        is_known = number is not None and number == _number_of(self.project)
+        return is_known and why_others_write(str(self.project)) is None
+
+    def change(self, change: Callable[[ProjectDecisions], ProjectDecisions]) -> None:
+        """Write down what the change makes of the decisions."""
         path = self._state / self._relative
         with (
             translated("write_failed", path),
@@ -109,9 +167,35 @@ class Approvals:
             )
 
 
+def _value(kept: KeptFile[ProjectDecisions]) -> ProjectDecisions:
+    return kept.value()
+
+
+def _number_of(project: Path) -> int | None:
+    try:
+        return project.stat(follow_symlinks=False).st_ino
+    except OSError:
+        return None
+
+
+def _require_own(project: Path) -> int:
+    """The number of a directory to approve; RyeError `unsafe_permissions` if others can write to it."""
+    number = _number_of(project)
+    if number is None:
+        what = f"expected the directory of a project to approve, found none: {printable(project)}"
+        raise RyeError("no_project", what, where=project)
+    if problem := why_others_write(str(project)):
+        what = f"expected a project that nobody else can write to: {printable(project)}, found that {problem}"
+        hint = f"namei -l {shlex.quote(str(project))}"
+        raise RyeError("unsafe_permissions", what, where=project, hint=hint)
+    return number
+
+
 def state_directory() -> Path:
-    """Where this user's decisions are kept; RyeError `malformed_trust` for a place in whatever directory this
-    process happens to be in, which may be a project that decides for itself.
+    """Where this user's decisions are kept.
+
+    RyeError `malformed_trust` for a place in whatever directory this process happens to be in, which may be a
+    project that decides for itself; `unsafe_permissions` for one that another user could exchange.
     """
     import platformdirs
 
@@ -122,6 +206,7 @@ def state_directory() -> Path:
         if not path.is_absolute():
             what = f"expected an absolute path as {_STATE_VARIABLE}, found {printable(path)!r}"
             raise RyeError("malformed_trust", what, where=_STATE_VARIABLE, hint=f"unset {_STATE_VARIABLE}")
+    require_not_exchanged(found)
     return found
 
 
@@ -150,9 +235,12 @@ def _parse(data: bytes | None, place: Path) -> ProjectDecisions:
     if not isinstance(state, dict) or state.get("version") != _VERSION:
         raise _malformed(place, "something else")
     approved, proposals = state.get("approved"), state.get("proposals")
+    number = state.get("number")
     if not isinstance(approved, bool) or not isinstance(proposals, dict):
         raise _malformed(place, "wrong types")
-    return ProjectDecisions(approved, MappingProxyType(dict(_decisions(proposals, place))))
+    if number is not None and type(number) is not int:
+        raise _malformed(place, "wrong types")
+    return ProjectDecisions(approved, MappingProxyType(dict(_decisions(proposals, place))), number)
 
 
 def _decisions(proposals: dict[str, Any], place: Path) -> list[tuple[str, Decision]]:
@@ -167,6 +255,7 @@ def _render(decisions: ProjectDecisions, project: Path) -> bytes:
         "version": _VERSION,
         "project": os.fsencode(project).decode("utf-8", "backslashreplace"),
         "approved": decisions.approved,
+        "number": decisions.number,
         "proposals": dict(decisions.proposals),
     }
     return (json.dumps(state, indent=2) + "\n").encode("ascii")

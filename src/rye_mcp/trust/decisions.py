@@ -87,7 +87,11 @@ class KeyToAdd:
             return document
         scope = document.scope if self.scope is None else self.scope
         return TrustDocument.create(
-            document.key, self.owner or document.owner, scope=scope, kind=document.kind
+            document.key,
+            self.owner or document.owner,
+            scope=scope,
+            kind=document.kind,
+            rotation=document.rotation,
         )
 
     def _from_pem(self) -> TrustDocument:

@@ -39,8 +39,8 @@ from rye_mcp.errors import RyeError, printable
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, ItemType, Space
 from rye_mcp.trust import signature
 from rye_mcp.trust.scope import Role
-from rye_mcp.trust.text import find_hidden
 from rye_mcp.trust.verify import Evidence, Moment, Signer, Trust, VerifiedItem, verify_listing
+from rye_mcp.visible import find_hidden
 
 __all__ = [
     "MAX_CARRIED_BYTES",
@@ -209,7 +209,7 @@ def _path_problem(path: str) -> str | None:
         return "a path that is text"
     return (
         "a path whose characters can all be seen"
-        if find_hidden(path) or "\t" in path or "\n" in path
+        if find_hidden(path) is not None or "\t" in path or "\n" in path
         else None
     )
 

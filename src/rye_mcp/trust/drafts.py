@@ -61,6 +61,7 @@ def as_draft(source: ItemFile, trust: Trust, refusal: RyeError) -> Draft:
     trusted = copy(trust)
     trusted.store = _DraftStore(trust.store, nobody)
     trusted.answers = {}
+    trusted.unrecorded = key.public.key_id
     return Draft(source, file, trusted, refusal.code)
 
 

@@ -2,11 +2,11 @@
 
 Rules:
 
-- A file is named by a directory and a path below it. Nothing below that directory may be a symbolic link,
-  and the file is a regular one: `unsafe_path`. It is read once, and never more than `limit` bytes:
-  `too_large`.
+- A file is named by a directory and a path below it. Neither that directory, which is named as it was
+  resolved, nor anything below it may be a symbolic link, and the file is a regular one: `unsafe_path`. It is
+  read once, and never more than `limit` bytes: `too_large`.
 - With `forbidden`, the directory, what is below it and the file belong to this user or to root, and nobody
-  else has any of those permissions: `unsafe_permissions`.
+  else has any of those permissions, or can write above the directory and exchange it: `unsafe_permissions`.
 - A file that is missing is None, as an empty one is not.
 - `KeptFile` reads again when anything about the file has changed, or when a directory on the way is
   another one, or somebody else's. What changed so recently that the clock of the file system could not tell
@@ -27,14 +27,17 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from lilux import _files as whole_files
-from rye_mcp.errors import RyeError
+from rye_mcp.errors import RyeError, printable
+from rye_mcp.trust.others import why_others_exchange
 
 __all__ = [
     "OTHERS_WRITE",
     "SETTLED_NS",
     "KeptFile",
+    "make_user_space",
     "opened_directory",
     "read_below",
+    "require_not_exchanged",
     "translated",
     "write_below",
 ]
@@ -53,6 +56,7 @@ _LINK_ERRORS = {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}
 _PERMISSION_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS}
 _READ_CHUNK_BYTES = 1 << 20
 _OF_A_DIRECTORY = 4
+_USER_SPACE_MODE = 0o700
 
 Value = TypeVar("Value")
 _Stamp = tuple[tuple[int, ...] | None, ...]
@@ -64,6 +68,8 @@ def read_below(
     """The bytes of a file, or None when there is none."""
     directory, _, name = relative.rpartition("/")
     descriptor: int | None = None
+    if forbidden:
+        require_not_exchanged(root)
     try:
         parent = _open_below(root, directory, forbidden, root_forbidden)
         try:
@@ -97,6 +103,8 @@ def opened_directory(
     With `create_mode` it is made, and those on the way to it, with exactly that mode; the root too, unless
     `create_root` is off. `root_forbidden` is for a root that is not as private as what is below it.
     """
+    if forbidden:
+        require_not_exchanged(root)
     if create_mode is not None and create_root:
         whole_files.make_directory(root, mode=create_mode)
     descriptor = _open_below(root, relative, forbidden, root_forbidden, create_mode)
@@ -112,7 +120,7 @@ def _open_below(
     """The descriptor of that directory, which the caller closes. Paths are made only for errors."""
     reached = ""
     try:
-        descriptor = os.open(root, _DIRECTORY_FLAGS)
+        descriptor = os.open(root, _DIRECTORY_FLAGS | os.O_NOFOLLOW)
     except OSError as exc:
         raise _refusal("read_failed", root, exc) from exc
     try:
@@ -167,6 +175,11 @@ def write_below(
             taken = exc
     if taken is not None:
         raise taken
+
+
+def make_user_space(root: Path) -> None:
+    """Make the user space, for nobody else to look into; one that is there stays as it is."""
+    whole_files.make_directory(root, mode=_USER_SPACE_MODE)
 
 
 class KeptFile(Generic[Value]):
@@ -262,6 +275,8 @@ def _refusal(code: str, path: Path, exc: OSError) -> RyeError:
         return RyeError("unsafe_path", what, where=path)
     verb = code.partition("_")[0]
     hint = f"ls -ld {shlex.quote(str(path.parent))}" if exc.errno in _PERMISSION_ERRORS else None
+    if isinstance(exc, TimeoutError):
+        hint = "try again; if it stays so, end the process of yours that holds the lock: lslocks"
     return RyeError(code, f"expected to {verb} {path}, found: {exc.strerror}", where=path, hint=hint)
 
 
@@ -270,6 +285,15 @@ def _make_directory(name: str, mode: int, parent: int) -> None:
     with suppress(FileExistsError):
         os.mkdir(name, mode, dir_fd=parent)
         os.chmod(name, mode, dir_fd=parent)
+
+
+def require_not_exchanged(root: Path) -> None:
+    """Refuse a directory that another user could rename, or put another one of this user in the place of."""
+    problem = why_others_exchange(str(root))
+    if problem is not None:
+        what = f"expected that nobody else can exchange {printable(root)}, found that {problem}"
+        hint = f"namei -l {shlex.quote(str(root))}"
+        raise RyeError("unsafe_permissions", what, where=root, hint=hint)
 
 
 def _require_regular(descriptor: int, root: Path, relative: str) -> None:

@@ -9,6 +9,9 @@ Rules:
   agent's needs none, its place is enough; what it may sign, `rye_mcp.trust.scope` says.
 - `rotate` replaces a pair. What was signed with the old one stays valid, because a document for it stays
   behind; who fears that the key was stolen revokes it. An encrypted pair is replaced by an encrypted one.
+- The old private key of a person signs the new one (`rye_mcp.trust.rotation`), unless the caller says
+  `linked=False`, or gives no passphrase for a key that needs one. The document of the new key carries that
+  statement to whoever reads it.
 - A passphrase is an argument, else `RYE_KEY_PASSPHRASE`; nobody is asked here. It is used where a private key
   is encrypted, and for a person's new one. A private key is in no message and no representation.
 """
@@ -20,6 +23,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -28,10 +32,11 @@ from lilux.primitives import signing
 from lilux.primitives.errors import ConfigurationError, IntegrityError
 from rye_mcp.errors import RyeError
 from rye_mcp.trust import _toml
-from rye_mcp.trust.files import OTHERS_WRITE, opened_directory, read_below, translated
+from rye_mcp.trust.files import OTHERS_WRITE, make_user_space, opened_directory, read_below, translated
 from rye_mcp.trust.public_key import PublicKey
+from rye_mcp.trust.rotation import RotationStatement
 from rye_mcp.trust.scope import SignerKind
-from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_document import DIRECTORY, MAX_DOCUMENT_BYTES, TrustDocument
 from rye_mcp.trust.trust_store import write_user_document
 
 __all__ = ["PASSPHRASE_VARIABLE", "KeyRing", "Rotation", "SigningKey"]
@@ -46,7 +51,6 @@ _PUBLIC_FILE = "public_key.pem"
 _PRIVATE_FILE = "private_key.pem"
 _MAX_PEM_BYTES = 16 * 1024
 _ENCRYPTED = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
-_SPACE_MODE = 0o755
 _CODES = {"unsafe_permissions": "unsafe_permissions", "unsafe_path": "unsafe_path", "weak_key": "weak_key"}
 _KINDS = frozenset({SignerKind.PERSON, SignerKind.AGENT})
 
@@ -62,17 +66,18 @@ class SigningKey:
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The public key that was replaced, and the one in its place."""
+    """The public key that was replaced, and the one in its place; `statement` is signed with the old one."""
 
     old: PublicKey
     new: PublicKey
+    statement: RotationStatement | None = None
 
 
 class KeyRing:
     """The key pairs in a user space."""
 
     def __init__(self, user_space: Path, *, environment: Mapping[str, str] = os.environ) -> None:
-        self._user_space = user_space
+        self._user_space = Path(os.path.realpath(user_space))
         self._environment = environment
 
     def generate(
@@ -120,9 +125,18 @@ class KeyRing:
         return SigningKey(kind, public, private_pem)
 
     def rotate(
-        self, kind: SignerKind, *, owner: str | None = None, passphrase: bytes | None = None
+        self,
+        kind: SignerKind,
+        *,
+        owner: str | None = None,
+        passphrase: bytes | None = None,
+        old_passphrase: bytes | None = None,
+        linked: bool = True,
     ) -> Rotation:
-        """Replace the key pair by a new one; what the old one signed stays valid until it is revoked."""
+        """Replace the key pair by a new one; what the old one signed stays valid until it is revoked.
+
+        With `linked`, the old key of a person signs the new one, if it can be read.
+        """
         old = self.show(kind)
         secret = self._new_passphrase(kind, passphrase)
         if secret is None and self.is_encrypted(kind):
@@ -131,12 +145,17 @@ class KeyRing:
             raise RyeError("passphrase_required", what, where=directory)
         private_pem, public_pem = signing.generate_keypair()
         new = PublicKey.from_pem(public_pem, self.directory(kind))
+        is_readable = not self.is_encrypted(kind) or self._passphrase(old_passphrase) is not None
+        statement = None
+        if linked and is_readable and kind is SignerKind.PERSON:
+            key = self.load(kind, passphrase=old_passphrase)
+            statement = RotationStatement.sign(old, key.private_pem, new, datetime.now(UTC))
         kept = new if kind is SignerKind.PERSON else old
-        document = TrustDocument.create(kept, owner or _user_name(), kind=kind)
+        document = TrustDocument.create(kept, owner or _user_name(), kind=kind, rotation=statement)
         write_user_document(self._user_space, document)
         with self._translated(kind, "write_failed"):
             signing.save_keypair(private_pem, public_pem, self.directory(kind), passphrase=secret)
-        return Rotation(old, new)
+        return Rotation(old, new, statement)
 
     def change_passphrase(self, kind: SignerKind, *, old: bytes | None, new: bytes | None) -> None:
         """Encrypt the private key with another passphrase, or with `new=None` keep it in the clear."""
@@ -146,7 +165,14 @@ class KeyRing:
 
     def export(self, kind: SignerKind, *, owner: str | None = None) -> bytes:
         """The document of the public key, for others to trust."""
-        return TrustDocument.create(self.show(kind), owner or _user_name(), kind=kind).data
+        rotation = self.rotation_of(kind)
+        return TrustDocument.create(self.show(kind), owner or _user_name(), kind=kind, rotation=rotation).data
+
+    def rotation_of(self, kind: SignerKind) -> RotationStatement | None:
+        """The statement with which the key before this one signed it; None where there is none."""
+        name = f"{DIRECTORY}/{self.show(kind).fingerprint}.toml"
+        data = read_below(self._user_space, name, limit=MAX_DOCUMENT_BYTES, forbidden=OTHERS_WRITE)
+        return None if data is None else TrustDocument.parse(data, self._user_space / name).rotation
 
     def is_encrypted(self, kind: SignerKind) -> bool:
         """Whether the private key is; RyeError when others could read it."""
@@ -200,7 +226,7 @@ class KeyRing:
 
     def _make_directory(self) -> None:
         """Make `keys`, not through a link; `lilux` makes the rest."""
-        whole_files.make_directory(self._user_space, mode=_SPACE_MODE)
+        make_user_space(self._user_space)
         with opened_directory(self._user_space, forbidden=OTHERS_WRITE):
             whole_files.make_directory(self._user_space / _DIRECTORY, mode=_DIRECTORY_MODE)
         with opened_directory(

@@ -6,6 +6,8 @@ Rules:
   claim until this user has accepted it.
 - A revoked key is revoked in every row. What a project proposes and this user trusts already, everywhere, is
   no question any more.
+- A key that an accepted key has signed as its successor is accepted by that rotation, with the owner and the
+  scope of the accepted one.
 - Undecided is what waits for a person: proposals on which nothing was decided, and the project itself when
   its unsigned files may not be used yet.
 - A document that cannot be read as one, and a directory of them that cannot be, is a problem beside the rows;
@@ -16,7 +18,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,7 @@ class KeyState(StrEnum):
     TRUSTED = "trusted"
     ACCEPTED = "accepted"
     ACCEPTED_BY_ENVIRONMENT = "accepted_by_environment"
+    ACCEPTED_BY_ROTATION = "accepted_by_rotation"
     UNDECIDED = "undecided"
     DENIED = "denied"
     REVOKED = "revoked"
@@ -191,21 +194,26 @@ def _row_of_project(
     own: Mapping[SignerKind, PublicKey],
     revocations: Mapping[str, str],
 ) -> KnownKey:
-    standing = trust.store.standing_of(document)
+    candidate = trust.store.candidate_of(document)
     if document.key.key_id in trusted:
         state = KeyState.TRUSTED
-    elif standing is Standing.TRUSTED:
+    elif candidate.standing is Standing.TRUSTED:
         state = _accepted(document, trust)
     else:
-        state = KeyState.DENIED if standing is Standing.DENIED else KeyState.UNDECIDED
-    return _row(document, state, Origin.PROJECT, own, revocations)
+        state = KeyState.DENIED if candidate.standing is Standing.DENIED else KeyState.UNDECIDED
+    row = _row(document, state, Origin.PROJECT, own, revocations)
+    if state is KeyState.ACCEPTED_BY_ROTATION:
+        return replace(row, owner=candidate.owner, scope=candidate.scope)
+    return row
 
 
 def _accepted(document: TrustDocument, trust: Trust) -> KeyState:
-    """By a person when there is a decision of one, else by `RYE_TRUSTED_KEYS`."""
+    """By a person when there is a decision of one, else by `RYE_TRUSTED_KEYS`, else by the key before."""
     decided = {} if trust.approvals is None else trust.approvals.read().proposals
-    by_person = decided.get(document.digest) is Decision.ACCEPTED
-    return KeyState.ACCEPTED if by_person else KeyState.ACCEPTED_BY_ENVIRONMENT
+    if decided.get(document.digest) is Decision.ACCEPTED:
+        return KeyState.ACCEPTED
+    is_named = document.key.key_id in trust.store.accepted_keys
+    return KeyState.ACCEPTED_BY_ENVIRONMENT if is_named else KeyState.ACCEPTED_BY_ROTATION
 
 
 def _row(

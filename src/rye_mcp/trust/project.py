@@ -2,14 +2,16 @@
 
 Rules:
 
-- A project is known by the real path of its directory. A git worktree counts as its main repository when both
-  say so: its `.git` names a directory below `<main>/.git/worktrees/`, and the `gitdir` in there names that
-  very `.git`. A directory that merely claims to be somebody's worktree is itself.
+- A project is known by the real path of its directory. A git worktree belongs to its main repository when
+  both say so as git writes it, with real, absolute paths: its `.git` names a directory below
+  `<main>/.git/worktrees/`, and the `gitdir` in there names that very `.git`. The main one is a repository,
+  and neither lies inside the other: an archive can forge what points within it. Anything else is itself.
+  Whether the worktree counts as its repository is for `rye_mcp.trust.approvals` to say.
 - Its `.env`, `.venv` and `node_modules` are unsigned. They are used only in a project that the person has
   approved; the interpreter of `.venv` only when there is a `pyvenv.cfg`, when git is known not to track
   `.venv`, and when the interpreter's real file lies outside the project, so that nobody got it by cloning.
 - Even an approved project's `.env` sets no variable that decides which code is loaded, where connections go,
-  or what rye-mcp itself does.
+  or what rye-mcp itself does (`rye_mcp.trust.control_variables`).
 
 `decide_use` looks at no file: who gathers the facts is its caller.
 """
@@ -17,48 +19,31 @@ Rules:
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from rye_mcp.errors import RyeError
+from rye_mcp.trust.control_variables import controls_programs
 from rye_mcp.trust.files import read_below
 
-__all__ = ["DotenvSplit", "ProjectFacts", "ProjectUse", "decide_use", "identify_project", "split_dotenv"]
+__all__ = [
+    "UNSIGNED_PARTS",
+    "DotenvSplit",
+    "ProjectFacts",
+    "ProjectUse",
+    "decide_use",
+    "identify_project",
+    "split_dotenv",
+]
+
+UNSIGNED_PARTS: Final = (".env", ".venv", "node_modules")
+"""What of an approved project is used although nobody signed it."""
 
 _MAX_LINK_BYTES = 4096
 _GITDIR = b"gitdir: "
 _WORKTREES = ("worktrees", ".git")
-
-_CONTROL_PREFIXES = (
-    *("LD_", "DYLD_", "MALLOC_", "GLIBC_", "GCONV_"),  # the loader and the C library
-    *("PYTHON", "PIP_", "UV_", "VIRTUAL_ENV", "CONDA_"),
-    *("PYENV_", "RBENV_", "NVM_", "ASDF_", "MISE_", "RTX_", "VOLTA_", "FNM_"),  # whose interpreter it is
-    *("PERL5", "PERLLIB", "PERL_", "RUBY", "GEM_", "BUNDLE_"),
-    *("LUA_INIT", "LUA_PATH", "LUA_CPATH", "LUAROCKS_"),
-    *("NPM_CONFIG_", "NODE_EXTRA_CA_CERTS", "NODE_TLS_", "YARN_", "DENO_", "BUN_", "TS_NODE_", "COREPACK_"),
-    *("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"),
-    *("GOFLAGS", "GOPROXY", "GOENV", "GOPRIVATE", "GOINSECURE", "GOSUMDB", "GOTOOLCHAIN", "CGO_"),
-    *("RUSTC", "RUSTFLAGS", "RUSTDOC", "RUSTUP_", "CARGO_"),
-    *("BASH_FUNC_", "GIT_", "SSH_ASKPASS", "SSH_AUTH_SOCK", "SSL_", "OPENSSL_", "CURL_"),
-    *("REQUESTS_CA_BUNDLE", "RYE_", "XDG_"),
-)
-"""What the names of control variables begin with: those of loaders, interpreters, and whatever gets code."""
-
-_CONTROL_NAMES = (
-    *("PATH", "HOME", "USER_SPACE", "TMPDIR", "TMP", "TEMP", "CDPATH", "SHELL"),  # where things are
-    *("ENV", "BASH_ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "ZDOTDIR"),  # shells
-    *("NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE"),
-    *("LOCPATH", "NLSPATH", "HOSTALIASES", "RESOLV_HOST_CONF", "RES_OPTIONS", "TZDIR", "LOCALDOMAIN"),  # libc
-    # programs that others start
-    *("EDITOR", "VISUAL", "PAGER", "LESSOPEN", "LESSCLOSE", "MANPAGER", "BROWSER"),
-)
-"""The other control variables, by their whole names."""
-
-_CONTROL_VARIABLES = re.compile(
-    rf"(?:{'|'.join(_CONTROL_PREFIXES)}).*|.*_PROXY|{'|'.join(_CONTROL_NAMES)}", re.IGNORECASE | re.DOTALL
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +80,21 @@ def decide_use(facts: ProjectFacts) -> ProjectUse:
     """Whether `.env`, `.venv` and `node_modules` of a project may be used."""
     if not facts.approved:
         reason = "you have not approved this project: rye trust project"
-        return ProjectUse(frozenset(), dict.fromkeys((".env", ".venv", "node_modules"), reason))
+        return ProjectUse(frozenset(), dict.fromkeys(UNSIGNED_PARTS, reason))
     problem = _why_no_venv(facts)
     if problem is None:
-        return ProjectUse(frozenset({".env", ".venv", "node_modules"}), {})
+        return ProjectUse(frozenset(UNSIGNED_PARTS), {})
     return ProjectUse(frozenset({".env", "node_modules"}), {".venv": problem})
 
 
 def split_dotenv(variables: Mapping[str, str]) -> DotenvSplit:
     """Take out what a `.env` may never set."""
-    refused = tuple(sorted(name for name in variables if _CONTROL_VARIABLES.fullmatch(name)))
+    refused = tuple(sorted(name for name in variables if controls_programs(name)))
     return DotenvSplit({name: text for name, text in variables.items() if name not in refused}, refused)
 
 
 def identify_project(root: Path) -> Path:
-    """The path that a project is known by: its real one, or that of the repository it is a worktree of."""
+    """The real path of the repository that a project is a worktree of, or its own."""
     real = Path(os.path.realpath(root))
     try:
         return _main_repository(real) or real
@@ -134,15 +119,25 @@ def _why_no_venv(facts: ProjectFacts) -> str | None:
 def _main_repository(worktree: Path) -> Path | None:
     """The repository that a worktree belongs to, when both links hold; None when it is none."""
     administration = _link(worktree, ".git", _GITDIR)
-    if administration is None:
+    if administration is None or not _is_real(administration):
         return None
-    administration = Path(os.path.realpath(worktree / administration))
     if (administration.parent.name, administration.parent.parent.name) != _WORKTREES:
         return None
-    back = _link(administration, "gitdir", b"")
-    if back is None or Path(os.path.realpath(administration / back)) != worktree / ".git":
+    main = administration.parent.parent.parent
+    if main.is_relative_to(worktree) or worktree.is_relative_to(main) or not _is_repository(main):
         return None
-    return administration.parent.parent.parent
+    return main if _link(administration, "gitdir", b"") == worktree / ".git" else None
+
+
+def _is_real(path: Path) -> bool:
+    """Whether a path is spelled as git spells it, so that it means the same wherever it is unpacked."""
+    return path.is_absolute() and os.path.realpath(path) == str(path)
+
+
+def _is_repository(directory: Path) -> bool:
+    """Whether git would take a directory for a repository of its own."""
+    git = directory / ".git"
+    return (git / "HEAD").is_file() and (git / "objects").is_dir() and (git / "refs").is_dir()
 
 
 def _link(directory: Path, name: str, prefix: bytes) -> Path | None:

@@ -25,7 +25,7 @@ from typing import Any, Final
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.trust import _toml
-from rye_mcp.trust.files import OTHERS_WRITE, opened_directory, read_below, translated
+from rye_mcp.trust.files import OTHERS_WRITE, make_user_space, opened_directory, read_below, translated
 from rye_mcp.trust.public_key import is_key_id
 
 __all__ = ["FILE_NAME", "MAX_REVOKED_BYTES", "parse_revocations", "require_not_revoked", "revoke"]
@@ -81,9 +81,11 @@ def revoke(user_space: Path, key_id: str, reason: str) -> None:
         )
     if not _toml.is_visible_line(reason):
         raise _toml.malformed(place, "one line of visible characters as reason", _toml.shown(reason))
+    with translated("write_failed", place):
+        make_user_space(user_space)
     with (
         translated("write_failed", place),
-        opened_directory(user_space, forbidden=OTHERS_WRITE, create_mode=0o755) as directory,
+        opened_directory(user_space, forbidden=OTHERS_WRITE) as directory,
         whole_files.lock(directory),
     ):
         data = read_below(user_space, FILE_NAME, limit=MAX_REVOKED_BYTES, forbidden=OTHERS_WRITE)

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "9337ae55b32512e78fef6aa2615a2a1f0008de2ad7612cbd86520b834ea7a761"
+MANIFEST_SHA256: Final = "700f471c07b19a72eef5e5b1d82c3ddbb3955631fe23a14459e8014d01ec86b5"

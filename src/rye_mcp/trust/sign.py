@@ -35,7 +35,7 @@ from rye_mcp.trust.signature import SignatureLine
 from rye_mcp.trust.text import require_honest_text
 from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item, verify_listing
 
-__all__ = ["sign_content", "sign_item", "sign_listing", "write_item"]
+__all__ = ["require_unchanged", "sign_content", "sign_item", "sign_listing", "write_item"]
 
 _NEW_FILE_MODE = 0o644
 
@@ -130,6 +130,11 @@ def _write_new(file: ItemFile) -> None:
         write_below(file.space.root, relative, file.content, mode=_NEW_FILE_MODE, replace=False)
     except FileExistsError as exc:
         raise _changed(file) from exc
+
+
+def require_unchanged(file: ItemFile) -> None:
+    """RyeError `content_changed` when something else stands in the place of a file by now."""
+    _require_unchanged(file, signed_path(file.item_type, file.item_id, file.extension))
 
 
 def _require_unchanged(file: ItemFile, relative: str) -> None:

@@ -39,6 +39,7 @@ __all__ = [
     "format_timestamp",
     "locate",
     "parse",
+    "pre_authentication_digest",
     "statement_digest",
 ]
 
@@ -135,7 +136,12 @@ def statement_digest(file: ItemFile, *, timestamp: str, key_id: str, digest: str
         f"content-sha256: {digest}\n"
         f"content-length: {length}\n"
     ).encode("ascii")
-    encoded = b"DSSEv1 %d %b %d %b" % (len(_PAYLOAD_TYPE), _PAYLOAD_TYPE, len(body), body)
+    return pre_authentication_digest(_PAYLOAD_TYPE, body)
+
+
+def pre_authentication_digest(payload_type: bytes, body: bytes) -> str:
+    """The SHA256 of a body in the pre-authentication encoding of DSSE, which says what kind of body it is."""
+    encoded = b"DSSEv1 %d %b %d %b" % (len(payload_type), payload_type, len(body), body)
     return hashlib.sha256(encoded).hexdigest()
 
 

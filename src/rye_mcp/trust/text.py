@@ -4,12 +4,9 @@ Rules:
 
 - `require_text` holds whenever an item is verified: at most 1 MiB of UTF-8, without a byte order mark, a
   carriage return or a NUL. Bytes are never changed to make them so.
-- `require_honest_text` holds besides when an item is signed: nothing that makes a file look other than it
-  is. No control characters but the line feed and the tab, none for bidirectional text, no separators of lines
-  that are none, no characters without a width, no tags, and no file that Python would take to be in another
-  encoding. A form feed divides the pages of some old Python sources; it is refused with the others, since a
-  terminal may clear what was above it, and no program is less for want of it. What makes an emoji of a
-  character (U+FE0F) is allowed.
+- `require_honest_text` holds besides when an item is signed: no character that hides (see `rye_mcp.visible`),
+  and no file that Python would take to be in another encoding. The form feed that divides the pages of some
+  old Python sources is refused too: a terminal may clear what was above it, and no program needs it.
 - What is refused is a RyeError, `too_large` or `not_text`, with the line that it was found in.
 """
 
@@ -20,20 +17,12 @@ import re
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import MAX_ITEM_BYTES, ItemFile
+from rye_mcp.visible import find_hidden
 
-__all__ = ["find_hidden", "require_honest_text", "require_text"]
+__all__ = ["require_honest_text", "require_text"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _REFUSED_BYTES = {b"\r": "a carriage return", b"\0": "a NUL"}
-_HIDDEN = re.compile(
-    "[\u0000-\u0008\u000b-\u001f\u007f"  # C0 controls and DEL, which move and colour what a terminal shows
-    "\u0080-\u009f\u2028\u2029"  # C1 controls, NEL among them; separators of lines and paragraphs
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional marks, embeddings, overrides, isolates
-    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200d"  # without a width, or with nothing in it
-    "\u2060-\u2064\u206a-\u206f\u3164\ufeff\uffa0"
-    "\u2800\ufff9-\ufffb\U0001d173-\U0001d17a"  # Braille without dots, annotations, beams and slurs
-    "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"  # tags, variation selectors that carry whole texts
-)
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _PYTHON_EXTENSIONS = {".py", ""}
 """What may be Python: without an extension, whatever its `#!` says, as that may start Python."""
@@ -65,19 +54,14 @@ def require_text(file: ItemFile) -> None:
         raise _not_text(file, "UTF-8", f"the byte {content[exc.start]:#04x}", exc.start) from exc
 
 
-def find_hidden(text: str) -> re.Match[str] | None:
-    """The first character that makes a text look other than it is."""
-    return _HIDDEN.search(text)
-
-
 def require_honest_text(file: ItemFile) -> None:
     """Refuse what should not be signed, because it looks other than it is."""
     require_text(file)
     _require_utf8_cookie(file)
     text = file.content.decode("utf-8")
-    if found := find_hidden(text):
-        position = len(text[: found.start()].encode("utf-8"))
-        raise _not_text(file, "characters that can be seen", f"U+{ord(found[0]):04X}", position)
+    if (found := find_hidden(text)) is not None:
+        position = len(text[:found].encode("utf-8"))
+        raise _not_text(file, "characters that can be seen", f"U+{ord(text[found]):04X}", position)
 
 
 def _require_utf8_cookie(file: ItemFile) -> None:

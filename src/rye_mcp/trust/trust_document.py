@@ -18,6 +18,8 @@ Rules:
   key id is computed anew and has to match. Unknown keys are refused, as is a list that is empty.
 - `[scope]` and each of its lists may be missing; what that means, `rye_mcp.trust.scope` says.
 - `kind = "agent"` marks a key that an agent signs with; without it the key is a person's.
+- `[rotation]` is the statement with which the owner's old key signed this one (`rye_mcp.trust.rotation`).
+  Only a person's key has one.
 - A proposal is known by the digest of the document's bytes: change one, and it is another proposal.
 """
 
@@ -32,6 +34,7 @@ from typing import Any, Final
 from rye_mcp.errors import RyeError
 from rye_mcp.trust import _toml
 from rye_mcp.trust.public_key import PublicKey
+from rye_mcp.trust.rotation import RotationStatement
 from rye_mcp.trust.scope import Role, Scope, SignerKind, is_id_pattern
 
 __all__ = ["DIGEST_DIGITS", "DIRECTORY", "MAX_DOCUMENT_BYTES", "TrustDocument"]
@@ -64,6 +67,7 @@ class TrustDocument:
     scope: Scope
     kind: SignerKind
     data: bytes
+    rotation: RotationStatement | None = None
 
     @property
     def digest(self) -> str:
@@ -88,7 +92,7 @@ class TrustDocument:
             place,
             "the document",
             required=("version", "key_id", "owner", "public_key"),
-            optional=("scope", "kind"),
+            optional=("scope", "kind", "rotation"),
         )
         _require_version(table["version"], place)
         key = _parse_key(table, place)
@@ -98,7 +102,8 @@ class TrustDocument:
         kind = table.get("kind", "person")
         if not isinstance(kind, str) or kind not in _KINDS:
             raise _toml.malformed(place, 'kind "person" or "agent"', _toml.shown(kind))
-        document = cls(key, owner, _parse_scope(table.get("scope", {}), place), _KINDS[kind], data)
+        rotation = _parse_rotation(table, key, _KINDS[kind], place)
+        document = cls(key, owner, _parse_scope(table.get("scope", {}), place), _KINDS[kind], data, rotation)
         if place.name != document.file_name:
             raise _toml.malformed(place, f"the file name {document.file_name}, after its key", place.name)
         return document
@@ -111,10 +116,12 @@ class TrustDocument:
         *,
         scope: Scope = Scope(),  # noqa: B008 - a frozen value
         kind: SignerKind = SignerKind.PERSON,
+        rotation: RotationStatement | None = None,
     ) -> TrustDocument:
         """A document for a key; what could not be read again is refused."""
         place = Path(f"{key.fingerprint}.toml")
-        return cls.parse(_render(key, owner, scope, kind).encode("utf-8", "surrogatepass"), place)
+        text = _render(key, owner, scope, kind, rotation)
+        return cls.parse(text.encode("utf-8", "surrogatepass"), place)
 
 
 def _require_version(version: Any, place: Path) -> None:
@@ -136,6 +143,16 @@ def _parse_key(table: Any, place: Path) -> PublicKey:
     if table["key_id"] != key.key_id:
         raise _toml.malformed(place, f"the key_id {key.key_id}, of its key", _toml.shown(table["key_id"]))
     return key
+
+
+def _parse_rotation(
+    table: Mapping[str, Any], key: PublicKey, kind: SignerKind, place: Path
+) -> RotationStatement | None:
+    if "rotation" not in table:
+        return None
+    if kind is not SignerKind.PERSON:
+        raise _toml.malformed(place, "a rotation of a person's key alone", f"that of the kind {kind}")
+    return RotationStatement.parse(table["rotation"], key, place)
 
 
 def _parse_scope(table: Any, place: Path) -> Scope:
@@ -164,7 +181,9 @@ def _is_role(text: object) -> bool:
     return isinstance(text, str) and text in set(Role)
 
 
-def _render(key: PublicKey, owner: str, scope: Scope, kind: SignerKind) -> str:
+def _render(
+    key: PublicKey, owner: str, scope: Scope, kind: SignerKind, rotation: RotationStatement | None
+) -> str:
     lines = [f"version = {_VERSION}", f"key_id = {_toml.write_value(key.key_id)}"]
     lines.append(f"owner = {_toml.write_value(owner)}")
     if kind is not SignerKind.PERSON:
@@ -175,4 +194,7 @@ def _render(key: PublicKey, owner: str, scope: Scope, kind: SignerKind) -> str:
         lines.append(f"ids = {_toml.write_value(scope.ids)}")
     if scope.roles is not None:
         lines.append(f"roles = {_toml.write_value(sorted(scope.roles))}")
-    return "\n".join([*lines, "", "[public_key]", f'pem = """\n{key.pem.decode("ascii")}"""', ""])
+    lines += ["", "[public_key]", f'pem = """\n{key.pem.decode("ascii")}"""', ""]
+    if rotation is not None:
+        lines += [*rotation.render(), ""]
+    return "\n".join(lines)

@@ -8,6 +8,10 @@ Rules:
 - A project's own documents are proposals. They count once this user, or `RYE_TRUSTED_KEYS`, has accepted
   exactly that document; whoever clones a repository trusts nobody new.
 - The user space, its documents and its revocations are this user's alone to write, or are refused.
+- A key that a trusted person's key has signed as its successor (`[rotation]`) counts as that key does: what
+  was decided about the old one, its owner and its scope, not what the new document claims. A decision about
+  the new document itself comes first. A revoked key has no successor, an agent's key neither. At most
+  `MAX_ROTATIONS` are followed, and each key once.
 - A document that is malformed refuses what its key signed, and nothing else.
 - Every answer comes with the files that it rests on, so that who keeps it can tell when it may be another.
 """
@@ -25,9 +29,17 @@ from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName
 from rye_mcp.trust.approvals import Approvals, Decision, ProjectDecisions
-from rye_mcp.trust.files import OTHERS_WRITE, KeptFile, opened_directory, read_below, translated
+from rye_mcp.trust.files import (
+    OTHERS_WRITE,
+    KeptFile,
+    make_user_space,
+    opened_directory,
+    read_below,
+    translated,
+)
 from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.revocation import FILE_NAME, MAX_REVOKED_BYTES, parse_revocations
+from rye_mcp.trust.rotation import MAX_ROTATIONS
 from rye_mcp.trust.scope import Origin, Scope, SignerKind
 from rye_mcp.trust.trust_document import DIRECTORY, MAX_DOCUMENT_BYTES, TrustDocument
 
@@ -100,7 +112,10 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Whoever has a fingerprint: their key, and whether and for what they are trusted."""
+    """Whoever has a fingerprint: their key, and whether and for what they are trusted.
+
+    `before` are the ids of the keys that the same person had before, the latest first.
+    """
 
     key: PublicKey
     owner: str
@@ -108,6 +123,7 @@ class Candidate:
     origin: Origin
     scope: Scope
     standing: Standing
+    before: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +148,7 @@ class TrustStore:
         self._user_space = user_space
         self._project_space = project_space
         self._approvals = approvals
-        self._accepted_keys = accepted_keys
+        self.accepted_keys = accepted_keys
         self._documents: dict[tuple[Path, str], KeptFile[TrustDocument | None]] = {}
         self._agent = KeptFile(
             user_space, _AGENT_KEY, _parse_key, limit=MAX_DOCUMENT_BYTES, forbidden=OTHERS_WRITE
@@ -147,28 +163,86 @@ class TrustStore:
 
     def find_signer(self, fingerprint: str, space: SpaceName, seen: Seen) -> Candidate | None:
         """Whoever has this fingerprint, as far as anybody knows them."""
+        return self._find(fingerprint, space, seen, ())
+
+    def _find(
+        self, fingerprint: str, space: SpaceName, seen: Seen, later: tuple[str, ...]
+    ) -> Candidate | None:
+        """The same; `later` are the ids of the keys that came after it, for which it is looked up."""
         agent = seen.look(self._agent)
         if agent is not None and agent.fingerprint == fingerprint:
             return Candidate(agent, AGENT_OWNER, SignerKind.AGENT, Origin.USER, Scope(), Standing.TRUSTED)
         document = seen.look(self._document(self._user_space, fingerprint, OTHERS_WRITE))
         if document is not None:
-            return _candidate(document, Origin.USER, Standing.TRUSTED)
+            candidate = _candidate(document, Origin.USER, Standing.TRUSTED)
+            return self._with_old_key(candidate, document, space, seen, later)
         if self._project_space is None or space is not SpaceName.PROJECT:
             return None
         document = seen.look(self._document(self._project_space, fingerprint, 0))
         if document is None:
             return None
-        return _candidate(document, Origin.PROJECT, self.standing_of(document, seen))
+        return self._proposed(document, seen, later)
 
-    def standing_of(self, proposal: TrustDocument, seen: Seen | None = None) -> Standing:
-        """What was decided about a document of the project."""
+    def agent_keys(self) -> frozenset[str]:
+        """The ids of the keys of all agents that the user trusts."""
+        accepted = (each for each in self.proposals().documents if self.standing_of(each) is Standing.TRUSTED)
+        documents = (*self.documents().documents, *accepted)
+        keys = {each.key.key_id for each in documents if each.kind is SignerKind.AGENT}
+        own = Seen().look(self._agent)
+        return frozenset(keys | ({own.key_id} if own else set())) - self.revocations().keys()
+
+    def candidate_of(self, proposal: TrustDocument) -> Candidate:
+        """Whoever a document of the project is about, as far as this user trusts them there."""
+        return self._proposed(proposal, Seen(), ())
+
+    def standing_of(self, proposal: TrustDocument) -> Standing:
+        """What a document of the project counts for: what was decided about it, or about the key before."""
+        return self.candidate_of(proposal).standing
+
+    def _proposed(self, document: TrustDocument, seen: Seen, later: tuple[str, ...]) -> Candidate:
+        candidate = _candidate(document, Origin.PROJECT, self._decided(document, seen))
+        return self._with_old_key(candidate, document, SpaceName.PROJECT, seen, later)
+
+    def _with_old_key(
+        self,
+        candidate: Candidate,
+        document: TrustDocument,
+        space: SpaceName,
+        seen: Seen,
+        later: tuple[str, ...],
+    ) -> Candidate:
+        """The candidate, with what follows from the key that the same person had before."""
+        old = self._old_key(document, space, seen, later)
+        if old is None or old.standing is Standing.UNDECIDED:
+            return candidate
+        said = old if candidate.standing is Standing.UNDECIDED else candidate
+        before = (old.key.key_id, *old.before)
+        return Candidate(document.key, said.owner, said.kind, said.origin, said.scope, said.standing, before)
+
+    def _old_key(
+        self, document: TrustDocument, space: SpaceName, seen: Seen, later: tuple[str, ...]
+    ) -> Candidate | None:
+        """Whoever signed the rotation to this key; None where that counts for nothing."""
+        rotation = document.rotation
+        later = (*later, document.key.key_id)
+        if rotation is None or len(later) > MAX_ROTATIONS or rotation.old.key_id in later:
+            return None
+        if rotation.old.key_id in self.revocations(seen):
+            return None
+        old = self._find(rotation.old.fingerprint, space, seen, later)
+        if old is None or old.key.key_id != rotation.old.key_id or old.kind is not SignerKind.PERSON:
+            return None
+        return old
+
+    def _decided(self, proposal: TrustDocument, seen: Seen) -> Standing:
+        """What was decided about a document of the project itself."""
         decisions = ProjectDecisions()
         if self._approvals is not None:
-            decisions = (seen or Seen()).look(self._approvals.kept)
+            decisions = self._approvals.read(seen.look)
         decision = decisions.proposals.get(proposal.digest)
         if decision is Decision.DENIED:
             return Standing.DENIED
-        if decision is Decision.ACCEPTED or proposal.key.key_id in self._accepted_keys:
+        if decision is Decision.ACCEPTED or proposal.key.key_id in self.accepted_keys:
             return Standing.TRUSTED
         return Standing.UNDECIDED
 
@@ -234,7 +308,7 @@ def _list_documents(space: Path, forbidden: int) -> Listing:
 def write_user_document(user_space: Path, document: TrustDocument, *, replace: bool = False) -> None:
     """Trust a key: write its document to the user space. One that is there stays, unless told otherwise."""
     path = user_space / DIRECTORY / document.file_name
-    whole_files.make_directory(user_space, mode=0o755)
+    make_user_space(user_space)
     with (
         translated("write_failed", path),
         opened_directory(

@@ -12,6 +12,10 @@ Rules:
   says what it is, or gives a function that tells it from the bytes; the function is called once the
   signature is good, gets exactly the bytes that were verified, and may only read them as data.
 - A `Trust` is for one project and one user: a file of another space is a mistake of the program (ValueError).
+- What an agent signed in place of what a person had vouched for is `signer_changed`, until a person has
+  agreed to run exactly that. Every signer is noted in the user's record (`rye_mcp.trust.signers`).
+- So is what an agent signed where the id is a person's by the user space, or by a lockfile
+  (`rye_mcp.trust.claims`): whoever put it there.
 - An answer is kept as long as the same bytes under the same id, in the same role, meet the same trust: each
   file that it rests on is looked at again every time, or once for all that is verified at one `Moment`.
   Refusals are not kept.
@@ -20,8 +24,9 @@ Rules:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -29,20 +34,33 @@ from typing import Any
 
 from lilux.primitives.signing import verify_signature
 from rye_mcp.errors import RyeError
-from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, ItemType, SpaceName, relative_path, signed_path
+from rye_mcp.items import (
+    DEPENDENCY_MANIFEST_NAME,
+    ItemFile,
+    ItemType,
+    SpaceName,
+    is_item_id,
+    relative_path,
+    signed_path,
+)
 from rye_mcp.trust import signature
 from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
+from rye_mcp.trust.claims import claim_by_lockfile, claim_by_user_space
+from rye_mcp.trust.directories import Directories
 from rye_mcp.trust.manifest import SystemManifest
 from rye_mcp.trust.revocation import require_not_revoked
 from rye_mcp.trust.scope import Origin, Role, SignerKind, require_in_scope
 from rye_mcp.trust.sealed import MANIFEST_SHA256
 from rye_mcp.trust.signature import Claim, SignatureLine
+from rye_mcp.trust.signers import ACCEPTED, Fact, SignerRecord
 from rye_mcp.trust.text import require_text
 from rye_mcp.trust.trust_store import Candidate, Moment, Seen, Standing, TrustStore
 
 __all__ = ["Evidence", "Moment", "RoleOf", "Signer", "Trust", "VerifiedItem", "verify_item", "verify_listing"]
 
 _MAX_KEPT_ANSWERS = 16_384
+_MAX_TRIED = 8
+"""How many former ids of a content are tried on a signature that is bad for its own."""
 
 RoleOf = Role | Callable[[bytes], Role]
 """A role, or what tells it from the verified bytes of an item."""
@@ -64,6 +82,8 @@ class Signer:
     fingerprint: str | None
     key_id: str | None
     origin: Origin
+    before: tuple[str, ...] = ()
+    """The ids of the keys that the same person had before, by signed rotations."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return what every answer shows of a signer."""
@@ -113,7 +133,13 @@ class Trust:
         holds `.ai/`; `state` is where decisions are kept.
         """
         self.approvals = None if project is None else Approvals(project, state or state_directory())
-        own_space = Path(os.path.realpath(user_space))
+        self.directories = Directories(
+            user=user_space.parent,
+            state=lambda: state or state_directory(),
+            project=self.approvals,
+            root=project,
+        )
+        own_space = self._own_space = Path(os.path.realpath(user_space))
         project_space = None if project is None else Path(os.path.realpath(project / ".ai"))
         self._roots = {SpaceName.USER: own_space, SpaceName.PROJECT: project_space}
         self.store = TrustStore(
@@ -124,6 +150,16 @@ class Trust:
         )
         self._system_space = system_space
         self._system_pin = system_pin
+        self.records = {SpaceName.USER: SignerRecord(own_space, lambda: state or state_directory())}
+        self._shared_record: SignerRecord | None = None
+        if self.approvals is not None:
+            # By its own path: the file that says of which repository it is a worktree can be changed.
+            own = self.approvals.root
+            self.records[SpaceName.PROJECT] = SignerRecord(own, lambda: state or state_directory())
+            if self.approvals.repository != own:
+                shared_as = self.approvals.repository
+                self._shared_record = SignerRecord(shared_as, lambda: state or state_directory())
+        self.unrecorded: str | None = None
         self.answers: dict[tuple[object, ...], _Answer] = {}
 
     @cached_property
@@ -139,6 +175,69 @@ class Trust:
             expected = self._roots.get(file.space.name)
             raise ValueError(f"expected a file of {expected}, which this trust is for, found {file.path}")
 
+    @property
+    def all_records(self) -> tuple[SignerRecord, ...]:
+        """What is known here: of the user space, the project, and the repository that it is a worktree of."""
+        own = tuple(self.records.values())
+        return own if self._shared_record is None else (*own, self._shared_record)
+
+    def note(self, file: ItemFile, fact: Fact) -> None:
+        """Write down who vouched for a file, for its space and for every worktree of the same repository."""
+        self.records[file.space.name].note(fact)
+        if file.space.name is SpaceName.PROJECT and self._shared_record is not None:
+            self._shared_record.note(fact)
+
+    def persons_claim(
+        self, file: ItemFile, digest: str | None = None, seen: Seen | None = None
+    ) -> Fact | None:
+        """The person who vouched for an item of this id, or under another id for this content, if known.
+
+        What a person vouched for in the user space is theirs in every project.
+        """
+        for record in self.all_records:
+            facts = (seen or Seen()).look(record.kept())
+            found = facts.person_of(file) or (facts.person_of_content(digest) if digest else None)
+            if found is not None:
+                return found
+        return None
+
+    def ids_of_persons(self, item_type: ItemType) -> frozenset[str]:
+        """The ids of this type that a person is known to have vouched for; none where nobody can tell."""
+        ids: set[str] = set()
+        for record in self.all_records:
+            with suppress(RyeError):
+                ids |= record.kept().value().ids_of_persons(item_type)
+        return frozenset(ids)
+
+    def other_claim(self, file: ItemFile) -> str | None:
+        """How the user space, or a lockfile, tells that this id is a person's: the end of a sentence.
+
+        What lists the files of a directory is no item, and rests on the record alone.
+        """
+        if signed_path(file.item_type, file.item_id, file.extension).endswith(f"/{DEPENDENCY_MANIFEST_NAME}"):
+            return None
+        spaces = [root for root in self._roots.values() if root is not None]
+        return claim_by_user_space(file, self._own_space) or claim_by_lockfile(
+            file, spaces, self.store.agent_keys
+        )
+
+    def was_accepted(self, file: ItemFile, digest: str, moment: Moment) -> bool:
+        """Whether a person agreed to run exactly this, which an agent signed."""
+        return any(moment.value(record.kept()).is_accepted(file, digest) for record in self.all_records)
+
+    def was_signed_with(self, file: ItemFile, key_ids: Collection[str]) -> bool:
+        """Whether one of these keys is known to have vouched for an item of this id in the same space."""
+        try:
+            return not self.records[file.space.name].kept().value().keys_of(file).isdisjoint(key_ids)
+        except RyeError:
+            return False  # what nobody knows of has to be named
+
+    def accept_agents_work(self, file: ItemFile) -> None:
+        """Let what an agent signed in place of a person's work run, as it is; a person has agreed to it."""
+        digest = signature.locate(file).digest
+        fact = Fact.of(file, digest, kind=ACCEPTED, key_id="-", owner="-")
+        self.records[file.space.name].accept(fact)
+
     @cached_property
     def system_signer(self) -> Signer:
         """Who vouches for the system space."""
@@ -151,12 +250,13 @@ class Trust:
 def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf, moment: Moment | None = None) -> VerifiedItem:
     """The item, when its bytes are authentic and its signer is trusted for it; RyeError otherwise.
 
-    1. a file of the system space: what the manifest says
-    2. the signature line, in its one form and place
-    3. an answer that is kept, when nothing that it rests on has changed
-    4. the bytes are text, and are those whose hash was signed
-    5. the signature is good, for this item, under the key of this fingerprint
-    6. the key was not revoked, its owner is trusted, and for this item in its role
+        1. a file of the system space: what the manifest says
+        2. the signature line, in its one form and place
+        3. an answer that is kept, when nothing that it rests on has changed
+        4. the bytes are text, and are those whose hash was signed
+        5. the signature is good, for this item, under the key of this fingerprint
+        6. the key was not revoked, its owner is trusted, and for this item in its role
+    7. no agent signed it in place of what a person had vouched for
     """
     relative = relative_path(file.item_type, file.item_id, file.extension)
     return _verify(file, relative, trust, role, moment or Moment())
@@ -184,6 +284,8 @@ def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf, moment: M
         if len(trust.answers) >= _MAX_KEPT_ANSWERS:
             trust.answers.clear()
         trust.answers[key] = answer
+    if answer.signer.kind is SignerKind.AGENT:
+        _require_unclaimed(file, claim, trust, moment)
     return VerifiedItem(file, claim.digest, answer.signer, answer.timestamp, Evidence.SIGNATURE, answer.role)
 
 
@@ -208,17 +310,47 @@ def _verify_signed_item(file: ItemFile, claim: Claim, trust: Trust, role: RoleOf
     candidate = trust.store.find_signer(line.fingerprint, file.space.name, seen)
     if candidate is None:
         raise _unknown_signer(file, line)
-    _require_good_signature(file, claim, line, candidate)
+    _require_good_signature(file, claim, line, candidate, trust)
     key_id = candidate.key.key_id
     require_not_revoked(trust.store.revocations(seen), key_id, file.path, item_id=file.item_id)
     _require_trusted(file, candidate)
     item_role = _role_of(file, role)
     require_in_scope(file, item_role, kind=candidate.kind, origin=candidate.origin, scope=candidate.scope)
-    signer = Signer(candidate.kind, candidate.owner, candidate.key.fingerprint, key_id, candidate.origin)
+    signer = Signer(
+        candidate.kind,
+        candidate.owner,
+        candidate.key.fingerprint,
+        key_id,
+        candidate.origin,
+        candidate.before,
+    )
+    if signer.kind is SignerKind.AGENT:
+        _require_not_a_persons(file, claim, trust, seen)
+    if key_id != trust.unrecorded:
+        fact = Fact.of(file, claim.digest, kind=signer.kind, key_id=key_id, owner=signer.owner)
+        trust.note(file, fact)
     return _Answer(signer, line.timestamp, item_role, seen)
 
 
-def _require_good_signature(file: ItemFile, claim: Claim, line: SignatureLine, candidate: Candidate) -> None:
+def _require_good_signature(
+    file: ItemFile, claim: Claim, line: SignatureLine, candidate: Candidate, trust: Trust
+) -> None:
+    if _is_signed_as(file, claim, line, candidate):
+        return
+    before = _id_before(file, claim, line, candidate, trust)
+    hint = None if before is None else f"signed as {before}: was it renamed? rye sign {file.item_id}"
+    raise RyeError(
+        "bad_signature",
+        f"expected a signature of {file.item_type} {file.item_id}{file.extension} by "
+        f"{candidate.owner} ({candidate.key.fingerprint}) in {file.path}, found one that is not",
+        where=file.path,
+        item_id=file.item_id,
+        hint=hint,
+        key_id=candidate.key.key_id,
+    )
+
+
+def _is_signed_as(file: ItemFile, claim: Claim, line: SignatureLine, candidate: Candidate) -> bool:
     statement = signature.statement_digest(
         file,
         timestamp=line.timestamp,
@@ -226,15 +358,50 @@ def _require_good_signature(file: ItemFile, claim: Claim, line: SignatureLine, c
         digest=claim.digest,
         length=claim.length,
     )
-    if not verify_signature(statement, line.signature, candidate.key.pem):
-        raise RyeError(
-            "bad_signature",
-            f"expected a signature of {file.item_type} {file.item_id}{file.extension} by "
-            f"{candidate.owner} ({candidate.key.fingerprint}) in {file.path}, found one that is not",
-            where=file.path,
-            item_id=file.item_id,
-            key_id=candidate.key.key_id,
-        )
+    return verify_signature(statement, line.signature, candidate.key.pem)
+
+
+def _id_before(
+    file: ItemFile, claim: Claim, line: SignatureLine, candidate: Candidate, trust: Trust
+) -> str | None:
+    """The id that this very signature was made for, where the record knows the content under another one."""
+    try:
+        facts = trust.records[file.space.name].kept().value().by_digest.get(claim.digest, [])
+    except RyeError:
+        return None  # only a hint is lost
+    for fact in facts[-_MAX_TRIED:]:
+        before = replace(file, item_id=fact.item_id, extension=fact.extension)
+        if is_item_id(fact.item_id) and _is_signed_as(before, claim, line, candidate):
+            return fact.item_id
+    return None
+
+
+def _require_not_a_persons(file: ItemFile, claim: Claim, trust: Trust, seen: Seen) -> None:
+    fact = trust.persons_claim(file, seen=seen)
+    if fact is None or any(
+        seen.look(record.kept()).is_accepted(file, claim.digest) for record in trust.all_records
+    ):
+        return
+    raise RyeError(
+        "signer_changed",
+        f"expected the signature of a person in {file.path}, as {fact.owner} signed {fact.item_id} before, "
+        "found that an agent has signed it since",
+        where=file.path,
+        item_id=file.item_id,
+        signed_before_by=fact.owner,
+    )
+
+
+def _require_unclaimed(file: ItemFile, claim: Claim, trust: Trust, moment: Moment) -> None:
+    whose = trust.other_claim(file)
+    if whose is None or trust.was_accepted(file, claim.digest, moment):
+        return
+    raise RyeError(
+        "signer_changed",
+        f"expected the signature of a person in {file.path}, which {whose}, found that of an agent",
+        where=file.path,
+        item_id=file.item_id,
+    )
 
 
 def _require_trusted(file: ItemFile, candidate: Candidate) -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, cached_property
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import Chain, ChainBuilder, ChainElement
 from rye_mcp.executor.chain_validator import ValidChain, require_valid
 from rye_mcp.executor.integrity_verifier import IntegrityVerifier
-from rye_mcp.executor.lockfile_resolver import LockfileResolver
-from rye_mcp.verbs._context import Context, whole_hints
+from rye_mcp.executor.lockfile_resolver import LockfileResolver, Signed
+from rye_mcp.executor.lockfile_store import LockPlace
+from rye_mcp.items import SpaceName
+from rye_mcp.notices import Notice
+from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.verify import VerifiedItem
+from rye_mcp.verbs._agreement import relative_of
+from rye_mcp.verbs._configuration import asks_for_locks
+from rye_mcp.verbs.context import Context, whole_hints
 
 __all__ = ["Chains"]
 
@@ -50,6 +58,53 @@ class Chains:
         """The whole chain of a root; RyeError when it is not one that may run."""
         with whole_hints(root.file):
             return require_valid(self._verifier.verify_chain(self._builder.follow(root)))
+
+    def refresh(self, valid: ValidChain, item: VerifiedItem) -> Notice | None:
+        """Let the lockfile of a tool follow that was signed just now, where the signer may move it."""
+        signed = self._signed(item)
+        if signed.by_person:
+            try:
+                signed = replace(signed, locks_first=asks_for_locks(self._context))
+            except RyeError as exc:
+                return self.lockfiles.refresh(valid, signed) or Notice("lock_not_saved", exc.message)
+        return self.lockfiles.refresh(valid, signed)
+
+    def refresh_others(self, item: VerifiedItem) -> list[Notice]:
+        """Let the lockfiles follow of the tools that rest on what a person signed just now."""
+        signed = replace(self._signed(item), path=relative_of(item.file))
+        if not signed.by_person or item.file.space.name is not SpaceName.PROJECT:
+            return []
+        return [
+            notice
+            for place in self.lockfiles.store.list()
+            if place.space.name is SpaceName.PROJECT and place.item_id != item.file.item_id
+            if (notice := self._refresh_other(place, item, signed)) is not None
+        ]
+
+    def _refresh_other(self, place: LockPlace, item: VerifiedItem, signed: Signed) -> Notice | None:
+        try:
+            stored = self.lockfiles.store.read(place).pins
+            is_element = item.file.item_id in (element["item_id"] for element in stored.elements)
+            if not is_element and signed.path not in (stored.dependencies or {}):
+                return None
+            root = self.find(place.item_id)
+            if root.version != place.version:
+                return None
+            return self.lockfiles.refresh(self.follow(root), signed)
+        except RyeError:
+            return None  # what is wrong with it is said when it runs
+
+    def _signed(self, item: VerifiedItem) -> Signed:
+        """Whose work it is: of a person, that of her agents and of her old keys is hers."""
+        by_person = self._context.is_person
+        own = (item.signer.key_id or "", *item.signer.before)
+        return Signed((*own, *self._key_of_agents()) if by_person else own, by_person)
+
+    def _key_of_agents(self) -> tuple[str, ...]:
+        try:
+            return (self._context.keys.show(SignerKind.AGENT).key_id,)
+        except RyeError:
+            return ()
 
 
 @cache

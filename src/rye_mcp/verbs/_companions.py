@@ -7,11 +7,17 @@ Rules:
 - A file that can carry a signature line, and is an item by its path and its content, gets one. Every other,
   and each that is named by whoever signs, is listed with its hash in the signed `deps.manifest.yaml` of the
   tool's directory, or of the anchor. What is authentic already stays as it is.
+- What a key of the same person before a rotation has signed is signed again with this one: whoever revokes
+  the old key loses nothing that was signed since.
+- Nothing is signed or listed along that the signer did not name, and that no key of hers vouched for before:
+  by a good listing, or by her record of signers. All such files are refused at once (`not_named`). A marker
+  of the anchor that is such a file widens nothing. A signature of somebody else is never replaced: such a
+  file is listed, once it was named.
 - Many files that want a signature are listed, all of them: one signature is checked then, instead of many.
 - A listing that is good goes on: what it lists is listed as it is now, and what is gone is left out; a change
-  is a warning that names the files. One that is not good is begun anew. In that of a person, an agent changes
-  nothing but what its own tool rests on.
-- The rules for items hold for all of it: what a stranger signed, no agent signs or lists.
+  is a warning that names the files. One that is not good is begun anew.
+- The rules for items hold for all of it: what a person signed, no agent signs or lists, and in a listing of a
+  person an agent changes nothing.
 - Everything is looked at before anything is written. Then come the files, then the listing, then the item:
   who is interrupted leaves nothing accepted that was not signed. Each file is whole, or as it was.
 """
@@ -20,12 +26,12 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.anchor import anchor_of, directory_of
+from rye_mcp.executor.anchor import anchor_of, directory_of, markers_of
 from rye_mcp.executor.chain import ChainElement
 from rye_mcp.executor.dependency_rules import DependencyRules, directory_asked_for, names_asked_for, rules_of
 from rye_mcp.executor.roles import MetadataRole
@@ -34,6 +40,7 @@ from rye_mcp.items import (
     MAX_ITEM_BYTES,
     SHEBANG,
     ItemFile,
+    SpaceName,
     comment_style,
     parse_relative_path,
     printable,
@@ -51,11 +58,12 @@ from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_item, sign_listing
 from rye_mcp.trust.text import require_honest_text
+from rye_mcp.trust.trust_store import Seen
 from rye_mcp.trust.verify import Signer, VerifiedItem, verify_item
 from rye_mcp.verbs._agreement import Agreement, digest_of, relative_of
 from rye_mcp.verbs._chains import Chains
-from rye_mcp.verbs._context import Context
-from rye_mcp.verbs._replacing import other_signer, require_no_stranger
+from rye_mcp.verbs._replacing import other_signer, require_not_a_persons, signed_by_another
+from rye_mcp.verbs.context import Context, options_of
 
 __all__ = ["CompanionSigner"]
 
@@ -69,21 +77,29 @@ _SHOWN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What has to be authentic, in which role; the directories whose listings count, the nearest first."""
+    """What has to be authentic, in which role; the directories whose listings count, the nearest first.
+
+    `markers` are the files that make the directory of the tool its anchor.
+    """
 
     role: Role
     directories: tuple[str, ...]
     asked_for: tuple[SourceName, ...] = ()
+    markers: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class _Listing:
-    """The listing of a directory: what was there, and what it is going to be."""
+    """The listing of a directory: what was there, and what it is going to be.
+
+    `signed_by` is the id of the key of a good one.
+    """
 
     directory: str
     before: bytes | None
     good: Mapping[str, str] | None
-    of_a_person: bool = False
+    by_old_key: bool = False
+    signed_by: str | None = None
     files: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -96,16 +112,25 @@ class _Listing:
         """Whether it has to be written. One that is not good would refuse the run, whatever is listed."""
         if self.good is None:
             return self.before is not None or bool(self.files)
-        return dict(self.good) != self.files
+        return self.by_old_key or dict(self.good) != self.files
 
 
 class CompanionSigner:
     """Signs, with one key, what items rest on."""
 
-    def __init__(self, context: Context, key: SigningKey, chains: Chains) -> None:
+    def __init__(
+        self, context: Context, key: SigningKey, chains: Chains, named: Container[str] | None = ()
+    ) -> None:
+        """`named` are paths below the space that may be signed along; None for whatever an item rests on."""
         self._context = context
         self._key = key
         self._chains = chains
+        self._named = named
+
+    def is_settled(self, element: ChainElement) -> bool:
+        """Whether there is nothing to sign or to list; RyeError for what cannot be."""
+        with SourceTree(element.file.space.root) as tree:
+            return self._looked(element, (), tree).is_settled
 
     def planned(self, element: ChainElement, named: Sequence[str]) -> dict[str, str]:
         """What would be vouched for with an item: path below the space → SHA256; nothing is written."""
@@ -125,7 +150,7 @@ class CompanionSigner:
             return task.warnings()
 
     def _looked(self, element: ChainElement, named: Sequence[str], tree: SourceTree) -> _Task:
-        task = _Task(self._context, self._key, element, tree, self._scope(element, tree))
+        task = _Task(self._context, self._key, element, tree, self._scope(element, tree), self._named)
         for name in named:
             task.list_named(name)
         task.look()
@@ -154,20 +179,28 @@ class CompanionSigner:
         if anchor is not None and anchor.relative not in (None, own):
             directories.append(str(anchor.relative))
         asked_for = names_asked_for(tree, rules, directory_asked_for(element, anchor, rules))
-        return _Scope(role, tuple(directories), tuple(asked_for))
+        return _Scope(role, tuple(directories), tuple(asked_for), markers_of(chain, tree))
 
 
 class _Task:
     """What is to be done for one item."""
 
     def __init__(
-        self, context: Context, key: SigningKey, element: ChainElement, tree: SourceTree, scope: _Scope
+        self,
+        context: Context,
+        key: SigningKey,
+        element: ChainElement,
+        tree: SourceTree,
+        scope: _Scope,
+        named: Container[str] | None = (),
     ) -> None:
         self._context = context
         self._key = key
         self._element = element
         self._tree = tree
         self._scope = scope
+        self._old_keys = _old_keys(context, key)
+        self._own_keys = frozenset({key.public.key_id, *self._old_keys})
         self._own = element.path.relative_to(element.file.space.root).as_posix()
         self._listings = [self._read_listing(directory) for directory in scope.directories]
         self._to_sign: list[ItemFile] = []
@@ -175,6 +208,9 @@ class _Task:
         self._listed: list[str] = []
         self._gone: list[str] = []
         self._others: list[Notice] = []
+        self._named = named
+        self._by_name: set[str] = set()
+        self._not_named: list[str] = []
 
     def look(self) -> None:
         """Find what has to be signed, and refuse what cannot be, before anything is."""
@@ -191,6 +227,15 @@ class _Task:
         for listing in self._listings:
             for path in sorted(listing.known.keys() - listing.files.keys()):
                 self._list_again(listing, path)
+        self._look_at_markers()
+        for listing in self._listings:
+            self._look_at_listing(listing)
+        self._require_named()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is to be done."""
+        return not self._to_sign and not any(listing.is_changed for listing in self._listings)
 
     def planned(self) -> Iterator[tuple[str, str]]:
         """Each file that is vouched for from now on, and was not as it is: its path, its SHA256."""
@@ -222,6 +267,7 @@ class _Task:
             what = f"expected a file beside {self._element.item_id}, or below, found {printable(name)!r}"
             raise RyeError("unsafe_path", what, where=printable(name), hint="put it beside the tool")
         render_listing({path: _ANY_DIGEST for _, path in self._places(relative)})
+        self._by_name.add(relative)
         self._list(relative)
 
     def write_listings(self) -> None:
@@ -252,18 +298,81 @@ class _Task:
 
     # --- files ---
 
+    def _require_allowed(self, file: ItemFile) -> None:
+        require_not_a_persons(file, self._context, asked_for=self._element.file)
+
+    def _is_listed_in(self, listing: _Listing) -> bool:
+        """Whether signing the item itself changes the listing."""
+        return any(each is listing and path in listing.known for each, path in self._places(self._own))
+
     def _look_at(self, relative: str) -> None:
         file = self._as_item(relative)
-        listed = any(path in {**listing.known, **listing.files} for listing, path in self._places(relative))
-        if file is None or listed:
+        listed = self._is_listed(relative)
+        if file is not None and not listed and self._is_authentic(file):
+            return
+        self._note_unless_hers(relative, file)
+        if file is None or listed or signed_by_another(file, self._context, self._own_keys):
             self._list(relative)
-        elif not self._is_authentic(file):
-            try:
-                require_no_stranger(file, self._context, self._key, item_id=self._element.item_id)
-                require_honest_text(file)
-            except RyeError as exc:
-                raise self._refusal(exc, relative) from exc
-            self._to_sign.append(file)
+            return
+        try:
+            self._require_allowed(file)
+            require_honest_text(file)
+        except RyeError as exc:
+            raise self._refusal(exc, relative) from exc
+        self._to_sign.append(file)
+
+    def _look_at_markers(self) -> None:
+        """Name a marker that nobody vouches for, where no chain asks for it and it widens what is signed."""
+        markers = self._scope.markers
+        if self.is_settled or {name.relative for name in self._scope.asked_for}.intersection(markers):
+            return
+        if not any(self._is_listed(each) or self._is_signed(each) for each in markers):
+            for each in markers:
+                self._note_unless_hers(each, None)
+                self._list(each)
+
+    def _look_at_listing(self, listing: _Listing) -> None:
+        if not listing.is_changed and not self._is_listed_in(listing):
+            return
+        content = listing.before or render_listing(listing.files)
+        file = manifest_file(self._element.file.space, listing.directory, content)
+        self._require_allowed(file)
+        if self._named is not None and signed_by_another(file, self._context, self._own_keys):
+            self._not_named.append(relative_of(file))
+
+    # --- what the signer named, or vouched for before ---
+
+    def _note_unless_hers(self, relative: str, file: ItemFile | None) -> None:
+        if not self._is_hers(relative, file):
+            self._not_named.append(relative)
+
+    def _is_hers(self, relative: str, file: ItemFile | None) -> bool:
+        if self._named is None or relative in self._named or relative in self._by_name:
+            return True
+        for listing, path in self._places(relative):
+            if path in listing.known:
+                return listing.signed_by in self._own_keys or listing.known[path] == self._digest(relative)
+        if file is None or signed_by_another(file, self._context, self._own_keys):
+            return False
+        return self._context.trust.was_signed_with(file, self._own_keys)
+
+    def _require_named(self) -> None:
+        if not self._not_named:
+            return
+        item_id, found = self._element.item_id, tuple(dict.fromkeys(self._not_named))
+        what = (
+            f"expected what {item_id} rests on to be named, or signed by you before, "
+            f"found {len(found)} that would be signed or listed along: {_shown(found)}"
+        )
+        file = self._element.file
+        command = f"rye sign {item_id}{options_of(file.item_type, file.space.name)}"
+        hint = f"look at them; then {command} --with FILE for each, or --all-beside for all of them"
+        if not self._context.is_person:
+            hint = "read them, and name those that it needs in with"
+        files = [printable(each) for each in found]
+        raise RyeError("not_named", what, item_id=item_id, hint=hint, files=files)
+
+    # --- items ---
 
     def _as_item(self, relative: str) -> ItemFile | None:
         """The file as an item; None for what is none, or says of itself what no item can."""
@@ -280,9 +389,17 @@ class _Task:
         file = ItemFile(space, item_type, item_id, extension, space.root / relative, found.content)
         return file if self._is_authentic(file) or _is_sound(file) else None
 
+    def _is_listed(self, relative: str) -> bool:
+        return any(path in {**listing.known, **listing.files} for listing, path in self._places(relative))
+
+    def _is_signed(self, relative: str) -> bool:
+        file = self._as_item(relative)
+        return file is not None and self._is_authentic(file)
+
     def _is_authentic(self, file: ItemFile) -> bool:
         try:
-            return self._may_rest_on(verify_item(file, self._context.trust, role=self._scope.role).signer)
+            signer = verify_item(file, self._context.trust, role=self._scope.role).signer
+            return self._may_rest_on(signer) and signer.key_id not in self._old_keys
         except RyeError:
             return False
 
@@ -307,13 +424,13 @@ class _Task:
     def _list_again(self, listing: _Listing, path: str) -> None:
         relative = f"{listing.directory}/{path}"
         known = listing.known[path]
-        stays = relative == self._own or (listing.of_a_person and not self._context.is_person)
-        digest = known if stays else self._digest(relative)
+        digest = known if relative == self._own else self._digest(relative)
         if digest is None:
             self._gone.append(relative)
             return
         listing.files[path] = digest
         if digest != known:
+            self._note_unless_hers(relative, None)
             self._listed.append(relative)
 
     def _digest(self, relative: str) -> str | None:
@@ -322,7 +439,7 @@ class _Task:
             found = self._tree.read(relative, limit=MAX_LISTED_BYTES)
             file = None if found is None else self._as_item(relative)
             if file is not None and not self._is_authentic(file):
-                require_no_stranger(file, self._context, self._key, item_id=self._element.item_id)
+                self._require_allowed(file)
         except RyeError as exc:
             raise self._refusal(exc, relative) from exc
         return None if found is None else hashlib.sha256(found.content).hexdigest()
@@ -343,13 +460,13 @@ class _Task:
         except RyeError:
             return _Listing(directory, found.content, None)
         good = manifest.files if self._may_rest_on(manifest.signer) else None
-        return _Listing(directory, found.content, good, manifest.signer.kind is SignerKind.PERSON)
+        by_old_key = manifest.signer.key_id in self._old_keys
+        return _Listing(directory, found.content, good, by_old_key, manifest.signer.key_id)
 
     def _write(self, listing: _Listing) -> None:
         space = self._element.file.space
         if listing.before is not None:
             before = manifest_file(space, listing.directory, listing.before)
-            require_no_stranger(before, self._context, self._key, item_id=self._element.item_id)
             self._note_other_signer(before)
             if listing.good is None:
                 what = f"{printable(before.path)} was not good: what only it listed is not listed any more"
@@ -360,7 +477,7 @@ class _Task:
     # --- what is told ---
 
     def _note_other_signer(self, file: ItemFile) -> None:
-        notice = other_signer(file, self._key)
+        notice = other_signer(file, self._key, self._context)
         if notice is not None:
             self._others.append(notice)
 
@@ -369,6 +486,12 @@ class _Task:
         what = f"{self._element.item_id} rests on {printable(relative)}: {error.message}"
         details = {**error.details, "item_id": self._element.item_id, "dependency": relative}
         return RyeError(error.code, what, where=error.where, hint=error.hint, **details)
+
+
+def _old_keys(context: Context, key: SigningKey) -> tuple[str, ...]:
+    """The ids of the keys that the signer had before this one."""
+    found = context.trust.store.find_signer(key.public.fingerprint, SpaceName.PROJECT, Seen())
+    return () if found is None else found.before
 
 
 def _is_sound(file: ItemFile) -> bool:

@@ -11,12 +11,14 @@ from typing import Any, Final
 from rye_mcp.errors import RyeError
 from rye_mcp.metadata import parse_configuration
 from rye_mcp.trust.files import KeptFile
+from rye_mcp.verbs.context import Context
 
-__all__ = ["CONFIGURATION", "list_of_texts"]
+__all__ = ["CONFIGURATION", "approved_root", "asks_for_locks", "list_of_texts"]
 
 CONFIGURATION: Final = "config/rye.yaml"
 """Where a space has its configuration."""
 
+_LOCKING: Final = ("manual", "auto")
 _MAX_BYTES: Final = 1 << 16
 
 
@@ -31,6 +33,27 @@ def list_of_texts(root: Path, name: str, *, such_as: str, forbidden: int = 0) ->
         what = f"expected a list of texts as {name}, found {type(values).__name__}"
         raise RyeError("invalid_item", what, where=root / CONFIGURATION, hint=f"such as {name}: {such_as}")
     return tuple(values)
+
+
+def approved_root(context: Context) -> Path | None:
+    """The root of the project, whose configuration counts once a person has approved it; None otherwise."""
+    approvals = context.trust.approvals
+    if context.spaces.project is None or approvals is None or not approvals.read().approved:
+        return None
+    return context.spaces.project.root
+
+
+def asks_for_locks(context: Context) -> bool:
+    """Whether the project asks for a lockfile of each of its tools (`lock: auto`); RyeError for another word.
+
+    The first successful run then writes it, or a person's signature.
+    """
+    root = approved_root(context)
+    found = _LOCKING[0] if root is None else _file(root, 0).value().get("lock", _LOCKING[0])
+    if found in _LOCKING:
+        return found == "auto"
+    what = f"expected lock to be {' or '.join(_LOCKING)}, found {ascii(found)[:80]}"
+    raise RyeError("invalid_item", what, where=f"{root}/{CONFIGURATION}", hint="such as lock: auto")
 
 
 @lru_cache(maxsize=16)

@@ -26,9 +26,9 @@ from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, SpaceName, printable, relative_path
 from rye_mcp.notices import Notice
-from rye_mcp.trust.files import opened_directory, translated
+from rye_mcp.trust.files import make_user_space, opened_directory, translated
 from rye_mcp.trust.verify import Evidence, VerifiedItem
-from rye_mcp.verbs._context import Context, options_of
+from rye_mcp.verbs.context import Context, options_of
 
 __all__ = ["Copied", "copy_item", "require_no_clash", "write_new"]
 
@@ -125,6 +125,9 @@ def write_new(copy: ItemFile, *, mode: int, overwrite: bool = False) -> None:
     """Write an item to its place, with the directories above it; RyeError `item_exists` when one is there."""
     relative = relative_path(copy.item_type, copy.item_id, copy.extension)
     above = relative.rpartition("/")[0]
+    if copy.space.name is SpaceName.USER:
+        with translated("write_failed", copy.path):
+            make_user_space(copy.space.root)
     with (
         translated("write_failed", copy.path),
         opened_directory(copy.space.root, above, create_mode=_DIRECTORY_MODE) as directory,

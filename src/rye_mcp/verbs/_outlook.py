@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 from rye_mcp.errors import RyeError
@@ -14,11 +15,20 @@ from rye_mcp.items import ItemFile, ItemType, printable
 from rye_mcp.metadata import ItemMetadata, examples_of, how_to_name_an_executor, misspelt
 from rye_mcp.notices import Notice
 from rye_mcp.spaces.source_tree import SourceTree
+from rye_mcp.visible import visible
 
-__all__ = ["cannot_run", "examples_that_do_not_fit", "in_shell", "misspelt_fields", "not_carried"]
+__all__ = [
+    "cannot_run",
+    "examples_that_do_not_fit",
+    "in_shell",
+    "misspelt_fields",
+    "not_carried",
+    "unknown_keywords_in",
+]
 
 _SHOWN: Final = 10
 _FIELDS: Final = ("command", "args", "shell")
+_SCHEMAS: Final = ("config_schema", "output_schema", "inputs", "outputs")
 
 
 def cannot_run(file: ItemFile, metadata: ItemMetadata) -> Iterator[Notice]:
@@ -74,6 +84,23 @@ def examples_that_do_not_fit(file: ItemFile, metadata: ItemMetadata) -> Iterator
         if errors and example.expected_code != "invalid_parameters":
             what = f"examples[{number}].parameters do not fit the schema of {file.item_id}: {errors[0]}"
             yield Notice("example_invalid", what)
+
+
+def unknown_keywords_in(metadata: ItemMetadata) -> Iterator[Notice]:
+    """Names in the schemas of an item that no draft of JSON Schema defines: they refuse nothing."""
+    for name in _SCHEMAS:
+        schema = getattr(metadata, name)
+        if not isinstance(schema, dict):
+            continue
+        from lilux.schemas.vocabulary import unknown_keywords
+
+        found = list(islice(unknown_keywords(schema), _SHOWN))
+        if found:
+            shown = ", ".join(map(visible, found))
+            what = f"{name}: expected keywords of JSON Schema, found {shown}"
+            yield Notice(
+                "unknown_keyword", f"{what}: correct the spelling, or put text with commas in quotes"
+            )
 
 
 def in_shell(chain: Chain) -> Iterator[Notice]:

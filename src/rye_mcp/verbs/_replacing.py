@@ -1,51 +1,177 @@
-"""Whose signature may be replaced, and by whom; for items and for what they rest on."""
+"""What an agent may sign: what is new, and what an agent signed before; items, and what they rest on.
+
+Rules:
+
+- What a person is known to have vouched for is theirs: `person_required`, with the command for a person.
+- A person is known from the signature line, good or broken, unless it names the key of an agent that the
+  user trusts; from the lockfiles of the item, of every version; from the user's record, by id and by
+  content; from an item of the same id in the user space; and from the last commit, as far as it can be read.
+- Each of these is enough: to remove one of them helps nobody.
+"""
 
 from __future__ import annotations
 
+import os
+import shlex
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemFile, printable
+from rye_mcp.executor.git_objects import committed_files
+from rye_mcp.items import (
+    ItemFile,
+    SpaceName,
+    parse_relative_path,
+    printable,
+    signed_path,
+)
 from rye_mcp.notices import Notice
+from rye_mcp.spaces import DIRECTORY_NAME
 from rye_mcp.trust import signature
 from rye_mcp.trust.keys import SigningKey
+from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_store import Seen, Standing
-from rye_mcp.verbs._context import Context
+from rye_mcp.verbs.context import Context, options_of
 
-__all__ = ["other_signer", "require_no_stranger"]
+__all__ = ["other_signer", "require_not_a_persons", "signed_by_another"]
+
+_DAMAGED: Final = "has a damaged signature line"
 
 
-def require_no_stranger(
-    file: ItemFile, context: Context, key: SigningKey, *, item_id: str | None = None
-) -> None:
-    """No agent makes the user's own of what somebody signed whom they do not trust.
-
-    `item_id` is the item that was asked for, where the file is something that it rests on.
-    """
-    before = _signed_before(file)
-    if context.is_person or before in (None, key.public.fingerprint):
+def require_not_a_persons(file: ItemFile, context: Context, *, asked_for: ItemFile | None = None) -> None:
+    """No agent signs what a person vouched for. `asked_for` is the item that rests on the file, if any."""
+    if context.is_person:
         return
-    store = context.trust.store
-    seen = Seen()
-    signer = store.find_signer(before, file.space.name, seen)
-    trusted = signer is not None and signer.standing is Standing.TRUSTED
-    if signer is None or not trusted or signer.key.key_id in store.revocations(seen):
-        shown, asked_for = printable(file.path), item_id or file.item_id
-        what = f"expected a person to replace the signature of {before} in {shown}, whom nobody here trusts"
-        raise RyeError(
-            "person_required",
-            f"{what}; found an agent",
-            where=shown,
-            item_id=asked_for,
-            hint=f"ask a person to read it, and to sign it if it is good: rye sign {asked_for}",
-        )
+    for evidence in _EVIDENCE:
+        whose = evidence(file, context)
+        if whose is not None:
+            raise _refusal(file, whose, context, asked_for or file)
 
 
-def other_signer(file: ItemFile, key: SigningKey) -> Notice | None:
+def other_signer(file: ItemFile, key: SigningKey, context: Context) -> Notice | None:
     """That somebody else signed a file before, which from now on this key vouches for."""
     before, now = _signed_before(file), key.public.fingerprint
-    if before in (None, now):
+    if before in (None, now) or _is_former(before, key, file, context):
         return None
     what = f"{file.item_id} was signed with the key {before} before; from now on {now} vouches for it"
     return Notice("signer_changed", what)
+
+
+def _is_former(fingerprint: str, key: SigningKey, file: ItemFile, context: Context) -> bool:
+    """Whether the same person had this key before, by signed rotations."""
+    store, seen = context.trust.store, Seen()
+    former = store.find_signer(fingerprint, file.space.name, seen)
+    own = store.find_signer(key.public.fingerprint, file.space.name, seen)
+    return former is not None and own is not None and former.key.key_id in own.before
+
+
+def signed_by_another(file: ItemFile, context: Context, own: Collection[str]) -> bool:
+    """Whether the signature line names a key that is neither in `own` nor of an agent of the user."""
+    fingerprint = _signed_before(file)
+    if fingerprint is None or _is_agents(fingerprint, file, context):
+        return False
+    signer = context.trust.store.find_signer(fingerprint, file.space.name, Seen())
+    return signer is None or signer.key.key_id not in own
+
+
+def _refusal(file: ItemFile, whose: str, context: Context, asked_for: ItemFile) -> RyeError:
+    shown = printable(file.path)
+    project = "" if context.project is None else f" --project {shlex.quote(printable(context.project))}"
+    first = "to read it, to remove that line" if whose == _DAMAGED else "to read it"
+    command = f"rye sign {asked_for.item_id}{options_of(asked_for.item_type, asked_for.space.name)}{project}"
+    return RyeError(
+        "person_required",
+        f"expected a person to sign {shown}, which {whose}; found an agent, which signs only what is new or "
+        "what an agent signed before",
+        where=shown,
+        item_id=asked_for.item_id,
+        hint=f"ask a person {first}, and to sign it if it is good: {command}",
+    )
+
+
+# --- what tells of a person: each gives the end of a sentence, or None ---
+
+
+def _by_line(file: ItemFile, context: Context) -> str | None:
+    try:
+        claim = signature.locate(file)
+        fingerprint = signature.parse(file, claim).fingerprint
+    except RyeError as exc:
+        return None if exc.code == "unsigned" else _DAMAGED
+    return None if _is_agents(fingerprint, file, context) else f"carries a signature of {fingerprint}"
+
+
+def _by_other_claim(file: ItemFile, context: Context) -> str | None:
+    return context.trust.other_claim(file)
+
+
+def _by_record(file: ItemFile, context: Context) -> str | None:
+    fact = context.trust.persons_claim(file, _digest(file))  # a copy today is a renamed file tomorrow
+    return None if fact is None else f"{fact.owner} has signed before, as {fact.item_id}"
+
+
+def _by_commit(file: ItemFile, context: Context) -> str | None:
+    """What the last commit holds at this id; if that is nothing, this content at a path that is gone."""
+    if context.project is None or file.space.name is not SpaceName.PROJECT:
+        return None
+    relative = signed_path(file.item_type, file.item_id, file.extension)
+    below = f"{DIRECTORY_NAME}/{relative.partition('/')[0]}"
+    own, digest = _id_of(relative), _digest(file)
+
+    def search(wanted: Callable[[str], bool], *, same: bool) -> str | None:
+        for path, content in committed_files(context.project or Path(), below, wanted):
+            before = replace(file, content=content)
+            if _by_line(before, context) and (same or _digest(before) == digest):
+                return f"a person has signed in the last commit, as {printable(path)}"
+        return None
+
+    kind = relative.partition("/")[0]
+    by_id = search(lambda path: _id_of(f"{kind}/{path}") == own, same=True)
+    if by_id is not None or digest is None:
+        return by_id
+    return search(lambda path: not os.path.lexists(file.space.root / kind / path), same=False)
+
+
+def _id_of(relative: str) -> str:
+    """The id of an item by its path, without case; the path of what lists files."""
+    try:
+        return parse_relative_path(relative)[1].lower()
+    except RyeError:
+        return relative.lower()
+
+
+_EVIDENCE: Final[tuple[Callable[[ItemFile, Context], str | None], ...]] = (
+    _by_line,
+    _by_other_claim,
+    _by_record,
+    _by_commit,
+)
+
+
+# --- keys ---
+
+
+def _is_agents(fingerprint: str, file: ItemFile, context: Context) -> bool:
+    """Whether this is the key of an agent that the user trusts."""
+    store, seen = context.trust.store, Seen()
+    signer = store.find_signer(fingerprint, file.space.name, seen)
+    return (
+        signer is not None
+        and signer.kind is SignerKind.AGENT
+        and signer.standing is Standing.TRUSTED
+        and signer.key.key_id not in store.revocations(seen)
+    )
+
+
+def _digest(file: ItemFile) -> str | None:
+    """The hash of the content without its signature line; None where there is nothing else."""
+    try:
+        content = signature.detach(file)
+    except RyeError:
+        content = file.content
+    return signature.content_digest(content) if content.strip() else None
 
 
 def _signed_before(file: ItemFile) -> str | None:

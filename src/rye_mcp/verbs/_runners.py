@@ -10,7 +10,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import ChainBuilder, ChainElement
 from rye_mcp.items import ItemFile, SpaceName
 from rye_mcp.metadata import ItemMetadata
-from rye_mcp.verbs._context import Context
+from rye_mcp.verbs.context import Context
 
 __all__ = ["Runners"]
 

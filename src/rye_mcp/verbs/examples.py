@@ -15,7 +15,6 @@ Rules:
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -27,11 +26,12 @@ import anyio
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.executor.results import ExecutionResult
+from rye_mcp.executor.snapshot import private_directory
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import Example, ItemMetadata, examples_of
-from rye_mcp.verbs._context import Context
 from rye_mcp.verbs._expectations import differences
 from rye_mcp.verbs._selection import is_pattern, select
+from rye_mcp.verbs.context import Context
 
 __all__ = ["ExampleOutcome", "ExamplesRequest", "ExamplesResult", "ExecutorIn", "run_examples"]
 
@@ -268,8 +268,7 @@ class _Runner:
 @contextmanager
 def _project_of(example: Example) -> Iterator[Path]:
     """A fresh project with the files of an example; it is gone when the block ends."""
-    with tempfile.TemporaryDirectory(prefix="rye-example-", ignore_cleanup_errors=True) as directory:
-        project = Path(os.path.realpath(directory))
+    with private_directory(os.environ) as project:
         _lay_out(project, example)
         yield project
 

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from rye_mcp.apart import apart
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.agreement import Preview
 from rye_mcp.executor.preparation import DryRun
@@ -26,9 +28,9 @@ from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.items import ItemType
 from rye_mcp.metadata import ItemMetadata, body_of
 from rye_mcp.trust.verify import VerifiedItem
-from rye_mcp.verbs._context import Context
 from rye_mcp.verbs._directives import check_inputs, instructions
 from rye_mcp.verbs._shapes import metadata_as_dict
+from rye_mcp.verbs.context import Context
 
 __all__ = ["ExecuteRequest", "Executed", "Instructions", "Knowledge", "execute", "preview"]
 
@@ -103,7 +105,11 @@ async def execute(request: ExecuteRequest, context: Context, *, watch: Watch | N
     metadata = context.metadata(verified)
     if request.item_type is ItemType.KNOWLEDGE:
         return Knowledge(verified, metadata)
-    inputs = check_inputs(verified.file, metadata, request.parameters or {})
+    return await apart(partial(_filled, verified, metadata, request.parameters or {}))
+
+
+def _filled(verified: VerifiedItem, metadata: ItemMetadata, given: Mapping[str, Any]) -> Instructions:
+    inputs = check_inputs(verified.file, metadata, given)
     return Instructions(verified, instructions(verified.file, inputs), inputs)
 
 

@@ -25,8 +25,8 @@ from rye_mcp.executor.parameters import UnfilledError
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.items import ItemFile, printable
 from rye_mcp.trust.verify import RoleOf, verify_item
-from rye_mcp.verbs._context import Context, whole_hints
 from rye_mcp.verbs._shapes import Integrity
+from rye_mcp.verbs.context import Context, whole_hints
 
 __all__ = ["ExplainRequest", "Explained", "Explanation", "explain"]
 

@@ -22,9 +22,9 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable
 from rye_mcp.metadata import ItemMetadata, parse_metadata
 from rye_mcp.notices import Notice
-from rye_mcp.verbs._context import Context
 from rye_mcp.verbs._copying import copy_item
 from rye_mcp.verbs._shapes import Integrity, metadata_as_dict
+from rye_mcp.verbs.context import Context
 
 __all__ = ["LoadRequest", "LoadResult", "load"]
 

@@ -7,6 +7,8 @@ Rules:
 - `update` goes through the stages of a run up to the comparison, and pins what it finds: whatever would not
   run, is not locked. It tells everything that differs from what was locked before. What it writes goes to the
   project.
+- An older version than the locked one is locked only for who names the tool by its id: then the lockfiles of
+  the later versions are removed from the project.
 - `verify` compares as a run would, and runs nothing. It looks at the version that each tool has now: a tool
   that is locked in other versions only is `lock_missing`.
 - What cannot be read, or does not fit, is in the list with its refusal, and stops nothing.
@@ -22,12 +24,13 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.lockfile_resolver import older_than
 from rye_mcp.executor.lockfile_store import LockPlace, StoredLock
-from rye_mcp.executor.pins import Difference, Pins, differences, is_version
+from rye_mcp.executor.pins import Difference, Pins, differences, is_version, mismatch
 from rye_mcp.items import SpaceName, check_item_id, printable
 from rye_mcp.verbs._chains import Chains
-from rye_mcp.verbs._context import Context
 from rye_mcp.verbs._selection import EVERYTHING, is_pattern, matches, require_pattern
+from rye_mcp.verbs.context import Context
 
 __all__ = [
     "LockListRequest",
@@ -250,12 +253,12 @@ def lock_update(request: LockUpdateRequest, context: Context) -> LockUpdateResul
     context.spaces.require_project()
     chains = Chains(context)
     if not is_pattern(request.item_id):
-        return LockUpdateResult((_update(request.item_id, chains),))
+        return LockUpdateResult((_update(request.item_id, chains, may_be_older=True),))
     updated: list[Updated] = []
     failed: list[Verified] = []
     for item_id in _locked_ids(request.item_id, chains):
         try:
-            updated.append(_update(item_id, chains))
+            updated.append(_update(item_id, chains, may_be_older=False))
         except RyeError as exc:
             failed.append(Verified(item_id, exc.code, refusal=exc))
     return LockUpdateResult(tuple(updated), tuple(failed))
@@ -268,15 +271,22 @@ def lock_verify(request: LockVerifyRequest, context: Context) -> LockVerifyResul
     return LockVerifyResult(tuple(_verify(item_id, chains) for item_id in ids))
 
 
-def _update(item_id: str, chains: Chains) -> Updated:
+def _update(item_id: str, chains: Chains, *, may_be_older: bool) -> Updated:
     lockfiles = chains.lockfiles
     root = chains.find(item_id)
     valid = chains.follow(root)
+    newer = lockfiles.store.newer(root.item_id, root.version)
+    older = tuple(older_than(place, root.version) for place in newer[:1])
+    if older and not may_be_older:
+        raise mismatch(older, root.item_id, newer[0].path)
     before = _readable(chains, root.item_id, root.version)
-    changes = () if before is None else differences(before.pins, Pins.of_chain(valid))
+    changes = older + (() if before is None else differences(before.pins, Pins.of_chain(valid)))
     if before is not None and not changes and before.space.name is SpaceName.PROJECT:
         return Updated(root.item_id, root.version, before.path, "unchanged")
     path = lockfiles.save_lockfile(lockfiles.create_lockfile(valid))
+    for place in newer:
+        if place.space.name is SpaceName.PROJECT:
+            lockfiles.store.remove(place)
     state: Literal["created", "updated"] = "created" if before is None else "updated"
     return Updated(root.item_id, root.version, path, state, changes)
 

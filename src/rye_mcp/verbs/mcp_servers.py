@@ -32,8 +32,8 @@ from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_content, write_item
 from rye_mcp.trust.verify import verify_item
 from rye_mcp.verbs._chains import Chains
-from rye_mcp.verbs._context import Context
 from rye_mcp.verbs._selection import select
+from rye_mcp.verbs.context import Context
 
 __all__ = [
     "Comparison",
@@ -203,7 +203,7 @@ def add(plan: ServerPlan, offered: Mapping[str, Definition], context: Context, k
     drafts, left_out = _drafts(plan, chosen, context, key, ids=ids_of(plan.name, offered))
     _write_new(drafts)
     for file in drafts:
-        _move_lock(file, context, key)
+        _move_lock(file, context)
     return Written(tuple(sorted(file.item_id for file in drafts)), left_out)
 
 
@@ -232,7 +232,7 @@ def update(
     for file in drafts:
         if file.item_id in before:
             write_item(before[file.item_id], file.content)
-            _move_lock(file, context, key)
+            _move_lock(file, context)
     gone = [file for file, metadata in known.items.values() if _tool(metadata) in comparison.gone]
     for file in gone:
         _unlink(file)
@@ -312,6 +312,9 @@ def _drafts(
 
 
 def _draft(item_id: str, said: Definition, plan: ServerPlan, space: Space, more: frozenset[str]) -> ItemFile:
+    if said.problem is not None:
+        what = f"expected a tool as MCP has it, found: {said.problem}"
+        raise RyeError("invalid_item", what, item_id=item_id, hint="the server has to say it otherwise")
     path = space.root / relative_path(ItemType.TOOL, item_id, EXTENSION)
     try:
         content = item_text(said, {**plan.config, "server": plan.name}, plan.variables | more).encode()
@@ -370,14 +373,14 @@ def _unlink(file: ItemFile) -> None:
         os.unlink(name, dir_fd=directory)
 
 
-def _move_lock(file: ItemFile, context: Context, key: SigningKey) -> None:
+def _move_lock(file: ItemFile, context: Context) -> None:
     """Let the lockfile follow, as it does for every item that is signed again."""
     chains = Chains(context)
     try:
         valid = chains.follow(ChainElement(file, examine(file)))
     except RyeError:
         return  # it would be refused when it runs, and says why then
-    chains.lockfiles.refresh(valid, key.public.key_id)
+    chains.refresh(valid, valid.verified.root)
 
 
 def _is_chosen(name: str, only: tuple[str, ...]) -> bool:

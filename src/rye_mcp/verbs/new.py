@@ -25,8 +25,8 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.programs import how_to_install
 from rye_mcp.items import ItemFile, ItemType, SpaceName, check_item_id, printable, relative_path
 from rye_mcp.notices import Notice
-from rye_mcp.verbs._context import Context, options_of
 from rye_mcp.verbs._copying import require_no_clash, write_new
+from rye_mcp.verbs.context import Context, options_of
 
 __all__ = ["LANGUAGES", "NewRequest", "NewResult", "new"]
 
@@ -53,6 +53,7 @@ LANGUAGES: Final[Mapping[str, _Template]] = MappingProxyType(
             ".py",
             program="uv",
         ),
+        "python-flags": _Template("python-flags.py.txt", ".py"),
         "bash": _Template("bash.sh.txt", ".sh", program="bash"),
         "node": _Template("node.mjs.txt", ".mjs", program="node"),
         "http": _Template("http.yaml.txt", ".yaml", "--owner python --repo cpython"),

@@ -23,10 +23,10 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType
 from rye_mcp.metadata import ItemMetadata
 from rye_mcp.trust.verify import VerifiedItem
-from rye_mcp.verbs._configuration import list_of_texts
-from rye_mcp.verbs._context import Context
+from rye_mcp.verbs._configuration import approved_root, list_of_texts
 from rye_mcp.verbs._runners import Runners
 from rye_mcp.verbs._selection import EVERYTHING, select
+from rye_mcp.verbs.context import Context
 
 __all__ = ["MAX_OFFERS", "Offer", "Offers", "OffersRequest", "exposed", "offers"]
 
@@ -82,10 +82,8 @@ def offers(request: OffersRequest, context: Context) -> Offers:
 
 def exposed(context: Context) -> tuple[str, ...]:
     """The patterns that the project names; RyeError for a configuration that is none."""
-    approvals = context.trust.approvals
-    if context.spaces.project is None or approvals is None or not approvals.read().approved:
-        return ()
-    return list_of_texts(context.spaces.project.root, "expose", such_as="[demo/*]")
+    root = approved_root(context)
+    return () if root is None else list_of_texts(root, "expose", such_as="[demo/*]")
 
 
 def _places(request: OffersRequest, context: Context) -> tuple[list[ItemPlace], list[tuple[str, RyeError]]]:

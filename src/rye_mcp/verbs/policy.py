@@ -3,7 +3,8 @@
 Rules:
 
 - `confirm: [sign, execute]` names what a person has to agree to each time, whichever server an agent uses.
-- It is the user's own: what a project says there counts for nothing.
+- It is the user's own: what a project says there counts for nothing. Only of lockfiles a project says itself
+  whether it asks for them (`asks_for_locks`), once a person has approved it.
 - A policy that cannot be read, or that others could have changed, is a refusal: it restricts, and a typing
   mistake must not lift a restriction.
 """
@@ -14,10 +15,10 @@ from typing import Final, Literal, cast
 
 from rye_mcp.errors import RyeError
 from rye_mcp.trust.files import OTHERS_WRITE
-from rye_mcp.verbs._configuration import CONFIGURATION, list_of_texts
-from rye_mcp.verbs._context import Context
+from rye_mcp.verbs._configuration import CONFIGURATION, asks_for_locks, list_of_texts
+from rye_mcp.verbs.context import Context
 
-__all__ = ["ACTIONS", "Action", "to_be_confirmed"]
+__all__ = ["ACTIONS", "Action", "asks_for_locks", "to_be_confirmed"]
 
 Action = Literal["sign", "execute"]
 

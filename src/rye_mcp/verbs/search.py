@@ -5,8 +5,11 @@ Rules:
 - A catalog finds, and is believed in nothing but that: the index may be old, damaged or somebody else's.
   Every hit is looked for by its id, read, and passes the gate; everything that is shown of it is made of the
   bytes that passed.
-- What does not pass comes back as its id and the code of the reason. Nothing that its author wrote is shown:
-  no description, no schema, no name of a signer.
+- What does not pass comes back as its id, cut to `MAX_WITHHELD_ID`, and the code of the reason. Nothing else
+  that its author wrote is shown: no description, no schema, no name of a signer.
+- It comes behind everything that passes, and only `SHOWN_WITHHELD` of it, whichever page is asked for: a
+  clone could otherwise fill every place. For that, each hit is looked at from the first one on. Behind
+  `MAX_WITHHELD_OF_A_SPACE` that do not pass, nothing else of that space is looked at.
 - A hit is dropped when there is no such item any more, when it is not what was asked for, and when it turned
   out to be a library: those are loaded, and are no tools.
 - `runnable` is whether `execute` would take it now: the chain of a tool is followed, and its elements pass
@@ -20,8 +23,9 @@ Rules:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from rye_mcp.catalog import Hit, Page, SearchQuery
@@ -32,10 +36,10 @@ from rye_mcp.metadata import ItemMetadata, body_of
 from rye_mcp.spaces import Found
 from rye_mcp.trust.signature import detach
 from rye_mcp.trust.verify import Signer, VerifiedItem
-from rye_mcp.verbs._context import Context
 from rye_mcp.verbs._runners import Runners
 from rye_mcp.verbs._search_request import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, query_of
 from rye_mcp.verbs._selection import matches
+from rye_mcp.verbs.context import Context
 from rye_mcp.visible import visible, visible_lines
 
 __all__ = [
@@ -62,6 +66,20 @@ MAX_PREVIEW: Final = 600
 MAX_SCHEMA: Final = 16_384
 """How long a schema may be to be shown with `detail`, as JSON."""
 
+MAX_WITHHELD_ID: Final = 80
+"""How much of the id of an item is shown that did not pass."""
+
+SHOWN_WITHHELD: Final = 3
+"""How many items are shown that did not pass."""
+
+MAX_WITHHELD_OF_A_SPACE: Final = 1_000
+"""How many items of a space may turn out not to pass before the rest of it is left alone."""
+
+_LOOKED_AT: Final = 20_000
+"""How many hits are looked at beyond those that a page needs."""
+
+_MORE_AT_FIRST: Final = 10
+_TIMES_MORE: Final = 4
 _TRIED = 10
 _NOT_RUNNABLE = "not_runnable"
 
@@ -165,15 +183,15 @@ def search(request: SearchRequest, context: Context, finder: Finder) -> SearchRe
     1. the request becomes a query, which holds nothing but words, patterns and numbers
     2. the catalog finds
     3. every hit is read by its id, and passes the gate or is withheld
-    4. what is suggested instead of nothing is tried out
+    4. what passed is shown as far as it is on the page, and behind it a little of what did not
+    5. what is suggested instead of nothing is tried out
     """
     query = query_of(request, context.spaces)
-    page = finder.search(query)
     view = _View(context, request.detail, Runners(context))
-    results = tuple(view.those_that_are_there(page.hits, query))
-    total = max(page.total - (len(page.hits) - len(results)), len(results))
-    suggested = () if total else tuple(_vouched(page.did_you_mean, query, finder, view))
-    return SearchResult(results, total, request, suggested)
+    sifted = _Sifted(query, view)
+    sifted.sift(finder)
+    suggested = () if sifted.total else tuple(_vouched(sifted.did_you_mean, query, finder, view))
+    return SearchResult(tuple(sifted.shown()), sifted.total, request, suggested)
 
 
 def _vouched(words: Iterable[str], query: SearchQuery, finder: Finder, view: _View) -> Iterable[str]:
@@ -183,9 +201,92 @@ def _vouched(words: Iterable[str], query: SearchQuery, finder: Finder, view: _Vi
             tried = replace(query, tree=parse(word), limit=_TRIED, offset=0, fuzzy=0)
         except RyeError:
             continue
-        found = view.those_that_are_there(finder.search(tried).hits, tried)
-        if any(shown.signer is not None for shown in found):
+        hits = (hit for hit in finder.search(tried).hits if _is_asked_for(hit, tried))
+        if any(isinstance(view.judged(hit), _Passed) for hit in hits):
             yield visible(word)
+
+
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """A hit that passed the gate, and why its id means something else, if it does."""
+
+    hit: Hit
+    found: Found
+    meant: str | None
+    verified: VerifiedItem
+    metadata: ItemMetadata
+
+
+@dataclass(slots=True)
+class _Sifted:
+    """What passed of all that was found, up to the end of a page, and what did not."""
+
+    query: SearchQuery
+    view: _View
+    did_you_mean: tuple[str, ...] = ()
+    _found: int = 0
+    _dropped: int = 0
+    _passed: int = 0
+    _on_page: list[_Passed] = field(default_factory=list)
+    _withheld: list[Shown] = field(default_factory=list)
+    _refused: Counter[SpaceName] = field(default_factory=Counter)
+    _seen: set[tuple[SpaceName, ItemType, str]] = field(default_factory=set)
+    _is_everything: bool = False
+
+    @property
+    def total(self) -> int:
+        """How much there is to show on all pages; of what was not looked at, all counts."""
+        refused = self._refused.total()
+        too_many = max(0, refused - SHOWN_WITHHELD)
+        return max(self._found - self._dropped - too_many, self._passed + refused - too_many)
+
+    def sift(self, finder: Finder) -> None:
+        """Look at hits, from the first one on, until the page is full or there are no more."""
+        begin, size = 0, self.query.offset + self.query.limit + _MORE_AT_FIRST
+        end = size + _LOOKED_AT
+        while begin < end and not self._is_full:
+            page = finder.search(replace(self.query, offset=begin, limit=size))
+            self._found, self.did_you_mean = page.total, page.did_you_mean
+            for hit in page.hits:
+                if self._is_full:
+                    return
+                self._take(hit)
+            begin += len(page.hits)
+            if len(page.hits) < size or begin >= page.total:
+                self._is_everything = True
+                return
+            size *= _TIMES_MORE
+
+    def shown(self) -> Iterator[Shown]:
+        """What is on the page."""
+        for passed in self._on_page:
+            yield self.view.shown(passed)
+        if self._is_everything:
+            first = max(0, self.query.offset - self._passed)
+            yield from self._withheld[first : first + self.query.limit - len(self._on_page)]
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._on_page) >= self.query.limit
+
+    def _take(self, hit: Hit) -> None:
+        which = (hit.space, hit.item_type, hit.item_id)
+        if which in self._seen or not _is_asked_for(hit, self.query):
+            self._dropped += 1
+            return
+        self._seen.add(which)
+        if self._refused[hit.space] >= MAX_WITHHELD_OF_A_SPACE:
+            self._refused[hit.space] += 1
+            return
+        judged = self.view.judged(hit)
+        if judged is None:
+            self._dropped += 1
+        elif isinstance(judged, Shown):
+            self._refused[hit.space] += 1
+            self._withheld += [judged] if len(self._withheld) < SHOWN_WITHHELD else []
+        else:
+            self._passed += 1
+            self._on_page += [judged] if self._passed > self.query.offset else []
 
 
 @dataclass(slots=True)
@@ -196,38 +297,34 @@ class _View:
     detail: bool
     runners: Runners
 
-    def those_that_are_there(self, hits: Iterable[Hit], query: SearchQuery) -> Iterable[Shown]:
-        """What is shown of each hit; nothing of those that are to be dropped."""
-        seen: set[tuple[SpaceName, ItemType, str]] = set()
-        for hit in hits:
-            which = (hit.space, hit.item_type, hit.item_id)
-            if which not in seen and _is_asked_for(hit, query) and (shown := self._look_at(hit)):
-                seen.add(which)
-                yield shown
-
-    def _look_at(self, hit: Hit) -> Shown | None:
+    def judged(self, hit: Hit) -> _Passed | Shown | None:
+        """A hit that passed, what is shown of one that did not, or None for one that is to be dropped."""
         try:
             found, meant = self._find(hit)
         except RyeError as exc:
             return None if exc.code in ("item_not_found", "invalid_id") else _withheld(hit, exc.code)
-        file = found.item
         try:
-            verified = self.context.verify(file)
+            verified = self.context.verify(found.item)
             metadata = self.context.metadata(verified)
         except RyeError as exc:
             return _withheld(hit, exc.code)
-        if file.item_type is ItemType.TOOL and metadata.is_library:
+        if found.item.item_type is ItemType.TOOL and metadata.is_library:
             return None
+        return _Passed(hit, found, meant, verified, metadata)
+
+    def shown(self, passed: _Passed) -> Shown:
+        """What is shown of a hit that passed."""
+        file, metadata = passed.found.item, passed.metadata
         return Shown(
             file.item_id,
             file.item_type,
             file.space.name,
-            _score(hit),
-            reason=meant or self._why_not(file, metadata),
-            signer=verified.signer,
+            _score(passed.hit),
+            reason=passed.meant or self._why_not(file, metadata),
+            signer=passed.verified.signer,
             description=_one_line(metadata.description),
-            shadows=tuple(place.space.name for place in found.shadowed),
-            detail=_detail(verified, metadata) if self.detail else None,
+            shadows=tuple(place.space.name for place in passed.found.shadowed),
+            detail=_detail(passed.verified, metadata) if self.detail else None,
         )
 
     def _find(self, hit: Hit) -> tuple[Found, str | None]:
@@ -261,7 +358,9 @@ def _is_asked_for(hit: Hit, query: SearchQuery) -> bool:
 
 
 def _withheld(hit: Hit, code: str) -> Shown:
-    return Shown(hit.item_id, hit.item_type, hit.space, _score(hit), reason=code)
+    return Shown(
+        _cut(visible(hit.item_id), MAX_WITHHELD_ID), hit.item_type, hit.space, _score(hit), reason=code
+    )
 
 
 def _score(hit: Hit) -> float:

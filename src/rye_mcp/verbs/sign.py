@@ -4,21 +4,26 @@ Rules:
 
 - A person signs with their own key, an agent with the agents'; who asks decides, not the request. An agent's
   pair is made when it is needed first, a person's never here (`rye init`, `rye keys generate`).
-- Only items of the project are signed by an agent; those of the user need a person. So does what carries the
-  signature of somebody whom the user does not trust: no agent makes a stranger's file the user's own.
+- Only items of the project are signed by an agent; those of the user need a person. So does all that a
+  person is known to have signed (`rye_mcp.verbs._replacing`): an agent signs what is new, or an agent's.
 - What is signed was looked at first: all of its metadata, its schemas, and the syntax of its code. All that
   is wrong is reported at once, with lines. Nothing is signed that the gate would refuse afterwards.
 - An executor that cannot be found is a warning: it may come later. So is a signature of somebody else that is
   replaced: from now on it is the new signer who vouches for the item.
 - A pattern signs everything that matches, one after the other: what fails is reported, and stops nothing.
+  What is validly signed, with all that it rests on, stays as it is; but a person puts their name to an
+  agent's work, and their new key to what a former key of theirs signed.
 - What a tool rests on is signed or listed before it: see `rye_mcp.verbs._companions`. What its code names and
   will not be there when it runs is a warning, and so are text of a caller inside of a shell's command, and
   examples that its own schema refuses.
-- What is no field is signed as it stands; a name that is nearly one is a warning.
+- What is no field is signed as it stands; a name that is nearly one is a warning. So is a name in a schema
+  that is no keyword of JSON Schema.
 - Who signs one script by its id wants to run it: that it names no executor is a warning. A pattern meets
   libraries too.
-- The lockfile of a tool follows when the pinned signer has signed it and nothing else has changed.
-- An item is replaced whole, or stays as it was.
+- The lockfile of a tool follows when the pinned signer has signed it and nothing else has changed. After a
+  person's signature it follows too where what has changed is what she signed: see `Chains.refresh`.
+- An item is replaced whole, or stays as it was. What stands there once its lockfile does is what was signed;
+  otherwise it is `content_changed`, and not called signed.
 - What somebody has agreed to (`plan`) is signed as it was then, or not at all.
 
     sign(SignRequest("demo/*"), context).as_dict()
@@ -27,33 +32,35 @@ Rules:
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain import ChainElement
 from rye_mcp.executor.roles import MetadataRole
-from rye_mcp.items import ItemFile, ItemType, SpaceName, printable
-from rye_mcp.metadata import ItemMetadata, examine
+from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable, relative_path
+from rye_mcp.metadata import ItemMetadata, examine, without_values
 from rye_mcp.notices import Notice
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import SignerKind
-from rye_mcp.trust.sign import sign_item
-from rye_mcp.trust.verify import VerifiedItem
+from rye_mcp.trust.sign import require_unchanged, sign_item
+from rye_mcp.trust.trust_store import Seen
+from rye_mcp.trust.verify import Signer, VerifiedItem
 from rye_mcp.verbs._agreement import Agreement, SigningPlan, digest_of, relative_of
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._companions import CompanionSigner
-from rye_mcp.verbs._context import Context, options_of, whole_hints
 from rye_mcp.verbs._outlook import (
     cannot_run,
     examples_that_do_not_fit,
     in_shell,
     misspelt_fields,
     not_carried,
+    unknown_keywords_in,
 )
-from rye_mcp.verbs._replacing import other_signer, require_no_stranger
+from rye_mcp.verbs._replacing import other_signer, require_not_a_persons
 from rye_mcp.verbs._selection import Selection, Tracked, is_pattern, select
+from rye_mcp.verbs.context import Context, options_of, whole_hints
 
 __all__ = ["BatchResult", "SignFailure", "SignRequest", "SignResult", "SigningPlan", "plan", "sign"]
 
@@ -66,7 +73,8 @@ class SignRequest:
     """What to sign: an item id, or a pattern such as `demo/*`, in the project or in the user space.
 
     `companions` are files beside one tool, or below, that are listed with it: by their paths from there.
-    `agreed` are the files of a plan that somebody has agreed to; no other is signed then.
+    `all_beside` names everything that an item rests on. `agreed` are the files of a plan that somebody has
+    agreed to; no other is signed then. `exactly` is the item as somebody has looked at it.
     """
 
     item_id: str
@@ -74,6 +82,8 @@ class SignRequest:
     source: SpaceName = SpaceName.PROJECT
     companions: tuple[str, ...] = ()
     agreed: Mapping[str, str] | None = None
+    all_beside: bool = False
+    exactly: ItemFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +121,16 @@ class SignFailure:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What became of everything that a pattern selected."""
+    """What became of everything that a pattern selected; `unchanged` was signed already, as it is."""
 
     signed: tuple[SignResult, ...]
     failed: tuple[SignFailure, ...]
+    unchanged: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """How many items were selected."""
+        return len(self.signed) + len(self.failed) + len(self.unchanged)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as data."""
@@ -122,7 +138,8 @@ class BatchResult:
             "status": "completed",
             "signed": [each.as_dict() for each in self.signed],
             "failed": [each.as_dict() for each in self.failed],
-            "total": len(self.signed) + len(self.failed),
+            "unchanged": list(self.unchanged),
+            "total": self.total,
         }
 
 
@@ -142,9 +159,10 @@ def sign(
     if is_pattern(request.item_id):
         return _sign_all(request, context, tracked)
     found = context.spaces.find(request.item_id, request.item_type, only=request.source)
+    _require_exactly(request, found.item)
     with whole_hints(found.item):
-        metadata = examine(found.item)
-        signer = _Signer(context, _key(context), Agreement.of(request.agreed))
+        metadata = _examined(found.item, context)
+        signer = _Signer.of(request, context)
         result = signer.with_outlook(signer.sign(found.item, metadata, request.companions))
         return SignResult(result.item, (*result.warnings, *cannot_run(found.item, metadata)))
 
@@ -153,22 +171,27 @@ def plan(request: SignRequest, context: Context) -> SigningPlan:
     """What would be signed, for somebody who has to agree to it first; nothing is."""
     _require_allowed(request, context)
     _require_one_tool(request)
-    key = _key(context)
-    signer = _Signer(context, key)
+    key = _public_key(context)
+    signer = _Signer(context, key, named=_named(request))
     files: dict[str, str] = {}
     item_ids: list[str] = []
     failing: list[str] = []
     if is_pattern(request.item_id):
         selection = _selected(request, context)
+        signer = _Signer(context, key, named=_named(request, selection.places))
         failing += [each.item_id for each in selection.refused]
         for place in selection.places:
             try:
-                files |= signer.planned(context.spaces.read(place))
+                file = context.spaces.read(place)
+                if signer.is_settled(file):
+                    continue
+                files |= signer.planned(file)
                 item_ids.append(place.item_id)
             except RyeError:
                 failing.append(place.item_id)
     else:
         found = context.spaces.find(request.item_id, request.item_type, only=request.source)
+        _require_exactly(request, found.item)
         files |= signer.planned(found.item, request.companions)
         item_ids.append(found.item.item_id)
     root = context.spaces.space(request.source).root
@@ -200,17 +223,27 @@ def _sign_all(request: SignRequest, context: Context, tracked: Tracked) -> Batch
     selection = _selected(request, context)
     failed = [SignFailure(each.item_id, each.error) for each in selection.refused]
     signed: list[SignResult] = []
-    signer = _Signer(context, _key(context), Agreement.of(request.agreed))
+    unchanged: list[str] = []
+    signer = _Signer.of(request, context, selection.places)
     for place in tracked(selection.places):
         try:
             file = context.spaces.read(place)
+            if signer.is_settled(file):
+                unchanged.append(place.item_id)
+                continue
             with whole_hints(file):
-                signed.append(signer.sign(file, examine(file)))
+                signed.append(signer.sign(file, _examined(file, context)))
         except RyeError as exc:
             failed.append(SignFailure(place.item_id, exc))
     # Only now: what runs a tool may have been signed after it.
-    foreseen = tuple(map(signer.with_outlook, signed))
-    return BatchResult(foreseen, tuple(sorted(failed, key=lambda failure: failure.item_id)))
+    foreseen: list[SignResult] = []
+    for result in signed:
+        try:
+            foreseen.append(signer.with_outlook(result))
+        except RyeError as exc:
+            failed.append(SignFailure(result.item.file.item_id, exc))
+    in_order = tuple(sorted(failed, key=lambda failure: failure.item_id))
+    return BatchResult(tuple(foreseen), in_order, tuple(unchanged))
 
 
 def _selected(request: SignRequest, context: Context) -> Selection:
@@ -219,6 +252,20 @@ def _selected(request: SignRequest, context: Context) -> Selection:
         what = f"expected {request.item_type} ids that match {request.item_id}, found none"
         raise RyeError("item_not_found", f"{what} in the {request.source} space", item_id=request.item_id)
     return found
+
+
+def _require_exactly(request: SignRequest, file: ItemFile) -> None:
+    """Refuse what is not what was looked at; RyeError `content_changed`."""
+    if request.exactly is not None and file != request.exactly:
+        what = f"expected {file.item_id} as it was looked at, found something else in its place"
+        raise RyeError("content_changed", what, where=printable(file.path), item_id=file.item_id)
+
+
+def _named(request: SignRequest, selected: Iterable[ItemPlace] = ()) -> Container[str] | None:
+    """The files that may be signed along, because the signer named them: by a pattern, or all of them."""
+    if request.all_beside:
+        return None
+    return frozenset(relative_path(each.item_type, each.item_id, each.extension) for each in selected)
 
 
 def _key(context: Context) -> SigningKey:
@@ -234,29 +281,79 @@ def _key(context: Context) -> SigningKey:
         return context.keys.load(SignerKind.PERSON, passphrase=context.ask_passphrase())
 
 
+def _public_key(context: Context) -> SigningKey:
+    """The key of whoever asks, which signs nothing: no passphrase is needed to plan."""
+    if not context.is_person:
+        context.keys.ensure(SignerKind.AGENT)
+    return SigningKey(context.caller, context.keys.show(context.caller), b"")
+
+
+def _examined(file: ItemFile, context: Context) -> ItemMetadata:
+    """What an item says of itself. What an agent may not sign is refused before anything is told of it.
+
+    Nobody knows whose an unsigned file is: an agent is told what is wrong where, and not what stands there.
+    """
+    require_not_a_persons(file, context)
+    try:
+        return examine(file)
+    except RyeError as exc:
+        if context.is_person:
+            raise
+        raise without_values(exc, file) from None
+
+
 class _Signer:
     """Signs with one key, and looks for each executor once."""
 
-    def __init__(self, context: Context, key: SigningKey, agreement: Agreement | None = None) -> None:
+    def __init__(
+        self,
+        context: Context,
+        key: SigningKey,
+        agreement: Agreement | None = None,
+        *,
+        named: Container[str] | None = (),
+    ) -> None:
         self._context = context
         self._key = key
         self._agreement = agreement
         self._chains = Chains(context)
-        self._companions = CompanionSigner(context, key, self._chains)
+        self._companions = CompanionSigner(context, key, self._chains, named)
         self._executors: dict[str, Notice | None] = {}
+
+    @classmethod
+    def of(cls, request: SignRequest, context: Context, selected: Iterable[ItemPlace] = ()) -> Self:
+        """What signs for a request, with the key of whoever asks."""
+        agreement = Agreement.of(request.agreed)
+        return cls(context, _key(context), agreement, named=_named(request, selected))
+
+    def is_settled(self, file: ItemFile) -> bool:
+        """Whether an item is validly signed, with all that it rests on, and needs no other signature."""
+        try:
+            verified = self._context.verify(file)
+            element = ChainElement(file, self._context.metadata(verified))
+            if self._context.is_person and not self._stays_with(verified.signer):
+                return False
+            return file.item_type is not ItemType.TOOL or self._companions.is_settled(element)
+        except RyeError:
+            return False
+
+    def _stays_with(self, signer: Signer) -> bool:
+        """Whether a person leaves a signature as it is: that of her key, or of another person."""
+        own = self._context.trust.store.find_signer(self._key.public.fingerprint, SpaceName.PROJECT, Seen())
+        if signer.kind is not SignerKind.PERSON or own is None:
+            return False
+        return signer.key_id not in own.before
 
     def planned(self, file: ItemFile, named: Sequence[str] = ()) -> dict[str, str]:
         """What would be vouched for with an item; RyeError for what would not be signed."""
         with whole_hints(file):
-            metadata = examine(file)
-            require_no_stranger(file, self._context, self._key)
+            metadata = _examined(file, self._context)
             is_tool = file.item_type is ItemType.TOOL
             along = self._companions.planned(ChainElement(file, metadata), named) if is_tool else {}
             return {**along, relative_of(file): digest_of(file)}
 
     def sign(self, file: ItemFile, metadata: ItemMetadata, named: Sequence[str] = ()) -> SignResult:
-        """Sign an item that was looked at, and what it rests on first."""
-        require_no_stranger(file, self._context, self._key)
+        """Sign an item that was examined, and what it rests on first."""
         agreement = self._agreement
         if agreement is not None:
             agreement.require(file.item_id, [(relative_of(file), digest_of(file))])
@@ -266,33 +363,49 @@ class _Signer:
         verified = sign_item(file, self._key, self._context.trust, role=MetadataRole.of(file))
         if agreement is not None:
             agreement.signed(verified.file)
-        warnings = [other_signer(file, self._key), self._missing_executor(file, metadata), *along]
+        warnings = [
+            other_signer(file, self._key, self._context),
+            self._missing_executor(file, metadata),
+            *along,
+        ]
         if is_tool:
             self._companions.list_again(element, verified)
             warnings += examples_that_do_not_fit(file, metadata)
         # The signature has moved the lines: those of the file as it is now are told.
         warnings += misspelt_fields(verified.file)
+        warnings += unknown_keywords_in(metadata)
         return SignResult(verified, tuple(warning for warning in warnings if warning is not None))
 
     def with_outlook(self, result: SignResult) -> SignResult:
-        """The same, with what will become of a tool when it runs; once all that it rests on is signed."""
+        """The same, with what will become of a tool when it runs; once all that it rests on is signed.
+
+        RyeError `content_changed` when something else has taken the item's place before its lockfile stood.
+        """
         file = result.item.file
-        if file.item_type is not ItemType.TOOL:
-            return result
-        outlook = self._outlook(ChainElement(file, self._context.metadata(result.item)))
+        outlook: list[Notice | None] = []
+        if file.item_type is ItemType.TOOL:
+            outlook = self._outlook(ChainElement(file, self._context.metadata(result.item)), result.item)
+        require_unchanged(file)
         return SignResult(result.item, (*result.warnings, *filter(None, outlook)))
 
-    def _outlook(self, root: ChainElement) -> list[Notice | None]:
-        """What will become of the tool when it runs: its lockfile, its files, its command."""
+    def _outlook(self, root: ChainElement, item: VerifiedItem) -> list[Notice | None]:
+        """What will become of the tool, and of those that rest on it: their lockfiles, files, command."""
+        others = self._chains.refresh_others(item)
         if root.metadata.is_library or root.metadata.is_runtime or root.metadata.is_primitive:
-            return []
+            return [*others]
         try:
             valid = self._chains.follow(root)
         except RyeError as exc:
             known = exc.code in _TOLD_ALREADY
-            return [None if known else Notice(exc.code, f"{root.item_id} would be refused: {exc.message}")]
-        refreshed = self._chains.lockfiles.refresh(valid, self._key.public.key_id)
-        return [refreshed, *not_carried(root, valid.verified.carried), *in_shell(valid.verified.chain)]
+            refusal = None if known else Notice(exc.code, f"{root.item_id} would be refused: {exc.message}")
+            return [*others, refusal]
+        refreshed = self._chains.refresh(valid, item)
+        return [
+            *others,
+            refreshed,
+            *not_carried(root, valid.verified.carried),
+            *in_shell(valid.verified.chain),
+        ]
 
     def _missing_executor(self, file: ItemFile, metadata: ItemMetadata) -> Notice | None:
         executor_id = metadata.executor_id

@@ -6,6 +6,10 @@ Rules:
 - Spaces come by precedence. An item that another one with the same id hides is `shadowed`, and looked at all
   the same: it is what runs once the other one is gone.
 - A description is shown of verified items alone: everybody can write one.
+- What passes and names nothing that runs it is a library, which other tools load. A pattern can leave those
+  out; they are counted.
+- Where lockfiles are asked about, each tool that would run is looked at as a run does: its chain, its files
+  and its lockfile. What would not run says why.
 - No content is kept.
 
     survey(SurveyRequest("demo/*"), context).as_dict()
@@ -20,20 +24,26 @@ from typing import Any
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable
 from rye_mcp.spaces import Reader
-from rye_mcp.verbs._context import Context
+from rye_mcp.verbs._locks import LockOutlook, LockOutlooks
 from rye_mcp.verbs._selection import EVERYTHING, Refused, Tracked, is_pattern, select
 from rye_mcp.verbs._shapes import Integrity
+from rye_mcp.verbs.context import Context
 
 __all__ = ["Survey", "SurveyRequest", "Surveyed", "survey"]
 
 
 @dataclass(frozen=True, slots=True)
 class SurveyRequest:
-    """Which items: an id, a pattern, or by default all; of a type, in a space, or of every one."""
+    """Which items: an id, a pattern, or by default all; of a type, in a space, or of every one.
+
+    `locks` asks how each tool stands to its lockfile too.
+    """
 
     item_id: str = EVERYTHING
     item_type: ItemType | None = None
     space: SpaceName | None = None
+    libraries: bool = True
+    locks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,13 @@ class Surveyed:
     description: str = ""
     version: str | None = None
     shadowed: bool = False
+    library: bool = False
+    lock: LockOutlook | None = None
+
+    @property
+    def obstacle(self) -> RyeError | None:
+        """Why it would not run, though it passed the gate itself."""
+        return None if self.lock is None else self.lock.obstacle
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data."""
@@ -61,6 +78,12 @@ class Surveyed:
             answer |= {"version": self.version, "description": self.description}
         if self.shadowed:
             answer["shadowed"] = True
+        if self.library:
+            answer["library"] = True
+        if self.lock is not None:
+            answer["lock"] = self.lock.state
+        if self.obstacle is not None:
+            answer["would_not_run"] = self.obstacle.as_dict()
         return answer | {"integrity": self.integrity.as_dict()}
 
 
@@ -69,28 +92,36 @@ class Survey:
     """What was found out about all of them, by space, type and id."""
 
     items: tuple[Surveyed, ...]
+    libraries_left_out: int = 0
 
     @property
     def refused(self) -> tuple[Surveyed, ...]:
         """Those that did not pass."""
         return tuple(item for item in self.items if item.integrity.refusal is not None)
 
+    @property
+    def would_not_run(self) -> tuple[Surveyed, ...]:
+        """Those that passed, and that something behind them or their lockfile keeps from running."""
+        return tuple(item for item in self.items if item.obstacle is not None)
+
     def as_dict(self) -> dict[str, Any]:
-        """Return it as data; the status says whether anything was refused."""
+        """Return it as data; the status says whether anything was refused, or would be when it runs."""
         refused = len(self.refused)
         return {
-            "status": "refused" if refused else "verified",
+            "status": "refused" if refused or self.would_not_run else "verified",
             "items": [item.as_dict() for item in self.items],
             "total": len(self.items),
             "verified": len(self.items) - refused,
             "refused": refused,
+            "libraries_left_out": self.libraries_left_out,
+            "would_not_run": len(self.would_not_run),
         }
 
 
 def survey(request: SurveyRequest, context: Context, *, tracked: Tracked = lambda places: places) -> Survey:
     """Look at everything that is meant; RyeError only when nothing can be meant by the request."""
     if not is_pattern(request.item_id):
-        return Survey(tuple(_by_id(request, context)))
+        return Survey(tuple(_by_id(request, _Judge(context, locks=request.locks))))
     accessible = [space.name for space in context.spaces.accessible()]
     if request.space is not None:
         accessible = [context.spaces.space(request.space).name]
@@ -100,32 +131,34 @@ def survey(request: SurveyRequest, context: Context, *, tracked: Tracked = lambd
         what = f"expected ids that match {request.item_id}, found none in {', '.join(accessible)}"
         raise RyeError("item_not_found", what, item_id=request.item_id)
     seen: set[tuple[ItemType, str]] = set()
+    judge = _Judge(context, locks=request.locks)
     with Reader() as reader:
-        items = [_look_at(place, reader, context, seen) for place in tracked(selection.places)]
+        items = [_look_at(place, reader, judge, seen) for place in tracked(selection.places)]
     items += map(_cannot_be_one, selection.refused)
-    return Survey(tuple(sorted(items, key=_order)))
+    shown = [item for item in items if request.libraries or not item.library]
+    return Survey(tuple(sorted(shown, key=_order)), len(items) - len(shown))
 
 
-def _by_id(request: SurveyRequest, context: Context) -> list[Surveyed]:
+def _by_id(request: SurveyRequest, judge: _Judge) -> list[Surveyed]:
     """The item with this id; of each type, when none is named."""
     types = tuple(ItemType) if request.item_type is None else (request.item_type,)
     found: list[Surveyed] = []
     missing: list[RyeError] = []
     for item_type in types:
         try:
-            file = context.spaces.find(request.item_id, item_type, only=request.space).item
+            file = judge.context.spaces.find(request.item_id, item_type, only=request.space).item
         except RyeError as exc:
             if exc.code != "item_not_found":
                 raise
             missing.append(exc)
         else:
-            found.append(_judged(file, context, shadowed=False))
+            found.append(judge.of(file, shadowed=False))
     if not found:
         raise missing[0]
     return found
 
 
-def _look_at(place: ItemPlace, reader: Reader, context: Context, seen: set[tuple[ItemType, str]]) -> Surveyed:
+def _look_at(place: ItemPlace, reader: Reader, judge: _Judge, seen: set[tuple[ItemType, str]]) -> Surveyed:
     shadowed = (place.item_type, place.item_id) in seen
     seen.add((place.item_type, place.item_id))
     try:
@@ -135,18 +168,28 @@ def _look_at(place: ItemPlace, reader: Reader, context: Context, seen: set[tuple
         return Surveyed(
             place.item_id, place.item_type, place.space.name, place.path, integrity, shadowed=shadowed
         )
-    return _judged(file, context, shadowed=shadowed)
+    return judge.of(file, shadowed=shadowed)
 
 
-def _judged(file: ItemFile, context: Context, *, shadowed: bool) -> Surveyed:
-    who = (file.item_id, file.item_type, file.space.name, file.path)
-    try:
-        verified = context.verify(file)
-        metadata = context.metadata(verified)
-    except RyeError as exc:
-        return Surveyed(*who, Integrity(refusal=exc), shadowed=shadowed)
-    integrity = Integrity.of(verified)
-    return Surveyed(*who, integrity, metadata.description, metadata.version, shadowed)
+class _Judge:
+    """Says of each item whether it passes, and of a tool how it stands to its lockfile, if that is asked."""
+
+    def __init__(self, context: Context, *, locks: bool) -> None:
+        self.context = context
+        self._locks = LockOutlooks(context) if locks else None
+
+    def of(self, file: ItemFile, *, shadowed: bool) -> Surveyed:
+        """What was found out about a file."""
+        who = (file.item_id, file.item_type, file.space.name, file.path)
+        try:
+            verified = self.context.verify(file)
+            metadata = self.context.metadata(verified)
+        except RyeError as exc:
+            return Surveyed(*who, Integrity(refusal=exc), shadowed=shadowed)
+        integrity = Integrity.of(verified)
+        library = file.item_type is ItemType.TOOL and metadata.is_library
+        lock = None if self._locks is None or shadowed else self._locks.of(file, metadata)
+        return Surveyed(*who, integrity, metadata.description, metadata.version, shadowed, library, lock)
 
 
 def _cannot_be_one(refused: Refused) -> Surveyed:

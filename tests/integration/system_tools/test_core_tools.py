@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rye_mcp.trust.approvals import Approvals
 from tests.runtime_workshop import Workshop
 from tests.trust_world import World
 
@@ -18,12 +19,6 @@ CONFIG_SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "
 def execute(params, project_path):
     return {"success": params["name"] != "nobody"}
 """
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in this process."""
-    return "asyncio"
 
 
 @pytest.fixture
@@ -47,6 +42,9 @@ async def test_explain_tells_the_chain_and_what_would_run(workshop: Workshop) ->
         "rye/core/primitives/subprocess",
     ]
     assert [each["integrity"]["state"] for each in found["chain"]] == ["verified"] * 3
+    assert found["call"]["cwd"] == "/", "nobody approved the project"
+    Approvals(workshop.project, workshop.world.state).approve_project()
+    found = await ask(workshop, "explain", item_id="demo/hello", parameters={"name": "Ada"})
     assert found["call"]["cwd"] == str(workshop.project)
 
 

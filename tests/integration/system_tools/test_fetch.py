@@ -63,12 +63,6 @@ PAGES = Pages(
 )
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
-
-
 async def test_html_becomes_markdown_with_absolute_links_and_nothing_that_is_not_seen(tmp_path: Path) -> None:
     async with serve(PAGES) as server:
         found = await fetch(tmp_path, url=f"{server.url}/moved")
@@ -87,6 +81,7 @@ async def test_html_becomes_markdown_with_absolute_links_and_nothing_that_is_not
         assert (raw.data["format"], raw.data["content"]) == ("html", PAGE)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("path", "expected"),
     [

@@ -20,12 +20,6 @@ import pytest
 from tests.file_system_world import TOOLS, Desk, at_desk, names_below
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
-
-
 @pytest.fixture
 async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
     async with at_desk(tmp_path, monkeypatch) as found:
@@ -64,6 +58,7 @@ async def test_a_file_is_written_with_its_directories_and_replaced_with_its_mode
     assert names_below(desk.project) == ["a", "a/b", "a/b/new.sh"]
 
 
+@pytest.mark.thorough
 async def test_what_is_not_written_leaves_nothing_behind(desk: Desk) -> None:
     path = desk.write("old.txt", "old")
     (desk.project / "read-only").write_text("kept")
@@ -88,6 +83,7 @@ async def test_what_is_not_written_leaves_nothing_behind(desk: Desk) -> None:
     assert names_below(desk.project) == ["fifo", "old.txt", "read-only"]
 
 
+@pytest.mark.thorough
 async def test_of_many_who_create_a_file_one_does(desk: Desk) -> None:
     results = await asyncio.gather(
         *(desk.run("write", path="new/one", content=str(number), create_only=True) for number in range(6))
@@ -150,6 +146,7 @@ async def test_edits_are_made_together_and_shown_as_a_diff(desk: Desk) -> None:
     assert (again["changed"], path.read_text().count("III")) == (False, 0)
 
 
+@pytest.mark.thorough
 async def test_every_diff_is_one_that_patch_understands(desk: Desk) -> None:
     cases = [
         ("a\nb\nc", [("c", "d")]),
@@ -167,6 +164,7 @@ async def test_every_diff_is_one_that_patch_understands(desk: Desk) -> None:
         assert copy.read_text() == path.read_text() != old
 
 
+@pytest.mark.thorough
 async def test_line_endings_marks_and_bytes_stay_as_they_are(desk: Desk) -> None:
     path = desk.write("dos.txt", b"\xef\xbb\xbfone\r\ntwo\r\nthree\xff\r\n")
     await desk.ask("edit", path="dos.txt", edits=replacing(("one\ntwo", "1\n2\n2b"), ("three", "a\nb")))
@@ -224,6 +222,7 @@ async def test_a_file_that_changed_since_it_was_read_is_refused(desk: Desk) -> N
     assert path.read_text() == "one\nmore\n"
 
 
+@pytest.mark.thorough
 async def test_a_locked_file_is_refused_whichever_lock_it_is(desk: Desk) -> None:
     one, other = desk.write("flock.txt", "one\n"), desk.write("posix.txt", "one\n")
     with one.open("r+") as flocked, other.open("r+") as locked:
@@ -237,6 +236,7 @@ async def test_a_locked_file_is_refused_whichever_lock_it_is(desk: Desk) -> None
     assert one.read_text() == other.read_text() == "one\n"
 
 
+@pytest.mark.thorough
 async def test_edits_at_once_all_count(desk: Desk) -> None:
     path = desk.write("a.txt", "".join(f"<{number}>\n" for number in range(6)))
     await asyncio.gather(
@@ -251,6 +251,7 @@ async def test_edits_at_once_all_count(desk: Desk) -> None:
 # --- move and delete ---
 
 
+@pytest.mark.thorough
 async def test_nothing_that_is_there_is_replaced_by_moving(desk: Desk) -> None:
     desk.write("a.txt", "a").chmod(0o700)
     desk.write("b.txt", "b")
@@ -328,6 +329,7 @@ async def test_what_is_deleted_can_be_brought_back_with_the_command_that_it_says
     assert (desk.project / "full/a/b.txt").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["file", "directory", "link"])
 async def test_what_has_come_in_place_of_something_deleted_stays_when_that_is_brought_back(
     desk: Desk, name: str
@@ -350,6 +352,7 @@ async def test_what_has_come_in_place_of_something_deleted_stays_when_that_is_br
     assert name in names_below(Path(deleted["trash"]).parent)
 
 
+@pytest.mark.thorough
 async def test_the_trash_forgets_what_is_old_and_is_nobody_elses(desk: Desk) -> None:
     for name in ("a", "b", "c"):
         desk.write(name, name)
@@ -367,6 +370,7 @@ async def test_the_trash_forgets_what_is_old_and_is_nobody_elses(desk: Desk) -> 
     assert names_below(desk.project) == ["c"]
 
 
+@pytest.mark.thorough
 async def test_between_file_systems_all_is_copied_before_anything_goes(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

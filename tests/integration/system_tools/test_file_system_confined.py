@@ -16,12 +16,6 @@ from tests.file_system_world import TOOLS, Desk, at_desk, names_below
 Call = tuple[str, dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
-
-
 @pytest.fixture
 async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
     async with at_desk(tmp_path, monkeypatch) as found:
@@ -72,6 +66,7 @@ async def test_no_link_and_no_path_leads_out(desk: Desk) -> None:
     assert os.listdir(desk.outside) == ["secret.txt"]  # noqa: PTH208
 
 
+@pytest.mark.thorough
 async def test_links_within_the_project_are_followed_and_stay_links(desk: Desk) -> None:
     desk.write("real/a.txt", "one\n")
     (desk.project / "link").symlink_to("real")
@@ -128,6 +123,7 @@ print(inside)
 """
 
 
+@pytest.mark.thorough
 def test_whoever_exchanges_a_directory_for_a_link_opens_no_way_out(tmp_path: Path) -> None:
     """Another process exchanges a directory and a link to the outside all the time. Thousands of attempts get
     what is inside or nothing: the link is seen as one, whenever it takes the place of the directory.
@@ -194,6 +190,7 @@ async def test_what_decides_about_trust_is_changed_by_none_of_them(desk: Desk) -
         assert "expected no private key" in await desk.refusal(tool, **parameters)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("pattern", ["secret", "secre(?=t)"], ids=["with ripgrep, if it is there", "without"])
 @pytest.mark.parametrize("path", [".", ".ai", "sub/.AI"])
 async def test_private_keys_are_never_found(desk: Desk, pattern: str, path: str) -> None:
@@ -208,6 +205,7 @@ async def test_private_keys_are_never_found(desk: Desk, pattern: str, path: str)
     assert {each for each in listed["paths"] if "lockfiles" not in each} == {*below}
 
 
+@pytest.mark.thorough
 async def test_authors_write_tools_where_tools_are(desk: Desk) -> None:
     written = await desk.ask("write", path=".ai/tools/demo/new.py", content="x = 1\n")
     assert written["made_directories"] == [".ai/tools", ".ai/tools/demo"]

@@ -13,13 +13,7 @@ import pytest
 from tests.file_system_world import Desk, at_desk, only_python
 
 WITH = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
-WAYS = [pytest.param("ripgrep", marks=WITH), "python"]
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
+WAYS = ["python", pytest.param("ripgrep", marks=WITH)]
 
 
 @pytest.fixture
@@ -104,6 +98,7 @@ async def test_paths_are_found_by_patterns(desk: Desk) -> None:
     assert newest["paths"] == ["line\nbreak.py", "src/[e].py"]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("pattern", ["/etc/*", "../*", "src/../a.py", "src/", "src//a.py", "src/./a.py"])
 async def test_a_pattern_that_no_path_can_have_is_refused_and_not_answered_with_nothing(
     desk: Desk, pattern: str
@@ -113,6 +108,7 @@ async def test_a_pattern_that_no_path_can_have_is_refused_and_not_answered_with_
     assert (await desk.ask("glob", pattern="./src/*"))["paths"] == ["src/a.py"]
 
 
+@pytest.mark.thorough
 async def test_a_pattern_that_explodes_is_answered_at_once_or_refused(desk: Desk) -> None:
     desk.write("a" * 200)
     desk.write("/".join(["b"] * 60))
@@ -129,6 +125,7 @@ async def test_a_pattern_that_explodes_is_answered_at_once_or_refused(desk: Desk
 # --- grep ---
 
 
+@pytest.mark.first_case
 async def test_lines_are_found_with_what_is_around_them(searcher: Desk) -> None:
     searcher.write("b.txt", "one\ntwo\r\nthree\nfour two\nfive")
     searcher.write("a/c.txt", "two")
@@ -156,6 +153,7 @@ async def test_lines_are_found_with_what_is_around_them(searcher: Desk) -> None:
     assert await searcher.ask("grep", pattern="t.o", literal=True) == {"matches": []}
 
 
+@pytest.mark.thorough
 async def test_what_is_searched_is_the_same_either_way(searcher: Desk) -> None:
     """Rules of `.gitignore`, of hidden names and of globs, and files that are no text."""
     for name in [
@@ -199,6 +197,7 @@ async def test_what_is_searched_is_the_same_either_way(searcher: Desk) -> None:
         assert found == {"files": expected}, parameters
 
 
+@pytest.mark.thorough
 async def test_a_pattern_that_is_none_or_takes_for_ever_is_refused(searcher: Desk) -> None:
     searcher.write("a.txt", "a" * 40 + "b\n")
     for pattern, problem in {
@@ -216,6 +215,7 @@ async def test_a_pattern_that_is_none_or_takes_for_ever_is_refused(searcher: Des
         assert result.duration_ms < 8000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("pattern", "where"),
     [("a*b", {}), ("a*b", {"path": "a.txt"}), ("[ab]" * 900 + "[cd]", {"path": "a.txt"})],
@@ -230,6 +230,7 @@ async def test_a_search_that_takes_for_ever_in_one_long_line_is_ended_in_time(
     assert result.duration_ms < 8000
 
 
+@pytest.mark.thorough
 async def test_long_lines_change_nothing_of_what_is_found(searcher: Desk) -> None:
     searcher.write("a.txt", f"ab {'z' * 380}\n" * 400)  # more than half of what is answered at most
     searcher.write("b.txt", "c" * 40_000 + "ab\n")
@@ -240,6 +241,7 @@ async def test_long_lines_change_nothing_of_what_is_found(searcher: Desk) -> Non
     }
 
 
+@pytest.mark.thorough
 async def test_nothing_is_found_in_what_is_too_large_to_be_text(searcher: Desk) -> None:
     searcher.write("small.txt", "wanted\n")
     searcher.write("large.txt", "wanted\n" + "x\n" * (33 << 20))
@@ -253,6 +255,7 @@ async def test_nothing_is_found_in_what_is_too_large_to_be_text(searcher: Desk) 
     assert await searcher.ask("grep", pattern="nowhere", path="small.txt") == {"matches": []}
 
 
+@pytest.mark.first_case
 async def test_long_lines_and_long_answers_are_cut(searcher: Desk) -> None:
     searcher.write("long.txt", "x" * 100_000 + "wanted" + "y" * 100_000 + "\n")
     searcher.write("many.txt", f"wanted {'z' * 380}\n" * 3000)

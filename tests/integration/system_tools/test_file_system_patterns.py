@@ -64,6 +64,7 @@ PATTERNS = [
 ]  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
 def test_ripgrep_and_python_agree_on_every_kind_of_pattern(tmp_path: Path) -> None:
     """Many patterns over many texts, in one process; most of them are such as ripgrep can look for."""
@@ -168,6 +169,7 @@ RULES_IN_USE = [
 GLOBS = [[], ["*.py"], ["!foo"], ["a/**"], ["[ab]", "!*.log"], ["!a/"], ["f*", "b*"]]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_rules_of_gitignore_mean_what_they_mean_to_git_and_to_ripgrep(tmp_path: Path) -> None:
     asked = {"names": NAMES, "rules": RULES_IN_USE, "globs": GLOBS, "trees": 25}

@@ -17,12 +17,6 @@ from tests.file_system_world import Desk, at_desk
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
-
-
 @pytest.fixture
 async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
     async with at_desk(tmp_path, monkeypatch) as found:
@@ -58,6 +52,7 @@ async def test_lines_come_with_their_numbers_and_it_says_where_to_go_on(desk: De
     assert (empty["text"], empty["end_line"], empty["total_lines"], empty["next_line"]) == ("", 0, 0, None)
 
 
+@pytest.mark.thorough
 async def test_no_more_is_answered_than_an_agent_needs(desk: Desk) -> None:
     desk.write("many", "x\n" * 5000)
     many = await desk.ask("read", path="many")
@@ -76,6 +71,7 @@ async def test_no_more_is_answered_than_an_agent_needs(desk: Desk) -> None:
     assert (await desk.ask("read", path="long", start_line=2))["text"] == "     2\tshort\n"
 
 
+@pytest.mark.thorough
 async def test_a_file_of_any_size_is_read_without_being_held(desk: Desk) -> None:
     path = desk.write("huge", "first\n")
     with path.open("r+b") as file:
@@ -93,6 +89,7 @@ async def test_a_file_of_any_size_is_read_without_being_held(desk: Desk) -> None
     assert (end["base64"], end["next_offset"]) == (base64.b64encode(b"\0\0").decode(), None)
 
 
+@pytest.mark.thorough
 async def test_what_is_no_utf_8_is_read_all_the_same(desk: Desk) -> None:
     desk.write("latin", b"caf\xe9\n")
     desk.write("marked", b"\xef\xbb\xbfone\n")
@@ -117,6 +114,7 @@ async def test_bytes_come_as_base64_a_range_at_a_time(desk: Desk) -> None:
     assert "expected an offset below" in await desk.refusal("read", path="data", offset=len(content))
 
 
+@pytest.mark.thorough
 async def test_a_picture_is_a_content_block_whatever_its_name(desk: Desk) -> None:
     desk.write("picture.txt", PNG)
     result = await desk.run("read", path="picture.txt")
@@ -131,6 +129,7 @@ async def test_a_picture_is_a_content_block_whatever_its_name(desk: Desk) -> Non
     assert "a picture of at most" in await desk.refusal("read", path="large.png")
 
 
+@pytest.mark.thorough
 async def test_nothing_but_a_regular_file_is_opened(desk: Desk) -> None:
     os.mkfifo(desk.project / "fifo")
     (desk.project / "link").symlink_to("fifo")
@@ -152,6 +151,7 @@ async def test_nothing_but_a_regular_file_is_opened(desk: Desk) -> None:
     assert "NUL" in await desk.refusal("read", path="a\0b")
 
 
+@pytest.mark.thorough
 async def test_names_may_be_anything_that_a_path_can_hold(desk: Desk) -> None:
     odd = "a\nb {params_json} ${HOME} \\ 'é'.txt"
     desk.write(odd, "content\n")

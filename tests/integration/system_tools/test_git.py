@@ -9,14 +9,9 @@ from typing import Any
 
 import pytest
 
+from rye_mcp.trust.approvals import Approvals
 from tests.git_world import READING, ask, commit, git, refusal, repository
 from tests.runtime_workshop import Workshop
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
 
 
 @pytest.fixture
@@ -109,6 +104,7 @@ async def test_log_lists_commits_and_goes_on_where_it_ended(workshop: Workshop) 
     assert (await ask(workshop, "log", author="--grep=Number"))["commits"] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", ["gibberish", "next year", "--all"])
 async def test_what_is_no_time_is_refused_instead_of_finding_nothing(workshop: Workshop, text: str) -> None:
     commit(workshop, "one", a_txt="a\n")
@@ -123,6 +119,7 @@ async def test_a_text_with_nul_is_refused_before_git_is_asked(workshop: Workshop
     assert (found.success, found.code) == (False, "invalid_parameters")
 
 
+@pytest.mark.thorough
 async def test_a_long_message_is_shortened_and_one_that_is_endless_hides_no_other(workshop: Workshop) -> None:
     project = workshop.project
     first = commit(workshop, "one", a_txt="a\n")
@@ -142,6 +139,7 @@ async def test_a_long_message_is_shortened_and_one_that_is_endless_hides_no_othe
     assert ([each["subject"] for each in found["commits"]], found["more"]) == (["four"], True)
 
 
+@pytest.mark.thorough
 async def test_no_more_files_are_listed_than_an_agent_needs(workshop: Workshop) -> None:
     directory = workshop.project / "many"
     directory.mkdir()
@@ -157,6 +155,7 @@ async def test_no_more_files_are_listed_than_an_agent_needs(workshop: Workshop) 
     assert (len(entries["entries"]), entries["left_out"]) == (500, 10)
 
 
+@pytest.mark.thorough
 async def test_show_gives_a_commit_a_file_of_it_or_a_directory(workshop: Workshop) -> None:
     (workshop.project / "sub").mkdir()
     (workshop.project / "sub/x").write_bytes(b"\xff\xfe")
@@ -195,6 +194,7 @@ async def test_commit_takes_the_named_paths_alone(workshop: Workshop) -> None:
     assert "nothing to commit" in await refusal(workshop, "commit", message="Four")
 
 
+@pytest.mark.thorough
 async def test_a_directory_is_committed_whatever_is_in_it_and_however_much(workshop: Workshop) -> None:
     directory = workshop.project / "/".join(["d" * 200] * 12)
     directory.mkdir(parents=True)
@@ -209,11 +209,13 @@ async def test_a_directory_is_committed_whatever_is_in_it_and_however_much(works
     hook = workshop.project / ".git/hooks/pre-commit"
     hook.write_text("#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
+    Approvals(workshop.project, workshop.world.state).approve_project()
     await refusal(workshop, "commit", message="no", paths=["d" * 200])
     assert git(workshop.project, "status", "--porcelain").startswith("??"), "what was announced is forgotten"
 
 
 async def test_hooks_run_for_a_commit_and_a_refusal_leaves_everything_as_it_was(workshop: Workshop) -> None:
+    Approvals(workshop.project, workshop.world.state).approve_project()
     commit(workshop, "one", a_txt="a\n")
     project = workshop.project
     hook = project / ".git/hooks/pre-commit"
@@ -228,6 +230,7 @@ async def test_hooks_run_for_a_commit_and_a_refusal_leaves_everything_as_it_was(
     assert git(project, "status", "--porcelain") == before == "M a.txt\n?? new.txt"
 
 
+@pytest.mark.thorough
 async def test_a_project_below_the_top_of_a_repository_sees_its_own_files(workshop: Workshop) -> None:
     top = workshop.project.parent
     (workshop.project / ".git").rename(top / ".git")
@@ -245,6 +248,7 @@ async def test_a_project_below_the_top_of_a_repository_sees_its_own_files(worksh
     assert (await ask(workshop, "show", revision=first, path="b.txt"))["content"] == "b\n"
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("tool", [*READING, "commit"])
 async def test_without_a_repository_git_says_so(workshop: Workshop, tool: str) -> None:
     (workshop.project / ".git").rename(workshop.project.parent / "elsewhere")
@@ -252,6 +256,7 @@ async def test_without_a_repository_git_says_so(workshop: Workshop, tool: str) -
     assert "not a git repository" in found
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("tool", "parameters"),
     [
@@ -276,6 +281,7 @@ async def test_paths_are_spelled_as_they_are(workshop: Workshop) -> None:
     assert (await ask(workshop, "diff", paths=magic))["files"] == []
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("tool", "name", "revision"),
     [

@@ -12,15 +12,8 @@ import anyio
 import pytest
 
 from rye_mcp.primitives import processes
-from rye_mcp.primitives._process_store import HOST, read
-from tests.process_world import directory_of, is_alive, printed, process, project_of
+from tests.process_world import directory_of, host_of, is_alive, printed, process, project_of
 from tests.runtime_workshop import Workshop
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
 
 
 @pytest.fixture
@@ -100,12 +93,11 @@ async def test_who_ends_itself_on_sigterm_has_its_time(workshop: Workshop) -> No
     assert said == ["ready", "bye"]
 
 
+@pytest.mark.thorough
 async def test_when_its_host_is_killed_the_process_ends_and_is_lost(workshop: Workshop) -> None:
     begun = await spawn(workshop, "echo $$; exec sleep 1000")
     await printed(workshop, begun["id"])
-    host = read(directory_of(workshop, begun["id"]) / HOST)
-    assert host is not None
-    os.kill(host["pid"], signal.SIGKILL)
+    os.kill(host_of(directory_of(workshop, begun["id"]))["pid"], signal.SIGKILL)
     with anyio.fail_after(20):
         while await is_alive(begun["pid"]):
             pass
@@ -159,6 +151,7 @@ async def test_nothing_of_a_flood_is_missing_in_the_log(workshop: Workshop) -> N
     )
 
 
+@pytest.mark.thorough
 async def test_no_more_than_so_many_run_at_once(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "MAX_RUNNING", 1)
     begun = await process(workshop, "spawn", command="sleep", args=["1000"])

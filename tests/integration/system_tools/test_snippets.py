@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 
 from lilux.primitives.subprocess import SubprocessPrimitive
+from rye_mcp.trust.approvals import Approvals
 from tests.runtime_workshop import Workshop, needs
 from tests.trust_world import World
 
 KEPT = 256 * 1024
 PYTHON, NODE = "rye/python/run", "rye/node/run"
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """One event loop will do: what is looked at here happens in other processes."""
-    return "asyncio"
 
 
 @pytest.fixture
@@ -33,6 +28,7 @@ def result(stdout: str = "", stderr: str = "", exit_code: int = 0) -> dict[str, 
     return {"stdout": stdout, "stderr": stderr, "exit_code": exit_code, "success": exit_code == 0}
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("tool", "parameters", "expected"),
     [
@@ -91,6 +87,7 @@ async def test_a_syntax_error_is_shown_with_its_line(workshop: Workshop) -> None
 
 
 async def test_modules_of_the_project_are_found_and_stand_in_for_none_of_python(workshop: Workshop) -> None:
+    Approvals(workshop.project, workshop.world.state).approve_project()
     (workshop.project / "greeting.py").write_text("TEXT = 'hello'\n")
     (workshop.project / "json.py").write_text("raise SystemExit('of the project')\n")
     code = "import greeting, json, os; print(greeting.TEXT, json.dumps(1), os.getcwd())"
@@ -111,6 +108,7 @@ SLEEPERS = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("tool", SLEEPERS)
 async def test_code_that_takes_too_long_is_ended_with_what_it_had_said(workshop: Workshop, tool: str) -> None:
     found = await workshop.run(tool, {"code": SLEEPERS[tool], "timeout": 1.5})
@@ -118,6 +116,7 @@ async def test_code_that_takes_too_long_is_ended_with_what_it_had_said(workshop:
     assert await is_gone(workshop)
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("tool", SLEEPERS)
 async def test_a_caller_who_allows_less_time_gets_what_the_code_had_said(
     workshop: Workshop, tool: str
@@ -150,6 +149,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("tool", FLOODS)
 async def test_output_that_is_too_long_loses_its_middle(workshop: Workshop, tool: str) -> None:
     found = await workshop.run(tool, {"code": FLOODS[tool]})
@@ -169,6 +169,7 @@ DESCRIPTORS = {
 }
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("tool", "expected"), [(PYTHON, "None None\nBad file descriptor\n"), (NODE, "undefined undefined\nBad\n")]
 )

@@ -19,10 +19,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lilux._json import MAX_DEPTH, MAX_ISSUES
 from lilux.primitives import integrity
 from lilux.primitives.errors import IntegrityError
 from lilux.primitives.integrity import canonical_json, compute_integrity
+
+MAX_DEPTH = 200
+MAX_ISSUES = 20
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lilux._json import MAX_DEPTH
 from lilux.primitives import lockfile as module
 from lilux.primitives.errors import LockfileError, ToolExecutionError
 from lilux.primitives.lockfile import (
@@ -28,6 +27,9 @@ from lilux.primitives.lockfile import (
 from tests.file_helpers import UMASKS, mode_of, names_in, run_at_once, run_python, umask
 
 # The format as specification 001 shows it.
+MAX_DEPTH = 200
+"""How many lists and objects may stand inside each other."""
+
 SPECIFIED = """{
   "lockfile_version": 1,
   "generated_at": "2026-01-30T12:00:00Z",

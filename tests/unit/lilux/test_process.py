@@ -9,17 +9,13 @@ from typing import Any
 
 import pytest
 
-from lilux._process import (
-    CONFIG_KEYS,
-    RESOLVED_ENVIRONMENT_SIZE,
-    ProcessSpec,
-    inherited_environment,
-    milliseconds,
-    render,
-    request_of,
-)
-from lilux._protocol import OUTPUT_LIMITS, TIMEOUT_LIMIT_MS, Spool
+from lilux._process import RESOLVED_ENVIRONMENT_SIZE, inherited_environment, milliseconds, request_of
 from lilux.primitives.errors import ConfigurationError
+from lilux.primitives.subprocess import CONFIG_KEYS, ProcessSpec, Spool, render
+
+# As docs/protocol.md has them.
+MAX_OUTPUT_BYTES = 64 << 20
+TIMEOUT_LIMIT_MS = 365 * 24 * 60 * 60 * 1000
 
 COMPLETE = {f"VARIABLE_{number}": str(number) for number in range(RESOLVED_ENVIRONMENT_SIZE)}
 
@@ -159,7 +155,7 @@ MALFORMED: list[tuple[dict[str, Any], str, str]] = [
     ({"timeout": True}, "timeout", "found True"),
     ({"timeout": "300"}, "timeout", "found str"),
     ({"max_output": 1023}, "max_output", "a whole number of bytes from 1024"),
-    ({"max_output": OUTPUT_LIMITS[1] + 1}, "max_output", "to 67108864"),
+    ({"max_output": MAX_OUTPUT_BYTES + 1}, "max_output", "to 67108864"),
     ({"max_output": 2048.0}, "max_output", "found 2048.0"),
     ({"max_output": True}, "max_output", "found True"),
     ({"timout": 5}, "timout", "found timout"),

@@ -261,6 +261,9 @@ EVENTS: dict[str, protocol.Event] = {
     "closed_signaled": protocol.Closed(2, ended("signaled", -11, 11)),
     "closed_timeout": protocol.Closed(2, ended("timeout", -1, 15, stdout=whole(8), duration_ms=2001.5)),
     "closed_cancelled": protocol.Closed(2, ended("cancelled", -15, 15)),
+    "closed_left_running": protocol.Closed(
+        1, ended("exited", 0, stdout=whole(6), cleanup=Cleanup("complete", [], 2))
+    ),
     "closed_cleanup_incomplete": protocol.Closed(
         2, ended("timeout", -1, 9, cleanup=Cleanup("incomplete", [4712, 4713]), duration_ms=7000.0)
     ),

@@ -165,6 +165,7 @@ def test_defaults_that_multiply_are_an_error_of_the_schema(monkeypatch: pytest.M
         apply_defaults({}, schema)
 
 
+@pytest.mark.thorough
 def test_a_schema_that_grows_without_bound_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lilux.schemas._effort.TIME_LIMIT_S", 1.5)
     steps = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}

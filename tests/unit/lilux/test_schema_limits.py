@@ -12,7 +12,9 @@ import pytest
 from lilux.primitives.errors import ConfigurationError
 from lilux.schemas import validate_parameters
 from lilux.schemas._effort import current
-from lilux.schemas._values import DEPTH_LIMIT
+
+DEPTH_LIMIT = 64
+"""How many objects and lists of a value may stand inside each other."""
 
 CATASTROPHE = "^(a|aa)+$"
 VICTIM = "a" * 20_000 + "!"
@@ -107,6 +109,7 @@ def test_nothing_that_is_given_is_changed() -> None:
 # --- within time ------------------------------------------------------------------------
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize(
     ("schema", "value"),
     [
@@ -185,8 +188,8 @@ def test_many_references_to_one_place_are_followed_once() -> None:
 
 def test_many_items_are_compared_in_time() -> None:
     started = time.process_time()
-    assert validate_parameters([{"n": number} for number in range(50_000)], {"uniqueItems": True}).valid
-    assert time.process_time() - started < 5
+    assert validate_parameters([{"n": number} for number in range(10_000)], {"uniqueItems": True}).valid
+    assert time.process_time() - started < 1
 
 
 def test_every_validation_has_time_of_its_own() -> None:

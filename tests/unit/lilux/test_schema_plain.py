@@ -8,13 +8,10 @@ from enum import IntEnum
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from lilux.primitives.errors import ConfigurationError
-from lilux.schemas import validate_parameters
-from lilux.schemas._compiled import compile_schema
 from lilux.schemas._plain import plainly
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -53,7 +50,7 @@ def _schemas(inside: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 SCHEMAS = st.recursive(st.booleans(), _schemas, max_leaves=8)
 
 
-@settings(max_examples=3000, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=30 * settings().max_examples)
 @given(SCHEMAS, VALUES)
 def test_what_plainly_fits_is_found_nothing_wrong_with(schema: Any, value: Any) -> None:
     if plainly(schema)(value):
@@ -76,7 +73,6 @@ def test_what_plainly_fits_is_found_nothing_wrong_with(schema: Any, value: Any) 
 )
 def test_common_schemas_are_decided_at_once(schema: Any, value: Any) -> None:
     assert plainly(schema)(value)
-    assert compile_schema(schema).fits(value)
 
 
 class Number(IntEnum):
@@ -103,12 +99,3 @@ class Number(IntEnum):
 )
 def test_of_what_is_not_plain_nothing_is_said(schema: Any, value: Any) -> None:
     assert not plainly(schema)(value)
-
-
-def test_it_is_asked_before_anything_else_and_never_the_last_word() -> None:
-    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "required": ["a"]}
-    assert compile_schema(schema).fits({"a": 1})
-    assert validate_parameters({"a": 1}, schema).valid
-    assert [error.field for error in validate_parameters({}, schema).errors] == ["/a"]
-    with pytest.raises(ConfigurationError):
-        validate_parameters({}, {"type": "objekt"})

@@ -15,8 +15,8 @@ import lilux.schemas
 from lilux.primitives.errors import ConfigurationError, ValidationError
 from lilux.schemas import ValidationResult, examine, schema_validator, validate_parameters
 from lilux.schemas._compiled import CACHED_SCHEMAS, LARGE_CHARACTERS, _compile_small, _kept, compile_schema
-from lilux.schemas._values import DEPTH_LIMIT
 
+DEPTH_LIMIT = 64
 CATASTROPHE = "^(a|aa)+$"
 VICTIM = "a" * 20_000 + "!"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -420,6 +420,15 @@ def test_only_so_many_schemas_are_kept() -> None:
     assert max(map(len, _kept)) < LARGE_CHARACTERS
 
 
+def test_what_plainly_fits_is_asked_before_anything_else_and_never_the_last_word() -> None:
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "required": ["a"]}
+    assert compile_schema(schema).fits({"a": 1})
+    assert validate_parameters({"a": 1}, schema).valid
+    assert [error.field for error in validate_parameters({}, schema).errors] == ["/a"]
+    with pytest.raises(ConfigurationError):
+        validate_parameters({}, {"type": "objekt"})
+
+
 # --- anything at all ------------------------------------------------------------------------
 
 JSON = st.recursive(
@@ -489,6 +498,7 @@ def test_an_examination_fills_compares_and_names_at_once() -> None:
     assert found.described == {"a", "secret"}
     assert found.undescribed == {"other"}
     assert found.hidden == {"secret"}
+    assert found.hidden_paths == {("secret", 0)}
 
 
 def test_an_examination_of_what_does_not_fit_has_the_errors_of_a_validation() -> None:

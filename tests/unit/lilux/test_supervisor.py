@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import stat
+import struct
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -13,10 +15,9 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import current_token
 
-from lilux import _loops
-from lilux._frames import encode_frame
-from lilux._protocol import PROTOCOL, RunRequest
+from lilux._protocol import RunRequest
 from lilux._supervisor import Supervisor, find_lilux_proc, spawn
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 from lilux.primitives.subprocess import SubprocessPrimitive
@@ -42,10 +43,16 @@ def program(tmp_path: Path) -> Program:
     return write
 
 
+def frame(header: dict[str, Any], payload: bytes = b"") -> bytes:
+    """A message as docs/protocol.md has it."""
+    text = json.dumps(header).encode()
+    return struct.pack(">II", len(text), len(payload)) + text + payload
+
+
 def hello(then: str = "", **changes: Any) -> str:
     """Python that greets as a supervisor does, and goes on until nobody is there."""
-    header = {"event": "hello", "protocol": PROTOCOL, "version": OURS, "capabilities": [], **changes}
-    return say(encode_frame(header)) + then + "sys.stdin.buffer.read()\n"
+    header = {"event": "hello", "protocol": 1, "version": OURS, "capabilities": [], **changes}
+    return say(frame(header)) + then + "sys.stdin.buffer.read()\n"
 
 
 def say(data: bytes) -> str:
@@ -67,7 +74,7 @@ STRANGERS = [
     ),
     pytest.param(hello(version="0.0.9"), r"expected lilux-proc 1\.2\.3 .* found 0\.0\.9", id="version"),
     pytest.param("print('Hello, I am not lilux-proc')\n" + HANG, "expected a header of at most", id="junk"),
-    pytest.param(say(encode_frame({"event": "party"})) + HANG, "expected an event", id="no event"),
+    pytest.param(say(frame({"event": "party"})) + HANG, "expected an event", id="no event"),
     pytest.param(say(b"\0\0\0\2\0\0\0\0[]") + HANG, "expected a header that is an object", id="no object"),
     pytest.param(say(b"\0\0\0"), "found the end after 3 bytes", id="torn"),
     pytest.param("sys.exit(3)", "closed the connection", id="exits"),
@@ -75,7 +82,7 @@ STRANGERS = [
         "os.close(0)\nos.close(1)\nimport time\ntime.sleep(60)", "closed the connection", id="closes"
     ),
     pytest.param(HANG, "nothing within 0.5 s", id="hangs"),
-    pytest.param(say(encode_frame(REFUSAL)), r"No\.", id="refuses"),
+    pytest.param(say(frame(REFUSAL)), r"No\.", id="refuses"),
 ]
 
 
@@ -85,7 +92,7 @@ async def test_a_program_that_is_not_our_supervisor_is_named_and_ended(
 ) -> None:
     path = program(source)
     limit_s = 0.5 if source == HANG else 20.0
-    supervisor = Supervisor(path, _loops.running(), version=OURS, greeting_limit_s=limit_s)
+    supervisor = Supervisor(path, current_token().native_token, version=OURS, greeting_limit_s=limit_s)
     for _ in range(2):
         with pytest.raises(ConfigurationError, match=words) as caught:
             await supervisor.run(RunRequest(command="/bin/true"))
@@ -95,17 +102,17 @@ async def test_a_program_that_is_not_our_supervisor_is_named_and_ended(
 
 
 async def test_once_the_right_program_stands_there_the_next_call_finds_it(program: Program) -> None:
-    supervisor = Supervisor(program("sys.exit(3)"), _loops.running(), version=OURS)
+    supervisor = Supervisor(program("sys.exit(3)"), current_token().native_token, version=OURS)
     with pytest.raises(ConfigurationError):
         await supervisor.status()
     answer = {"event": "status", "id": 1, "pid": 3, "warden": 2, "runs": 0, "keepers": 0, "idle_keepers": 0}
-    program(hello(then="sys.stdin.buffer.read1(1)\n" + say(encode_frame(answer))))
+    program(hello(then="sys.stdin.buffer.read1(1)\n" + say(frame(answer))))
     assert (await supervisor.status()).warden == 2
     supervisor.close()
 
 
 async def test_a_cancelled_start_leaves_nothing_behind(program: Program, tmp_path: Path) -> None:
-    supervisor = Supervisor(program(HANG), _loops.running(), version=OURS)
+    supervisor = Supervisor(program(HANG), current_token().native_token, version=OURS)
     me = anyio.Path(tmp_path / "me")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(supervisor.run, RunRequest(command="/bin/true"))
@@ -116,7 +123,7 @@ async def test_a_cancelled_start_leaves_nothing_behind(program: Program, tmp_pat
 
 
 async def test_a_supervisor_that_does_not_end_a_cancelled_run_is_given_up(program: Program) -> None:
-    supervisor = Supervisor(program(hello()), _loops.running(), version=OURS, cancel_limit_s=0.2)
+    supervisor = Supervisor(program(hello()), current_token().native_token, version=OURS, cancel_limit_s=0.2)
     errors: list[str] = []
 
     async def neighbour() -> None:
@@ -150,13 +157,13 @@ CLOSED = {
 
 WRONG_ANSWERS = [
     pytest.param(
-        encode_frame({"event": "closed", "id": 1, "result": CLOSED}, b"four"),
+        frame({"event": "closed", "id": 1, "result": CLOSED}, b"four"),
         "expected 5 bytes of stdout",
         id="short",
     ),
-    pytest.param(encode_frame({"event": "killed", "id": 1}), "expected an event", id="no event"),
+    pytest.param(frame({"event": "killed", "id": 1}), "expected an event", id="no event"),
     pytest.param(
-        encode_frame(
+        frame(
             {"event": "error", "id": 1, "code": "malformed_event", "stage": "s", "errno": 1, "message": "No."}
         ),
         "No.",
@@ -170,7 +177,7 @@ async def test_an_answer_that_is_none_is_an_error_of_its_run(
     answer: bytes, words: str, program: Program
 ) -> None:
     path = program(hello(then="sys.stdin.buffer.read1(1)\n" + say(answer)))
-    supervisor = Supervisor(path, _loops.running(), version=OURS)
+    supervisor = Supervisor(path, current_token().native_token, version=OURS)
     with pytest.raises(SupervisorError, match=words):
         await supervisor.run(RunRequest(command="/bin/true"))
     supervisor.close()
@@ -184,7 +191,7 @@ async def test_a_path_that_cannot_be_started_is_a_configuration_error(kind: str,
     elif kind != "missing":
         path.write_bytes(b"\x7fELF no")
         path.chmod(0o644 if kind == "not executable" else 0o755)
-    supervisor = Supervisor(str(path), _loops.running())
+    supervisor = Supervisor(str(path), current_token().native_token)
     with pytest.raises(ConfigurationError, match=r"cannot start .*lilux-proc.* reinstall rye-mcp"):
         await supervisor.run(RunRequest(command="/bin/true"))
 
@@ -202,7 +209,16 @@ async def test_a_program_that_cannot_spawn_is_a_supervisor_error(
     source: str, words: str, program: Program
 ) -> None:
     with pytest.raises(SupervisorError, match=words) as caught:
-        await spawn(program(source), RunRequest(command="/bin/true"), None)
+        await spawn(program(f"sys.stdin.read()\n{source}"), RunRequest(command="/bin/true"), None)
+    assert caught.value.code == "spawn_failed"
+
+
+async def test_a_program_that_ends_without_reading_the_request_is_a_supervisor_error(
+    program: Program,
+) -> None:
+    more_than_a_pipe_holds = RunRequest(command="/bin/true", args=["x" * (1 << 20)])
+    with pytest.raises(SupervisorError, match="before it had read the request") as caught:
+        await spawn(program("sys.exit(0)"), more_than_a_pipe_holds, None)
     assert caught.value.code == "spawn_failed"
 
 

@@ -13,6 +13,8 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import SYSTEM_MANIFEST_KIND
 from rye_mcp.trust.scope import SignerKind
 
+pytestmark = pytest.mark.both_loops
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:

@@ -133,6 +133,9 @@ def test_a_new_worktree_approves_no_main_repository_that_was_not_approved(world:
     main, tree = world.root / "main", world.project
     administration = main / ".git/worktrees/project"
     administration.mkdir(parents=True)
+    (main / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    for name in ("objects", "refs"):
+        (main / ".git" / name).mkdir()
     (tree / ".git").write_text(f"gitdir: {administration}\n")
     (administration / "gitdir").write_text(f"{tree / '.git'}\n")
     (main / ".ai").mkdir()

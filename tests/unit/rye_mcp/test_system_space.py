@@ -9,10 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
-from lilux._http import spec as http_keys
-from lilux._process import CONFIG_KEYS
+from lilux.primitives import http_client, subprocess
 from lilux.primitives.errors import ConfigurationError
-from lilux.primitives.subprocess import render
 
 SYSTEM_SPACE = Path(__file__).resolve().parents[3] / ".ai"
 PRIMITIVES = SYSTEM_SPACE / "tools/rye/core/primitives"
@@ -90,33 +88,47 @@ def test_a_schema_has_the_specified_keys_and_defaults(
     assert accepts(name, {required: "x", **defaults})
 
 
+def refusal(part: str, value: dict[str, str]) -> str:
+    """What Lilux says of a part of a request that has a key too many."""
+    with pytest.raises(ConfigurationError) as caught:
+        http_client.render({"url": "https://example.org/", part: {**value, "x": "x"}})
+    return str(caught.value)
+
+
+def keys_told(part: str, value: dict[str, str]) -> set[str]:
+    """The keys that this refusal says Lilux knows."""
+    (keys,) = re.findall(f"expected only (.*) in {part}, found x", refusal(part, value))
+    return set(keys.split(", "))
+
+
 def test_lilux_takes_exactly_the_keys_of_the_subprocess_schema() -> None:
     properties = load("subprocess")["config_schema"]["properties"]
-    assert set(properties) == CONFIG_KEYS
+    assert set(properties) == subprocess.CONFIG_KEYS
     # Without a limit of ours the supervisor's holds, which docs/protocol.md gives as the same.
-    stated = render({"command": "true", **SUBPROCESS_DEFAULTS})
-    assert replace(stated, max_output=None) == render({"command": "true"})
+    stated = subprocess.render({"command": "true", **SUBPROCESS_DEFAULTS})
+    assert replace(stated, max_output=None) == subprocess.render({"command": "true"})
 
 
 def test_lilux_takes_exactly_the_keys_of_the_http_client_schema() -> None:
     schema = load("http_client")["config_schema"]
     properties = schema["properties"]
-    assert set(properties) == http_keys.CONFIG_KEYS
-    assert set(properties["retry"]["properties"]) == http_keys.RETRY_KEYS
+    assert set(properties) == http_client.CONFIG_KEYS
+    assert keys_told("retry", {}) == set(properties["retry"]["properties"])
     forms = {
         form["properties"]["type"]["const"]: set(form["properties"])
         for form in properties["auth"]["anyOf"]
         if "properties" in form
     }
-    assert forms == {name: set(keys) for name, (_, keys) in http_keys.AUTH_KEYS.items()}
+    assert f"expected {' or '.join(forms)} as auth.type" in refusal("auth", {"type": "x"})
+    assert {name: keys_told("auth", {"type": name}) for name in forms} == forms
 
 
 def test_lilux_has_the_defaults_of_the_http_client_schema() -> None:
     url = "https://example.org/"
-    assert http_keys.render({"url": url, **HTTP_CLIENT_DEFAULTS}) == http_keys.render({"url": url})
+    assert http_client.render({"url": url, **HTTP_CLIENT_DEFAULTS}) == http_client.render({"url": url})
     retry = load("http_client")["config_schema"]["properties"]["retry"]["properties"]
     defaults = {key: value["default"] for key, value in retry.items()}
-    assert http_keys.render({"url": url, "retry": defaults}) == http_keys.render({"url": url})
+    assert http_client.render({"url": url, "retry": defaults}) == http_client.render({"url": url})
 
 
 @pytest.mark.parametrize(
@@ -158,7 +170,7 @@ def test_a_wrong_subprocess_configuration_is_refused(config: dict[str, object]) 
 def test_a_wrong_http_configuration_is_refused(config: dict[str, object]) -> None:
     assert not accepts("http_client", config)
     with pytest.raises(ConfigurationError):
-        http_keys.render(config)
+        http_client.render(config)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ __tool_type__ = "python"
 __tool_name__ = "bash"
 __executor_id__ = "rye/core/runtimes/python_script_runtime"
 __category__ = "rye/bash"
+__runs_given_code__ = True
 __tags__ = ["shell", "command", "terminal"]
 
 CONFIG_SCHEMA = {

@@ -4,7 +4,7 @@ import os
 import time
 
 from answers import Refusal, answered, shown
-from places import DIRECTORY_FLAGS, kind_of
+from places import kind_of
 
 __version__ = "1.0.0"
 __tool_type__ = "python"
@@ -107,7 +107,7 @@ def execute(params, project):
         entries = []
         descriptor = place.open_directory()
         try:
-            collect(descriptor, "", params, params["depth"], entries)
+            collect(project, descriptor, "", params, params["depth"], entries)
         finally:
             os.close(descriptor)
     entries.sort(key=ORDERS[params["sort"]])
@@ -116,7 +116,7 @@ def execute(params, project):
     return answer | ({"truncated": True} if len(kept) < len(entries) else {})
 
 
-def collect(directory, prefix, params, depth, entries):
+def collect(project, directory, prefix, params, depth, entries):
     """Add what is in an open directory: path, status, target of a link."""
     with os.scandir(directory) as found:
         names = [entry.name for entry in found if params["hidden"] or not entry.name.startswith(".")]
@@ -131,17 +131,17 @@ def collect(directory, prefix, params, depth, entries):
         if len(entries) > MAX_ENTRIES:
             raise Refusal(f"expected at most {MAX_ENTRIES} entries, found more", "list a smaller directory")
         if kind == "directory" and depth > 1:
-            below(directory, name, prefix, params, depth, entries)
+            below(project, directory, name, prefix, params, depth, entries)
 
 
-def below(directory, name, prefix, params, depth, entries):
+def below(project, directory, name, prefix, params, depth, entries):
     """Add what is in a directory of it; nothing when it may not be read."""
     try:
-        descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=directory)
-    except OSError:
+        descriptor = project.open_directory(name, directory, prefix + name)
+    except (OSError, Refusal):
         return
     try:
-        collect(descriptor, f"{prefix}{name}/", params, depth - 1, entries)
+        collect(project, descriptor, f"{prefix}{name}/", params, depth - 1, entries)
     finally:
         os.close(descriptor)
 

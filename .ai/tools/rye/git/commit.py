@@ -1,9 +1,12 @@
 """Commit files of the project to its git repository: those that are named, or what is staged.
 
-Named files are committed as they are now, new and deleted ones too, and nothing else is. Hooks of the
-repository run, as they do for a person. When the commit fails, what was staged before is what is staged.
+Named files are committed as they are now, new and deleted ones too, and nothing else is. In a project that
+the person has approved, hooks of the repository run, as they do for a person; in any other, a commit is
+refused when the repository names something that git would run. When the commit fails, what was staged before
+is what is staged.
 """
 
+from named_programs import require_no_other_repository, require_none
 from repository import OF_COMMIT, Repository, refuse
 
 __version__ = "1.0.0"
@@ -92,6 +95,7 @@ LISTED = ("--pathspec-from-file=-", "--pathspec-file-nul")
 def execute(params, project_path):
     """Commit, and say what was committed."""
     repository = Repository(project_path)
+    require_none(repository)
     before = repository.head()
     said = commit(repository, params["message"], params["paths"])
     (made, *_), _ = repository.commits("show", "--no-patch", "HEAD")
@@ -109,6 +113,7 @@ def commit(repository, message, paths):
         return require(repository.try_to("commit", *options, given=message.encode()))
     within = repository.inside(paths)
     new = repository.ask("ls-files", "--others", "--exclude-standard", "-z", "--", *within)
+    require_no_other_repository(repository, new)
     # Git commits only what it knows of. That a file is announced is forgotten again when that fails.
     announced = repository.try_to("add", "--intent-to-add", *LISTED, given=new) if new else (0, "")
     try:

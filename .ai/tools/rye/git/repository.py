@@ -5,7 +5,10 @@ Rules:
 - Reading runs git and nothing else. A repository can name programs in many places (hooks, external diffs,
   text converters, filters, a file system monitor, the fetching of missing objects, the checking of
   signatures), and whoever unpacked it did not choose them. Each is switched off; filters, which have no
-  switch, one by one.
+  switch, one by one. What changes the repository is refused instead: see `named_programs`.
+- Files outside of the repository that its own configuration names (`core.attributesFile=/dev/zero`) are not
+  read, only those that the person names. git gets `MAX_MEMORY_BYTES` to read anything, and fails with more.
+- git is started in `/`, and goes to the project by itself: no file there chooses which git it is.
 - Nothing that a caller says is an option: revisions are resolved to the ids of commits first, and paths stand
   behind `--`, as they are spelled (a `*` is a star), and do not lead out of the project.
 - Nobody is asked for anything: no editor, no pager, no password. Output has a limit, and the tools say how
@@ -13,7 +16,10 @@ Rules:
 - What is wrong ends the tool with one sentence on standard error.
 """
 
+import contextlib
 import os
+import re
+import resource
 import subprocess
 import tempfile
 
@@ -31,6 +37,9 @@ MAX_TEXT = 16 * 1024
 
 MAX_MESSAGE_BYTES = 16 * 1024
 """How much of what git says is passed on, from its end."""
+
+MAX_MEMORY_BYTES = 2 * 1024 * 1024 * 1024
+"""How much memory git may take to read, beside the files that it maps."""
 
 KEPT_VARIABLES = (
     "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
@@ -76,10 +85,20 @@ HARMLESS = {
     "log.showSignature": "false",
     "status.submoduleSummary": "false",
     "log.diffMerges": "first-parent",
+    "log.mailmap": "false",
 }
 
-WITHOUT_FILES = frozenset({"rev-parse", "log", "show", "cat-file", "ls-tree", "branch", "ls-files"})
-"""What reads no file of the working tree, to which a filter could be applied."""
+OWN_SCOPES = ("local", "worktree")
+"""The scopes of settings that come with a repository, and not from the person."""
+
+NAMED_FILES = {"core.attributesfile": "attributes", "core.excludesfile": "ignore"}
+"""Settings that name a file to read, and how that is called among the person's files when none does."""
+
+NAMING = r"^(filter\..*\.(clean|smudge|process|required)|" + "|".join(map(re.escape, NAMED_FILES)) + ")$"
+"""The settings that are switched off where the repository itself makes them."""
+
+WITHOUT_FILES = frozenset({"config", "rev-parse", "cat-file", "ls-tree", "branch", "ls-files"})
+"""What applies no filter and no attribute to a file."""
 
 DIFF = (
     "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short",
@@ -103,7 +122,8 @@ class Repository:
         if not project:
             refuse("expected a project, found none")
         self._project = project
-        self._drivers = None
+        self.project = os.path.realpath(project)
+        self._switched_off = None
         where = self.ask("rev-parse", "--is-inside-work-tree", "--show-prefix").decode(errors="replace")
         inside, _, prefix = where.partition("\n")
         if inside != "true":
@@ -119,8 +139,8 @@ class Repository:
 
     def ask_for_much(self, *arguments, limit=MAX_PATCH_BYTES):
         """The same, as far as the limit; and whether it was cut."""
-        drivers = {} if arguments[0] in WITHOUT_FILES else self._filters_of_the_repository()
-        environment = self._environment(READING, PLAIN | HARMLESS | drivers)
+        switched_off = {} if arguments[0] in WITHOUT_FILES else self._named_by_the_repository()
+        environment = self._environment(READING, PLAIN | HARMLESS | switched_off)
         code, output, message, cut = self._run(arguments, environment, limit)
         if code and not cut:
             refuse(message or f"expected git {arguments[0]} to succeed, found exit code {code}")
@@ -128,8 +148,25 @@ class Repository:
 
     def try_to(self, *arguments, given=b""):
         """Let git change something, as the person's configuration says; exit code and what it says."""
-        code, output, message, _ = self._run(arguments, self._environment({}, PLAIN), MAX_LIST_BYTES, given)
+        environment = self._environment({}, PLAIN)
+        code, output, message, _ = self._run(arguments, environment, MAX_LIST_BYTES, given, memory=None)
         return code, message or output.decode(errors="replace")[-MAX_MESSAGE_BYTES:]
+
+    def settings(self):
+        """The repository's own settings, of files that it includes too: pairs of a key and its value."""
+        output = self.ask("config", "--list", "--show-scope", "--includes", "-z")
+        texts = texts_of(output)
+        own = [text for scope, text in zip(texts[::2], texts[1::2], strict=True) if scope in OWN_SCOPES]
+        return [(key, value) for key, _, value in (text.partition("\n") for text in own)]
+
+    def place(self, *question):
+        """The real path that git answers, or says relative to the project, as the person configures it."""
+        code, output, message, _ = self._run(
+            ("rev-parse", *question), self._environment(READING, PLAIN), MAX_MESSAGE_BYTES
+        )
+        if code:
+            refuse(message or f"expected git to know {question[0]}, found exit code {code}")
+        return os.path.realpath(os.path.join(self._project, os.fsdecode(output.removesuffix(b"\n"))))
 
     def commit_id(self, revision):
         """The id of the commit that a revision means."""
@@ -204,25 +241,19 @@ class Repository:
         code, output, _, _ = self._run(question, environment, MAX_MESSAGE_BYTES)
         return None if code else output.decode().strip()
 
-    def _filters_of_the_repository(self):
-        """What switches off each filter that the repository itself configures; the person's own ones stay."""
-        if self._drivers is not None:
-            return self._drivers
-        environment = self._environment(READING, PLAIN | HARMLESS)
-        question = ("config", "-z", "--show-scope", "--name-only", "--includes",
-                    "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$")  # fmt: skip
-        _, output, _, cut = self._run(question, environment, MAX_LIST_BYTES)
-        if cut:
-            refuse("expected a configuration of a few filters, found more than can be switched off")
-        texts = texts_of(output)
-        off = {}
-        for scope, key in zip(texts[::2], texts[1::2], strict=True):
-            if scope in ("local", "worktree"):
-                driver = key.rpartition(".")[0]
-                off |= {f"{driver}.{each}": "" for each in ("clean", "smudge", "process")}
-                off[f"{driver}.required"] = "false"
-        self._drivers = off
-        return off
+    def _named_by_the_repository(self):
+        """What switches off each filter and each file that the repository itself names; those that the
+        person names stay.
+        """
+        if self._switched_off is None:
+            environment = self._environment(READING, PLAIN | HARMLESS)
+            question = ("config", "-z", "--show-scope", "--includes", "--get-regexp", NAMING)
+            _, output, _, cut = self._run(question, environment, MAX_LIST_BYTES)
+            if cut:
+                refuse("expected a configuration of a few filters, found more than can be switched off")
+            texts = texts_of(output)
+            self._switched_off = switched_off(zip(texts[::2], texts[1::2], strict=True))
+        return self._switched_off
 
     def _environment(self, variables, configuration):
         """The variables that git gets. As variables, names of a configuration may hold any character."""
@@ -235,18 +266,21 @@ class Repository:
             own.pop(name, None)
         return own
 
-    def _run(self, arguments, environment, limit, given=b""):
+    def _run(self, arguments, environment, limit, given=b"", memory=MAX_MEMORY_BYTES):
         """Exit code, output up to a limit, what stands on standard error, and whether output was cut."""
         with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as said:
             source.write(given)
             source.seek(0)
             try:
                 process = subprocess.Popen(
-                    ["git", "--no-pager", *arguments], cwd=self._project, env=environment,
+                    ["git", "-C", self._project, "--no-pager", *arguments], cwd="/", env=environment,
                     stdin=source, stdout=subprocess.PIPE, stderr=said, start_new_session=True,
                 )  # fmt: skip
             except FileNotFoundError:
                 refuse("expected git on the PATH, found none")
+            if memory is not None:
+                with contextlib.suppress(OSError):  # it may have ended already
+                    resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory, memory))
             output = process.stdout.read(limit + 1)
             cut = len(output) > limit
             if cut:
@@ -255,6 +289,27 @@ class Repository:
             code = process.wait()
             said.seek(max(0, said.seek(0, os.SEEK_END) - MAX_MESSAGE_BYTES))
             return code, output[:limit], said.read().decode(errors="replace").strip(), cut
+
+
+def switched_off(settings):
+    """What replaces the settings of a repository that name a program or a file: pairs of a scope and a text."""
+    off, of_person = {}, {}
+    for scope, text in settings:
+        key, _, value = text.partition("\n")
+        if scope not in OWN_SCOPES:
+            of_person[key] = value
+        elif key in NAMED_FILES:
+            off[key] = own_file(NAMED_FILES[key])
+        else:
+            driver = key.rpartition(".")[0]
+            off |= {f"{driver}.{each}": "" for each in ("clean", "smudge", "process")}
+            off[f"{driver}.required"] = "false"
+    return off | {key: value for key, value in of_person.items() if key in NAMED_FILES and key in off}
+
+
+def own_file(name):
+    """Where git looks for a file of the person when no setting names one."""
+    return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "git", name)
 
 
 def commit_of(texts, longest):

@@ -5,6 +5,7 @@
 // category: rye/node
 // tags: [node, javascript, code, script, snippet]
 // executor_id: rye/core/runtimes/node_runtime
+// runs_given_code: true
 // config_schema:
 //   type: object
 //   properties:
@@ -61,12 +62,15 @@
 // ///
 
 // The code comes to a new process on its standard input, which is at its end then. The working directory is the
-// project, whose packages can be imported. It is over when that process is, whoever still holds its output open.
+// project, whose packages can be imported once a person has approved it. Until then the code stands in a file of the
+// private copy, where nothing else is found. It is over when that process is, whoever still holds its output open.
 // Output that is too long loses its middle. What ran out of time, or was ended by a signal, has a negative exit
 // code: -1, or minus the signal.
 
 import { spawn } from "node:child_process";
+import { rmSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
+import { fileURLToPath } from "node:url";
 
 const KEPT_BYTES = 256 * 1024; // of each stream, half of it from the beginning and half from the end
 const LATE_MS = 50; // how long what was written before the end may take to arrive
@@ -141,14 +145,16 @@ function endGroup(pid) {
 
 export async function execute({ code, module = false, arguments: given = [], timeout = 120 }) {
   const { RYE_RESULT_FD, ...env } = process.env;
-  const kind = `--input-type=${module ? "module" : "commonjs"}`;
-  const child = spawn(process.execPath, [kind, "-", ...given], { env, detached: true, stdio: "pipe" });
+  const file = env.RYE_WORKING_DIRECTORY && fileURLToPath(new URL(module ? "code.mjs" : "code.cjs", import.meta.url));
+  if (file) writeFileSync(file, code, { flag: "wx" });
+  const start = file ? [file] : [`--input-type=${module ? "module" : "commonjs"}`, "-"];
+  const child = spawn(process.execPath, [...start, ...given], { env, detached: true, stdio: "pipe" });
   const stdout = new Output();
   const stderr = new Output();
   child.stdout.on("data", (chunk) => stdout.take(chunk));
   child.stderr.on("data", (chunk) => stderr.take(chunk));
   child.stdin.on("error", () => {}); // it may end before it has read all of its code
-  child.stdin.end(code);
+  child.stdin.end(file ? "" : code);
   let timedOut = false;
   const clock = setTimeout(() => {
     timedOut = true;

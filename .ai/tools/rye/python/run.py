@@ -1,7 +1,7 @@
 """Run Python code in a fresh process and return its output, exit code and whether it succeeded.
 
-The working directory is the project, whose modules can be imported, and the interpreter is that of the
-project where it has one. The code has no standard input. What it leaves in the background ends with the call.
+The working directory is the project. Where a person has approved it, its modules can be imported, and the
+interpreter is that of the project where it has one. The code has no standard input. What it leaves in the background ends with the call.
 Output that is too long loses its middle. Code that runs out of time, or that a signal ended, has a negative
 exit code: -1, or minus the signal.
 """
@@ -18,6 +18,7 @@ __tool_type__ = "python"
 __tool_name__ = "run"
 __executor_id__ = "rye/core/runtimes/python_function_runtime"
 __category__ = "rye/python"
+__runs_given_code__ = True
 __tags__ = ["python", "code", "script", "snippet"]
 
 CONFIG_SCHEMA = {
@@ -107,7 +108,7 @@ def begin():
             trace = trace.tb_next
         traceback.print_exception(kind, error, trace)
     sys.excepthook = show
-    sys.path[:] = [*filter(None, sys.path), sys.argv[1]]
+    sys.path[:] = filter(None, [*sys.path, sys.argv[1]])
     sys.argv[:] = ["<snippet>", *sys.argv[2:]]
     return compile(code, "<snippet>", "exec")
 exec(globals().pop("begin")(), globals())
@@ -159,8 +160,9 @@ class Output:
 
 def execute(params, project_path):
     """Run the code; its output and how it ended."""
+    importable = "" if os.environ.get("RYE_WORKING_DIRECTORY") else project_path or os.getcwd()
     process = subprocess.Popen(
-        [sys.executable, "-s", "-B", "-c", RUNNER, project_path or os.getcwd(), *params["arguments"]],
+        [sys.executable, "-s", "-B", "-c", RUNNER, importable, *params["arguments"]],
         env={name: text for name, text in os.environ.items() if name != "RYE_RESULT_FD"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

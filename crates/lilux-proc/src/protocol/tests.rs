@@ -223,7 +223,7 @@ fn ended(kind: Kind, return_code: i32, signal: Option<i32>) -> RunResult {
         stderr: StreamCounts::default(),
         result: None,
         truncated: false,
-        cleanup: Cleanup::of(Vec::new()),
+        cleanup: Cleanup::of(Vec::new(), 0),
         error: None,
     }
 }
@@ -265,10 +265,16 @@ fn results() -> Vec<(&'static str, u64, RunResult)> {
         result: Some(whole(11)),
         ..ended(Kind::Exited, 3, None)
     };
-    let incomplete = RunResult { cleanup: Cleanup::of(vec![4712, 4713]), duration_ms: 7000.0, ..timeout(9) };
+    let incomplete =
+        RunResult { cleanup: Cleanup::of(vec![4712, 4713], 0), duration_ms: 7000.0, ..timeout(9) };
     vec![
         ("closed_exited", 1, RunResult { stdout: whole(6), ..exited() }),
         ("closed_all_streams", 2, all),
+        (
+            "closed_left_running",
+            1,
+            RunResult { stdout: whole(6), cleanup: Cleanup::of(Vec::new(), 2), ..exited() },
+        ),
         ("closed_truncated", 2, RunResult { stdout: cut, truncated: true, ..exited() }),
         ("closed_signaled", 2, ended(Kind::Signaled, -11, Some(11))),
         ("closed_timeout", 2, RunResult { stdout: whole(8), duration_ms: 2001.5, ..timeout(15) }),

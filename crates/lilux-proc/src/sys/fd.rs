@@ -118,12 +118,23 @@ pub fn keep_only(own: OwnedFd) -> Result<OwnedFd, Errno> {
     let kept = place(&own, 3)?;
     std::mem::forget(own);
     // SAFETY: every descriptor from 4 on belongs to state of the parent that this process never touches again.
-    checked(unsafe { libc::close_range(4, libc::c_uint::MAX, 0) })?;
+    unsafe { close_from(4) }?;
     // Not before: a parent that has used up its descriptors leaves none to open.
     let null = open_null()?;
     std::mem::forget((place(&null, 0)?, place(&null, 1)?));
     rustix::io::fcntl_setfd(&kept, rustix::io::FdFlags::CLOEXEC)?;
     Ok(kept)
+}
+
+/// Closes every descriptor from `first` on: `close_range`, for which musl has no function.
+///
+/// # Safety
+///
+/// Nothing in this process uses one of them any more.
+pub unsafe fn close_from(first: libc::c_uint) -> Result<(), Errno> {
+    // SAFETY: the caller's promise; the call takes numbers only.
+    let answer = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) };
+    checked(answer as libc::c_int).map(drop)
 }
 
 /// Makes sure that 0, 1 and 2 are open: whoever started us may have closed them, and a pipe must not land there.

@@ -10,6 +10,7 @@ use std::os::fd::RawFd;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, WaitOptions};
 
+use super::fd::close_from;
 use super::{checked, last_errno, signals};
 
 const STACK: usize = 64 * 1024;
@@ -119,8 +120,7 @@ fn place_descriptors(descriptors: &[RawFd]) -> Result<(), Errno> {
     }
     let first = descriptors.len() as libc::c_uint;
     // SAFETY: as above; everything that was not placed is not the tool's.
-    checked(unsafe { libc::close_range(first, libc::c_uint::MAX, 0) })?;
-    Ok(())
+    unsafe { close_from(first) }
 }
 
 /// Tries every candidate; the reason of the first that exists but cannot be executed is worth more than "not found".

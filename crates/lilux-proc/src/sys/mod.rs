@@ -11,6 +11,9 @@ pub mod region;
 pub mod signals;
 pub mod wait;
 
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+
 use crate::error::Fatal;
 use crate::switches::Guard;
 use rustix::io::Errno;
@@ -23,7 +26,7 @@ pub fn check_kernel() -> Result<(), Fatal> {
         return Err(Fatal::Usage(message.to_owned()));
     }
     // SAFETY: the range is empty, so nothing is closed.
-    let answer = checked(unsafe { libc::close_range(libc::c_uint::MAX, libc::c_uint::MAX, 0) });
+    let answer = unsafe { fd::close_from(libc::c_uint::MAX) };
     match answer {
         Err(Errno::NOSYS) => {
             let message = "lilux-proc needs Linux 5.9 or later: this kernel has no close_range";
@@ -33,8 +36,25 @@ pub fn check_kernel() -> Result<(), Fatal> {
     }
 }
 
+/// What the C library gives to `main`. `std::env::args` would know it only under glibc: elsewhere it learns it from Rust's
+/// own start-up, which this program does without.
+///
+/// # Safety
+///
+/// `arguments` points to `count` texts that end with a zero.
+pub unsafe fn arguments(count: c_int, arguments: *const *const c_char) -> Vec<OsString> {
+    let count = usize::try_from(count).unwrap_or(0);
+    // SAFETY: the caller's promise; a program that was started without any has no list either.
+    let texts = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(arguments, count) } };
+    // SAFETY: the caller's promise.
+    texts
+        .iter()
+        .map(|text| OsStr::from_bytes(unsafe { CStr::from_ptr(*text) }.to_bytes()).to_owned())
+        .collect()
+}
+
 /// A process of ours, in which whatever is orphaned below it arrives, and into which others cannot look.
-pub fn become_guardian(name: &std::ffi::CStr, guard: Guard) -> Result<(), Errno> {
+pub fn become_guardian(name: &CStr, guard: Guard) -> Result<(), Errno> {
     if guard.is_on() {
         rustix::process::set_child_subreaper(Some(getpid()))?;
     }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
 from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lilux._http.events import EventParser, ServerSentEvent
-from lilux._http.sinks import ReturnSink
+from lilux._http.events import EventParser
+from lilux.primitives.http_client import ReturnSink, ServerSentEvent
 
 Seen = list[tuple[str, str, str, int | None]]
 
@@ -165,3 +167,9 @@ async def test_a_return_sink_keeps_writes_and_events_stay_after_close() -> None:
     assert sink.get_events() == ["a", "b"]
     sink.get_events().clear()
     assert sink.get_events() == ["a", "b"]
+
+
+def test_the_examples_of_the_module_are_true() -> None:
+    result = doctest.testmod(inspect.getmodule(EventParser))
+    assert result.attempted > 0
+    assert result.failed == 0

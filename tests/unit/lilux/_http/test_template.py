@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -346,3 +348,9 @@ def test_a_whole_url_goes_where_every_reader_thinks_it_goes(value: str) -> None:
     assert target.url.target.startswith("/")
     assert target.url.target.isprintable()
     assert urlsplit(f"https://{target.url.netloc}{target.url.target}").hostname == target.url.host
+
+
+def test_the_examples_of_the_module_are_true() -> None:
+    result = doctest.testmod(inspect.getmodule(Target))
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from rye_mcp.catalog import Catalog, Hit, SearchQuery
-from rye_mcp.catalog._space_index import BATCH
 from rye_mcp.catalog.query import parse
 from rye_mcp.items import ItemPlace, ItemType, SpaceName
 from tests.catalog_world import Shelf, tool
+
+WRITTEN_AT_ONCE = 2_000
+"""How many changes an index writes at once."""
 
 
 @pytest.fixture
@@ -147,6 +149,7 @@ def many(shelf: Shelf, count: int) -> None:
         shelf.put(f"many/t{number:03}", tool(f"t{number:03}", "convert " * (number % 5) + "files with care"))
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("query", ["convert files", "files", "*", "files NOT t007", "t0*"])
 @pytest.mark.parametrize("sort_by", ["score", "name", "date"])
 def test_pages_put_together_are_one_list_with_the_same_scores(shelf: Shelf, query: str, sort_by: Any) -> None:
@@ -329,11 +332,12 @@ def test_what_somebody_else_indexes_meanwhile_is_counted_once(shelf: Shelf) -> N
         require_texts_as_indexed(one)
 
 
+@pytest.mark.thorough
 def test_what_is_more_than_is_written_at_once_is_counted_as_one(shelf: Shelf) -> None:
-    many(shelf, BATCH + 5)
+    many(shelf, WRITTEN_AT_ONCE + 5)
     with shelf.open() as catalog, shelf.open_anew() as anew:
         catalog.refresh()
-        assert catalog.search(SearchQuery(parse("*"))).total == BATCH + 5
+        assert catalog.search(SearchQuery(parse("*"))).total == WRITTEN_AT_ONCE + 5
         require_texts_as_indexed(catalog)
         gone = sorted(shelf.ground.space("project").rglob("*.py"))[3:]
         for path in gone:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import time
@@ -10,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from lilux._files import lock, open_directory
 from rye_mcp.catalog import Catalog, SearchQuery
 from rye_mcp.catalog.query import parse
 from rye_mcp.errors import RyeError
@@ -97,6 +97,7 @@ DAMAGE = [
 ]
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda each: each.__qualname__.partition(".")[0])
 def test_an_index_that_is_damaged_is_made_anew(shelf: Shelf, damage: Callable[[Path], object]) -> None:
     damage(shelf.index_file())
@@ -178,10 +179,13 @@ def test_who_keeps_the_directory_locked_keeps_nobody_from_searching(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rye_mcp.catalog._schema.LOCK_TIMEOUT_S", 0.1)
-    with open_directory(shelf.cache) as directory, lock(directory), shelf.open() as catalog:
+    directory = os.open(shelf.cache, os.O_DIRECTORY)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+    with shelf.open() as catalog:
         catalog.refresh()
         assert everything(catalog) == ITEMS
         assert any("another process holds it" in notice for notice in catalog.notices)
+    os.close(directory)
     with shelf.open() as catalog:
         assert catalog.notices == ()
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from rye_mcp.catalog import Catalog, SearchQuery
 from rye_mcp.catalog._document import documents_of
-from rye_mcp.catalog._stems import Stemmer
 from rye_mcp.catalog.query import FIELDS, And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
 from rye_mcp.items import SpaceName
 from tests.catalog_world import Naive, Shelf, tool
@@ -74,20 +73,20 @@ def shelf_with(root: str, items: list[dict[str, str]]) -> Shelf:
     return shelf
 
 
-def naive(shelf: Shelf, stemmer: Stemmer) -> dict[str, Naive]:
+def naive(shelf: Shelf) -> dict[str, Naive]:
     spaces = shelf.ground.spaces
     documents = {
         place.item_id: documents_of([spaces.read(place)])[0] for place in spaces.list(SpaceName.PROJECT).items
     }
     return {
-        item_id: Naive(dict(zip(FIELDS, (each.split() for each in found.texts), strict=True)), stemmer)
+        item_id: Naive(dict(zip(FIELDS, (each.split() for each in found.texts), strict=True)))
         for item_id, found in documents.items()
         if found is not None
     }
 
 
 # Each example makes and indexes real files; what takes long is the disk.
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.data_too_large])
 @given(
     items=st.lists(item, min_size=5, max_size=10),
     trees=st.lists(tree, min_size=20, max_size=30),
@@ -97,8 +96,8 @@ def test_what_matches_is_what_a_naive_evaluation_says(
     items: list[dict[str, str]], trees: list[Node], fields: tuple[str, ...] | None
 ) -> None:
     with tempfile.TemporaryDirectory() as root:
-        shelf, stemmer = shelf_with(root, items), Stemmer()
-        documents = naive(shelf, stemmer)
+        shelf = shelf_with(root, items)
+        documents = naive(shelf)
         with Catalog.open(shelf.ground.spaces, None) as catalog:
             catalog.refresh()
             for each in trees:
@@ -112,7 +111,7 @@ def test_what_matches_is_what_a_naive_evaluation_says(
                 assert all(0 <= hit.score <= 1 for hit in page.hits)
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=settings().max_examples // 10, suppress_health_check=[HealthCheck.data_too_large])
 @given(
     items=st.lists(item, max_size=12), sentences=st.lists(st.lists(word, min_size=1, max_size=5), max_size=10)
 )
@@ -120,8 +119,8 @@ def test_a_sentence_finds_whatever_has_one_of_its_words(
     items: list[dict[str, str]], sentences: list[list[str]]
 ) -> None:
     with tempfile.TemporaryDirectory() as root:
-        shelf, stemmer = shelf_with(root, items), Stemmer()
-        documents = naive(shelf, stemmer)
+        shelf = shelf_with(root, items)
+        documents = naive(shelf)
         with Catalog.open(shelf.ground.spaces, None) as catalog:
             catalog.refresh()
             for words in sentences:

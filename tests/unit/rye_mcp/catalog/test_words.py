@@ -14,6 +14,7 @@ from rye_mcp.catalog._spelling import distance_between, similar_words, spell_out
 from rye_mcp.catalog._stems import Stemmer
 from rye_mcp.catalog._words import grams_of, name_words, sign_of, words_of
 from rye_mcp.catalog.query import parse, written
+from tests.catalog_world import stem_of
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,7 @@ def test_an_n_gram_of_other_characters_has_no_sign(gram: str) -> None:
     assert len(sign_of("^a$")) == 1
 
 
+@pytest.mark.thorough
 def test_every_n_gram_of_plain_letters_has_a_sign_whatever_the_text_was_written_with() -> None:
     words = set(words_of(" ".join(chr(code) for code in range(sys.maxunicode + 1))))
     assert len(words) > 100_000
@@ -86,7 +88,17 @@ def test_stems_are_those_of_the_index_and_are_learnt_once() -> None:
     stemmer.close()
 
 
-@given(st.lists(st.one_of(st.from_regex(r"[a-z0-9]{1,9}(ing|ed|s)?", fullmatch=True), st.text(max_size=6))))
+plain_words = st.from_regex(r"[a-z0-9]{1,9}(ing|ed|s)?", fullmatch=True)
+
+
+@given(st.lists(plain_words))
+def test_a_stem_is_the_one_that_the_index_has(words: list[str]) -> None:
+    stemmer = Stemmer()
+    assert stemmer.stems(words) == {word: stem_of(word) for word in words}
+    stemmer.close()
+
+
+@given(st.lists(plain_words | st.text(max_size=6)))
 def test_the_stem_of_a_word_is_the_same_whatever_is_learnt_with_it(words: list[str]) -> None:
     together, alone = Stemmer(), Stemmer()
     assert together.stems(words) == {word: alone.stems([word])[word] for word in words}

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from rye_mcp.cli._errors import report, visible, visible_lines
+from rye_mcp.cli._errors import report
 from rye_mcp.errors import RyeError
+from rye_mcp.visible import visible, visible_lines
 
 
 def test_people_see_the_code_the_message_the_place_and_the_hint(capsys: pytest.CaptureFixture[str]) -> None:

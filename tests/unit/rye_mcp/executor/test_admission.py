@@ -10,9 +10,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from rye_mcp.executor.admission import LOOK_S, MAX_WAIT_S, STARVED_NS, _Admission, admitted
+from rye_mcp.executor.admission import LOOK_S, MAX_WAIT_S, STARVED_NS, Admission, admitted
 
-pytestmark = pytest.mark.anyio
+pytestmark = pytest.mark.both_loops
 
 CALLS = 20
 
@@ -76,7 +76,7 @@ async def test_nobody_waits_for_who_has_given_up() -> None:
 
 async def _enter_together(waited_ns: Iterator[int], calls: int, processors: int) -> tuple[list[int], float]:
     """Who was admitted, in order, while all of them are under way, and how long that took."""
-    admission = _Admission(lambda: next(waited_ns), processors)
+    admission = Admission(lambda: next(waited_ns), processors)
     happened: list[int] = []
     all_there = anyio.Event()
     begun = time.perf_counter()
@@ -119,7 +119,7 @@ async def test_it_goes_on_as_soon_as_there_is_a_processor_again() -> None:
 
 async def test_fewer_than_there_are_processors_look_for_none() -> None:
     looks = count(step=STARVED_NS + 1)
-    admission = _Admission(lambda: next(looks), 3)
+    admission = Admission(lambda: next(looks), 3)
     async with admission, admission:
         pass
     for _ in range(CALLS):
@@ -130,7 +130,7 @@ async def test_fewer_than_there_are_processors_look_for_none() -> None:
 
 async def test_a_call_that_failed_is_no_longer_under_way() -> None:
     looks = count()
-    admission = _Admission(lambda: next(looks), 2)
+    admission = Admission(lambda: next(looks), 2)
     for _ in range(CALLS):
         with pytest.raises(ValueError, match="refused"):
             async with admission:

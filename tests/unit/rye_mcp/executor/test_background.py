@@ -12,7 +12,7 @@ import pytest
 from rye_mcp.executor import background
 from rye_mcp.executor.background import Background
 
-pytestmark = pytest.mark.anyio
+pytestmark = pytest.mark.both_loops
 
 
 async def test_it_is_done_after_whoever_asked_for_it_has_gone_on() -> None:

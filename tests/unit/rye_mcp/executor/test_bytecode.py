@@ -17,7 +17,7 @@ from rye_mcp.executor.snapshot import Snapshot, SnapshotStore
 from tests.carry_world import Scene
 from tests.trust_world import World
 
-pytestmark = pytest.mark.anyio
+pytestmark = pytest.mark.both_loops
 
 HELPER = b"""\
 LOADED_FROM = __cached__
@@ -35,8 +35,8 @@ def scene(tmp_path: Path) -> Scene:
 
 
 @pytest.fixture
-def snapshots(tmp_path: Path) -> Iterator[SnapshotStore]:
-    store = SnapshotStore(tmp_path / "snapshots")
+def snapshots(own_place: Path) -> Iterator[SnapshotStore]:
+    store = SnapshotStore(own_place / "snapshots")
     yield store
     store.close()
 

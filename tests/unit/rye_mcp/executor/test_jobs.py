@@ -12,7 +12,7 @@ from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import Spool
 from rye_mcp.executor.jobs import OtherJob, Watch
 
-pytestmark = pytest.mark.anyio
+pytestmark = pytest.mark.both_loops
 
 
 @dataclass

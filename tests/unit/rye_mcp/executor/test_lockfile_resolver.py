@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rye_mcp.errors import RyeError
@@ -242,6 +242,7 @@ def test_of_two_different_ones_the_second_is_told(lock: LockWorld) -> None:
     assert lock.path.read_bytes() == before
 
 
+@pytest.mark.thorough
 def test_two_processes_write_at_once_and_one_whole_file_stands(lock: LockWorld) -> None:
     lock.run()
     lock.edit(lambda document: document.update(verified_deps={f"tools/{n}.py": HASH for n in range(3000)}))
@@ -634,7 +635,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> LockWorld:
     return lock
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(data=st.data())
 def test_any_single_change_of_any_pin_is_found(shared: LockWorld, data: st.DataObject) -> None:
     original = shared.path.read_bytes()
@@ -660,7 +660,6 @@ def test_any_single_change_of_any_pin_is_found(shared: LockWorld, data: st.DataO
     assert shared.run(locked=True).lock.state == "match"
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(data=st.data())
 def test_an_element_more_less_or_elsewhere_is_found(shared: LockWorld, data: st.DataObject) -> None:
     valid = shared.valid()

@@ -127,6 +127,7 @@ def test_a_secret_inside_an_object_makes_all_of_it_one() -> None:
     }
     checked = check_parameters(element(schema), {"login": {"word": "x"}, "user": "u"})
     assert checked.secret == {"login"}
+    assert checked.secret_paths == {("login", "word")}
 
 
 OTHERS: list[tuple[Any, bool]] = [
@@ -228,6 +229,10 @@ def test_a_primitive_takes_a_configuration_and_parameters_for_its_templates() ->
         "params": {"message": "hello"},
     }
     assert primitive({"config": {"command": "echo"}}).values["params"] == {}
+    schema = {"properties": {"token": {"writeOnly": True}}}
+    given = {"config": {"token": "s"}}
+    checked = check_parameters(element(schema, tool_type="primitive", declares_executor=True), given)
+    assert checked.secret_paths == {("config", "token")}
 
 
 WRONG: list[tuple[Any, list[str]]] = [

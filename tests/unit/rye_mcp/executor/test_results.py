@@ -20,6 +20,8 @@ from rye_mcp.notices import Notice
 from rye_mcp.runs.ids import new_run_id
 from rye_mcp.runs.outputs import RunOutputs
 
+pytestmark = pytest.mark.both_loops
+
 
 async def outcome_of(
     script: str, *, command: str = sys.executable, show: Any = None, **options: Any

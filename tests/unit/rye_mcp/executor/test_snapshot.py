@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import stat
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,8 +42,8 @@ def carried(world: World) -> Carried:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SnapshotStore]:
-    store = SnapshotStore(tmp_path / "snapshots")
+def store(own_place: Path) -> Iterator[SnapshotStore]:
+    store = SnapshotStore(own_place / "snapshots")
     yield store
     store.close()
 
@@ -203,8 +202,8 @@ def base_of(carried: Carried, environment: dict[str, str]) -> Path:
     return base
 
 
-def test_the_runtime_directory_of_the_user_comes_first(world: World, carried: Carried) -> None:
-    directory = world.root / "run"
+def test_the_runtime_directory_of_the_user_comes_first(carried: Carried, own_place: Path) -> None:
+    directory = own_place / "run"
     directory.mkdir(mode=0o700)
     assert base_of(carried, {"XDG_RUNTIME_DIR": str(directory)}) == directory / "rye"
     assert mode_of(directory / "rye") == 0o700
@@ -212,26 +211,29 @@ def test_the_runtime_directory_of_the_user_comes_first(world: World, carried: Ca
 
 
 @pytest.mark.parametrize("value", ["", "relative", "/nowhere/at/all", "a\0b", "{root}/open", "{root}/file"])
-def test_one_that_will_not_do_is_passed_over(world: World, carried: Carried, value: str) -> None:
-    (world.root / "open").mkdir()
-    (world.root / "open").chmod(0o777)
-    (world.root / "file").touch()
-    base = base_of(carried, {"XDG_RUNTIME_DIR": value.replace("{root}", str(world.root))})
-    assert str(base) in {"/dev/shm", os.path.realpath(tempfile.gettempdir())}
-    assert names_in(world.root / "open") == []
+def test_one_that_will_not_do_is_passed_over(own_place: Path, carried: Carried, value: str) -> None:
+    (own_place / "open").mkdir()
+    (own_place / "open").chmod(0o777)
+    (own_place / "file").touch()
+    runtime = value.replace("{root}", str(own_place))
+    state = own_place / "state"
+    state.mkdir()
+    base = base_of(carried, {"XDG_RUNTIME_DIR": runtime, "XDG_STATE_HOME": str(state)})
+    assert base in {state / "rye/running", Path(f"/run/user/{os.geteuid()}/rye")}
+    assert names_in(own_place / "open") == []
 
 
-def test_a_place_of_ones_own_is_made_private(carried: Carried, tmp_path: Path) -> None:
+def test_a_place_of_ones_own_is_made_private(carried: Carried, own_place: Path) -> None:
     with umask(0):
-        store = SnapshotStore(tmp_path / "mine")
+        store = SnapshotStore(own_place / "mine")
         store.create(carried).remove()
-    assert mode_of(tmp_path / "mine") == 0o700
+    assert mode_of(own_place / "mine") == 0o700
     store.close()
 
 
-def test_one_that_cannot_be_is_an_error_that_says_so(carried: Carried, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    store = SnapshotStore(tmp_path / "file")
+def test_one_that_cannot_be_is_an_error_that_says_so(carried: Carried, own_place: Path) -> None:
+    (own_place / "file").touch()
+    store = SnapshotStore(own_place / "file")
     error = refused("write_failed", lambda: store.create(carried))
-    assert str(tmp_path / "file") in error.message
-    assert stat.S_ISREG((tmp_path / "file").stat().st_mode)
+    assert str(own_place / "file") in error.message
+    assert stat.S_ISREG((own_place / "file").stat().st_mode)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rye_mcp.executor.variable_names import (
-    chooses_code,
     holds_password,
     is_private,
     looks_secret,
     secret_among,
 )
+from rye_mcp.trust.control_variables import chooses_code
 
 SECRET = [
     "API_KEY",

@@ -6,7 +6,8 @@ import pytest
 from mcp.types import CallToolResult, TextContent
 
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_surface.answers import answer, refusal, unexpected
+from rye_mcp.mcp_surface.answers import answer, native_answer, refusal, unexpected
+from rye_mcp.mcp_surface.content import MAX_TEXTS
 
 
 def text(result: CallToolResult) -> str:
@@ -61,3 +62,17 @@ def test_what_nobody_expected_is_told_without_its_text(caplog: pytest.LogCapture
     assert "KeyError" in text(result)
     assert result.is_error is True
     assert "KeyError" in caplog.text
+
+
+def test_blocks_with_too_much_text_are_data() -> None:
+    """What is shown of them is their beginning; all of it is where the text says that it is."""
+    data = {"content": [{"type": "text", "text": "\x7f" * (MAX_TEXTS + 1)}]}
+    found = answer({"status": "success", "data": data})
+    assert found.structured_content is not None
+    assert found.structured_content["data"] == data
+    assert text(found).endswith("characters in all: the structured content has them")
+    promised = {**data, "structuredContent": {"a": 1}}
+    native = native_answer({"status": "success", "data": promised}, {"type": "object", "required": ["a"]})
+    assert native.structured_content == {"a": 1}
+    assert text(native).endswith("characters in all: execute returns them as data")
+    assert len(text(native)) < 5000

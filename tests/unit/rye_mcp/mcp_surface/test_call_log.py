@@ -15,11 +15,6 @@ SECRET = "hunter2-hunter2"
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class _Kept(logging.Handler):
     """Formats at once, as the log does: what belongs to the call is known then."""
 

@@ -20,7 +20,7 @@ from rye_mcp.verbs.sign import SignRequest
 from tests.trust_world import World
 from tests.verb_world import agent, app_of, put, tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = pytest.mark.both_loops
 
 
 @pytest.fixture

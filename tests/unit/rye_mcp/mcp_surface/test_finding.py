@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import anyio
 import pytest
 import watchfiles.main
 from anyio import to_thread
+from anyio.abc import TaskGroup
 
 from rye_mcp.items import ItemPlace, ItemType, Space, SpaceName
-from rye_mcp.mcp_surface.finding import LOOK_AGAIN_S, MAX_NOTICED, Freshness, Progress, _watch, looking
+from rye_mcp.mcp_surface.finding import LOOK_AGAIN_S, MAX_NOTICED, Finding, Freshness, Progress, looking
+
+if TYPE_CHECKING:
+    from rye_mcp.app import App
 
 ROOT = Path("/nowhere/project/.ai")
 SPACE = Space(SpaceName.PROJECT, ROOT)
@@ -196,9 +202,21 @@ def test_a_space_whose_place_another_directory_took_is_looked_at_each_time(tmp_p
     assert journal.looks == ["everything"] * 3
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def app_with(space: Space) -> App:
+    """As much of a project as is asked for its files: one space."""
+    return cast("App", SimpleNamespace(spaces=SimpleNamespace(accessible=lambda: (space,))))
+
+
+def beside(group: TaskGroup) -> Callable[[Callable[[], Awaitable[None]]], None]:
+    """What begins work that goes on beside all else."""
+
+    def begin(work: Callable[[], Awaitable[None]]) -> None:
+        async def run() -> None:
+            await work()
+
+        group.start_soon(run)
+
+    return begin
 
 
 @pytest.mark.anyio
@@ -206,7 +224,7 @@ async def test_files_and_the_loss_of_a_space_are_noticed(tmp_path: Path) -> None
     space = Space(SpaceName.PROJECT, tmp_path / "project/.ai")
     tool = space.root / "tools/demo/hello.py"
     tool.parent.mkdir(parents=True)
-    freshness, journal = Freshness([space]), Journal()
+    journal = Journal()
 
     async def until(wanted: list[str | set[ItemPlace]], repeatedly: Callable[[], object]) -> None:
         with anyio.fail_after(20):
@@ -219,7 +237,7 @@ async def test_files_and_the_loss_of_a_space_are_noticed(tmp_path: Path) -> None
                 await anyio.sleep(0.01)
 
     async with anyio.create_task_group() as group:
-        group.start_soon(_watch, freshness)
+        freshness = Finding().of(app_with(space), beside(group))
         await until([], lambda: None)
         place = ItemPlace(space, ItemType.TOOL, "demo/hello", ".py")
         await until([{place}], lambda: tool.write_text("x = 1\n", encoding="utf-8"))
@@ -278,8 +296,9 @@ async def test_where_nothing_can_be_watched_the_log_says_why(
         raise OSError("no watches are left")  # as the watcher says it, without a number
 
     monkeypatch.setattr(watchfiles.main, "RustNotify", refused)
-    freshness, journal = Freshness([Space(SpaceName.PROJECT, tmp_path)]), Journal()
-    await _watch(freshness)
+    journal = Journal()
+    async with anyio.create_task_group() as group:
+        freshness = Finding().of(app_with(Space(SpaceName.PROJECT, tmp_path)), beside(group))
     assert [record.__dict__["rye_facts"]["reason"] for record in caplog.records] == ["no watches are left"]
     for _ in range(2):
         freshness.bring_up_to_date(journal)

@@ -24,11 +24,6 @@ LARGE = "x" * 500_000
 """More than a pipe holds."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class _Client:
     """The other end of a wire: it reads when it is told to, and as much as that."""
 

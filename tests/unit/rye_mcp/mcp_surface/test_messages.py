@@ -11,11 +11,6 @@ from rye_mcp.mcp_surface.messages import MAX_LINES, sending
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def sent(*pieces: tuple[str, bytes, int]) -> list[str]:
     """What a client is sent of these pieces of output."""
     found: list[str] = []

@@ -14,7 +14,7 @@ from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.mcp_surface.runs import MAX_KEPT, MAX_RUNNING, Runs
 from rye_mcp.runs.ids import new_run_id
 
-pytestmark = pytest.mark.anyio
+pytestmark = pytest.mark.both_loops
 
 
 async def begin(runs: Runs, end: anyio.Event) -> str:

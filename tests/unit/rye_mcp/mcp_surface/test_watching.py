@@ -16,11 +16,6 @@ from rye_mcp.mcp_surface.watching import watch
 LAST = "tools/last.py"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def told(root: Path, *names: str) -> set[str]:
     """Which of these files are told when they are written, and then one that is told for sure."""
     for name in names:
@@ -72,6 +67,7 @@ async def test_that_changes_cannot_be_seen_is_an_error_of_the_system(
         await watch([tmp_path], changed)
 
 
+@pytest.mark.thorough
 async def test_those_who_wait_for_changes_leave_threads_for_others(tmp_path: Path) -> None:
     threads = to_thread.current_default_thread_limiter()
     before = threads.total_tokens

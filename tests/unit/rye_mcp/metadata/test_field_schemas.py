@@ -11,19 +11,16 @@ import pytest
 import rye_mcp
 from lilux.schemas import validate_parameters
 from rye_mcp.errors import RyeError
-from rye_mcp.items import COMMENT_STYLES, ItemType
-from rye_mcp.metadata import PYTHON_NAMES, examine, parse_metadata
-from rye_mcp.metadata._blocks import read_comment_block, read_front_matter
-from rye_mcp.metadata._fields import FIELDS, HINTS, OF_TOOLS, TOOL_TYPES, problem_of
-from rye_mcp.metadata._issues import Issues
-from rye_mcp.metadata._python import read_python
-from rye_mcp.metadata._values import Raw
-from rye_mcp.metadata._yaml import read_yaml
-from rye_mcp.metadata.field_schemas import _FIELD_SCHEMAS, SCHEMA_KINDS, metadata_schema
-from tests.metadata_helpers import item
+from rye_mcp.items import ItemType
+from rye_mcp.metadata import PYTHON_NAMES, TOOL_TYPES, examine, parse_metadata
+from rye_mcp.metadata.field_schemas import SCHEMA_KINDS, metadata_schema
+from tests.metadata_helpers import FIELDS, item
 
 SYSTEM = Path(rye_mcp.__file__).parent / ".ai"
 TEMPLATES = Path(rye_mcp.__file__).parent / "templates"
+
+HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+FIELD_SCHEMAS = metadata_schema("tool")["properties"]
 
 ANYTHING: list[Any] = [
     *("", " ", "x", "a\nb", "ü" * 4096, "x" * 4097, 0, 1.5, True, False, [], ["a"], [1], ["a", None], {}),
@@ -45,42 +42,54 @@ def fits(value: Any, schema: Any) -> bool:
     return validate_parameters(value, schema).valid
 
 
+def passes(name: str, value: Any) -> bool:
+    """Whether the check of a field finds nothing wrong with a value."""
+    try:
+        parse_metadata(item(f"{name}: {json.dumps(value)}\n", ".yaml"))
+    except RyeError as error:
+        return not any(issue["message"].startswith(f"{name}: ") for issue in error.details["issues"])
+    return True
+
+
 def test_there_is_a_schema_for_every_field_of_the_table() -> None:
-    assert set(_FIELD_SCHEMAS) == set(FIELDS)
-    assert set(FIELDS) | {"examples", "author"} == set(PYTHON_NAMES.values())
+    assert set(FIELD_SCHEMAS) == {*FIELDS, "examples"}
+    assert {*FIELDS, "examples", "author"} == set(PYTHON_NAMES.values())
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_schema_accepts_what_the_check_accepts(name: str) -> None:
     for value in ANYTHING:
-        checked = problem_of(name, value) is None
-        assert fits({"x": value}, {"properties": {"x": _FIELD_SCHEMAS[name]}}) is checked, (name, value)
+        accepted = fits({"x": value}, {"properties": {"x": FIELD_SCHEMAS[name]}})
+        assert accepted is passes(name, value), (name, value)
 
 
 def test_the_values_are_such_that_every_field_has_both() -> None:
     for name in FIELDS:
-        assert {problem_of(name, value) is None for value in ANYTHING} == {True, False}, name
+        assert {passes(name, value) for value in ANYTHING} == {True, False}, name
 
 
-def raw_of(path: Path, text: str) -> Raw:
-    issues = Issues()
+def said_in(path: Path) -> dict[str, Any]:
+    """What a file says about itself, as it would stand in YAML."""
     name = path.name.removesuffix(".txt")
     extension = name[name.rindex(".") :] if "." in name else ""
-    if extension == ".py":
-        return read_python(text, issues, whole=True)
-    if extension in (".yaml", ".yml"):
-        return read_yaml(text, issues)
-    if extension == ".md":
-        return read_front_matter(text, issues)
-    style = COMMENT_STYLES.get(extension)
-    return Raw() if style is None else read_comment_block(text, style, issues)
+    content = path.read_text(encoding="utf-8").replace("@NAME@", "hello")
+    metadata = parse_metadata(item(content, extension, type_of(path)))
+    said = {name: getattr(metadata, name) for name in FIELDS} | {"tags": list(metadata.tags)}
+    without = {name for name, value in said.items() if value is None}
+    if metadata.declares_executor:
+        without -= {"executor_id"}
+    return {name: value for name, value in said.items() if name not in without} | dict(metadata.extra)
 
 
-def kind_of(path: Path, raw: Raw) -> str:
-    if path.name.removesuffix(".txt").endswith(".md"):
-        return "knowledge" if "knowledge" in str(path) else "directive"
-    tool_type = raw.values.get("tool_type")
-    return tool_type if tool_type in ("runtime", "primitive") else "tool"
+def type_of(path: Path) -> ItemType:
+    if not path.name.removesuffix(".txt").endswith(".md"):
+        return ItemType.TOOL
+    return ItemType.KNOWLEDGE if "knowledge" in str(path) else ItemType.DIRECTIVE
+
+
+def kind_of(path: Path, said: dict[str, Any]) -> str:
+    tool_type = said.get("tool_type")
+    return str(tool_type if tool_type in ("runtime", "primitive") else type_of(path))
 
 
 def shipped() -> list[Path]:
@@ -92,10 +101,10 @@ def test_everything_that_is_shipped_fits() -> None:
     """As few as the files beside tools that say nothing about themselves: those fit everything."""
     seen = set()
     for path in shipped():
-        raw = raw_of(path, path.read_text(encoding="utf-8"))
-        kind = kind_of(path, raw)
+        said = said_in(path)
+        kind = kind_of(path, said)
         seen.add(kind)
-        found = validate_parameters(raw.values, metadata_schema(kind))
+        found = validate_parameters(said, metadata_schema(kind))
         assert found.valid, (path, [str(error) for error in found.errors])
     assert seen == set(SCHEMA_KINDS)
 
@@ -136,8 +145,14 @@ def test_nothing_is_the_same_as_null(name: str) -> None:
 
 
 def test_fields_of_tools_alone_are_forbidden_in_texts_even_as_null() -> None:
-    for name in OF_TOOLS:
-        assert not fits({name: None}, metadata_schema("directive"))
+    refused = set()
+    for name in FIELDS:
+        try:
+            parse_metadata(item(f"---\n{name}: null\n---\n", ".md", ItemType.DIRECTIVE))
+        except RyeError:
+            refused.add(name)
+        assert fits({name: None}, metadata_schema("directive")) is (name not in refused), name
+    assert {"tool_type", "executor_id"} < refused < set(FIELDS)
 
 
 def test_there_is_no_schema_of_anything_else() -> None:

@@ -9,7 +9,7 @@ import pytest
 import rye_mcp
 from rye_mcp.items import EXTENSIONS, ItemType
 from rye_mcp.metadata import RUNTIMES, how_to_name_an_executor, parse_metadata
-from rye_mcp.spaces._roots import system_space
+from rye_mcp.spaces import Spaces
 from rye_mcp.verbs.new import LANGUAGES
 from tests.metadata_helpers import item
 
@@ -25,7 +25,7 @@ def told(content: str, extension: str) -> str | None:
 @pytest.mark.parametrize("extension", RUNTIMES)
 def test_every_runtime_that_is_named_is_one_of_the_system_space(extension: str) -> None:
     assert extension in EXTENSIONS[ItemType.TOOL]
-    runtime = system_space().root / "tools" / RUNTIMES[extension]
+    runtime = Spaces.locate().system.root / "tools" / RUNTIMES[extension]
     (file,) = runtime.parent.glob(f"{runtime.name}.*")
     found = item(file.read_bytes(), file.suffix, item_id=RUNTIMES[extension])
     assert parse_metadata(found).is_runtime

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from rye_mcp.errors import RyeError
 from rye_mcp.metadata import PYTHON_NAMES, examine, parse_metadata
-from rye_mcp.metadata._source_limits import MAX_IMPORT_DOTS
 from tests.metadata_helpers import issues_of, item, messages_of
 
 TOOL = '''#!/usr/bin/env python3
@@ -56,9 +55,9 @@ def test_a_tool_says_what_it_is() -> None:
 
 
 def test_so_many_dots_may_be_in_an_import() -> None:
-    source = "import a" + ".a" * MAX_IMPORT_DOTS
+    source = "import a" + ".a" * 100
     assert parse_metadata(item(source)).name == "hello"
-    assert "dots in one import" in messages_of(item(source + ".a"))
+    assert "at most 100 dots in one import" in messages_of(item(source + ".a"))
 
 
 def test_every_name_of_the_table_is_read() -> None:
@@ -76,6 +75,7 @@ def test_every_name_of_the_table_is_read() -> None:
         "permissions": {"env": ["API_KEY"]},
         "annotations": {"readOnlyHint": True},
         "examples": [{"parameters": {}}],
+        "runs_given_code": True,
         "child_constraints": {"min_version": "1.0"},
     }
     source = "".join(f"{name} = {values.get(field, {field: 1})!r}\n" for name, field in PYTHON_NAMES.items())
@@ -317,3 +317,28 @@ def test_reading_the_beginning_gives_what_reading_everything_does(source: str) -
         except RyeError as exc:
             answers.append(exc.message)
     assert answers[0] == answers[1]
+
+
+BLOCK = "# /// rye\n# version: 1.2.0\n# executor_id: demo/run\n# ///\n"
+
+
+@pytest.mark.parametrize("before", ["", "#!/usr/bin/env python3\n", "\n# a comment\n\n"])
+def test_a_block_of_comments_before_all_code_is_all_of_the_metadata(before: str) -> None:
+    code = '"""Text."""\n__version__ = find()\nCONFIG = {1, 2}\n'
+    found = examine(item(before + BLOCK + code))
+    assert (found.version, found.executor_id, found.config) == ("1.2.0", "demo/run", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f'"""\n{BLOCK}"""\n', f"import os\n{BLOCK}", f"x = '''\n{BLOCK}'''\n", f"x = 1; \\\n{BLOCK}"],
+    ids=["in a docstring", "behind code", "in a text", "behind a joined line"],
+)
+def test_a_block_anywhere_else_is_none(text: str) -> None:
+    assert parse_metadata(item(text)).executor_id is None
+
+
+def test_code_below_a_block_is_checked_when_it_is_signed() -> None:
+    with pytest.raises(RyeError) as caught:
+        examine(item(f"{BLOCK}x = (\n"))
+    assert [issue["line"] for issue in caught.value.details["issues"]] == [5]

@@ -10,7 +10,7 @@ import rye_mcp.metadata
 import rye_mcp.spaces
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.metadata import _reading, examine, parse_metadata
+from rye_mcp.metadata import examine, parse_metadata
 from rye_mcp.spaces import Spaces
 from tests.file_helpers import run_python
 from tests.metadata_helpers import issues_of, item
@@ -55,12 +55,12 @@ def test_the_same_bytes_of_another_item_are_another_item() -> None:
     assert parse_metadata(item("---\nname: x\n---\n", ".md", ItemType.DIRECTIVE)).name == "x"
 
 
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_reading, "_KEPT", 10)
-    for number in range(50):
-        parse_metadata(item(f"__version__ = '1.{number}'\n"))
-    assert len(_reading._kept) <= 10
-    assert parse_metadata(item("__version__ = '1.3'\n")).version == "1.3"
+def test_what_is_kept_is_bounded() -> None:
+    first, *_, last = [parse_metadata(item(f"version: '1.{number}'\n", ".yaml")) for number in range(8193)]
+    assert parse_metadata(item("version: '1.8192'\n", ".yaml")) is last
+    again = parse_metadata(item("version: '1.0'\n", ".yaml"))
+    assert again == first
+    assert again is not first
 
 
 def test_mistakes_are_not_kept() -> None:

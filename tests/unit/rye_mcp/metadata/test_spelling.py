@@ -8,8 +8,7 @@ import pytest
 
 from rye_mcp.items import ItemType
 from rye_mcp.metadata import PYTHON_NAMES, examine, misspelt, parse_metadata
-from rye_mcp.metadata._fields import FIELDS
-from tests.metadata_helpers import item
+from tests.metadata_helpers import FIELDS, item
 
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import fields
@@ -19,7 +20,6 @@ from typing import Any
 import pytest
 
 from rye_mcp.errors import RyeError
-from rye_mcp.runs._database import VERSION
 from rye_mcp.runs.ids import first_id_at, new_run_id
 from rye_mcp.runs.log import RunFilter, RunLog, RunRecord
 
@@ -266,23 +266,25 @@ def test_a_row_that_changes_neither_size_nor_time_of_the_files_is_seen(log: RunL
     other.close()
 
 
-def test_a_log_that_nobody_writes_to_is_not_read_again(log: RunLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_nobody_writes_to_is_not_read_again(
+    log: RunLog, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only the times of its files are looked at, once they are old enough to tell."""
     log.append(run())
-    monkeypatch.setattr("rye_mcp.runs.log._SETTLED_NS", -(10**18))
-    reads = 0
-    page = RunLog._page
+    now, connect = time.time_ns, sqlite3.connect
+    asked: list[str] = []
 
-    def counted(self: RunLog, *arguments: Any, **options: Any) -> Any:
-        nonlocal reads
-        reads += 1
-        return page(self, *arguments, **options)
+    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*arguments, **options)
+        connection.set_trace_callback(asked.append)
+        return connection
 
-    monkeypatch.setattr(RunLog, "_page", counted)
+    monkeypatch.setattr(time, "time_ns", lambda: now() + 10**18)
+    monkeypatch.setattr(sqlite3, "connect", traced)
     pauses = iter(range(20))
-    with pytest.raises(RuntimeError):  # which is what a generator makes of StopIteration
-        list(log.follow(pause=lambda: next(pauses)))
-    assert reads <= 2
+    with RunLog(state) as follower, pytest.raises(RuntimeError):  # as a generator calls StopIteration
+        list(follower.follow(pause=lambda: next(pauses)))
+    assert 0 < sum("max(seq)" in each for each in asked) <= 2
 
 
 def test_who_follows_sees_a_log_that_was_begun_anew(log: RunLog, state: Path) -> None:
@@ -401,7 +403,8 @@ def test_a_file_of_a_newer_version_is_left_alone(log: RunLog) -> None:
     log.append(run())
     log.close()
     with sqlite3.connect(log.path) as connection:
-        connection.execute(f"PRAGMA user_version={VERSION + 1}")
+        [(version,)] = connection.execute("PRAGMA user_version")
+        connection.execute(f"PRAGMA user_version={version + 1}")
     connection.close()
     before = log.path.read_bytes()
     [notice] = log.append(run())

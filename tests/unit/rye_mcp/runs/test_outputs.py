@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.errors import RyeError
-from rye_mcp.runs import _pieces
-from rye_mcp.runs._pieces import find_lines, read_piece
+from rye_mcp.runs._pieces import MAX_LINE_BYTES, find_lines, read_piece
 from rye_mcp.runs.ids import first_id_at, new_run_id
 from rye_mcp.runs.outputs import MAX_LENGTH, MAX_SPARES, RunOutputs
+
+pytestmark = pytest.mark.both_loops
 
 
 @pytest.fixture
@@ -186,6 +188,7 @@ def test_pieces_one_after_the_other_are_the_whole(content: bytes, length: int) -
     assert read.replace("\ufffd", "") == content.decode(errors="replace").replace("\ufffd", "")
 
 
+@pytest.mark.thorough
 @given(st.lists(st.text(st.characters(exclude_characters="\n", codec="utf-8"))), st.integers(1, 40))
 def test_searches_one_after_the_other_find_every_line(lines: list[str], length: int) -> None:
     content = "".join(f"{line}\n" for line in lines).encode()
@@ -229,7 +232,7 @@ def test_a_line_without_an_end_is_looked_at_in_parts(outputs: RunOutputs) -> Non
     piece = outputs.read(run_id, pattern="needle")
     [offset] = piece.as_dict()["matches"]
     assert "needle" in piece.text
-    assert len(piece.text.encode()) <= _pieces.MAX_LINE_BYTES + 1
+    assert len(piece.text.encode()) <= MAX_LINE_BYTES + 1
     assert outputs.read(run_id, offset=offset, length=10).text in piece.text
     assert piece.as_dict()["encoding"] == "utf-8"
 
@@ -238,13 +241,14 @@ def test_a_line_may_end_as_on_windows(outputs: RunOutputs) -> None:
     assert outputs.read(kept(outputs, b"a\r\nb\r\na\r"), pattern="a$").text == "a\na\n"
 
 
+@pytest.mark.thorough
 def test_a_pattern_that_takes_for_ever_is_refused_in_time(outputs: RunOutputs) -> None:
     run_id = kept(outputs, b"a" * 60_000 + b"\n")
-    started = datetime.now(UTC)
+    started = time.process_time()  # as the limit counts it: others on the machine take no part of it
     with pytest.raises(RyeError, match="can be tried on a line") as refused:
         outputs.read(run_id, pattern="(a+)+b")
     assert refused.value.code == "invalid_query"
-    assert datetime.now(UTC) - started < timedelta(seconds=20)
+    assert time.process_time() - started < 10
 
 
 def test_what_a_search_has_found_when_its_time_is_up_is_not_lost() -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rye_mcp.errors import RyeError
-from rye_mcp.spaces import _entries
 from rye_mcp.spaces._entries import descend
-from rye_mcp.spaces._files import open_component
+
+SETTLED_AFTER_NS = 2_000_000_000
+"""How long ago a directory must have changed for its listing to be kept."""
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A space with one directory of tools, whose listing is kept at once."""
-    monkeypatch.setattr(_entries, "_SETTLED_AFTER_NS", -1)
+    now = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now() + SETTLED_AFTER_NS + 1_000_000_000)
     root = tmp_path / "space/.ai"
     (root / "tools/demo").mkdir(parents=True)
     assert not leads_somewhere(root, "other")
@@ -32,12 +36,13 @@ def leads_somewhere(root: Path, name: str) -> bool:
 
 def test_what_is_known_not_to_be_there_is_not_looked_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
+    really_open = os.open
 
-    def noting(name: str, *about: object) -> int:
+    def noting(name: str, *about: Any, **more: Any) -> int:
         opened.append(name)
-        return open_component(name, *about)  # type: ignore[arg-type] # as they came
+        return really_open(name, *about, **more)
 
-    monkeypatch.setattr(_entries, "open_component", noting)
+    monkeypatch.setattr(os, "open", noting)
     assert not leads_somewhere(root, "other")
     assert opened == []
     assert leads_somewhere(root, "demo")

@@ -49,11 +49,11 @@ def test_spaces_need_not_exist(tmp_path: Path) -> None:
         spaces.find("demo/hello")
 
 
-def test_a_space_may_be_a_link_itself(ground: Ground) -> None:
-    path = ground.write("project", "tools/demo/hello.py")
+def test_the_user_space_may_be_a_link_itself(ground: Ground) -> None:
+    path = ground.write("user", "tools/demo/hello.py")
     (ground.root / "linked").mkdir()
-    (ground.root / "linked/.ai").symlink_to(ground.space("project"))
-    spaces = Spaces.locate(ground.root / "linked", user=ground.root / "user", system=ground.space("system"))
+    (ground.root / "linked/.ai").symlink_to(ground.space("user"))
+    spaces = Spaces.locate(user=ground.root / "linked", system=ground.space("system"))
     assert spaces.find("demo/hello").item.path == path
 
 
@@ -123,9 +123,9 @@ def test_any_other_manifest_makes_no_difference(ground: Ground, manifest: bytes)
     assert ground.spaces.project is not None
 
 
-def test_a_loop_of_links_is_refused_when_it_is_opened(ground: Ground) -> None:
+def test_a_loop_of_links_is_refused(ground: Ground) -> None:
     (ground.root / "loop").mkdir()
     (ground.root / "loop/.ai").symlink_to(ground.root / "loop/.ai")
     spaces = Spaces.locate(ground.root / "loop", user=ground.root / "user", system=ground.space("system"))
     with refused("unsafe_path"):
-        spaces.find("demo/hello")
+        spaces.require_project()

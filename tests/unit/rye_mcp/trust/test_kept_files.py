@@ -12,7 +12,7 @@ import pytest
 from rye_mcp.errors import RyeError
 from rye_mcp.trust import files
 from rye_mcp.trust.files import OTHERS_WRITE, KeptFile, opened_directory, read_below
-from tests.file_helpers import mode_of, umask
+from tests.file_helpers import count_time_in, mode_of, umask
 from tests.trust_world import old, refused
 
 TICK_NS = 10_000_000
@@ -58,6 +58,7 @@ def test_it_is_read_once_while_nothing_changes(
     assert len(os.listdir("/proc/self/fd")) == descriptors  # noqa: PTH208
 
 
+@pytest.mark.first_case
 @pytest.mark.parametrize("directory", ["directory", "."])
 def test_what_else_comes_and_goes_is_no_reason_to_read_it_again(
     tmp_path: Path, path: Path, directory: str, monkeypatch: pytest.MonkeyPatch
@@ -100,23 +101,12 @@ def test_another_directory_with_another_file_is_seen(tmp_path: Path, path: Path)
     assert reader.says() == b"other"
 
 
-def counting_in(tick_ns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system whose clock is that coarse."""
-    stamp_of = files._stamp_of
-
-    def coarse(name: str) -> tuple[int, ...] | None:
-        found = stamp_of(name)
-        return None if found is None else (*found[:-2], *(each // tick_ns * tick_ns for each in found[-2:]))
-
-    monkeypatch.setattr(files, "_stamp_of", coarse)
-
-
 @pytest.mark.parametrize("tick_ns", [TICK_NS, SECOND_NS, 2 * SECOND_NS])
 def test_a_change_that_no_clock_could_tell_is_seen(
     tmp_path: Path, path: Path, tick_ns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same length, in place, within one tick of a clock as coarse as that of many file systems."""
-    counting_in(tick_ns, monkeypatch)
+    count_time_in(tick_ns, monkeypatch)
     reader = Reader(tmp_path)
     while not 0.4 < time.time_ns() % tick_ns / tick_ns < 0.7:
         time.sleep(tick_ns / SECOND_NS / 10)
@@ -128,7 +118,7 @@ def test_a_change_that_no_clock_could_tell_is_seen(
 def test_another_length_is_seen_without_any_clock(
     tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counting_in(1 << 63, monkeypatch)
+    count_time_in(1 << 63, monkeypatch)
     reader = Reader(tmp_path)
     assert reader.says() == b"first"
     path.write_bytes(b"second")

@@ -143,6 +143,7 @@ def test_revocations_that_cannot_be_read_end_it(world: World) -> None:
 
 
 def test_the_project_itself_is_undecided_until_it_is_approved(world: World) -> None:
+    world.project.mkdir(parents=True, exist_ok=True)
     trust = world.trust()
     assert find_undecided(trust, world.keys, project=world.project).project == world.project
     assert trust.approvals is not None

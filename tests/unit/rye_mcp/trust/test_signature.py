@@ -9,10 +9,15 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lilux import _keys
 from rye_mcp.items import ItemFile, ItemType
 from rye_mcp.trust import signature
 from rye_mcp.trust.keys import SigningKey
@@ -40,11 +45,16 @@ LINES = {
 }
 
 
+def public_pem(key: Ed25519PrivateKey) -> bytes:
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
 def known_key() -> SigningKey:
     """A key that is no secret."""
     key = Ed25519PrivateKey.from_private_bytes(SEED)
-    public = PublicKey.from_pem(_keys.public_pem(key.public_key()), "a test")
-    return SigningKey(SignerKind.PERSON, public, _keys.private_pem(key))
+    public = PublicKey.from_pem(public_pem(key), "a test")
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return SigningKey(SignerKind.PERSON, public, private)
 
 
 @pytest.mark.parametrize("extension", LINES)
@@ -63,7 +73,7 @@ def test_a_signed_file_is_what_the_contract_says(world: World, extension: str, s
     kind = "application/vnd.rye.item-signature.v1"
     encoded = f"DSSEv1 {len(kind)} {kind} {len(body)} {body}".encode()
     value = base64.urlsafe_b64encode(key.sign(hashlib.sha256(encoded).hexdigest().encode())).decode()
-    fingerprint = hashlib.sha256(_keys.public_pem(key.public_key())).hexdigest()[:16]
+    fingerprint = hashlib.sha256(public_pem(key)).hexdigest()[:16]
     opening, closing = LINES[extension]
     line = opening + f"rye:signed:2026-11-18T10:00:00Z:{digest}:{value}:{fingerprint}".encode() + closing
     assert sign_content(file, known_key(), now=NOW) == shebang + line + b"\n" + content

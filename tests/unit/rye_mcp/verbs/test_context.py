@@ -8,7 +8,7 @@ import pytest
 
 from rye_mcp.executor.roles import MetadataRole
 from rye_mcp.trust.scope import Role, SignerKind
-from rye_mcp.verbs._context import Context
+from rye_mcp.verbs.context import Context
 from tests.trust_world import World
 from tests.verb_world import RUNTIME, agent, put, tool
 

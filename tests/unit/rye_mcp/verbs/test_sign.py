@@ -12,9 +12,10 @@ import pytest
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType, SpaceName
 from rye_mcp.trust.scope import SignerKind
-from rye_mcp.verbs._context import Context
-from rye_mcp.verbs.sign import BatchResult, SignRequest, SignResult, sign
-from tests.trust_world import World, refused
+from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.verbs.context import Context
+from rye_mcp.verbs.sign import BatchResult, SignRequest, SignResult, plan, sign
+from tests.trust_world import World, new_key, refused
 from tests.verb_world import DIRECTIVE, RUNTIME, agent, path_of, person, put, tool
 
 USER = SpaceName.USER
@@ -165,7 +166,7 @@ def test_a_pattern_signs_what_it_can_and_says_what_it_cannot(world: World) -> No
     assert isinstance(result, BatchResult)
     answer = result.as_dict()
     assert json.loads(json.dumps(answer)) == answer
-    assert set(answer) == {"status", "signed", "failed", "total"}
+    assert set(answer) == {"status", "signed", "failed", "unchanged", "total"}
     assert (answer["status"], answer["total"]) == ("completed", 4)
     assert [each["item_id"] for each in answer["signed"]] == ["demo/a", "demo/b/c"]
     assert [(each["item_id"], each["code"]) for each in answer["failed"]] == [
@@ -176,6 +177,70 @@ def test_a_pattern_signs_what_it_can_and_says_what_it_cannot(world: World) -> No
     assert answer["failed"][0]["issues"][0]["line"] == 1
     assert broken.path.read_bytes() == b"def broken(:\n"
     assert b"rye:signed:" not in path_of(world, SpaceName.PROJECT, "other/d").read_bytes()
+
+
+def test_a_pattern_leaves_what_is_validly_signed_as_it_is(world: World) -> None:
+    put(world, tool(), "demo/own")
+    put(world, tool("pass"), "demo/of_agent")
+    friend = new_key()
+    world.trust_key(TrustDocument.create(friend.public, "alice"))
+    of_friend = world.stored(world.signed(world.file(tool("'hers'"), item_id="demo/of_friend"), friend))
+    sign(SignRequest("demo/of_agent"), agent(world))
+    sign(SignRequest("demo/own"), person(world))
+    put(world, tool("'new'"), "demo/new")
+    own = path_of(world, SpaceName.PROJECT, "demo/own").read_bytes()
+    result = sign(SignRequest("*"), person(world))
+    assert isinstance(result, BatchResult)
+    assert [each.item.file.item_id for each in result.signed] == ["demo/new", "demo/of_agent"]
+    assert (result.unchanged, result.failed, result.total) == (("demo/of_friend", "demo/own"), (), 4)
+    assert path_of(world, SpaceName.PROJECT, "demo/own").read_bytes() == own
+    assert of_friend.path.read_bytes() == of_friend.content
+    assert plan(SignRequest("*"), person(world)).item_ids == ()
+
+
+def test_a_pattern_signs_again_what_a_former_key_of_the_same_person_signed(world: World) -> None:
+    put(world, tool())
+    sign(SignRequest("demo/hello"), person(world))
+    world.keys.rotate(SignerKind.PERSON, owner="leo")
+    result = sign(SignRequest("*"), person(world))
+    assert isinstance(result, BatchResult)
+    (signed,) = result.signed
+    assert signed.warnings == ()
+
+
+def test_who_has_the_name_of_the_signer_is_not_the_signer_before(world: World) -> None:
+    """A former key is one that signed the rotation, not one of an owner of the same name."""
+    friend = new_key()
+    world.trust_key(TrustDocument.create(friend.public, "leo"))
+    file = world.stored(world.signed(world.file(tool()), friend))
+    result = sign(SignRequest("*"), person(world))
+    assert isinstance(result, BatchResult)
+    assert (result.signed, result.unchanged) == ((), ("demo/hello",))
+    assert file.path.read_bytes() == file.content
+
+
+def test_a_former_key_whose_rotation_nobody_signed_is_that_of_another_person(world: World) -> None:
+    put(world, tool())
+    sign(SignRequest("demo/hello"), person(world))
+    world.keys.rotate(SignerKind.PERSON, owner="leo", linked=False)
+    result = sign(SignRequest("*"), person(world))
+    assert isinstance(result, BatchResult)
+    assert (result.signed, result.unchanged) == ((), ("demo/hello",))
+    again = sign(SignRequest("demo/hello"), person(world))
+    assert isinstance(again, SignResult)
+    assert [warning.code for warning in again.warnings] == ["signer_changed"]
+
+
+def test_an_agents_pattern_passes_over_what_a_person_signed(world: World) -> None:
+    put(world, tool())
+    sign(SignRequest("demo/hello"), person(world))
+    put(world, tool("'new'"), "demo/new")
+    result = sign(SignRequest("demo/*"), agent(world))
+    assert isinstance(result, BatchResult)
+    assert ([each.item.file.item_id for each in result.signed], result.unchanged) == (
+        ["demo/new"],
+        ("demo/hello",),
+    )
 
 
 def test_a_runtime_that_a_pattern_signs_after_its_tool_is_no_reason_to_warn(world: World) -> None:

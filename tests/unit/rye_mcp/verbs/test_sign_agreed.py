@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -33,12 +34,14 @@ def project(world: World) -> World:
 
 
 def agreed(world: World, item_id: str = "demo/hello") -> SignRequest:
-    return SignRequest(item_id, agreed=plan(SignRequest(item_id), agent(world)).files)
+    """As a confirmer asks: the question shows every file."""
+    request = SignRequest(item_id, all_beside=True)
+    return replace(request, agreed=plan(request, agent(world)).files)
 
 
 def test_a_plan_names_every_file_that_will_be_vouched_for_and_writes_none(project: World) -> None:
     before = {path: path.read_bytes() for path in project.project.rglob("*") if path.is_file()}
-    found = plan(SignRequest("demo/hello"), agent(project))
+    found = plan(SignRequest("demo/hello", all_beside=True), agent(project))
     assert sorted(found.files) == ["tools/demo/data.json", "tools/demo/hello.py", "tools/demo/helper.py"]
     assert found.item_ids == ("demo/hello",)
     assert {path: path.read_bytes() for path in project.project.rglob("*") if path.is_file()} == before

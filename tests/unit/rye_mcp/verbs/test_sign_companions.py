@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +14,16 @@ from rye_mcp.items import SpaceName
 from rye_mcp.trust.dependency_manifest import manifest_file, render_listing
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_listing
-from rye_mcp.verbs._chains import Chains
-from rye_mcp.verbs._companions import MAX_SIGNED_ALONG
-from rye_mcp.verbs._context import Context
+from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.sign import BatchResult, SignRequest, SignResult, sign
 from tests.file_helpers import names_in
-from tests.lock_world import LockWorld, files_below
-from tests.trust_world import World, refused
+from tests.lock_world import LockWorld, chain_of, files_below
+from tests.trust_world import World, new_key, refused
 from tests.verb_world import RUNTIME, agent, person, put, tool
+
+SIGNED_ALONG = 8
+"""How many files are signed one by one; what is more is listed."""
 
 ANCHORED = (
     RUNTIME
@@ -65,8 +68,10 @@ def listing(world: World) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def done(context: Context, *companions: str, item_id: str = "demo/hello") -> SignResult:
-    result = sign(SignRequest(item_id, companions=companions), context)
+def done(
+    context: Context, *companions: str, item_id: str = "demo/hello", all_beside: bool = False
+) -> SignResult:
+    result = sign(SignRequest(item_id, companions=companions, all_beside=all_beside), context)
     assert isinstance(result, SignResult)
     return result
 
@@ -77,15 +82,14 @@ def codes(result: SignResult) -> list[str]:
 
 def carried(context: Context, item_id: str = "demo/hello") -> set[str]:
     """What a run would carry besides the tool, when it would run at all."""
-    chains = Chains(context)
-    return set(chains.follow(chains.find(item_id)).verified.carried.digests)
+    return set(chain_of(context, item_id).verified.carried.digests)
 
 
 # --- what a tool rests on ---
 
 
 def test_an_anchored_tool_is_signed_with_all_that_it_rests_on(project: World) -> None:
-    result = done(person(project))
+    result = done(person(project), all_beside=True)
     assert codes(result) == ["signed_along", "listed"]
     assert b"rye:signed:" in beside(project, "helper.py").read_bytes()
     assert b"rye:signed:" in beside(project, "sub/more.py").read_bytes()
@@ -99,10 +103,12 @@ def test_an_anchored_tool_is_signed_with_all_that_it_rests_on(project: World) ->
 @pytest.mark.parametrize("more", [False, True])
 def test_many_files_are_listed_by_one_signature_and_stay_as_they_are(project: World, more: bool) -> None:
     wanting = [name for name in FILES if name in ("helper.py", "sub/more.py")]
-    added = [f"module{number}.py" for number in range(MAX_SIGNED_ALONG - len(wanting) + more)]
+    added = [f"module{number}.py" for number in range(SIGNED_ALONG - len(wanting) + more)]
     for name in added:
         beside(project, name).write_bytes(b"z = 3\n")
-    assert codes(done(person(project))) == (["listed"] if more else ["signed_along", "listed"])
+    assert codes(done(person(project), all_beside=True)) == (
+        ["listed"] if more else ["signed_along", "listed"]
+    )
     signed = [name for name in (*wanting, *added) if b"rye:signed:" in beside(project, name).read_bytes()]
     assert signed == ([] if more else [*wanting, *added])
     assert carried(person(project)) == {f"tools/demo/{name}" for name in (*FILES, *added)}
@@ -111,7 +117,7 @@ def test_many_files_are_listed_by_one_signature_and_stay_as_they_are(project: Wo
 
 
 def test_what_is_authentic_already_stays_as_it_is(project: World) -> None:
-    done(person(project))
+    done(person(project), all_beside=True)
     before = files_below(project.project / ".ai/tools/demo")
     result = done(person(project))
     after = files_below(project.project / ".ai/tools/demo")
@@ -124,7 +130,7 @@ def test_what_is_authentic_already_stays_as_it_is(project: World) -> None:
     [("data.json", "listed"), ("helper.py", "signed_along"), ("sub/more.py", "signed_along")],
 )
 def test_what_changed_is_signed_or_listed_again(project: World, name: str, code: str) -> None:
-    done(person(project))
+    done(person(project), all_beside=True)
     beside(project, name).write_bytes(b"# other\n")
     refused("unsigned" if name.endswith(".py") else "content_changed", lambda: carried(person(project)))
     assert codes(done(person(project))) == [code]
@@ -132,7 +138,7 @@ def test_what_changed_is_signed_or_listed_again(project: World, name: str, code:
 
 
 def test_what_is_gone_is_listed_no_more(project: World) -> None:
-    done(person(project))
+    done(person(project), all_beside=True)
     beside(project, "data.json").unlink()
     assert codes(done(person(project))) == ["listed_no_more"]
     assert "data.json" not in listing(project)
@@ -152,21 +158,26 @@ def test_the_library_of_a_runtime_is_signed_with_it(world: World) -> None:
     library.mkdir(parents=True)
     (library / "run.py").write_bytes(b"x = 1\n")
     (library / "data.bin").write_bytes(b"\0")
-    assert codes(done(person(world), item_id="my/runtime")) == ["signed_along", "listed"]
+    assert codes(done(person(world), item_id="my/runtime", all_beside=True)) == ["signed_along", "listed"]
     write_tool(world, "pass")
     done(person(world))
     assert carried(person(world)) == {"lib/run.py", "lib/data.bin"}
 
 
 def test_an_agent_signs_what_its_own_tool_rests_on(project: World) -> None:
-    assert codes(done(agent(project))) == ["signed_along", "listed"]
+    assert codes(done(agent(project), all_beside=True)) == ["signed_along", "listed"]
     assert len(carried(person(project))) == len(FILES)
 
 
 def test_a_person_who_signs_an_agents_tool_signs_all_of_it(project: World) -> None:
-    done(agent(project))
+    done(agent(project), all_beside=True)
     context = person(project)
-    assert set(codes(done(context))) == {"signer_changed", "signed_along", "listed", "listing_replaced"}
+    assert set(codes(done(context, all_beside=True))) == {
+        "signer_changed",
+        "signed_along",
+        "listed",
+        "listing_replaced",
+    }
     assert len(carried(context)) == len(FILES)
 
 
@@ -179,9 +190,9 @@ def test_a_link_among_the_files_signs_nothing(project: World) -> None:
 
 
 def test_a_pattern_signs_what_each_tool_rests_on_and_leaves_listings_that_fit(project: World) -> None:
-    for _ in range(2):
+    for first in (True, False):
         beside(project, "helper.py").write_bytes(b"x = 3\n")
-        result = sign(SignRequest("demo/hel*"), person(project))
+        result = sign(SignRequest("demo/hel*", all_beside=first), person(project))
         assert isinstance(result, BatchResult)
         assert not result.failed
         assert len(carried(person(project))) == len(FILES)
@@ -264,15 +275,15 @@ def test_files_are_named_for_one_tool_alone(world: World, request_: SignRequest)
 
 
 def test_a_listing_that_is_not_good_is_begun_anew(project: World) -> None:
-    done(person(project))
+    done(person(project), all_beside=True)
     path = beside(project, "deps.manifest.yaml")
     path.write_bytes(path.read_bytes() + b'  "zzz.json": ' + b"0" * 64 + b"\n")
-    assert "listing_replaced" in codes(done(person(project)))
+    assert "listing_replaced" in codes(done(person(project), all_beside=True))
     assert "zzz.json" not in listing(project)
     assert len(carried(person(project))) == len(FILES)
 
 
-def test_an_agent_changes_nothing_in_a_persons_listing_but_what_its_own_tool_rests_on(world: World) -> None:
+def test_an_agent_changes_nothing_in_a_persons_listing(world: World) -> None:
     primitive = "rye/core/primitives/subprocess"
     write_tool(world, executor=primitive)
     beside(world, "data.json").write_bytes(b"{}")
@@ -280,13 +291,16 @@ def test_an_agent_changes_nothing_in_a_persons_listing_but_what_its_own_tool_res
     before = listing(world)
     beside(world, "data.json").write_bytes(b"[]")
     put(world, tool("pass", executor=primitive), "demo/other")
+    refused("person_required", lambda: sign(SignRequest("demo/other"), agent(world)))
+    assert listing(world) == before
+    beside(world, "data.json").write_bytes(b"{}")
     sign(SignRequest("demo/other"), agent(world))
     assert listing(world) == before
 
 
 def test_what_a_person_signs_beside_an_agents_listing_runs_afterwards(project: World) -> None:
     """It rests on nothing that an agent listed, and `rye sign` is what the refusal says."""
-    done(agent(project))
+    done(agent(project), all_beside=True)
     put(project, tool("pass", executor="rye/core/primitives/subprocess"), "demo/other")
     signed = done(person(project), item_id="demo/other")
     assert "listing_replaced" in codes(signed)
@@ -378,8 +392,10 @@ def test_a_tool_that_is_not_locked_is_not_locked_by_signing(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("version", ["1.2.0", "1.3.0"])
 def test_nobody_but_the_pinned_signer_moves_a_pin(lock: LockWorld, version: str) -> None:
+    lock.edit(lambda document: document["resolved_chain"][0].update(signer="0" * 64))
     before = files_below(lock.path.parent)
-    found = signed_again(lock, agent(lock.world), version=version)
+    refused("person_required", lambda: signed_again(lock, agent(lock.world), version=version))
+    found = signed_again(lock, version=version)
     assert "lock_refreshed" not in found
     assert files_below(lock.path.parent) == before
     if version == "1.2.0":
@@ -396,22 +412,45 @@ def test_an_agent_moves_the_pin_of_its_own_tool(tmp_path: Path) -> None:
     assert lock.run(locked=True).lock.state == "match"
 
 
-def test_a_chain_that_changed_underneath_is_not_locked_by_signing_the_tool(lock: LockWorld) -> None:
+def test_a_person_locks_with_her_tool_the_executor_that_she_signed_since(lock: LockWorld) -> None:
     other_runtime(lock)
+    refused("lock_mismatch", lock.run)
+    assert signed_again(lock) == ["lock_refreshed"]
+    assert lock.run(locked=True).lock.state == "match"
+
+
+def test_signing_an_executor_locks_the_tools_that_its_signer_has_locked(lock: LockWorld) -> None:
+    put(lock.world, RUNTIME + b"description: another\n", "my/runtime", ".yaml")
+    assert codes(done(lock.context, item_id="my/runtime")) == ["lock_refreshed"]
+    assert lock.run(locked=True).lock.state == "match"
+
+
+def test_a_chain_that_changed_underneath_is_not_locked_by_signing_the_tool(lock: LockWorld) -> None:
+    mia = new_key()
+    lock.world.trust_key(TrustDocument.create(mia.public, "mia"))
+    file = lock.world.file(RUNTIME + b"description: another\n", item_id="my/runtime", extension=".yaml")
+    lock.world.stored(lock.world.signed(file, mia))
     before = lock.path.read_bytes()
     assert signed_again(lock) == ["lock_mismatch"]
     assert lock.path.read_bytes() == before
     refused("lock_mismatch", lock.run)
 
 
-def test_a_file_that_changed_is_not_locked_by_signing_the_tool(tmp_path: Path) -> None:
+@pytest.mark.parametrize("signer", [person, agent])
+def test_a_file_that_changed_is_locked_by_a_person_who_signs_the_tool(
+    tmp_path: Path, signer: Callable[[World], Context]
+) -> None:
     lock = LockWorld.make(tmp_path)
     beside(lock.world, "data.json").write_bytes(b"{}")
     done(lock.context, "data.json")
     lock.run()
+    before = lock.path.read_bytes()
     beside(lock.world, "data.json").write_bytes(b"[]")
-    assert signed_again(lock) == ["listed", "lock_mismatch"]
-    refused("lock_mismatch", lock.run)
+    if signer is person:
+        assert "lock_refreshed" in signed_again(lock)
+    else:
+        refused("person_required", lambda: signed_again(lock, signer(lock.world)))
+    assert (lock.path.read_bytes() != before) is (signer is person)
 
 
 def test_in_locked_mode_no_pin_is_moved(lock: LockWorld) -> None:

@@ -4,6 +4,9 @@ Rules:
 
 - Both ways give the same: `Selection` has the last word on which files are looked at, and whoever shows lines
   looks for them again. ripgrep only says in which files that is worth while.
+- ripgrep counts where every `.gitignore` that it reads is a file of a sane size: it would read a link to
+  /dev/zero, or a FIFO, for ever. It gets `MAX_MEMORY_BYTES`, since a line has no limit for it either. Where it
+  does not count, this program looks by itself.
 - Neither follows a link, nor finds anything in what is larger than 64 MiB or has a NUL byte in it. ripgrep is
   not told of the size: asking for it takes longer than all else that is done for a file.
 - What is needed for rules and globs, and after ripgrep has begun, is imported there: a tool's own modules are
@@ -13,7 +16,7 @@ Rules:
 import os
 
 from answers import Refusal
-from places import holds_keys
+from places import holds_keys, identity_of
 
 __all__ = ["Selection", "matching_paths"]
 
@@ -22,6 +25,12 @@ FEW_FILES = 200
 
 BLOCK = 32
 """How many files in a row a process takes."""
+
+MAX_MEMORY_BYTES = 2 * 1024 * 1024 * 1024
+"""How much memory ripgrep may take, beside the files that it maps."""
+
+MAX_LEVELS = 201
+"""How deep ripgrep goes, which is as deep as a walk does."""
 
 ALWAYS = [
     "--files-with-matches",
@@ -34,6 +43,8 @@ ALWAYS = [
     "--no-ignore-dot",
     "--no-ignore-global",
     "--no-ignore-exclude",
+    "--glob=!.git",
+    f"--max-depth={MAX_LEVELS}",
 ]
 
 
@@ -52,7 +63,7 @@ class Selection:
         self._taken = _rules_of(self.globs)
         self.left_out = _rules_of(self.without)
         self._prefix = "" if place.relative == "." else place.relative + "/"
-        self._known = {}
+        self._known, self._kept = {}, {}
         self._has_rules_above = gitignore and self._prefix != "" and _has_rules_above(project, place)
 
     def problems(self):
@@ -68,9 +79,17 @@ class Selection:
 
     def paths(self, deadline):
         """All files that are looked at, in order."""
+        takes, entries = self.takes, self._walk(deadline).entries()
+        return [path for path, entry, _ in entries if entry.is_file(follow_symlinks=False) and takes(path)]
+
+    def is_for_ripgrep(self, deadline):
+        """Whether ripgrep reads no file of rules that a walk would not read."""
+        return not self.gitignore or self._walk(deadline).has_plain_rules()
+
+    def _walk(self, deadline):
         from trees import Walk
 
-        walk = Walk(
+        return Walk(
             self.project,
             self.place,
             hidden=self.hidden,
@@ -78,10 +97,6 @@ class Selection:
             left_out=self.left_out,
             deadline=deadline,
         )
-        takes = self.takes
-        return [
-            path for path, entry, _ in walk.entries() if entry.is_file(follow_symlinks=False) and takes(path)
-        ]
 
     def kept(self, paths):
         """Of what ripgrep found, the files that are looked at, in order."""
@@ -95,7 +110,7 @@ class Selection:
         parts = path.split("/")
         if any(part[0] == "." for part in parts) and not (self.hidden and ".git" not in parts):
             return False
-        if holds_keys(self._prefix + path):
+        if holds_keys(self._prefix + path) or self._is_kept(path.rpartition("/")[0]):
             return False
         if self.left_out is None and not self._has_rules_above:
             return True
@@ -109,6 +124,18 @@ class Selection:
             ):
                 return False
         return True
+
+    def _is_kept(self, directory):
+        """Whether a directory below the place, or one above it, is what rye-mcp keeps for the user."""
+        known = self._kept.get(directory)
+        if known is None:
+            try:
+                status = os.stat(self._prefix + directory or ".", dir_fd=self.project.descriptor)
+            except OSError:
+                return True
+            above = bool(directory) and self._is_kept(directory.rpartition("/")[0])
+            known = self._kept[directory] = above or identity_of(status) in self.project.kept
+        return known
 
     def _rules_in(self, directory):
         """The rules for what is in a directory of the project, which is empty for the project itself."""
@@ -201,24 +228,39 @@ def by_ripgrep(root, pattern, selection, deadline, meanwhile):
     from children import kill, read_until
 
     try:
+        _limit_memory(process)
         meanwhile()
-        [output] = read_until([reader], deadline)
+        counts = selection.is_for_ripgrep(deadline)
+        if counts:
+            [output] = read_until([reader], deadline)
+        else:
+            kill(process)
     except BaseException:
         kill(process)
         raise
     finally:
         os.close(reader)
         exit_code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    if exit_code not in (0, 1) and not output:
+    if not counts or exit_code not in (0, 1, 2) or (exit_code == 2 and not output):
         return None
     return [os.fsdecode(path.removeprefix(b"./")) for path in output.split(b"\0") if path]
+
+
+def _limit_memory(process):
+    """Have ripgrep fail when it takes more than it needs."""
+    import resource
+
+    try:
+        resource.prlimit(process, resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    except OSError:  # it has ended already
+        return
 
 
 def _arguments(pattern, selection):
     """What ripgrep is told: never to leave out more than `selection` does."""
     arguments = ["rg", *ALWAYS]
     if selection.hidden:
-        arguments += ["--hidden", "--glob=!.git"]
+        arguments.append("--hidden")
     if not selection.gitignore:
         arguments.append("--no-ignore")
     arguments += [f"--glob=!{glob}" for glob in selection.without]

@@ -6,7 +6,7 @@ Rules:
   `{a,b}` either. A backslash takes the meaning from what follows.
 - Whatever is between two stars is looked for once, from the left, and not tried again: time grows with the
   length of the path, not with the number of stars. Braces become at most 200 patterns.
-- `Rules` are those of `.gitignore`: the last one that matches counts, `!` takes a path back in, `/` at the
+- `Rules` are those of `.gitignore`, as far as their regular expressions have 256 KiB together: the last one that matches counts, `!` takes a path back in, `/` at the
   end means directories, and a pattern without another `/` matches a name at any depth.
 
     path_pattern("src/**/*.py").match("src/a/b.py")
@@ -20,6 +20,7 @@ __all__ = ["BadPattern", "Rules", "path_pattern"]
 
 MAX_ALTERNATIVES = 200
 MAX_LENGTH = 4096
+MAX_SOURCE_LENGTH = 1 << 18
 
 ANY_NAME = "[^/]*"
 ANY_DIRECTORIES = "(?:[^/]+/)*"
@@ -200,10 +201,20 @@ def _characters(inside):
 
 
 class Rules:
-    """Lines as in `.gitignore`, for paths below the directory that they stand in."""
+    """Lines as in `.gitignore`, for paths below the directory that they stand in.
+
+    `size` is the length of their regular expressions, `is_cut` whether the last rules are left out for it.
+    """
 
     def __init__(self, lines):
-        self.rules = [rule for rule in map(_rule, map(_bytewise, lines)) if rule is not None]
+        self.rules, self.size, self.is_cut = [], 0, False
+        for rule in map(_rule, map(_bytewise, lines)):
+            if rule is not None:
+                self.size += len(rule[-1])
+                self.is_cut = self.size > MAX_SOURCE_LENGTH
+                if self.is_cut:
+                    break
+                self.rules.append(rule)
         self._of_names = _any(source for _, _, of_name, _, source in self.rules if of_name)
         self._of_paths = _any(source for _, _, of_name, _, source in self.rules if not of_name)
 

@@ -9,6 +9,9 @@ Rules:
 - Nothing but regular files is opened to be read. A device or a FIFO is refused before it is opened.
 - What decides about trust is changed by no tool: lockfiles, keys, whom a project trusts, and all of `.git`.
   Private keys are not read either.
+- What rye-mcp keeps for the user (user space, state, cache, private copies) is neither read nor changed,
+  should it ever be below a project. Each directory on the way is compared by device and inode, so that no
+  mount and no other name of it helps.
 
     with Project(path) as project, project.find("src/a.py") as place:
         descriptor = place.open()
@@ -20,7 +23,7 @@ from itertools import pairwise
 
 from answers import Refusal, shown
 
-__all__ = ["DIRECTORY_FLAGS", "FILE_FLAGS", "MAX_BYTES", "Place", "Project", "kind_of"]
+__all__ = ["DIRECTORY_FLAGS", "FILE_FLAGS", "MAX_BYTES", "Place", "Project", "identity_of", "kind_of"]
 
 MAX_BYTES = 64 * 1024 * 1024
 """How large a file may be that is held in memory."""
@@ -33,6 +36,14 @@ FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 DECIDING = {"lockfiles", "keys", "trusted_keys", "revoked.toml"}
 """What below `.ai` decides about trust."""
+
+KEPT = (
+    ("USER_SPACE", "", ".ai"),
+    ("XDG_STATE_HOME", ".local/state", "rye"),
+    ("XDG_CACHE_HOME", ".cache", "rye"),
+    ("XDG_RUNTIME_DIR", None, "rye"),
+)
+"""What rye-mcp keeps for the user: the variable that says where, else below the home directory; its name."""
 
 KINDS = {
     stat.S_IFREG: "file",
@@ -50,6 +61,24 @@ def kind_of(status):
     return KINDS.get(stat.S_IFMT(status.st_mode), "something else")
 
 
+def identity_of(status):
+    """What a file or a directory is known by, whatever it is called."""
+    return status.st_dev, status.st_ino
+
+
+def kept_directories():
+    """The directories that rye-mcp keeps for the user, by their identity."""
+    found = set()
+    for variable, below_home, name in KEPT:
+        by_default = None if below_home is None else os.path.expanduser(f"~/{below_home}")
+        for base in (os.environ.get(variable), os.environ.get(f"RYE_{variable}"), by_default):
+            try:
+                found |= {identity_of(os.stat(os.path.join(base, name)))} if base else set()
+            except OSError:
+                continue
+    return found
+
+
 class Project:
     """The directory that everything has to be in."""
 
@@ -57,8 +86,12 @@ class Project:
         if not path:
             raise Refusal("expected a project, found none", "start the server in a project, or name one")
         self.given = os.path.normpath(path)
-        self.root = os.path.realpath(path)
-        self.descriptor = os.open(self.root, DIRECTORY_FLAGS)
+        self.descriptor = os.open(path, DIRECTORY_FLAGS)
+        self.root = os.readlink(f"/proc/self/fd/{self.descriptor}")
+        if self.root != self.given:  # callers name it as it was resolved: it has become another one since
+            os.close(self.descriptor)
+            raise Refusal(f"expected the project {shown(path)}, found a link on the way to it", "name it again")
+        self.kept = kept_directories()
 
     def __enter__(self):
         return self
@@ -73,6 +106,14 @@ class Project:
         """
         return _Way(self, path, follow, make).place()
 
+    def open_directory(self, name, above, shown_as):
+        """A directory in an open one, unless rye-mcp keeps it for the user."""
+        descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=above)
+        if identity_of(os.fstat(descriptor)) in self.kept:
+            os.close(descriptor)
+            raise of_the_user(shown_as)
+        return descriptor
+
     def inside(self, path, asked):
         """The components of an absolute path below the project."""
         normal = os.path.normpath(path)
@@ -86,8 +127,9 @@ class Project:
 class Place:
     """A name in a directory that is held open. `relative` is its path below the project, `.` for itself."""
 
-    def __init__(self, directory, name, relative, made=()):
-        self.directory, self.name, self.relative, self.made = directory, name, relative, made
+    def __init__(self, project, directory, name, relative, made=()):
+        self.project, self.directory, self.name = project, directory, name
+        self.relative, self.made = relative, made
 
     def __enter__(self):
         return self
@@ -133,7 +175,7 @@ class Place:
         if not stat.S_ISDIR(status.st_mode):
             what = f"expected a directory, found a {kind_of(status)}: {self.shown}"
             raise Refusal(what, "name the directory that it is in")
-        return os.open(self.name, DIRECTORY_FLAGS, dir_fd=self.directory)
+        return self.project.open_directory(self.name, self.directory, self.relative)
 
     def no_file(self, status):
         """The refusal of what is no regular file."""
@@ -154,6 +196,9 @@ class Place:
         if ".git" in parts:
             hint = "git itself changes it: use rye/bash/bash"
             raise Refusal(f"expected something of the project, found a part of git's own: {self.shown}", hint)
+        status = self.status()
+        if status is not None and identity_of(status) in self.project.kept:
+            raise of_the_user(self.relative)
         for part, below in pairwise([*parts, None]):
             if part == ".ai" and (below in DECIDING or (below is None and removes)):
                 what = f"expected nothing that decides about trust, found {self.shown}"
@@ -183,7 +228,7 @@ class _Way:
             for _, descriptor in self.passed:
                 os.close(descriptor)
         relative = "/".join([*(each for each, _ in self.passed), *([] if name == "." else [name])])
-        return Place(directory, name, relative or ".", tuple(self.made))
+        return Place(self.project, directory, name, relative or ".", tuple(self.made))
 
     @property
     def here(self):
@@ -245,7 +290,7 @@ class _Way:
 
     def enter(self, name):
         try:
-            return os.open(name, DIRECTORY_FLAGS, dir_fd=self.here)
+            return self.project.open_directory(name, self.here, self.path)
         except FileNotFoundError:
             if not self.make:
                 raise missing(self.path) from None
@@ -254,7 +299,7 @@ class _Way:
             what = f"expected a directory on the way to {shown(self.path)}, found something else: {shown(at)}"
             raise Refusal(what, "check the path with rye/file-system/ls") from None
         at = "/".join([*(each for each, _ in self.passed), name])
-        Place(self.here, name, at).require_changeable()
+        Place(self.project, self.here, name, at).require_changeable()
         os.mkdir(name, dir_fd=self.here)
         self.made.append(at)
         return os.open(name, DIRECTORY_FLAGS, dir_fd=self.here)
@@ -283,6 +328,12 @@ def holds_keys(relative):
     """Whether a path is one of private keys, or below them."""
     parts = relative.casefold().split("/")
     return any(pair == (".ai", "keys") for pair in pairwise(parts))
+
+
+def of_the_user(path):
+    """The refusal of what rye-mcp keeps for the user."""
+    what = f"expected something of the project, found what rye-mcp keeps for the user: {shown(path)}"
+    return Refusal(what, "a person looks at that with the rye command, and changes it")
 
 
 def outside(path):

@@ -3,7 +3,7 @@
 NAMES are the functions to look for, with commas between them; the first one that the tool has is called.
 `main` gets the parameters by their names, `execute` gets `(params, project_path)`. What it returns is written
 as JSON to the descriptor that RYE_RESULT_FD names, else to standard output. What it raises ends the process
-with a traceback that begins in the tool.
+with a traceback that begins in the tool. The tool is run in RYE_WORKING_DIRECTORY, when that is set.
 
 By hand: echo '{"name": "Ada"}' | python call_function.py execute greet.py /the/project
 """
@@ -22,6 +22,8 @@ STANDARD_OUTPUT = 1
 def run(names: list[str], tool: str, project: str) -> int:
     """Call the tool's function; the exit code."""
     params = json.loads(sys.stdin.buffer.read() or b"{}")
+    if directory := os.environ.get("RYE_WORKING_DIRECTORY"):
+        os.chdir(directory)
     try:
         module = load(tool)
         name = next((each for each in names if callable(getattr(module, each, None))), None)

@@ -1,14 +1,17 @@
 # Runs a tool: `run_ruby.rb TOOL`, with the parameters on standard input.
+# Runs a program: `run_ruby.rb TOOL -- ARGUMENT…`, as `ruby TOOL ARGUMENT…` does.
 #
 # When the tool defines a method `execute`, that is called with the parameters, and what it returns is written as
 # JSON to the descriptor that RYE_RESULT_FD names, else to standard output. Without that method the tool is a
 # script: it has been run by then, and standard input was left to it. What is raised is shown on standard error,
-# and the exit code is 1.
+# and the exit code is 1. It is run in RYE_WORKING_DIRECTORY, when that is set.
 #
 # By hand: echo '{"name": "Ada"}' | ruby -EUTF-8 run_ruby.rb greet.rb
 
 $PROGRAM_NAME = File.expand_path(ARGV.shift)
 begin
+  Dir.chdir(ENV["RYE_WORKING_DIRECTORY"]) unless ENV["RYE_WORKING_DIRECTORY"].to_s.empty?
+  exec(RbConfig.ruby, "-EUTF-8", $PROGRAM_NAME, *ARGV) if ARGV.shift == "--"
   load $PROGRAM_NAME
   if respond_to?(:execute, true)
     require "json"

@@ -17,7 +17,7 @@ fail() {
 block=$(sed -n '/^# \/\/\/ script$/,/^# \/\/\/$/p' "$tool")
 [ -n "$block" ] || fail "expected a block '# /// script' in $tool, found none: python_script_runtime needs none"
 start=$(cat "${0%/*}/start_uv.py")
-directory=$PWD
+directory=${RYE_WORKING_DIRECTORY:-$PWD}
 unset VIRTUAL_ENV
 cd / || fail "expected to get into /, found no way"
 exec "$uv" run --quiet --no-project --no-env-file - "$tool" "$directory" "$@" <<END

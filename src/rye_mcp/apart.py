@@ -1,0 +1,107 @@
+"""Work whose size others choose, done in a thread, so that the event loop answers everybody else meanwhile.
+
+Rules:
+
+- At most `HANDS` pieces of such work run at a time in an event loop, and one of each caller (`on_behalf_of`:
+  a session). The others wait for their turn: one session with many calls does not keep others waiting.
+- Work that may take longer, such as a first index, has a thread of its own, and turns of its own (`in_turn`).
+- The work has a limit of its own, as `lilux.schemas` has. A call that is given up waits for what runs.
+
+    errors = await apart(partial(validate_parameters, values, schema))
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
+
+from lilux._callers import caller, on_behalf_of
+
+__all__ = ["HANDS", "LARGE", "apart", "apart_if_large", "in_turn", "on_behalf_of", "size_of"]
+
+HANDS: Final = 2
+"""How many pieces of work run at a time; more would only take time from the event loop."""
+
+LARGE: Final = 1000
+"""From how many values on, or pieces of `PIECE_CHARACTERS`, work on them is done apart."""
+
+PIECE_CHARACTERS: Final = 100
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The turn of one caller, and how many pieces of its work are under way or wait."""
+
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    users: int = 0
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Who has work in one event loop."""
+
+    hands: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(HANDS))
+    by_caller: dict[tuple[str, str], _Turn] = field(default_factory=dict)
+
+
+_turns: RunVar[_Turns] = RunVar("turns")
+
+
+async def apart(work: Callable[[], Answer]) -> Answer:
+    """What this comes to in a thread, when it is the caller's turn."""
+    async with in_turn():
+        return await to_thread.run_sync(work, limiter=_turns_here().hands)
+
+
+@asynccontextmanager
+async def in_turn(kind: str = "") -> AsyncIterator[None]:
+    """The turn of the caller among its own calls; each kind of work has turns of its own."""
+    by_caller, which = _turns_here().by_caller, (caller(), kind)
+    turn = by_caller.setdefault(which, _Turn())
+    turn.users += 1
+    try:
+        async with turn.lock:
+            yield
+    finally:
+        turn.users -= 1
+        if not turn.users:
+            by_caller.pop(which, None)
+
+
+async def apart_if_large(value: Any, work: Callable[[], Answer]) -> Answer:
+    """What this comes to: at once for a value that is small, since changing to a thread takes longer."""
+    return work() if size_of(value) < LARGE else await apart(work)
+
+
+def size_of(value: Any) -> int:
+    """How many values a value holds, long texts counted by their pieces; no more than `LARGE` are counted."""
+    size, pending = 0, [value]
+    while pending and size < LARGE:
+        found = pending.pop()
+        size += 1
+        if isinstance(found, str | bytes):
+            size += len(found) // PIECE_CHARACTERS
+        elif isinstance(found, Mapping):
+            size += sum(map(len, islice(found, LARGE))) // PIECE_CHARACTERS
+            pending += islice(found.values(), LARGE)
+        elif isinstance(found, list | tuple):
+            pending += islice(found, LARGE)
+    return size
+
+
+def _turns_here() -> _Turns:
+    try:
+        return _turns.get()
+    except LookupError:
+        made = _Turns()
+        _turns.set(made)
+        return made

@@ -1,0 +1,267 @@
+"""What a server says, looked at before the client of the SDK hears it.
+
+Rules:
+
+- An answer over HTTP belongs to the request that it came back for. One with another id fails that request at
+  once; an error without an id is the error of that request.
+- A page of tools is looked at tool by tool: what MCP would refuse in one of them leaves that one out, and
+  `left_out` says which and why. A number that is not finite is one of these faults: nothing becomes null.
+- Messages that answer nothing (notifications, questions, faults) are heard `AT_ONCE` at a time and
+  `PER_SECOND` after that. A server that says more of them waits, and so do its answers behind them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Self
+
+import anyio
+from mcp import MCPError
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+from mcp.types.methods import validate_server_result
+
+from lilux._json import find_issues, is_finite
+from rye_mcp.apart import apart_if_large
+from rye_mcp.bridge.failures import BridgeError
+from rye_mcp.visible import visible
+
+__all__ = ["MAX_TOOLS", "Allowance", "Hearing", "LeftOutTool", "asks_something", "first_line", "unreadable"]
+
+AT_ONCE: Final = 5_000
+"""How many messages that answer nothing are heard at once."""
+
+PER_SECOND: Final = 500
+"""How many of them are heard in each second after that."""
+
+MAX_FAULTS: Final = 100
+"""From how many faults on a message is only said to have many: to list them takes seconds, and gigabytes."""
+
+MAX_TOOLS: Final = 1000
+"""How many tools a server may offer."""
+
+_LISTING: Final = "tools/list"
+_SHOWN_CHARACTERS: Final = 500
+_NAME_CHARACTERS: Final = 80
+
+_asked: ContextVar[str | int | None] = ContextVar("asked", default=None)
+"""The id of the request for which a task of the SDK waits; its messages carry the context of that task."""
+
+
+def asks_something() -> bool:
+    """Whether what is being sent is a request, for whose answer somebody waits."""
+    return _asked.get() is not None
+
+
+class Allowance:
+    """So much at once, and so much a second afterwards; whoever takes more waits."""
+
+    def __init__(self, at_once: float, per_second: float) -> None:
+        self._at_once = self._left = at_once
+        self._per_second = per_second
+        self._since = time.monotonic()
+
+    async def spend(self, amount: float = 1) -> None:
+        """Take so much, and wait for as long as it is owed."""
+        now = time.monotonic()
+        grown = self._left + (now - self._since) * self._per_second
+        self._left, self._since = min(self._at_once, grown) - amount, now
+        if self._left < 0:
+            await anyio.sleep(-self._left / self._per_second)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutTool:
+    """A tool that no list can hold: what it is called, why, and how many bytes it had."""
+
+    name: str
+    problem: str
+    size: int
+
+
+class Hearing:
+    """What one connection hears. `left_out` has the tools that the last page of a list was left without."""
+
+    def __init__(self, name: str) -> None:
+        self.version = ""
+        self.left_out: tuple[LeftOutTool, ...] = ()
+        self._shown = f"the server {visible(name)}"
+        self._listings: set[str] = set()
+        self._allowance = Allowance(AT_ONCE, PER_SECOND)
+
+    @asynccontextmanager
+    async def over(self, streams: AbstractAsyncContextManager[Any]) -> AsyncIterator[Any]:
+        """The streams of a transport, with this between them and the client."""
+        async with streams as (hears, says):
+            yield _Hears(hears, self), _Says(says, self)
+
+    def note(self, message: Any) -> None:
+        """Remember which requests ask for tools."""
+        if isinstance(message, JSONRPCRequest) and message.method == _LISTING:
+            self._listings.add(str(message.id))
+
+    async def look(self, item: Any, asked: str | int | None) -> Any:
+        """The item, or what is heard in its place."""
+        message = getattr(item, "message", None)
+        if not isinstance(message, JSONRPCResponse | JSONRPCError):
+            await self._allowance.spend()
+            return item if _is_measured(message) else ValueError("expected progress in the range of float")
+        if asked is not None and str(message.id) != str(asked):
+            return SessionMessage(self._of_another(message, asked))
+        if isinstance(message, JSONRPCResponse) and str(message.id) in self._listings:
+            self._listings.discard(str(message.id))
+            result = message.result
+            kept, self.left_out = await apart_if_large(result, partial(_sifted, result, self.version))
+            return SessionMessage(message.model_copy(update={"result": kept}))
+        return item
+
+    def _of_another(self, message: JSONRPCResponse | JSONRPCError, asked: str | int) -> JSONRPCError:
+        if isinstance(message, JSONRPCError) and message.id is None:
+            return JSONRPCError(jsonrpc="2.0", id=asked, error=message.error)
+        what = f"expected {self._shown} to answer the request that it got, found the id of another one"
+        return unreadable(asked, BridgeError("tool_failed", what))
+
+
+def unreadable(request: str | int, why: BridgeError) -> JSONRPCError:
+    """The failure of a call whose answer cannot be taken; nothing on the wire can look like its `data`."""
+    error = ErrorData(code=PARSE_ERROR, message=why.message, data=why)
+    return JSONRPCError(jsonrpc="2.0", id=request, error=error)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, as one line; of a message of the wrong shape, where it is wrong.
+
+    Of what the libraries below MCP raise, only the name: they quote what they were sending.
+    """
+    listed, count = getattr(error, "errors", None), getattr(error, "error_count", None)
+    if callable(count) and count() > MAX_FAULTS:
+        return f"a message with {count()} faults"
+    if callable(listed):
+        wrong = [(".".join(map(str, each["loc"])), each["msg"]) for each in listed()]
+        text = "; ".join(f"{place}: {what}" for place, what in wrong)
+    elif isinstance(error, MCPError | BridgeError):
+        text = str(error).strip().partition("\n")[0]
+    else:
+        text = type(error).__name__
+    return visible(text[:_SHOWN_CHARACTERS])[:_SHOWN_CHARACTERS] or type(error).__name__
+
+
+def _is_measured(message: Any) -> bool:
+    """Whether progress is a number that the SDK can take: any other one would end the connection."""
+    params = message.params if isinstance(message, JSONRPCNotification) else None
+    return all(_is_number_of_float((params or {}).get(name)) for name in ("progress", "total"))
+
+
+def _is_number_of_float(value: Any) -> bool:
+    try:
+        return not isinstance(value, int | float) or math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _sifted(result: Mapping[str, Any], version: str) -> tuple[dict[str, Any], tuple[LeftOutTool, ...]]:
+    """A page of tools without those that would spoil it."""
+    tools = result.get("tools")
+    if not isinstance(tools, list) or len(tools) > MAX_TOOLS:
+        return dict(result), ()  # the page is refused as a whole
+    kept, left_out = [], []
+    for number, tool in enumerate(tools):
+        problem = _problem_of(tool, number, result, version)
+        if problem is None:
+            kept.append(tool)
+        else:
+            left_out.append(LeftOutTool(_name_of(tool, number), problem, len(json.dumps(tool))))
+    return {**result, "tools": kept}, tuple(left_out)
+
+
+def _problem_of(tool: Any, number: int, page: Mapping[str, Any], version: str) -> str | None:
+    if not is_finite(tool):
+        return f"tools.{number}: {visible(str(find_issues(tool)[0]))}"
+    try:
+        validate_server_result(_LISTING, version, {**page, "tools": [tool]})
+    except KeyError:
+        return None  # a revision that has no rules for it here
+    except ValueError as exc:
+        return first_line(exc).replace("tools.0", f"tools.{number}")
+    return None
+
+
+def _name_of(tool: Any, number: int) -> str:
+    name = tool.get("name") if isinstance(tool, Mapping) else None
+    return name[:_NAME_CHARACTERS] if isinstance(name, str) and name else f"tools.{number}"
+
+
+class _Hears:
+    """A stream of messages to the client."""
+
+    def __init__(self, inner: Any, hearing: Hearing) -> None:
+        self._inner = inner
+        self._hearing = hearing
+        self.last_context: Any = None
+
+    async def receive(self) -> Any:
+        """The next message."""
+        item = await self._inner.receive()
+        self.last_context = context = getattr(self._inner, "last_context", None)
+        return await self._hearing.look(item, None if context is None else context.get(_asked))
+
+    async def aclose(self) -> None:
+        """Hear nothing more."""
+        await self._inner.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _Says:
+    """A stream of messages from the client; what it sends carries the id of its request along."""
+
+    def __init__(self, inner: Any, hearing: Hearing) -> None:
+        self._inner = inner
+        self._hearing = hearing
+
+    async def send(self, item: Any) -> None:
+        """Pass a message on."""
+        self._hearing.note(item.message)
+        is_request = isinstance(item.message, JSONRPCRequest)
+        token = _asked.set(item.message.id if is_request else None)
+        try:
+            await self._inner.send(item)
+        finally:
+            _asked.reset(token)
+
+    async def aclose(self) -> None:
+        """Say nothing more."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

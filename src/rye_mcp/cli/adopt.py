@@ -1,0 +1,111 @@
+"""`rye adopt`: make a tool of a script that you have, without changing what it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import anyio
+import typer
+
+from rye_mcp.cli._common import (
+    JsonOption,
+    ProjectOption,
+    open_app,
+    person,
+    print_json,
+    visible,
+    visible_lines,
+)
+from rye_mcp.cli._terminal import can_ask
+from rye_mcp.errors import RyeError, printable
+from rye_mcp.verbs.adopt import AdoptRequest, Proposal, propose, write
+
+if TYPE_CHECKING:
+    from rye_mcp.verbs.context import Context
+
+__all__ = ["adopt"]
+
+_HELP_S = 10
+
+
+def adopt(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The script.")],
+    item_id: Annotated[
+        str | None, typer.Option("--as", metavar="ID", help="The id of the tool; scripts/NAME by default.")
+    ] = None,
+    command: Annotated[
+        str | None, typer.Option("--command", metavar="NAME", help="Which of its subcommands the tool calls.")
+    ] = None,
+    description: Annotated[
+        str | None, typer.Option("--description", metavar="TEXT", help="What it does, for people and agents.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write it without asking.")] = False,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a tool of a script that you have, without changing what it does."""
+    context = person(open_app(project), as_json=as_json)
+    request = AdoptRequest(path, item_id, command, description)
+    proposal = propose(request, context)
+    if not proposal.parameters and proposal.declared.reader == "nothing" and can_ask(as_json=as_json):
+        proposal = _after_help(request, proposal, context)
+    if as_json:
+        if yes:
+            write(proposal, context)
+        print_json(proposal.as_dict(written=yes))
+        return
+    _show(proposal)
+    if not yes and not _agreed():
+        what = "expected a person who agrees to this, found nobody to ask"
+        raise RyeError("confirmation_required", what, hint=f"rye adopt {path} --yes")
+    write(proposal, context)
+    typer.echo(visible(f"wrote {printable(proposal.file.path)}"))
+    typer.echo("Now:")
+    for line in proposal.as_dict(written=True)["next"]:
+        typer.echo(f"  {visible(line)}")
+
+
+def _show(proposal: Proposal) -> None:
+    source = printable(proposal.source)
+    what = f"{source} gets a header" if proposal.in_place else f"{source} is copied; it stays as it is"
+    typer.echo(visible(f"{what}. Its arguments were read from: {proposal.declared.reader}."))
+    typer.echo(visible_lines(proposal.diff()), nl=False)
+    for remark in proposal.remarks:
+        typer.echo(visible(f"rye: note: {remark}"), err=True)
+
+
+def _agreed() -> bool:
+    """Whether the person agrees; False when there is nobody to ask."""
+    if not can_ask():
+        return False
+    if not typer.confirm("Write this?", default=True, err=True):
+        raise typer.Abort
+    return True
+
+
+def _after_help(request: AdoptRequest, proposal: Proposal, context: Context) -> Proposal:
+    """The proposal after the script itself was asked for its help, if the person wants that."""
+    source = printable(proposal.source)
+    typer.echo(visible(f"Nothing in {source} could be read as arguments."), err=True)
+    question = f"Run {source} --help now, as you, and read that?"
+    if not typer.confirm(visible(question), default=False, err=True):
+        return proposal
+    return propose(replace(request, help_text=anyio.run(_help_of, proposal)), context)
+
+
+async def _help_of(proposal: Proposal) -> str:
+    """What the script prints with `--help`. It runs here as the person, and nothing of it is left behind."""
+    import os
+
+    from lilux.primitives import subprocess
+
+    config = {
+        "command": str(proposal.source),
+        "args": ["--help"],
+        "env": dict(os.environ),
+        "timeout": _HELP_S,
+    }
+    result = await subprocess.execute(config)
+    return f"{result.stdout}\n{result.stderr}"

@@ -1,0 +1,363 @@
+"""Files as the last commit has them: read from a repository's objects, without running git.
+
+Rules:
+
+- No git is run: a repository's configuration can make git run programs, and a partial clone makes even
+  `git cat-file` fetch. Loose objects and packs (index version 2) are read as bytes.
+- Every repository around the project is asked, from the project up, through worktrees and alternates.
+- All of it is written by others: every size, depth and count is limited, and only regular files are opened.
+- What cannot be read is left out, without an error: this only ever adds to what else is known.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from rye_mcp.items import MAX_ITEM_BYTES
+
+__all__ = ["committed_files"]
+
+_MAX_OBJECT_BYTES: Final = 8 << 20
+_MAX_SMALL_BYTES: Final = 4096
+_MAX_REFS_BYTES: Final = 16 << 20
+_MAX_ENTRIES: Final = 50_000
+_MAX_WANTED_BYTES: Final = 64 << 20
+_MAX_DIRECTORIES: Final = 2_000
+_MAX_DEPTH: Final = 16
+_MAX_DELTAS: Final = 100
+_MAX_PACKS: Final = 200
+_MAX_ALTERNATES: Final = 5
+_CHUNK: Final = 64 << 10
+
+_ID: Final = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
+_REF: Final = re.compile(rb"ref: (refs/[\w./+@#%=-]{1,1000})")
+_GITDIR: Final = b"gitdir: "
+_NAME: Final = re.compile(rb"(\d{5,6}) ([^/\0]{1,4096})\0")
+_DIRECTORY, _FILES = b"40000", (b"100644", b"100755")
+_MAGIC: Final = b"\xfftOc\0\0\0\x02"
+_FANOUT: Final = 8
+_NAMES: Final = _FANOUT + 256 * 4
+_COMMIT, _TREE, _BLOB, _BY_OFFSET, _BY_NAME = 1, 2, 3, 6, 7
+_KINDS: Final = {b"commit": _COMMIT, b"tree": _TREE, b"blob": _BLOB}
+
+Place = tuple[str, ...]
+"""Directories that objects are looked for in: those of the repository, and of its alternates."""
+
+
+class _UnreadableError(ValueError):
+    """A repository that cannot be read, or not within the limits."""
+
+
+_CANNOT: Final = (OSError, ValueError, zlib.error, struct.error, IndexError, RecursionError)
+
+
+def committed_files(project: Path, below: str, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
+    """The wanted files below a directory of the project: each path from there, and its bytes."""
+    real, room = Path(os.path.realpath(project)), _MAX_WANTED_BYTES
+    for root in (real, *real.parents):
+        if os.path.lexists(root / ".git"):
+            inside = (real.relative_to(root) / below).parts
+            with suppress(*_CANNOT):
+                repository = _Repository.at(root)
+                for path, name in _listed(repository.objects, repository.head(), inside):
+                    if room > 0 and wanted(path):
+                        with suppress(*_CANNOT):
+                            content = _read(repository.objects, name, _BLOB, MAX_ITEM_BYTES)
+                            room -= len(content)
+                            yield path, content
+
+
+# --- the repository ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    """Where the parts of a repository are; those of a worktree are in two places."""
+
+    own: Path
+    common: Path
+    objects: Place
+
+    @classmethod
+    def at(cls, root: Path) -> _Repository:
+        """That of a working tree."""
+        own = root / ".git"
+        if own.is_file():
+            link = _small(own).removesuffix(b"\n")
+            if not link.startswith(_GITDIR):
+                raise _UnreadableError("expected a link to a repository, found something else")
+            own = root / os.fsdecode(link.removeprefix(_GITDIR))
+        common = own
+        if (own / "commondir").is_file():
+            common = own / os.fsdecode(_small(own / "commondir").removesuffix(b"\n"))
+        return cls(own, common, _places(common / "objects"))
+
+    def head(self) -> bytes:
+        """The id of the last commit."""
+        line = _small(self.own / "HEAD").strip()
+        found = _REF.fullmatch(line)
+        if found is not None:
+            line = self._resolved(found[1])
+        if not _ID.fullmatch(line):
+            raise _UnreadableError("expected a commit, found none")
+        return line
+
+    def _resolved(self, ref: bytes) -> bytes:
+        if b".." in ref:
+            raise _UnreadableError("expected the name of a branch, found something else")
+        for directory in (self.own, self.common):
+            with suppress(OSError):
+                return _small(directory / os.fsdecode(ref)).strip()
+        for line in _whole(self.common / "packed-refs", _MAX_REFS_BYTES).split(b"\n"):
+            name, _, rest = line.partition(b" ")
+            if rest == ref:
+                return name
+        raise _UnreadableError("expected a commit, found none")
+
+
+def _places(objects: Path) -> Place:
+    places = [str(objects)]
+    with suppress(OSError):
+        others = _small(objects / "info/alternates").split(b"\n")[:_MAX_ALTERNATES]
+        places += [str(objects / os.fsdecode(line)) for line in others if line]
+    return tuple(places)
+
+
+@lru_cache(maxsize=8)
+def _listed(places: Place, commit: bytes, inside: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Each file below a directory, with the id of its content. A commit never says anything else later."""
+    head = _read(places, commit.decode(), _COMMIT, _MAX_OBJECT_BYTES)
+    line = head.partition(b"\n")[0].removeprefix(b"tree ")
+    if not _ID.fullmatch(line):
+        raise _UnreadableError("expected the tree of a commit, found none")
+    tree = line.decode()
+    for part in inside:
+        entries = {name: entry for mode, name, entry in _entries(places, tree) if mode == _DIRECTORY}
+        if os.fsencode(part) not in entries:
+            return ()
+        tree = entries[os.fsencode(part)]
+    return tuple(_files_below(places, tree))
+
+
+def _files_below(places: Place, tree: str) -> Iterator[tuple[str, str]]:
+    """The files of a directory, and of those below it, within the limits."""
+    directories, entries = [("", tree, 0)], 0
+    for _ in range(_MAX_DIRECTORIES):
+        if not directories:
+            return
+        above, tree, depth = directories.pop()
+        for mode, name, entry in _entries(places, tree):
+            path, entries = above + os.fsdecode(name), entries + 1
+            if entries > _MAX_ENTRIES:
+                raise _UnreadableError("expected fewer files")
+            if mode == _DIRECTORY and depth < _MAX_DEPTH:
+                directories.append((f"{path}/", entry, depth + 1))
+            elif mode in _FILES:
+                yield path, entry
+    raise _UnreadableError("expected fewer directories")
+
+
+def _entries(places: Place, tree: str) -> Iterator[tuple[bytes, bytes, str]]:
+    """The entries of a directory: mode, name, and the id of what is there."""
+    data = _read(places, tree, _TREE, _MAX_OBJECT_BYTES)
+    length, position = len(tree) // 2, 0
+    while position < len(data):
+        found = _NAME.match(data, position)
+        if found is None or len(data) < found.end() + length:
+            raise _UnreadableError("expected the entries of a directory, found something else")
+        position = found.end() + length
+        yield found[1], found[2], data[found.end() : position].hex()
+
+
+# --- objects ---
+
+
+def _read(places: Place, name: str, kind: int, limit: int) -> bytes:
+    """The bytes of an object of this kind."""
+    found, data = _object(places, name, limit, 0)
+    if found != kind:
+        raise _UnreadableError("expected another kind of object")
+    return data
+
+
+def _object(places: Place, name: str, limit: int, deltas: int) -> tuple[int, bytes]:
+    for objects in places:
+        with suppress(FileNotFoundError):
+            return _loose(Path(objects, name[:2], name[2:]), limit)
+    for objects in places:
+        for index in _indexes(objects):
+            with suppress(FileNotFoundError), _opened(Path(index)) as descriptor:
+                offset = _offset(descriptor, bytes.fromhex(name))
+                if offset is not None:
+                    return _packed(places, f"{index[:-4]}.pack", offset, limit, deltas, len(name) // 2)
+    raise _UnreadableError("expected an object, found none")
+
+
+def _indexes(objects: str) -> list[str]:
+    with suppress(OSError):
+        names = [name for name in os.listdir(f"{objects}/pack") if name.endswith(".idx")]  # noqa: PTH208
+        return [f"{objects}/pack/{name}" for name in sorted(names)[:_MAX_PACKS]]
+    return []
+
+
+def _loose(path: Path, limit: int) -> tuple[int, bytes]:
+    with _opened(path) as descriptor:
+        data = _inflated(descriptor, 0, limit + 64)
+    header, _, content = data.partition(b"\0")
+    kind, _, size = header.partition(b" ")
+    if kind not in _KINDS or size != str(len(content)).encode():
+        raise _UnreadableError("expected an object, found something else")
+    return _KINDS[kind], content
+
+
+def _packed(places: Place, pack: str, offset: int, limit: int, deltas: int, length: int) -> tuple[int, bytes]:
+    """An entry of a pack, with what it differs from if it is a difference. Ids have this length."""
+    if deltas > _MAX_DELTAS:
+        raise _UnreadableError("expected fewer differences on top of each other")
+    with _opened(Path(pack)) as descriptor:
+        head = os.pread(descriptor, 128, offset)
+        kind, position = (head[0] >> 4) & 7, 1
+        while head[position - 1] & 0x80:
+            position += 1
+        if kind in _KINDS.values():
+            return kind, _inflated(descriptor, offset + position, limit)
+        base = offset
+        if kind == _BY_OFFSET:
+            back, position = _distance(head, position)
+            base -= back
+            if not 0 < base < offset:
+                raise _UnreadableError("expected a difference from what is before it")
+            change = _inflated(descriptor, offset + position, limit)
+            found, data = _packed(places, pack, base, _MAX_OBJECT_BYTES, deltas + 1, length)
+        elif kind == _BY_NAME:
+            name = head[position : position + length].hex()
+            change = _inflated(descriptor, offset + position + length, limit)
+            found, data = _object(places, name, _MAX_OBJECT_BYTES, deltas + 1)
+        else:
+            raise _UnreadableError("expected a commit, a tree or a file")
+    return found, _changed(data, change, limit)
+
+
+def _offset(descriptor: int, name: bytes) -> int | None:
+    """Where in its pack an object is, by the index of the pack."""
+    if os.pread(descriptor, len(_MAGIC), 0) != _MAGIC:
+        raise _UnreadableError("expected an index of version 2")
+    total = _number(descriptor, _FANOUT + 255 * 4)
+    low = 0 if name[0] == 0 else _number(descriptor, _FANOUT + (name[0] - 1) * 4)
+    high = _number(descriptor, _FANOUT + name[0] * 4)
+    while low < high:
+        middle = (low + high) // 2
+        found = os.pread(descriptor, len(name), _NAMES + middle * len(name))
+        if found == name:
+            after = _NAMES + total * (len(name) + 4)
+            offset = _number(descriptor, after + middle * 4)
+            if not offset & 0x80000000:
+                return offset
+            wide = after + total * 4 + (offset & 0x7FFFFFFF) * 8
+            return int(struct.unpack(">Q", os.pread(descriptor, 8, wide))[0])
+        low, high = (middle + 1, high) if found < name else (low, middle)
+    return None
+
+
+def _number(descriptor: int, position: int) -> int:
+    return int(struct.unpack(">L", os.pread(descriptor, 4, position))[0])
+
+
+def _distance(data: bytes, position: int) -> tuple[int, int]:
+    value = data[position] & 0x7F
+    while data[position] & 0x80:
+        position += 1
+        value = ((value + 1) << 7) | (data[position] & 0x7F)
+    return value, position + 1
+
+
+def _size(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        position, shift = position + 1, shift + 7
+        if not byte & 0x80:
+            return value, position
+
+
+def _changed(base: bytes, change: bytes, limit: int) -> bytes:
+    """What a difference makes of what it differs from."""
+    before, position = _size(change, 0)
+    size, position = _size(change, position)
+    if before != len(base) or size > limit:
+        raise _UnreadableError("expected a difference that fits")
+    parts = bytearray()
+    while position < len(change) and len(parts) <= size:
+        order = change[position]
+        position += 1
+        if order & 0x80:
+            values = []
+            for bit in range(7):
+                is_there = bool(order & (1 << bit))
+                values.append(change[position] if is_there else 0)
+                position += is_there
+            start = int.from_bytes(bytes(values[:4]), "little")
+            count = int.from_bytes(bytes(values[4:]), "little") or 0x10000
+            parts += base[start : start + count]
+        else:
+            parts += change[position : position + order]
+            position += order
+    if len(parts) != size:
+        raise _UnreadableError("expected a difference that fits")
+    return bytes(parts)
+
+
+# --- files ---
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """A regular file; what is none is not waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _UnreadableError("expected a regular file")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _whole(path: Path, limit: int) -> bytes:
+    with _opened(path) as descriptor:
+        data = os.pread(descriptor, limit + 1, 0)
+    if len(data) > limit:
+        raise _UnreadableError("expected a shorter file")
+    return data
+
+
+def _small(path: Path) -> bytes:
+    return _whole(path, _MAX_SMALL_BYTES)
+
+
+def _inflated(descriptor: int, position: int, limit: int) -> bytes:
+    """What is compressed from there on; never more than the limit, whatever it says of itself."""
+    stream, parts, size = zlib.decompressobj(), [], 0
+    while not stream.eof:
+        data = stream.unconsumed_tail
+        if not data:
+            data = os.pread(descriptor, _CHUNK, position)
+            position += len(data)
+        if not data:
+            raise _UnreadableError("expected the end of an object, found that of the file")
+        part = stream.decompress(data, limit + 1 - size)
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise _UnreadableError("expected a smaller object")
+    return b"".join(parts)

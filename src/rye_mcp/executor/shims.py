@@ -1,0 +1,148 @@
+"""Shims: programs of version managers, which let the directory that they are started in choose the program.
+
+Rules:
+
+- A shim is never started. The manager is asked instead which program it means, in `/`, where no project has a
+  say; its answer counts when it is an absolute path to a file that is no shim.
+- A manager that gives no such answer within `ASK_LIMIT_S`, or that cannot be asked, has nothing: the next
+  entry of the PATH counts.
+- A shim is known by the directory it stands in, by a link to the manager itself, a hard link too, or by the
+  text of a script that hands over to one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from lilux.primitives.errors import ToolExecutionError
+from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from lilux.runtime.interpreters import Surroundings
+from lilux.runtime.version_managers import MANAGERS
+from rye_mcp.executor.stamps import Stamp, stamp_of
+
+__all__ = ["ASK_LIMIT_S", "asked", "is_place_of_shims", "is_shim"]
+
+ASK_LIMIT_S: Final = 5.0
+"""How long a manager may take to say which program it means."""
+
+_NAMES: Final = (
+    "pyenv",
+    "rbenv",
+    "nodenv",
+    "goenv",
+    "plenv",
+    "phpenv",
+    "asdf",
+    "mise",
+    "rtx",
+    "volta",
+    "jenv",
+    "vfox",
+)
+_LINKED: Final = frozenset(
+    {"mise", "rtx", "asdf", "volta", "volta-shim", "proto", "proto-shim", "rustup", "aqua-proxy"}
+)
+"""Managers that are one program, and do what the name says that they are started by."""
+
+_PLACES: Final = re.compile(r"/shims/*|/\.volta/bin/*|/\.proto/bin/*")
+_HANDS_OVER: Final = re.compile(rb"\b(%s)\b[\"']?\s+(?:exec|x|run)\b" % "|".join(_NAMES).encode())
+_HEAD_BYTES: Final = 2048
+_ANSWER_BYTES: Final = 1 << 16
+
+
+def is_place_of_shims(directory: str) -> bool:
+    """Whether a directory of this name has nothing but shims."""
+    return re.search(rf"(?:{_PLACES.pattern})\Z", directory) is not None
+
+
+def is_shim(program: str) -> bool:
+    """Whether a file hands over to a version manager."""
+    return is_place_of_shims(os.path.dirname(program)) or _manager_of(program) is not None  # noqa: PTH120
+
+
+async def asked(program: str, environment: Mapping[str, str]) -> str | None:
+    """What a shim stands for where no project has a say; None when its manager does not know."""
+    name, manager = os.path.basename(program), _path_of_manager(program, environment)  # noqa: PTH119
+    if manager is None:
+        return None
+    spec = ProcessSpec(
+        command=manager,
+        args=("which", name),
+        cwd=os.sep,
+        env=environment,
+        timeout=ASK_LIMIT_S,
+        max_output=_ANSWER_BYTES,
+    )
+    try:
+        result = await SubprocessPrimitive().run(spec)
+    except ToolExecutionError:
+        return None
+    answer = result.stdout.strip().partition("\n")[0].strip() if result.success else ""
+    return answer if _is_program(answer) else None
+
+
+def _is_program(path: str) -> bool:
+    is_there = path.startswith("/") and os.access(path, os.X_OK) and os.path.isfile(path)  # noqa: PTH113
+    return is_there and not is_shim(path)
+
+
+def _path_of_manager(program: str, environment: Mapping[str, str]) -> str | None:
+    name = _manager_of(program)
+    if name in _LINKED and os.path.islink(program):  # noqa: PTH114 - never raises
+        return os.path.realpath(program)
+    if name in _LINKED and _is_same(beside := _beside(program, name), program):
+        return beside
+    if name is None:
+        return None
+    around = Surroundings(environment)
+    found = MANAGERS[name].program(around) if name in MANAGERS else around.on_path(name)
+    return None if found is None else os.path.realpath(found)
+
+
+def _manager_of(program: str) -> str | None:
+    """The manager that a file hands over to, by its own name or by its text."""
+    return _seen(program, stamp_of(program, follow=False), stamp_of(program))
+
+
+@lru_cache(maxsize=1024)
+def _seen(program: str, _link: Stamp, _file: Stamp) -> str | None:
+    real = _name_of(program)
+    if real in _LINKED:
+        return None if os.path.basename(program) == real else real  # noqa: PTH119
+    try:
+        with Path(program).open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError:
+        return None
+    found = _HANDS_OVER.search(head) if head.startswith(b"#!") else None
+    return found[1].decode() if found else None
+
+
+def _name_of(program: str) -> str:
+    """What a file is called behind all links; a hard link has the name of the manager beside it."""
+    real = os.path.realpath(program)
+    try:
+        is_linked = os.stat(real).st_nlink > 1  # noqa: PTH116 - of each file on a PATH
+    except OSError:
+        is_linked = False
+    if is_linked:
+        for name in _LINKED:
+            if _is_same(_beside(real, name), real):
+                return name
+    return os.path.basename(real)  # noqa: PTH119
+
+
+def _beside(program: str, name: str) -> str:
+    return os.path.join(os.path.dirname(program), name)  # noqa: PTH118, PTH120 - never raises
+
+
+def _is_same(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)  # noqa: PTH121
+    except OSError:
+        return False

@@ -1,0 +1,24 @@
+"""Scripts that were written for nobody's tool runner: which arguments they take, which runtime fits them.
+
+Rules:
+
+- Only bytes are looked at: nothing is run, imported or worked out here.
+- What cannot be read plainly is left out, and said (`remarks`).
+"""
+
+from rye_mcp.scripts.declared import Declared, Option, calling_of
+from rye_mcp.scripts.header import metadata_block, with_block
+from rye_mcp.scripts.help_text import read_help
+from rye_mcp.scripts.kinds import Kind, kind_of, read_script
+
+__all__ = [
+    "Declared",
+    "Kind",
+    "Option",
+    "calling_of",
+    "kind_of",
+    "metadata_block",
+    "read_help",
+    "read_script",
+    "with_block",
+]

@@ -1,0 +1,116 @@
+"""What a script is written in: its extension as a tool, its runtime, and the reader of its arguments."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Final
+
+from rye_mcp.errors import RyeError, printable
+from rye_mcp.metadata import RUNTIMES
+from rye_mcp.scripts.declared import Declared
+from rye_mcp.scripts.node import imported_packages, read_node_script
+from rye_mcp.scripts.perl import read_perl_script, read_ruby_script
+from rye_mcp.scripts.python import imported_modules, read_python_script
+from rye_mcp.scripts.shell import read_shell_script, sourced_files
+
+__all__ = ["Kind", "kind_of", "read_script"]
+
+_WHERE: Final = "rye/core/runtimes"
+_SHEBANG: Final = re.compile(
+    r"#!\s*(?:\S*/)?(?:env\s+(?:-S\s+)?(?:-\S+\s+)*(?:\w+=\S*\s+)*)?(?:\S*/)?([A-Za-z][\w+-]*)"
+)
+_PROGRAMS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("python", "python3", "uv", "pypy3"), ".py"),
+        **dict.fromkeys(("bash", "sh", "dash", "ksh"), ".sh"),
+        **dict.fromkeys(("node", "nodejs"), ".js"),
+        **dict.fromkeys(("tsx", "ts-node"), ".ts"),
+        "perl": ".pl",
+        "ruby": ".rb",
+    }
+)
+_SCRIPT: Final = re.compile(r"^# /// script$(.*?)^# ///$", re.MULTILINE | re.DOTALL)
+_DEPENDENCIES: Final = re.compile(r"^#\s*dependencies\s*=\s*\[\s*(?:#\s*)*[\"']", re.MULTILINE)
+_MODULE: Final = re.compile(r"^(?:import\s+[\w{*'\"]|export\s+[\w{*]|await\s)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The extension, the runtime, and what has to be known about running it."""
+
+    extension: str
+    executor_id: str
+    remarks: tuple[str, ...] = ()
+
+
+def kind_of(path: PurePath, text: str, *, is_module: bool = False) -> Kind:
+    """What a file is, by its extension, else by its first line; RyeError for what nothing runs.
+
+    `is_module` is what the package.json above a JavaScript file says.
+    """
+    program = found[1].rstrip("0123456789.") if (found := _SHEBANG.match(text)) else ""
+    program = "python" if program.startswith("python") else program
+    extension = path.suffix if path.suffix in RUNTIMES and path.suffix else _PROGRAMS.get(program, "")
+    if extension == "" and not text.startswith("#!"):
+        known = " ".join(filter(None, RUNTIMES))
+        what = f"expected a script ({known}, or a first line with #!), found {printable(path.name)}"
+        raise RyeError("not_runnable", what, where=printable(str(path)), hint="name a script")
+    remarks: tuple[str, ...] = ()
+    if extension == ".sh" and program in ("sh", "dash", "ksh"):
+        remarks = (f"bash runs it, and its first line says {program}",)
+    if extension == ".js" and (is_module or _MODULE.search(text)):
+        extension = ".mjs"
+    if extension == "":
+        remarks = ("it starts in / and not in the project, unless you approve the project",)
+    if extension == ".py":
+        return _python(text)
+    return Kind(extension, RUNTIMES[extension], remarks)
+
+
+def _python(text: str) -> Kind:
+    block = _SCRIPT.search(text)
+    if block and _DEPENDENCIES.search(block[1]):
+        return Kind(".py", f"{_WHERE}/uv_script_runtime")
+    return Kind(".py", f"{_WHERE}/python_script_runtime")
+
+
+def read_script(
+    kind: Kind, text: str, path: PurePath, subcommand: str | None
+) -> tuple[Declared, frozenset[str]]:
+    """What a script says about its arguments, and what it imports: packages, and files (`./…`)."""
+    if kind.extension == ".py":
+        tree = _parsed(text, path)
+        return read_python_script(tree, subcommand), imported_modules(tree)
+    if kind.extension in (".js", ".mjs", ".cjs", ".ts"):
+        return read_node_script(text, subcommand), imported_packages(text)
+    beside = sourced_files(text) if kind.extension in (".sh", ".bash") else frozenset()
+    return _READERS.get(kind.extension, _nothing)(text), beside
+
+
+def _parsed(text: str, path: PurePath) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
+        line = getattr(exc, "lineno", None)
+        what = f"expected Python 3, found: {exc.msg if isinstance(exc, SyntaxError) else exc}"
+        where = f"{printable(str(path))}:{line}" if line else printable(str(path))
+        raise RyeError(
+            "invalid_item", what, where=where, hint="look at it: is it a script for Python 3?"
+        ) from exc
+
+
+def _nothing(text: str) -> Declared:
+    return Declared("nothing")
+
+
+_READERS: Final[Mapping[str, Callable[[str], Declared]]] = MappingProxyType(
+    {".sh": read_shell_script, ".bash": read_shell_script, ".pl": read_perl_script, ".rb": read_ruby_script}
+)

@@ -1,0 +1,349 @@
+"""parseArgs, commander, yargs, minimist and `process.argv` in JavaScript and TypeScript: read as text.
+
+Nothing is run. Calls are found by their names and read up to the closing bracket, with strings as they stand;
+what is put together out of variables is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from typing import Any, Final
+
+from rye_mcp.scripts.declared import Declared, Option, parameter_name, text_of
+from rye_mcp.scripts.shell import first_comment
+
+__all__ = ["imported_packages", "read_node_script"]
+
+_STRING: Final = r"(?:'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`((?:[^`\\$]|\\.)*)`)"
+_TEXT: Final = re.compile(_STRING)
+_COMMENTS: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.S)
+_IMPORT: Final = re.compile(r"\b(?:from|import|require\(|import\()\s*(['\"])([^'\"\n]+)\1")
+_MEMBER: Final = re.compile(r"(?:^|[{,])\s*(?:'([^']+)'|\"([^\"]+)\"|([\w$]+))\s*:\s*", re.M)
+_USAGE: Final = re.compile(r"(?:(-\w)\b)?(?:[,\s|]+(?=-))?(--?[A-Za-z][\w-]*)?(?:[ =]([<\[])([^>\]]+)[>\]])?")
+_LIST: Final = {"type": "array", "items": {"type": "string"}}
+_BUILT_IN: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "assert async_hooks buffer child_process cluster console constants crypto dgram dns domain events fs "
+        "http http2 https inspector module net os path perf_hooks process punycode querystring readline repl "
+        "stream string_decoder sys timers tls trace_events tty url util v8 vm wasi worker_threads zlib",
+    )
+)
+
+
+def imported_packages(text: str) -> frozenset[str]:
+    """What a script imports and Node.js does not bring along: packages, and files (`./…`)."""
+    names = {found[2] for found in _IMPORT.finditer(_plain(text))}
+    packages = {each for each in names if not each.startswith(("/", "node:", "#"))}
+    firsts = {
+        "/".join(each.split("/")[: 2 if each[0] == "@" else 1]) if each[0] != "." else each
+        for each in packages
+    }
+    return frozenset(each for each in firsts if each not in _BUILT_IN and re.fullmatch(r"[@\w./-]+", each))
+
+
+def read_node_script(text: str, subcommand: str | None) -> Declared:
+    """What the script says about its arguments."""
+    code = _plain(text)
+    packages = imported_packages(text)
+    readers: tuple[tuple[bool, Callable[[str, str | None], Declared | None]], ...] = (
+        ("parseArgs" in code, _parse_args),
+        ("commander" in packages, _commander),
+        ("yargs" in packages, _yargs),
+        (bool(packages & {"minimist", "mri", "yargs-parser"}), _minimist),
+        ("process.argv" in code or "Deno.args" in code, _argv),
+    )
+    found = next((each for fits, read in readers if fits and (each := read(code, subcommand))), None)
+    found = found or Declared("nothing")
+    return Declared(
+        *(found.reader, found.options, found.separates, first_comment(text) or found.description),
+        *(found.subcommands, found.remarks),
+    )
+
+
+def _plain(text: str) -> str:
+    """The source without its comments."""
+    return _COMMENTS.sub(lambda each: each[0] if each[0][0] in "'\"`" else " ", text)
+
+
+def _inside(code: str, start: int) -> str:
+    """What stands between the bracket at `start` and the one that closes it."""
+    depth, at = 0, start
+    while at < len(code):
+        if code[at] in "'\"`" and (string := _TEXT.match(code, at)):
+            at = string.end()
+            continue
+        depth += (code[at] in "([{") - (code[at] in ")]}")
+        at += 1
+        if depth == 0:
+            return code[start + 1 : at - 1]
+    return code[start + 1 :]
+
+
+def _members(code: str) -> Iterator[tuple[str, str]]:
+    """The members of an object literal: their names, and their source."""
+    at = 0
+    while found := _MEMBER.search(code, at):
+        begin = found.end()
+        end = _end_of_value(code, begin)
+        yield found[1] or found[2] or found[3], code[begin:end].strip()
+        at = max(end, begin)
+
+
+def _end_of_value(code: str, at: int) -> int:
+    while at < len(code) and code[at] != ",":
+        if code[at] in "'\"`" and (string := _TEXT.match(code, at)):
+            at = string.end()
+        elif code[at] in "([{":
+            at += len(_inside(code, at)) + 2
+        else:
+            at += 1
+    return at
+
+
+def _texts(code: str) -> list[str]:
+    return [_unquoted(found) for found in _TEXT.finditer(code)]
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    raw = next(each for each in found.groups() if each is not None)
+    return re.sub(r"\\(.)", lambda each: {"n": "\n", "t": "\t"}.get(each[1], each[1]), raw)
+
+
+def _text(code: str) -> str:
+    found = _TEXT.match(code.strip())
+    return _unquoted(found) if found else ""
+
+
+def _option(name: str, kind: str, about: str, *, many: bool = False, required: bool = False) -> Option:
+    one: dict[str, Any] = {"type": {"number": "number", "boolean": "boolean"}.get(kind, "string")}
+    schema = {"type": "array", "items": one} if many else one
+    flag = f"-{name}" if len(name) == 1 else f"--{name}"
+    if kind != "boolean":
+        flag += "VALUE" if len(name) == 1 else "=VALUE"
+    schema = schema | ({"description": text_of(about)} if about else {})
+    return Option(parameter_name(name), flag, schema, required)
+
+
+def _parse_args(code: str, subcommand: str | None) -> Declared | None:
+    found = re.search(r"\bparseArgs\s*\(", code)
+    whole = _inside(code, found.end() - 1) if found else ""
+    given = dict(_members(whole.strip().removeprefix("{"))) if "{" in whole else {}
+    options = given.get("options", "")
+    if not options.startswith("{"):
+        named = re.search(
+            r"\b(?:const|let|var)\s+" + re.escape(options or "options") + r"[^=\n]*=\s*\{", code
+        )
+        options = "{" + _inside(code, named.end() - 1) if named else ""
+    read = []
+    for name, source in _members(options.removeprefix("{")):
+        facts = dict(_members(source.removeprefix("{").removesuffix("}")))
+        kind = _text(facts.get("type", ""))
+        if kind:
+            read.append(_option(name, kind, "", many=facts.get("multiple") == "true"))
+    if given.get("allowPositionals", "").startswith("true") or "strict: false" in whole:
+        read.append(Option("args", None, _LIST))
+    return Declared("parseArgs", tuple(read), separates=True)
+
+
+def _commander(code: str, subcommand: str | None) -> Declared | None:
+    commands = [_texts(each[0])[0].split() for each in re.finditer(rf"\.command\(\s*{_STRING}", code)]
+    names = tuple(words[0] for words in commands if words)
+    if names:
+        parts = re.split(r"\.command\(", code)
+        wanted = [
+            each
+            for each in parts[1:]
+            if subcommand and _texts(each)[:1] and _texts(each)[0].split()[0] == subcommand
+        ]
+        code = ".argument(" + wanted[0] if wanted else parts[0]
+    options: list[Option] = []
+    about = ""
+    if names and subcommand:
+        words = _texts(code)[0].split()[1:] if _texts(code) else []
+        options += [_place(word) for word in words]
+        code = code.partition(")")[2]
+    for found in re.finditer(r"\.(option|requiredOption|argument|arguments|description)\s*\(", code):
+        texts = _texts(_inside(code, found.end() - 1))
+        if not texts:
+            continue
+        if found[1] == "description":
+            about = about or texts[0]
+        elif found[1] in ("argument", "arguments"):
+            options += [_place(word, *texts[1:2]) for word in texts[0].split()]
+        elif option := _usage(texts[0], texts[1] if len(texts) > 1 else "", found[1] == "requiredOption"):
+            options.append(option)
+    return Declared("commander", tuple(options), True, text_of(about), names)
+
+
+def _place(word: str, about: str = "") -> Option:
+    many = "..." in word
+    schema: dict[str, Any] = (_LIST if many else {"type": "string"}) | (
+        {"description": text_of(about)} if about else {}
+    )
+    return Option(parameter_name(word.strip("<>[].")), None, schema, not word.startswith("["))
+
+
+def _usage(text: str, about: str, required: bool) -> Option | None:
+    """The option of a text such as `-n, --name <name>`."""
+    found = _USAGE.match(text.strip())
+    flag = found and (found[2] or found[1])
+    if not found or not flag:
+        return None
+    name = flag.lstrip("-").removeprefix("no-") if not found[3] else flag.lstrip("-")
+    about_schema = {"description": text_of(about)} if about else {}
+    if not found[3]:
+        return Option(parameter_name(flag), flag, {"type": "boolean"} | about_schema)
+    many = "..." in found[4]
+    schema: dict[str, Any] = {"type": "array", "items": {"type": "string"}} if many else {"type": "string"}
+    form = f"{flag}{'' if len(flag) == 2 else '='}VALUE"
+    return Option(parameter_name(name), form, schema | about_schema, required)
+
+
+def _yargs(code: str, subcommand: str | None) -> Declared | None:
+    options: dict[str, Option] = {}
+    for found in re.finditer(r"\.(option|positional|options)\s*\(", code):
+        inside = _inside(code, found.end() - 1)
+        members = list(_members(inside.strip().removeprefix("{"))) if found[1] == "options" else []
+        if found[1] != "options" and _TEXT.match(inside.strip()):
+            members = [(_text(inside), "{" + inside.partition("{")[2])]
+        for name, source in members:
+            option = _yargs_option(name, source)
+            options[name] = (
+                Option(option.name, None, option.schema, option.required)
+                if found[1] == "positional"
+                else option
+            )
+    commands = tuple(
+        _texts(each[0])[0].split()[0]
+        for each in re.finditer(rf"\.command\(\s*{_STRING}", code)
+        if not _texts(each[0])[0].startswith(("$0", "*", "<", "["))
+    )
+    rest = [Option("args", None, _LIST)] if re.search(r"argv\._\b|\b_\s*[,:}]", code) else []
+    return Declared("yargs", (*options.values(), *rest), True, subcommands=commands)
+
+
+def _yargs_option(name: str, source: str) -> Option:
+    facts = dict(_members(source.removeprefix("{").removesuffix("}")))
+    kind = _text(facts.get("type", "")) or ("boolean" if facts.get("boolean") == "true" else "string")
+    about = _text(facts.get("describe") or facts.get("description") or facts.get("desc") or "")
+    required = (
+        facts.get("demandOption") == "true"
+        or facts.get("required") == "true"
+        or facts.get("demand") == "true"
+    )
+    option = _option(
+        name, kind, about, many=kind == "array" or facts.get("array") == "true", required=required
+    )
+    choices = _texts(facts.get("choices", ""))
+    return Option(
+        option.name,
+        option.flag,
+        dict(option.schema) | ({"enum": choices} if choices else {}),
+        option.required,
+    )
+
+
+def _minimist(code: str, subcommand: str | None) -> Declared | None:
+    found = re.search(r"(?:(\w+)|\{([^{}]*)\})\s*=\s*\w+\(\s*process\.argv\.slice\(2\)\s*(,\s*\{)?", code)
+    if not found:
+        return None
+    given = dict(_members(_inside(code, found.end() - 1))) if found[3] else {}
+    switches = set(_texts(given.get("boolean", "")))
+    names = [*switches, *_texts(given.get("string", ""))]
+    aliases = {
+        alias for _, source in _members(given.get("alias", "").removeprefix("{")) for alias in _texts(source)
+    }
+    if found[1]:
+        names += re.findall(rf"\b{re.escape(found[1])}\.([A-Za-z][\w]*)\b(?!\s*\()", code)
+        names += re.findall(rf"\b{re.escape(found[1])}\[['\"]([\w-]+)['\"]\]", code)
+    options = [
+        _option(name, "boolean" if name in switches else "string", "")
+        for name in dict.fromkeys(names)
+        if name not in aliases
+    ]
+    rest = (
+        [Option("args", None, _LIST)] if found[1] and re.search(rf"\b{re.escape(found[1])}\._", code) else []
+    )
+    return Declared("minimist", (*options, *rest), separates=True)
+
+
+# --- the bare list ---
+
+_FLAGS: Final = re.compile(r"(?:case|===?|includes\(|indexOf\()\s*(['\"])(--?[A-Za-z][\w-]*)\1")
+_ATTACHED: Final = re.compile(r"startsWith\(\s*(['\"])(--[A-Za-z][\w-]*)=\1")
+_NEXT: Final = re.compile(r"\[\s*(?:\+\+\s*\w+|\w+\s*\+\s*1|\w+\s*\+=\s*1)\s*\]|\.shift\(\)|\.next\(\)")
+_SLICED: Final = re.compile(
+    r"(?:(\w+)|\[([\w\s,=.'\"]+)\])(?:\s*:\s*[\w\[\]]+)?\s*=\s*process\.argv\.slice\(2\)"
+)
+
+
+def _argv(code: str, subcommand: str | None) -> Declared | None:
+    """Flags that are compared with texts, and what is taken by its place."""
+    options: dict[str, Option] = {}
+    for found, flag in _compared_flags(code):
+        option = _compared(code, found, flag)
+        if not option.is_about_itself:
+            options.setdefault(option.name, option)
+    for found in _ATTACHED.finditer(code):
+        options[parameter_name(found[2])] = Option(parameter_name(found[2]), f"{found[2]}=VALUE")
+    places = list(_places(code))
+    if options:
+        places = [Option(each.name, None, each.schema, each.required) for each in places]
+    separates = bool(re.search(r"(?:case|===?)\s*(['\"])--\1", code))
+    return Declared("process.argv", (*options.values(), *places), separates)
+
+
+def _compared_flags(code: str) -> Iterator[tuple[re.Match[str], str]]:
+    """The last of several names of one flag that are compared in a row, and the longest of them."""
+    names: list[str] = []
+    matches = list(_FLAGS.finditer(code))
+    for found, behind in zip_longest(matches, matches[1:]):
+        names.append(found[2])
+        between = "" if behind is None else code[found.end() : behind.start()]
+        if behind is None or not re.fullmatch(r"\)?\s*(?:\|\|\s*[\w.\[\]]+[\s.]*|:\s*|,\s*)", between):
+            yield found, max(names, key=len)
+            names = []
+
+
+def _compared(code: str, found: re.Match[str], flag: str) -> Option:
+    """Whether a flag that is looked for takes the argument behind it."""
+    name = parameter_name(flag)
+    behind = code[found.end() : found.end() + 160]
+    behind = re.split(r"\bcase\b|\belse\b|\bbreak\b|\bincludes\(|\bindexOf\(|===?\s*['\"]-", behind)[0]
+    index = re.search(
+        r"(?:const|let|var)\s+(\w+)\s*=\s*[\w.]*(?:\.slice\(2\))?$", code[: found.start()].rstrip(".")[-80:]
+    )
+    by_index = index and "indexOf" in found[0] and re.search(rf"\[\s*{index[1]}\s*\+\s*1\s*\]", code)
+    takes = by_index or ("includes" not in found[0] and _NEXT.search(behind))
+    if not takes:
+        return Option(name, flag, {"type": "boolean"})
+    number = re.search(r"\b(?:Number|parseInt|parseFloat)\(", behind)
+    return Option(name, f"{flag} ANY", {"type": "number" if number else "string"})
+
+
+def _places(code: str) -> Iterator[Option]:
+    found: dict[int, Option] = {}
+    sliced = _SLICED.search(code)
+    if sliced and sliced[2]:
+        for number, part in enumerate(sliced[2].split(",")):
+            name, _, default = part.strip().partition("=")
+            many = name.startswith("...")
+            if name := parameter_name(name.strip(" .")):
+                schema = _LIST if many else {"type": "string"}
+                found[number] = Option(name, None, schema, not default and not many, takes_any=True)
+    sources = [r"process\.argv"] + ([re.escape(sliced[1])] if sliced and sliced[1] else [])
+    for position, source in enumerate(sources):
+        assigned = r"(?:(?:const|let|var)\s+(\w+)[^=\n;]*=\s*(Number|parseInt|parseFloat)?\(?\s*)?"
+        uses = rf"{assigned}\b{source}\[(\d+)\](\s*(?:\|\||\?\?|\?))?"
+        for each in re.finditer(uses, code):
+            number = int(each[3]) - (2 if position == 0 else 0)
+            if number >= 0 and number not in found:
+                schema = {"type": "number" if each[2] else "string"}
+                name = parameter_name(each[1]) if each[1] else f"arg{number + 1}"
+                found[number] = Option(name, None, schema, not each[4], takes_any=True)
+    yield from (found[number] for number in sorted(found))
+    if sliced and sliced[1] and not found and "indexOf" not in code and "includes" not in code:
+        yield Option("args", None, _LIST)

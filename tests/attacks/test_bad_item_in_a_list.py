@@ -1,0 +1,97 @@
+"""An agent signs an item that spoils what everybody else is shown: a list of tools, or a search."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemType
+from rye_mcp.mcp_surface import entries
+from rye_mcp.mcp_surface.surface import RyeServer
+from rye_mcp.trust.scope import Role, SignerKind
+from rye_mcp.trust.sign import sign_item
+from rye_mcp.verbs.sign import SignRequest, sign
+from tests.bridge_world import Bridged
+
+TOOL = {
+    "version": "1.0.0",
+    "description": "Does nothing.",
+    "tool_type": "bash",
+    "executor_id": "rye/core/runtimes/bash_runtime",
+}
+KINDS = [["object", "null"], "array", "string"]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Bridged:
+    return Bridged(tmp_path)
+
+
+def write(scene: Bridged, name: str, **fields: Any) -> None:
+    path = scene.project / f".ai/tools/demo/{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in {**TOOL, **fields}.items()))
+
+
+def sign_unseen(scene: Bridged, name: str) -> None:
+    """Sign what `sign` would refuse, as an older version has perhaps done, or a program of somebody else."""
+    context = scene.app.context()
+    context.keys.ensure(SignerKind.AGENT)
+    file = context.spaces.find(f"demo/{name}", ItemType.TOOL).item
+    sign_item(file, context.keys.load(SignerKind.AGENT), context.trust, role=Role.TOOL)
+
+
+async def shown(scene: Bridged) -> Mapping[str, Any]:
+    """What a client is shown of the tools of the project."""
+    server = RyeServer(lambda _path: scene.app, expose=("demo/*",))
+    async with Client(server) as client:
+        listed = (await client.list_tools()).tools
+        found = await client.call_tool("search", {"query": "nothing"})
+    return {"tools": [tool.name for tool in listed], "search": found.structured_content}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=map(str, KINDS))
+async def test_a_tool_that_no_list_can_hold_is_left_out_alone(
+    scene: Bridged, kind: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    entries.say_left_out.cache_clear()
+    write(scene, "good")
+    sign(SignRequest("demo/good"), scene.app.context())
+    write(scene, "bad", config_schema={"type": kind})
+    sign_unseen(scene, "bad")
+    with caplog.at_level(logging.WARNING):
+        found = await shown(scene)
+    assert "demo_good" in found["tools"]
+    assert "demo_bad" not in found["tools"]
+    assert "an item is not listed" in caplog.messages
+    assert {"demo/good", "demo/bad"} <= {each["id"] for each in found["search"]["results"]}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=map(str, KINDS))
+def test_nobody_signs_such_a_tool(scene: Bridged, kind: Any) -> None:
+    write(scene, "bad", config_schema={"type": kind})
+    with pytest.raises(RyeError) as refused:
+        sign(SignRequest("demo/bad"), scene.app.context())
+    assert refused.value.code == "invalid_item"
+    assert "expected type: object" in refused.value.message
+
+
+async def test_whatever_is_wrong_with_one_entry_the_others_are_listed(
+    scene: Bridged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        write(scene, name)
+        sign(SignRequest(f"demo/{name}"), scene.app.context())
+    monkeypatch.setattr(entries, "MAX_LIST_BYTES", 2000)
+    write(scene, "long", config_schema={"type": "object", "description": "x" * 2000})
+    sign(SignRequest("demo/long"), scene.app.context())
+    found = await shown(scene)
+    assert {"demo_one", "demo_two"} <= set(found["tools"])
+    assert "demo_long" not in found["tools"]

@@ -1,0 +1,88 @@
+"""A clone is so large that a search in it, or in another project, takes minutes.
+
+An index is made of what nobody has vouched for. However much that is, of an item and of a space little
+counts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client
+
+from rye_mcp.catalog import Catalog, SearchQuery
+from rye_mcp.catalog._document import MAX_TEXT
+from rye_mcp.catalog._space_index import GROUP
+from rye_mcp.catalog.query import parse
+from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.mcp_surface.projects import Projects
+from rye_mcp.mcp_surface.surface import RyeServer
+from rye_mcp.verbs.search import SearchRequest, search
+from tests.trust_world import World
+from tests.verb_world import agent, put
+
+WORDS = MAX_TEXT // 8
+
+
+def put_text(world: World, name: str, words: int, last: str) -> None:
+    said = "\n".join(
+        " ".join(f"{name}{number:06}" for number in range(at, at + 8)) for at in range(0, words, 8)
+    )
+    text = f"---\nname: {name}\nversion: '1.0.0'\ndescription: About {name}.\n---\n{said}\n{last}\n"
+    put(world, text.encode(), f"texts/{name}", ".md", item_type=ItemType.KNOWLEDGE)
+
+
+def ids(catalog: Catalog, world: World, query: str) -> list[str]:
+    request = SearchRequest(query, scope="knowledge", space=SpaceName.PROJECT)
+    return [shown.item_id for shown in search(request, agent(world), catalog).results]
+
+
+def test_of_an_item_little_is_indexed(world: World) -> None:
+    put_text(world, "long", 8 * WORDS, "needle")
+    put_text(world, "short", 80, "needle")
+    with Catalog.open(agent(world).spaces, world.root / "cache") as catalog:
+        catalog.refresh()
+        assert ids(catalog, world, "needle") == ["texts/short"]
+        assert ids(catalog, world, "long") == ["texts/long"]
+        assert ids(catalog, world, "long000100") == ["texts/long"]
+
+
+def test_of_a_space_so_much_is_indexed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rye_mcp.catalog._space_index.MAX_WORDS", 1000)
+    for name in "abcdefghijklmnopqrstuvwxyz":
+        put_text(world, f"text{name}", 400, "needle")
+    with Catalog.open(agent(world).spaces, world.root / "cache") as catalog:
+        catalog.refresh()
+        query = SearchQuery(parse("needle"), item_types=(ItemType.KNOWLEDGE,), limit=100)
+        assert 1 <= catalog.search(query).total <= GROUP, "as many as are looked at together"
+        assert ids(catalog, world, "textz") == ["texts/textz"], "by its id"
+
+
+async def test_a_large_clone_keeps_no_search_in_another_project_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both come over one connection, as those of a client over standard streams do."""
+    large, other = (tmp_path / name for name in ("large", "other"))
+    for directory in (large, other):
+        (directory / ".ai").mkdir(parents=True)
+    over, refresh = threading.Event(), Catalog.refresh
+
+    def slow(self: Catalog, progress: Callable[[int, int], object] | None = None) -> None:
+        if any(index.space.root.is_relative_to(large) for index in self._indexes):
+            assert over.wait(20), "expected to be told that the other search was done"
+        refresh(self, progress)
+
+    monkeypatch.setattr(Catalog, "refresh", slow)
+    async with Client(RyeServer(Projects().open)) as client, anyio.create_task_group() as group:
+        asked = {"query": "bash", "limit": 1}
+        group.start_soon(client.call_tool, "search", {**asked, "project_path": str(large)})
+        await anyio.sleep(0.1)
+        try:
+            with anyio.fail_after(10):
+                await client.call_tool("search", {**asked, "project_path": str(other)})
+        finally:
+            over.set()

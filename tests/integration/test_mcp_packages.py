@@ -1,0 +1,169 @@
+"""`rye mcp add` of servers that npx and uvx fetch, behind a company's proxy: scripted, and real."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import people
+from tests.bridge_world import RAW
+from tests.mcp_world import *  # noqa: F403
+from tests.mcp_world import Workshop
+from tests.people import UV, apart
+
+CA = "/etc/company/ca.pem"
+FETCHES = f"""\
+#!/bin/sh
+if [ "$1" = silent ]; then echo 'npm http fetch attempt 1' >&2; exec sleep 60; fi
+if [ -z "$NODE_EXTRA_CA_CERTS" ]; then
+    printf 'npm error code SELF_SIGNED_CERT_IN_CHAIN\\nnpm error \\033[2Jself-signed certificate\\n' >&2
+    exit 1
+fi
+exec '{sys.executable}' '{RAW}'
+"""
+SET = {"NODE_EXTRA_CA_CERTS": CA, "HTTPS_PROXY": "http://ada:s3cret@proxy.example:3128", "PIP_CERT": CA}
+
+
+@pytest.fixture
+def programs(workshop: Workshop) -> dict[str, Any]:
+    """An environment in which npx is a script, and the company's variables are set."""
+    place = Path(workshop.person.environment["HOME"]) / "programs"
+    place.mkdir()
+    (place / "npx").write_text(FETCHES)
+    (place / "npx").chmod(0o755)
+    return {**SET, "PATH": f"{place}:{os.defpath}"}
+
+
+ADD = ("mcp", "add", "raw", "--only", "echo")
+PINNED = ("--", "npx", "-y", "@company/server@1.2.3")
+
+
+def test_the_words_of_the_child_are_told_and_what_would_help(
+    workshop: Workshop, programs: dict[str, Any]
+) -> None:
+    answer = workshop.person.rye(*ADD, "--json", *PINNED, cwd=workshop.project, code=1, **programs)
+    assert answer.json["code"] == "lost"
+    assert "npm error code SELF_SIGNED_CERT_IN_CHAIN" in answer.json["error"]
+    assert "\x1b" not in answer.json["error"]
+    assert answer.json["hint"].endswith("--network: HTTPS_PROXY, NODE_EXTRA_CA_CERTS")
+    assert "s3cret" not in answer.shown
+
+
+def test_what_the_person_agrees_to_is_written_by_name_and_missed_at_once(
+    workshop: Workshop, programs: dict[str, Any]
+) -> None:
+    person, project = workshop.person, workshop.project
+    person.rye(*ADD, "--network", *PINNED, cwd=project, **programs)
+    text = (project / ".ai/tools/mcp/raw/echo.yaml").read_text()
+    for name in ("NODE_EXTRA_CA_CERTS", "HTTPS_PROXY"):
+        assert f'{name}: "${{{name}}}"' in text
+        assert f'- "{name}"' in text
+    assert not any(value in text for value in (CA, "s3cret", "PIP_CERT", "fetch_retries"))
+    run = ["run", "--json", "mcp/raw/echo", "--text", "hello"]
+    assert person.rye(*run, cwd=project, **programs).json["data"]
+    begun = time.monotonic()
+    del programs["NODE_EXTRA_CA_CERTS"]
+    refused = person.rye(*run, cwd=project, code=1, **programs).json
+    assert refused["code"] == "variable_not_set"
+    assert "NODE_EXTRA_CA_CERTS" in refused["error"]
+    assert time.monotonic() - begun < 10
+    update = person.rye("mcp", "update", "raw", "--json", cwd=project, code=1, **programs)
+    assert update.json["code"] == "variable_not_set"
+
+
+@pytest.mark.parametrize(("said", "code"), [("y", 0), ("n", 1)])
+def test_at_a_terminal_it_asks_once(
+    workshop: Workshop, programs: dict[str, Any], said: str, code: int
+) -> None:
+    typed = [("Pass that on to the server", f"{said}\n")]
+    person, project = workshop.person, workshop.project
+    shown = person.types(typed, *ADD, *PINNED, cwd=project, code=code, **programs)
+    assert "HTTPS_PROXY, NODE_EXTRA_CA_CERTS" in shown.out
+    if not code:
+        again = person.types([], "mcp", "update", "raw", "--only", "echo", cwd=project, **programs)
+        assert "Pass that on" not in again.out
+
+
+@pytest.mark.thorough
+def test_a_version_that_is_not_pinned_is_a_warning_with_the_form(
+    workshop: Workshop, programs: dict[str, Any]
+) -> None:
+    person, project = workshop.person, workshop.project
+    floating = ["--network", "--", "npx", "-y", "@company/server"]
+    warned = person.rye(*ADD, *floating, cwd=project, **programs)
+    assert "warning: @company/server is fetched" in warned.err
+    assert "@company/server@VERSION" in warned.err
+    person.rye("mcp", "remove", "raw", cwd=project)
+    assert "warning" not in person.rye(*ADD, "--network", *PINNED, cwd=project, **programs).err
+
+
+@pytest.mark.thorough
+def test_a_silent_child_is_told_of_and_given_up_when_the_person_says(
+    workshop: Workshop, programs: dict[str, Any]
+) -> None:
+    words = ["--json", "--start-timeout", "2", "--", "npx", "silent"]
+    answer = workshop.person.rye(*ADD, *words, cwd=workshop.project, code=1, **programs)
+    assert "rye: waiting for the server raw to say what it offers, for at most 2 s" in answer.err
+    assert answer.json["code"] == "timeout"
+    assert "it last said: npm http fetch attempt 1" in answer.json["error"]
+
+
+# --- real ones ---
+
+REAL = {
+    "files": (
+        ["npx", "-y", "@modelcontextprotocol/server-filesystem", "{project_path}"],
+        "read_text_file",
+    ),
+    "time": (["uvx", "mcp-server-time", "--local-timezone", "UTC"], "convert_time"),
+}
+
+
+def real(name: str, place: Path) -> dict[str, Any]:
+    """What a shell of this machine sets for its network, with caches of its own."""
+    program = UV.with_name("uvx") if name == "time" else shutil.which("npx")
+    if program is None or not Path(program).exists():
+        pytest.skip("the program that fetches it is not installed")
+    directories = [apart(program), apart(UV)] if name == "time" else [str(Path(program).parent)]
+    own = ("CERT", "PROXY", "REGISTRY", "CA_BUNDLE", "INDEX")
+    kept = {each: value for each, value in os.environ.items() if any(part in each.upper() for part in own)}
+    caches = {"npm_config_cache": str(place / "npm"), "UV_CACHE_DIR": str(place / "uv")}
+    return {**kept, **caches, "PATH": ":".join([*directories, os.defpath])}
+
+
+@pytest.mark.network
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", REAL)
+def test_a_published_server_is_fetched_with_the_certificates_of_the_shell(
+    workshop: Workshop, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(people, "_TIMEOUT_S", 200)
+    command, tool = REAL[name]
+    words = ["mcp", "add", name, "--network", "--start-timeout", "120", "--only", tool, "--", *command]
+    added = workshop.person.rye(*words, cwd=workshop.project, **real(name, tmp_path))
+    assert added.out == f"added mcp/{name}/{tool}\n"
+
+
+@pytest.mark.network
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", REAL)
+def test_unplugged_it_fails_at_once_with_the_words_of_the_child(
+    workshop: Workshop, tmp_path: Path, name: str
+) -> None:
+    command, _ = REAL[name]
+    nowhere = dict.fromkeys(("HTTPS_PROXY", "HTTP_PROXY"), "http://127.0.0.1:9")
+    given = {**real(name, tmp_path), **nowhere, "NO_PROXY": "localhost"}
+    begun = time.monotonic()
+    answer = workshop.person.rye(
+        "mcp", "add", name, "--json", "--network", "--", *command, cwd=workshop.project, code=1, **given
+    )
+    assert time.monotonic() - begun < 5
+    assert answer.json["code"] == "lost"
+    assert "it last said: " in answer.json["error"]
+    assert any(text in answer.json["error"] for text in ("ECONNREFUSED", "onnect"))
