@@ -115,10 +115,10 @@ def _found(item: str, before: RunOptions, ctx: typer.Context) -> tuple[_Found, l
     """The item; and the words behind its id that are not options of this command."""
     ctx.meta[JSON_WANTED] = before.as_json or "--json" in ctx.args
     may_ask = can_ask(as_json=ctx.meta[JSON_WANTED])
-    anything, _ = before.with_those_among(ctx.args, ())
     try:
         found = _look(item, before, may_ask=may_ask)
     except RyeError as exc:
+        anything, _ = before.with_those_among(ctx.args, ())
         if anything.which == before.which:
             _log_refusal(item, anything, exc, ctx)
             raise

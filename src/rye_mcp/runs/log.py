@@ -28,7 +28,7 @@ from typing import Any, Final, Self
 
 from rye_mcp.errors import RyeError
 from rye_mcp.notices import Notice
-from rye_mcp.runs._database import MAX_KEPT_ROWS, RunDatabase
+from rye_mcp.runs._database import MAX_KEPT_REFUSALS, MAX_KEPT_ROWS, RunDatabase
 from rye_mcp.runs.hosts import is_gone
 from rye_mcp.runs.ids import check_run_id
 from rye_mcp.runs.records import (
@@ -41,7 +41,7 @@ from rye_mcp.runs.records import (
     row_of,
 )
 
-__all__ = ["FOLLOW_INTERVAL_S", "MAX_KEPT_ROWS", "RunFilter", "RunLog", "RunRecord"]
+__all__ = ["FOLLOW_INTERVAL_S", "MAX_KEPT_REFUSALS", "MAX_KEPT_ROWS", "RunFilter", "RunLog", "RunRecord"]
 
 FOLLOW_INTERVAL_S: Final = 0.25
 """How often `follow` looks whether anything was written."""
