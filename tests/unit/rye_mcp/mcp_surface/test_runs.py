@@ -61,13 +61,12 @@ async def test_runs_that_have_not_begun_yet_count_too() -> None:
         except RyeError as exc:
             refused.append(exc.code)
 
-    async with runs.group():
-        async with anyio.create_task_group() as group:
-            for _ in range(MAX_RUNNING + 3):
-                group.start_soon(start)
-            await anyio.wait_all_tasks_blocked()
-            assert refused == ["too_many_runs"] * 3
-            begun.set()
+    async with runs.group(), anyio.create_task_group() as group:
+        for _ in range(MAX_RUNNING + 3):
+            group.start_soon(start)
+        await anyio.wait_all_tasks_blocked()
+        assert refused == ["too_many_runs"] * 3
+        begun.set()
 
 
 async def test_the_answers_of_the_last_ones_are_kept_and_those_that_go_on_are_never_forgotten() -> None:
