@@ -13,8 +13,8 @@ from mcp import Client
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.mcp_surface import entries
-from rye_mcp.mcp_surface.surface import RyeServer
+from rye_mcp.mcp_server import entries
+from rye_mcp.mcp_server.surface import RyeServer
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_item
 from rye_mcp.verbs.sign import SignRequest, sign

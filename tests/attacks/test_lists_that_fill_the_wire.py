@@ -18,9 +18,9 @@ from mcp.shared.exceptions import MCPError
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.mcp_surface import entries
-from rye_mcp.mcp_surface.entries import MAX_PAGE_BYTES
-from rye_mcp.mcp_surface.surface import RyeServer
+from rye_mcp.mcp_server import entries
+from rye_mcp.mcp_server.entries import MAX_PAGE_BYTES
+from rye_mcp.mcp_server.surface import RyeServer
 from rye_mcp.metadata import MAX_LISTED_BYTES
 from rye_mcp.verbs.sign import SignRequest, sign
 from rye_mcp.visible import visible_lines

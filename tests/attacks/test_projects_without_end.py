@@ -11,9 +11,9 @@ import pytest
 from mcp import Client
 
 from rye_mcp.app import App
-from rye_mcp.mcp_surface import apps
-from rye_mcp.mcp_surface.projects import Projects
-from rye_mcp.mcp_surface.surface import RyeServer
+from rye_mcp.mcp_server import apps
+from rye_mcp.mcp_server.projects import Projects
+from rye_mcp.mcp_server.surface import RyeServer
 from tests.mcp_world import facts
 
 FEW = 4

@@ -1,0 +1,78 @@
+"""Answers over MCP: structured content, a short text, and failures that a model can read."""
+
+from __future__ import annotations
+
+import pytest
+from mcp.types import CallToolResult, TextContent
+
+from rye_mcp.errors import RyeError
+from rye_mcp.mcp_server.answers import answer, native_answer, refusal, unexpected
+from rye_mcp.mcp_server.content import MAX_TEXTS
+
+
+def text(result: CallToolResult) -> str:
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+def test_the_text_of_a_run_is_its_data() -> None:
+    result = answer({"status": "success", "item_id": "demo/hello", "data": {"é": [1, None]}})
+    assert text(result) == '{"é":[1,null]}'
+    assert result.is_error is False
+    assert result.structured_content == {
+        "status": "success",
+        "item_id": "demo/hello",
+        "data": {"é": [1, None]},
+    }
+
+
+@pytest.mark.parametrize("name", ["content", "instructions"])
+def test_the_text_of_an_item_is_what_it_says(name: str) -> None:
+    assert text(answer({"status": "success", name: "Do this."})) == "Do this."
+
+
+def test_a_failure_is_an_answer_with_its_code_and_its_hint() -> None:
+    result = refusal(RyeError("unsigned", "expected a signature, found none", item_id="demo/hello"))
+    assert result.is_error is True
+    assert text(result) == "unsigned: expected a signature, found none\nhint: rye sign demo/hello"
+    assert result.structured_content is not None
+    assert result.structured_content["code"] == "unsigned"
+
+
+def test_a_tool_that_failed_shows_its_data_and_its_error_output() -> None:
+    facts = {
+        "status": "error",
+        "code": "tool_failed",
+        "error": "expected exit code 0, found 3",
+        "hint": "",
+        "data": {"success": False},
+        "stderr": "no such file",
+    }
+    assert text(answer(facts)).splitlines() == [
+        "tool_failed: expected exit code 0, found 3",
+        '{"success":false}',
+        "no such file",
+    ]
+
+
+def test_what_nobody_expected_is_told_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
+    result = unexpected(KeyError("the secret"))
+    assert "the secret" not in result.model_dump_json()
+    assert "KeyError" in text(result)
+    assert result.is_error is True
+    assert "KeyError" in caplog.text
+
+
+def test_blocks_with_too_much_text_are_data() -> None:
+    """What is shown of them is their beginning; all of it is where the text says that it is."""
+    data = {"content": [{"type": "text", "text": "\x7f" * (MAX_TEXTS + 1)}]}
+    found = answer({"status": "success", "data": data})
+    assert found.structured_content is not None
+    assert found.structured_content["data"] == data
+    assert text(found).endswith("characters in all: the structured content has them")
+    promised = {**data, "structuredContent": {"a": 1}}
+    native = native_answer({"status": "success", "data": promised}, {"type": "object", "required": ["a"]})
+    assert native.structured_content == {"a": 1}
+    assert text(native).endswith("characters in all: execute returns them as data")
+    assert len(text(native)) < 5000
