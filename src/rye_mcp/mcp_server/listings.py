@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from mcp.types import Prompt, Resource, Tool
 
     from rye_mcp.app import App
-    from rye_mcp.mcp_server.announcing import Announcing
-    from rye_mcp.mcp_server.announcing import Listed as Name
     from rye_mcp.mcp_server.entries import Listed
     from rye_mcp.mcp_server.native import NativeTools
+    from rye_mcp.mcp_server.subscriptions import Announcing
+    from rye_mcp.mcp_server.subscriptions import Listed as Name
 
     Make = Callable[[App], list[Listed[Any]]]
 

@@ -89,7 +89,7 @@ def teller_of(context: Any) -> Tell | None:
 def sender_of(context: Any) -> Callable[[str], Send] | None:
     """What sends the client log messages by a logger, while a call is answered; None when it wants none."""
     from rye_mcp.mcp_server.messages import LEVEL
-    from rye_mcp.mcp_server.wishes import wants_messages
+    from rye_mcp.mcp_server.subscriptions import wants_messages
 
     if context is None or not wants_messages(context.session, context.request_context.meta, LEVEL):
         return None

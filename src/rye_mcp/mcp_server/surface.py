@@ -44,7 +44,6 @@ from mcp.types import (
 
 from rye_mcp.apart import apart, apart_if_large
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_server.announcing import Announcing
 from rye_mcp.mcp_server.answers import (
     QUESTION_LIFETIME_S,
     QuestionAsked,
@@ -72,7 +71,7 @@ from rye_mcp.mcp_server.requests import (
     trace_of_call,
 )
 from rye_mcp.mcp_server.runs import Runs
-from rye_mcp.mcp_server.wishing import Wishing
+from rye_mcp.mcp_server.subscriptions import Announcing, Wishing
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.helper_types import ReadResourceContents

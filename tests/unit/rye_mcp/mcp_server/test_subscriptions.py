@@ -10,7 +10,7 @@ import pytest
 from anyio.abc import TaskGroup
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
-from rye_mcp.mcp_server.announcing import Announcing, Work
+from rye_mcp.mcp_server.subscriptions import Announcing, Work
 
 pytestmark = pytest.mark.both_loops
 
