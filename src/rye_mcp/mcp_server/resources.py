@@ -25,7 +25,7 @@ from rye_mcp.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
-    from rye_mcp.mcp_server.runs import Runs
+    from rye_mcp.mcp_server.background_runs import Runs
     from rye_mcp.verbs.offers import Offer
 
 __all__ = ["TEMPLATES", "address_of", "completions_of_template", "list_resources", "read_resource"]

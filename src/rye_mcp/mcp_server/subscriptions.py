@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from mcp.server.subscriptions import SubscriptionBus
 
     from rye_mcp.mcp_server.apps import Apps
+    from rye_mcp.mcp_server.background_runs import Runs
     from rye_mcp.mcp_server.listings import Listings
-    from rye_mcp.mcp_server.runs import Runs
 
 __all__ = [
     "LEVELS",

@@ -53,6 +53,7 @@ from rye_mcp.mcp_server.answers import (
     unexpected,
 )
 from rye_mcp.mcp_server.apps import Apps
+from rye_mcp.mcp_server.background_runs import Runs
 from rye_mcp.mcp_server.call_log import logged
 from rye_mcp.mcp_server.definitions import DEFINITIONS, Definition
 from rye_mcp.mcp_server.entries import Listed, page_of
@@ -70,7 +71,6 @@ from rye_mcp.mcp_server.requests import (
     teller_of,
     trace_of_call,
 )
-from rye_mcp.mcp_server.runs import Runs
 from rye_mcp.mcp_server.subscriptions import Announcing, Wishing
 
 if TYPE_CHECKING:

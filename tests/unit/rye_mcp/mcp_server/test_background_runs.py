@@ -11,7 +11,7 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
-from rye_mcp.mcp_server.runs import MAX_KEPT, MAX_RUNNING, Runs
+from rye_mcp.mcp_server.background_runs import MAX_KEPT, MAX_RUNNING, Runs
 from rye_mcp.runs.ids import new_run_id
 
 pytestmark = pytest.mark.both_loops

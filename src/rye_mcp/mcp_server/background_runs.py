@@ -1,12 +1,7 @@
-"""Runs that nobody waits for: begun by one call, followed and ended by others.
+"""Runs that nobody waits for: one call begins a run, others follow or end it by its id.
 
-Rules:
-
-- A run belongs to the server that began it, and ends with it, if not before: with the first of the transports
-  that are open. Over HTTP that is the server's whole life, whichever HTTP+SSE connections come and go.
-- Whoever begins one hears of a refusal at once; a run id is given once the tool really runs.
-- Only who knows the id of a run may follow or end it. Ids cannot be guessed.
-- Of a run that is over, its answer is kept, of the last `MAX_KEPT` runs. At most `MAX_RUNNING` run at once.
+A run belongs to the server that began it, and ends with the first transport that is open. The call that
+begins a run hears of a refusal at once, and gets the run id when the tool really runs. Ids cannot be guessed.
 """
 
 from __future__ import annotations
