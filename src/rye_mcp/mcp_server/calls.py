@@ -17,8 +17,7 @@ from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.mcp_server.background_runs import Runs
 from rye_mcp.mcp_server.confirming import Confirmer
 from rye_mcp.mcp_server.finding import Finding, Progress, looking
-from rye_mcp.mcp_server.messages import Send, sending
-from rye_mcp.mcp_server.progress import Tell, counting, reporting
+from rye_mcp.mcp_server.progress import Send, Tell, counting, reporting, sending
 from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.execute import Executed, ExecuteRequest, execute, log_refusal
 from rye_mcp.verbs.load import LoadRequest, load

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from rye_mcp.app import App
     from rye_mcp.executor.trace_context import TraceContext
-    from rye_mcp.mcp_server.messages import Send
-    from rye_mcp.mcp_server.progress import Tell
+    from rye_mcp.mcp_server.progress import Send, Tell
 
 __all__ = [
     "client_of",
@@ -88,7 +87,7 @@ def teller_of(context: Any) -> Tell | None:
 
 def sender_of(context: Any) -> Callable[[str], Send] | None:
     """What sends the client log messages by a logger, while a call is answered; None when it wants none."""
-    from rye_mcp.mcp_server.messages import LEVEL
+    from rye_mcp.mcp_server.progress import LEVEL
     from rye_mcp.mcp_server.subscriptions import wants_messages
 
     if context is None or not wants_messages(context.session, context.request_context.meta, LEVEL):
@@ -103,7 +102,7 @@ def sender_of(context: Any) -> Callable[[str], Send] | None:
 async def _send_message(context: Any, logger: str, text: str) -> None:
     from mcp.types import LoggingMessageNotification, LoggingMessageNotificationParams
 
-    from rye_mcp.mcp_server.messages import LEVEL
+    from rye_mcp.mcp_server.progress import LEVEL
 
     params = LoggingMessageNotificationParams(level=LEVEL, logger=logger, data=text)
     notification = LoggingMessageNotification(params=params)

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_server.messages import MAX_LINES, sending
+from rye_mcp.mcp_server.progress import MAX_LINES, sending
 
 pytestmark = pytest.mark.anyio
 
