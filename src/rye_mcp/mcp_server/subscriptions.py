@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from mcp.server.session import ServerSession
     from mcp.server.subscriptions import SubscriptionBus
 
-    from rye_mcp.mcp_server.apps import Apps
     from rye_mcp.mcp_server.background_runs import Runs
     from rye_mcp.mcp_server.listings import Listings
+    from rye_mcp.mcp_server.projects import Apps
 
 __all__ = [
     "LEVELS",

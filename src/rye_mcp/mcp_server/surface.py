@@ -52,7 +52,6 @@ from rye_mcp.mcp_server.answers import (
     refusal,
     unexpected,
 )
-from rye_mcp.mcp_server.apps import Apps
 from rye_mcp.mcp_server.background_runs import Runs
 from rye_mcp.mcp_server.call_log import logged
 from rye_mcp.mcp_server.definitions import DEFINITIONS, Definition
@@ -61,6 +60,7 @@ from rye_mcp.mcp_server.finding import Finding
 from rye_mcp.mcp_server.listings import Listings
 from rye_mcp.mcp_server.native import NativeTools
 from rye_mcp.mcp_server.negotiating import agree_on_a_revision_without_batches, begin_once
+from rye_mcp.mcp_server.projects import Apps
 from rye_mcp.mcp_server.requests import (
     client_of,
     complete,
@@ -246,7 +246,7 @@ class RyeServer(MCPServer[None]):
 
     def _asked(self, app: App, context: Any) -> Asked:
         from rye_mcp.mcp_server.calls import Asked
-        from rye_mcp.mcp_server.confirming import Confirmer
+        from rye_mcp.mcp_server.confirmation import Confirmer
 
         return Asked(
             app,

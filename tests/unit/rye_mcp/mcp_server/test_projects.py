@@ -10,7 +10,7 @@ import pytest
 
 from rye_mcp.app import App, Settings
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_server.apps import MAX_PROJECTS, Apps
+from rye_mcp.mcp_server.projects import MAX_PROJECTS, Apps
 
 pytestmark = pytest.mark.anyio
 

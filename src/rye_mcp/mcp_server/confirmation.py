@@ -1,22 +1,20 @@
 """Asks the person at the client before something is signed or run, when the server or the user wants that.
 
-Rules:
-
-- What is asked for is an option of the server (`--confirm`), or the policy of the user space; off otherwise.
-  A dry run, instructions and knowledge run nothing, and are not asked about.
-- A client of 2025 is asked while the call waits. One of 2026 gets the question as the answer of the call, and
-  calls again with what the person said; the sealed state of the question comes back along with it.
-- What was agreed to is what happens: when the answer arrives the question is made anew, and has to be the
-  same one; and who runs or signs compares the very bytes once more. Each answer counts once.
-- Only an explicit yes is one. A client that cannot ask is refused with the command for a terminal.
-- Nobody can agree to trust a key here. What a client answers is its word, not the proof of a person.
+A client of 2025 is asked while the call waits; one of 2026 gets the question as the answer, and calls again.
+When the answer arrives, the question is made again and must have the same mark. Each answer counts once, in
+all workers of a user: its ticket becomes a file in the state directory. Only an explicit yes is a yes.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import secrets
+import time
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -26,7 +24,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
 from rye_mcp.mcp_server.questions import Question, about_run, about_signing
-from rye_mcp.mcp_server.tickets import Tickets
+from rye_mcp.trust.files import opened_directory
 from rye_mcp.verbs.execute import ExecuteRequest, preview
 from rye_mcp.verbs.policy import Action, to_be_confirmed
 from rye_mcp.verbs.sign import SignRequest, plan
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from rye_mcp.app import App
     from rye_mcp.verbs.context import Context
 
-__all__ = ["Confirmer"]
+__all__ = ["Confirmer", "Tickets"]
 
 _KEY: Final = "confirmation"
 """What the question is called among those of one answer."""
@@ -163,3 +161,52 @@ def _nobody_to_ask(question: Question) -> RyeError:
     )
     hint = f"ask a person to do it in a terminal: {question.command}"
     return RyeError("confirmation_required", what, item_id=question.item_id, hint=hint)
+
+
+_DIRECTORY: Final = "confirmations"
+_FORM: Final = re.compile(r"[0-9a-f]{32}")
+_FLAGS: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MODE: Final = 0o600
+_PRIVATE: Final = 0o700
+_FORBIDDEN: Final = 0o077
+
+
+class Tickets:
+    """The tickets of one user; `state` is their state directory."""
+
+    def __init__(self, state: Path) -> None:
+        self._state = Path(os.path.realpath(state))
+
+    @staticmethod
+    def new() -> str:
+        """One that nobody has used, and nobody can guess."""
+        return secrets.token_hex(16)
+
+    def use(self, ticket: str) -> None:
+        """Use it up; RyeError `confirmation_outdated` when somebody has."""
+        if not _FORM.fullmatch(ticket):
+            raise RyeError("confirmation_outdated", "expected the ticket of a question, found none")
+        try:
+            with opened_directory(
+                self._state, _DIRECTORY, forbidden=_FORBIDDEN, create_mode=_PRIVATE
+            ) as directory:
+                os.close(os.open(ticket, _FLAGS, _MODE, dir_fd=directory))
+                _sweep(directory)
+        except FileExistsError as exc:
+            what = "expected an answer that was not given before, found one that was"
+            raise RyeError("confirmation_outdated", what) from exc
+        except OSError as exc:
+            where = self._state / _DIRECTORY
+            raise RyeError("write_failed", f"the system said: {exc.strerror}", where=where) from exc
+
+
+def _sweep(directory: int) -> None:
+    """Remove what no seal is left for."""
+    oldest = time.time() - 2 * QUESTION_LIFETIME_S
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            try:
+                if entry.stat(follow_symlinks=False).st_mtime < oldest:
+                    os.unlink(entry.name, dir_fd=directory)
+            except FileNotFoundError:
+                continue  # another process was faster
