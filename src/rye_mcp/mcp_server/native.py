@@ -27,9 +27,8 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
 from rye_mcp.mcp_server.content import seen
 from rye_mcp.mcp_server.definitions import DEFINITIONS
-from rye_mcp.mcp_server.entries import Listed, entries
+from rye_mcp.mcp_server.listings import Listed, entries, names_of, plain_name
 from rye_mcp.mcp_server.logs import facts_of
-from rye_mcp.mcp_server.names import names_of, plain_name
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.visible import visible, visible_lines
 

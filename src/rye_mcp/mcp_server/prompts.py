@@ -19,8 +19,7 @@ from mcp.types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Te
 from rye_mcp.apart import apart
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.mcp_server.entries import Listed, entries
-from rye_mcp.mcp_server.names import names_of
+from rye_mcp.mcp_server.listings import Listed, entries, names_of
 from rye_mcp.metadata import arguments_of
 from rye_mcp.visible import find_hidden, visible, visible_lines
 

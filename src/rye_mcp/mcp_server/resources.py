@@ -20,7 +20,7 @@ from mcp.types import Resource, ResourceTemplate
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.mcp_server.entries import Listed, entries
+from rye_mcp.mcp_server.listings import Listed, entries
 from rye_mcp.visible import visible, visible_lines
 
 if TYPE_CHECKING:

@@ -55,9 +55,8 @@ from rye_mcp.mcp_server.answers import (
 from rye_mcp.mcp_server.background_runs import Runs
 from rye_mcp.mcp_server.call_log import logged
 from rye_mcp.mcp_server.definitions import DEFINITIONS, Definition
-from rye_mcp.mcp_server.entries import Listed, page_of
 from rye_mcp.mcp_server.finding import Finding
-from rye_mcp.mcp_server.listings import Listings
+from rye_mcp.mcp_server.listings import Listed, Listings, page_of
 from rye_mcp.mcp_server.native import NativeTools
 from rye_mcp.mcp_server.negotiating import agree_on_a_revision_without_batches, begin_once
 from rye_mcp.mcp_server.projects import Apps
