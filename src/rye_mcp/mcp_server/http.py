@@ -30,7 +30,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_server.fitting import require_fitting
+from rye_mcp.mcp_server.answers import require_fitting
 from rye_mcp.mcp_server.http_events import Events
 from rye_mcp.mcp_server.http_gate import MAX_BODY_BYTES, Application, Gate
 from rye_mcp.mcp_server.http_listening import connection_limit, listen, serve

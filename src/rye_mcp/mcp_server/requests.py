@@ -1,15 +1,27 @@
-"""What requests have in common: who sent one, who wants to hear of its progress, how it is refused."""
+"""What requests have in common: how a session begins, who asks, how a request is refused, and what is logged.
+
+A session begins once, and never with the revision 2025-03-26, which requires batches. Refusals of prompts and
+resources are errors of the protocol. Each call is one line of the log, with its outcome and duration; of its
+arguments, the line holds only the id of an item or of a run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_REQUEST, CallToolResult, InputRequiredResult
+
 from rye_mcp.apart import on_behalf_of
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_server.content import seen
+from rye_mcp.mcp_server.answers import seen
+from rye_mcp.mcp_server.definitions import DEFINITIONS
+from rye_mcp.mcp_server.logs import facts_of, within
 
 if TYPE_CHECKING:
     from mcp.types import CompleteRequestParams, CompleteResult
@@ -19,15 +31,41 @@ if TYPE_CHECKING:
     from rye_mcp.mcp_server.progress import Send, Tell
 
 __all__ = [
+    "agree_on_a_revision_without_batches",
+    "begin_once",
     "client_of",
     "complete",
     "in_its_turn",
+    "logged",
     "protocol_error",
     "sender_of",
     "session_of",
     "teller_of",
     "trace_of_call",
 ]
+
+WITH_BATCHES: Final = "2025-03-26"
+BEFORE: Final = "2024-11-05"
+
+_WITHOUT_SESSIONS: Final = "2026-07-28"
+_BEGUN: Final = "expected one initialize in a session, found another one"
+_REVISION: Final = "protocolVersion"
+
+
+async def begin_once(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Pass a request on; not a second `initialize`. Without sessions, the SDK refuses the first."""
+    begins = ctx.method == "initialize" and ctx.request_id is not None
+    if begins and ctx.session.client_params is not None and ctx.protocol_version < _WITHOUT_SESSIONS:
+        raise MCPError(code=INVALID_REQUEST, message=_BEGUN)
+    return await call_next(ctx)
+
+
+async def agree_on_a_revision_without_batches(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Pass a request on; `initialize` without the revision that has batches."""
+    if ctx.method == "initialize" and ctx.params and ctx.params.get(_REVISION) == WITH_BATCHES:
+        # In place: the SDK reads these parameters once more, to keep what was agreed on.
+        ctx.params[_REVISION] = BEFORE
+    return await call_next(ctx)
 
 
 _MAX_REPEATED: Final = 4096
@@ -118,8 +156,7 @@ def protocol_error(**more: str) -> Iterator[None]:
     from mcp.shared.exceptions import MCPError
     from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 
-    from rye_mcp.mcp_server.answers import internal
-    from rye_mcp.mcp_server.hints import followable
+    from rye_mcp.mcp_server.answers import followable, internal
 
     code = INVALID_PARAMS
     try:
@@ -140,8 +177,11 @@ def complete(app: App, params: CompleteRequestParams) -> CompleteResult:
     """What an argument of a prompt, or a variable of an address, may go on with."""
     from mcp.types import CompleteResult, Completion, PromptReference
 
-    from rye_mcp.mcp_server.prompts import completions_of_prompt
-    from rye_mcp.mcp_server.resources import MAX_COMPLETIONS, completions_of_template
+    from rye_mcp.mcp_server.offered_items import (
+        MAX_COMPLETIONS,
+        completions_of_prompt,
+        completions_of_template,
+    )
 
     ref, argument, context = params.ref, params.argument, params.context
     if isinstance(ref, PromptReference):
@@ -152,3 +192,53 @@ def complete(app: App, params: CompleteRequestParams) -> CompleteResult:
     shown = values[:MAX_COMPLETIONS]
     found = Completion(values=shown, total=len(values), has_more=len(values) > len(shown))
     return CompleteResult(completion=found)
+
+
+Result = CallToolResult | InputRequiredResult
+
+_log = logging.getLogger(__name__)
+
+
+async def logged(
+    tool: str,
+    arguments: Mapping[str, Any],
+    context: Any,
+    call: Callable[[], Awaitable[Result]],
+) -> Result:
+    """The result of a call, which is logged."""
+    begun = time.perf_counter()
+    outcome: dict[str, Any] = {"outcome": "cancelled"}
+    request = None if context is None else str(context.request_context.request_id)
+    named = arguments if tool in DEFINITIONS else {}  # a tool of its own may call a secret like that
+    item, run = _text_or_none(named.get("item_id")), _text_or_none(named.get("run_id"))
+    with within(request=request, tool=tool, item=item, run=run):
+        try:
+            result = await call()
+            outcome = _outcome(result, tool)
+        except MCPError as exc:
+            outcome = {"outcome": (exc.error.data or {}).get("code", exc.error.code)}
+            raise
+        finally:
+            if _log.isEnabledFor(logging.INFO):
+                took = round((time.perf_counter() - begun) * 1000, 1)
+                _log.info("called", extra=facts_of(**outcome, ms=took))
+    return result
+
+
+def _outcome(result: Result, tool: str) -> dict[str, Any]:
+    """What a line says of a result. What a tool of its own returned is its data: nothing of it is told."""
+    if isinstance(result, InputRequiredResult):
+        return {"outcome": "asked"}
+    facts = result.structured_content or {}
+    if result.is_error:
+        outcome = facts.get("code", "tool_failed")
+    else:
+        outcome = facts.get("status", "success") if tool in DEFINITIONS else "success"
+    if tool in DEFINITIONS:
+        return {"outcome": outcome, "run": facts.get("run_id")}
+    about = result.meta or {}
+    return {"outcome": outcome, "run": about.get("rye/run_id"), "item": about.get("rye/item")}
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

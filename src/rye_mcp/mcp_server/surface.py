@@ -53,17 +53,18 @@ from rye_mcp.mcp_server.answers import (
     unexpected,
 )
 from rye_mcp.mcp_server.background_runs import Runs
-from rye_mcp.mcp_server.call_log import logged
 from rye_mcp.mcp_server.definitions import DEFINITIONS, Definition
 from rye_mcp.mcp_server.finding import Finding
 from rye_mcp.mcp_server.listings import Listed, Listings, page_of
-from rye_mcp.mcp_server.native import NativeTools
-from rye_mcp.mcp_server.negotiating import agree_on_a_revision_without_batches, begin_once
+from rye_mcp.mcp_server.offered_items import NativeTools
 from rye_mcp.mcp_server.projects import Apps
 from rye_mcp.mcp_server.requests import (
+    agree_on_a_revision_without_batches,
+    begin_once,
     client_of,
     complete,
     in_its_turn,
+    logged,
     protocol_error,
     sender_of,
     session_of,
@@ -200,9 +201,9 @@ class RyeServer(MCPServer[None]):
     async def _call(
         self, definition: Definition, given: Mapping[str, Any] | None, context: Any, about: dict[str, Any]
     ) -> CallToolResult:
+        from rye_mcp.mcp_server.answers import Room
         from rye_mcp.mcp_server.arguments import check_arguments
         from rye_mcp.mcp_server.calls import CALLS
-        from rye_mcp.mcp_server.fitting import Room
 
         arguments = await apart_if_large(given, partial(check_arguments, definition, given))
         path = arguments.pop("project_path", None)
@@ -223,8 +224,8 @@ class RyeServer(MCPServer[None]):
         self, app: App, name: str, arguments: dict[str, Any], context: Any, about: dict[str, Any]
     ) -> CallToolResult:
         from rye_mcp.executor.parameters import is_quick
+        from rye_mcp.mcp_server.answers import Room
         from rye_mcp.mcp_server.calls import run_tool
-        from rye_mcp.mcp_server.fitting import Room
 
         item_id = await self._native.id_of(name, app)
         if item_id is None:
@@ -270,7 +271,7 @@ class RyeServer(MCPServer[None]):
         self, name: str, arguments: dict[str, Any] | None = None, context: Any = None
     ) -> GetPromptResult:
         """The instructions of a directive."""
-        from rye_mcp.mcp_server.prompts import get_prompt
+        from rye_mcp.mcp_server.offered_items import get_prompt
 
         with protocol_error():
             async with self._apps.using(None, session_of(context)) as app:
@@ -283,13 +284,13 @@ class RyeServer(MCPServer[None]):
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
         """Addresses of items and of the output of runs."""
-        from rye_mcp.mcp_server.resources import TEMPLATES
+        from rye_mcp.mcp_server.offered_items import TEMPLATES
 
         return list(TEMPLATES)
 
     async def read_resource(self, uri: Any, context: Any = None) -> Iterable[ReadResourceContents]:
         """What stands at an address."""
-        from rye_mcp.mcp_server.resources import read_resource
+        from rye_mcp.mcp_server.offered_items import read_resource
 
         with protocol_error(uri=str(uri)):
             async with self._apps.using(None, session_of(context)) as app:

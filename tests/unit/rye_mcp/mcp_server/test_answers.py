@@ -1,4 +1,4 @@
-"""Answers over MCP: structured content, a short text, and failures that a model can read."""
+"""Answers over MCP: structured content, a short text, failures that a model can read, hints to follow."""
 
 from __future__ import annotations
 
@@ -6,8 +6,48 @@ import pytest
 from mcp.types import CallToolResult, TextContent
 
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_server.answers import answer, native_answer, refusal, unexpected
-from rye_mcp.mcp_server.content import MAX_TEXTS
+from rye_mcp.mcp_server.answers import MAX_TEXTS, answer, followable, native_answer, refusal, unexpected
+
+
+@pytest.mark.parametrize(
+    ("hint", "followed"),
+    [
+        ("rye show demo/hello", "load with item_id demo/hello"),
+        (
+            "look at it: rye show a/b --type knowledge",
+            "look at it: load with item_id a/b, item_type knowledge",
+        ),
+        ("rye explain demo/hello", "execute with item_id demo/hello, dry_run true"),
+        ("rye list", "search finds ids, by words for what you want"),
+        ("look at a.py, then copy it with --overwrite", "look at a.py, then load it with overwrite true"),
+    ],
+)
+def test_what_a_command_looks_up_is_a_call(hint: str, followed: str) -> None:
+    assert followable({"code": "a", "hint": hint}) == {"code": "a", "hint": followed}
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "rye sign demo/hello",
+        "ask a person: rye sign demo/hello --space user",
+        "rye trust review",
+        "rye show 'what no id is'",
+        "rye list 'rye/core/runtimes/*'",
+        "rye show demo/hello and something else",
+        "",
+    ],
+)
+def test_every_other_hint_stays_as_it_is(hint: str) -> None:
+    assert followable({"hint": hint}) == {"hint": hint}
+
+
+def test_an_answer_has_such_a_hint_in_its_facts_and_in_its_text() -> None:
+    found = refusal(RyeError("invalid_parameters", "expected a name, found none", item_id="demo/hello"))
+    assert found.structured_content is not None
+    assert found.structured_content["hint"] == "load with item_id demo/hello"
+    assert found.content[0].type == "text"
+    assert found.content[0].text.endswith("hint: load with item_id demo/hello")
 
 
 def text(result: CallToolResult) -> str:

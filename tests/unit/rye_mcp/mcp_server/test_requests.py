@@ -1,12 +1,16 @@
-"""What a client is told when a prompt, a resource or a list is refused, or fails."""
+"""How requests are refused, and what the log says of a call: nothing that a client gave to a tool."""
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from mcp.shared.exceptions import MCPError
+from mcp.types import CallToolResult
 
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_server.requests import protocol_error
+from rye_mcp.mcp_server.logs import JsonLines
+from rye_mcp.mcp_server.requests import logged, protocol_error
 
 INTERNAL, INVALID_PARAMS = -32603, -32602
 
@@ -36,3 +40,39 @@ def test_an_error_of_the_protocol_stays_as_it_is() -> None:
     with pytest.raises(MCPError) as found, protocol_error():
         raise error
     assert found.value is error
+
+
+SECRET = "hunter2-hunter2"
+
+pytestmark = pytest.mark.anyio
+
+
+class _Kept(logging.Handler):
+    """Formats at once, as the log does: what belongs to the call is known then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(JsonLines())
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text += self.format(record)
+
+
+@pytest.mark.parametrize(("tool", "is_told"), [("execute", True), ("demo_greet", False)])
+async def test_of_a_call_without_an_answer_only_an_id_that_is_one_is_told(tool: str, is_told: bool) -> None:
+    async def ended() -> CallToolResult:
+        raise TimeoutError
+
+    log, kept = logging.getLogger("rye_mcp.mcp_server.requests"), _Kept()
+    level = log.level
+    log.addHandler(kept)
+    log.setLevel(logging.INFO)
+    try:
+        with pytest.raises(TimeoutError):
+            await logged(tool, {"item_id": SECRET, "run_id": SECRET}, None, ended)
+    finally:
+        log.removeHandler(kept)
+        log.setLevel(level)
+    assert '"outcome": "cancelled"' in kept.text
+    assert (SECRET in kept.text) is is_told
