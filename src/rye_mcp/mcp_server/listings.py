@@ -222,7 +222,7 @@ class Listings:
 
     async def watch(self, app: App) -> None:
         """Watch the spaces of a project, unless that is done already, until it is cancelled."""
-        from rye_mcp.mcp_server.watching import watch
+        from rye_mcp.mcp_server.file_changes import watch
 
         roots = [space.root for space in app.spaces.accessible()]
         roots = [root for root in (*roots, app.settings.state / "projects") if root not in self._watched]

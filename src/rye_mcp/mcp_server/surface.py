@@ -54,7 +54,7 @@ from rye_mcp.mcp_server.answers import (
 )
 from rye_mcp.mcp_server.background_runs import Runs
 from rye_mcp.mcp_server.definitions import DEFINITIONS, Definition
-from rye_mcp.mcp_server.finding import Finding
+from rye_mcp.mcp_server.file_changes import Finding
 from rye_mcp.mcp_server.listings import Listed, Listings, page_of
 from rye_mcp.mcp_server.offered_items import NativeTools
 from rye_mcp.mcp_server.projects import Apps
@@ -202,8 +202,8 @@ class RyeServer(MCPServer[None]):
         self, definition: Definition, given: Mapping[str, Any] | None, context: Any, about: dict[str, Any]
     ) -> CallToolResult:
         from rye_mcp.mcp_server.answers import Room
-        from rye_mcp.mcp_server.arguments import check_arguments
         from rye_mcp.mcp_server.calls import CALLS
+        from rye_mcp.mcp_server.definitions import check_arguments
 
         arguments = await apart_if_large(given, partial(check_arguments, definition, given))
         path = arguments.pop("project_path", None)

@@ -1,26 +1,18 @@
-"""The search index of each project, kept as fresh as its files by notices of the system.
+"""Notices changes of files, and keeps the search index of each project as fresh as its files.
 
-Rules:
-
-- A look at all files takes a while where there are many. While the spaces are watched, what was noticed is
-  looked at alone, and when nothing was, nothing is.
-- A look at everything is taken at first, as long as nobody watches, when a notice does not name an item (of a
-  directory that was moved, say), when there are many, and every `LOOK_AGAIN_S`: the system may lose notices.
-- After a call that may have written files everything is looked at: its notices may not be here yet.
-- A space that is not there, or is taken away, cannot be watched: everything is looked at each time then. The
-  same holds where another directory has taken its place, which nobody notices when one above it was moved.
-- What is noticed while a search looks is for the next one: nothing is lost between two of them. A search that
-  comes meanwhile waits for that look, and one that failed is made up for by the next.
-- A look ends when nobody waits for it any more, and with it the processes that help: it finds out when it
-  next says how far it is.
+While the spaces are watched, only what was noticed is looked at. Everything is looked at first, after a call
+that may have written files, every `LOOK_AGAIN_S`, and as long as a space cannot be watched: the system may
+lose notices. What runs leave behind is no change. A look ends when nobody waits for it any more.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -30,13 +22,13 @@ import anyio.lowlevel
 from anyio import to_thread
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemPlace, Space, parse_relative_path
+from rye_mcp.items import ItemPlace, ItemType, Space, parse_relative_path
 from rye_mcp.mcp_server.logs import facts_of
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
 
-__all__ = ["LOOK_AGAIN_S", "Finding", "Freshness", "Progress", "looking"]
+__all__ = ["CHANGE_STEP_MS", "LOOK_AGAIN_S", "Finding", "Freshness", "Progress", "looking", "watch"]
 
 LOOK_AGAIN_S: Final = 60.0
 """How long it goes on by notices alone."""
@@ -220,8 +212,6 @@ def _identity(root: Path) -> tuple[int, int] | None:
 
 
 async def _watch(freshness: Freshness, scope: anyio.CancelScope) -> None:
-    from rye_mcp.mcp_server.watching import watch
-
     async def noticed(paths: frozenset[Path]) -> None:
         freshness.notice(paths)
 
@@ -236,3 +226,93 @@ async def _watch(freshness: Freshness, scope: anyio.CancelScope) -> None:
         _log.warning("changes are looked for at each search", extra=facts_of(reason=exc.strerror or str(exc)))
     finally:
         freshness.watched(False)
+
+
+CHANGE_STEP_MS: Final = 100
+"""For how long nothing may change before a change is told."""
+
+CHANGE_WAIT_MS: Final = 1000
+"""How long a change waits at most for others."""
+
+BEGUN_MS: Final = 1000
+"""After how long without a change it is known that changes are seen."""
+
+_OF_RUNS: Final = frozenset({"lockfiles", "outputs"})
+_OF_ITEMS: Final = frozenset(item_type.directory for item_type in ItemType)
+
+
+async def watch(
+    roots: Sequence[Path],
+    changed: Callable[[frozenset[Path]], Awaitable[None]],
+    *,
+    step_ms: int = CHANGE_STEP_MS,
+    max_wait_ms: int = CHANGE_WAIT_MS,
+    begun: Callable[[], None] | None = None,
+) -> None:
+    """Tell of changes below these directories, those that are there, until it is cancelled.
+
+    `begun` is called when changes are seen from then on; never where none of the directories is there.
+    """
+    from watchfiles import awatch
+    from watchfiles._rust_notify import WatchfilesRustInternalError
+
+    there = [root for root in roots if root.is_dir()]
+    if not there:
+        await anyio.sleep_forever()
+    stop = anyio.Event()
+    notices = awatch(
+        *there,
+        watch_filter=partial(_counts, there),
+        step=step_ms,
+        debounce=max_wait_ms,
+        rust_timeout=BEGUN_MS if begun else None,
+        yield_on_timeout=begun is not None,
+        stop_event=stop,
+        ignore_permission_denied=True,
+    )
+    failure: OSError | None = None
+    async with _a_thread_more(), anyio.create_task_group() as group:
+        group.start_soon(_stop_when_cancelled, stop)
+        try:
+            async for changes in notices:
+                if begun is not None:
+                    begun()
+                    begun = None
+                if changes:
+                    await changed(frozenset(Path(path) for _, path in changes))
+        except WatchfilesRustInternalError as exc:
+            failure = OSError(errno.EIO, str(exc))
+        except OSError as exc:
+            failure = exc  # as it is, and not as a group of one
+        group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+@asynccontextmanager
+async def _a_thread_more() -> AsyncIterator[None]:
+    """Who waits for changes keeps a thread all the time; nobody else shall have one fewer for that."""
+    threads = to_thread.current_default_thread_limiter()
+    threads.total_tokens += 1
+    try:
+        yield
+    finally:
+        threads.total_tokens -= 1
+
+
+async def _stop_when_cancelled(stop: anyio.Event) -> None:
+    """End the thread that waits for changes: cancelling does not reach it before it wakes by itself."""
+    try:
+        await anyio.sleep_forever()
+    finally:
+        stop.set()
+
+
+def _counts(roots: Sequence[Path], _: object, path: str) -> bool:
+    changed = Path(path)
+    for root in roots:
+        if changed.is_relative_to(root):
+            parts = changed.relative_to(root).parts
+            is_of_runs = not _OF_ITEMS & set(parts[:1]) and bool(_OF_RUNS & set(parts))
+            return not (is_of_runs or "__pycache__" in parts or changed.name.startswith("runs.sqlite3"))
+    return True

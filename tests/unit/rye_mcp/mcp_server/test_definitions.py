@@ -9,9 +9,8 @@ import pytest
 
 from lilux.schemas import apply_defaults, validate_parameters
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_server.arguments import check_arguments
 from rye_mcp.mcp_server.calls import CALLS
-from rye_mcp.mcp_server.definitions import DEFINITIONS
+from rye_mcp.mcp_server.definitions import DEFINITIONS, check_arguments
 
 EXECUTE = DEFINITIONS["execute"]
 
