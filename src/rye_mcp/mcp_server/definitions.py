@@ -1,6 +1,6 @@
 """The four tools that agents call, as data, and the check of a call's arguments against them.
 
-The texts are written for a model that reads them once and has to call right the first time. Every argument has
+The texts are written for a model that reads them once and has to call right the first time. Each argument has
 a type, even beside `enum`. A check reports everything that is wrong at once, and suggests a name for an
 argument that does not exist. Where the schema takes no text, text is read as JSON, once.
 """

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -40,8 +41,6 @@ from mcp.types import (
     jsonrpc_message_adapter,
 )
 
-from rye_mcp.mcp_server.line_ends import one_line
-
 if TYPE_CHECKING:
     from rye_mcp.mcp_server.stdio import Lines, Wire
 
@@ -58,6 +57,7 @@ __all__ = [
     "content_of",
     "framed",
     "is_handshake",
+    "one_line",
     "problem_in",
     "refusal_of",
     "request_in",
@@ -396,3 +396,16 @@ def _id_of(found: dict[str, Any]) -> str | int | None:
 
 def _refusal(number: str | int | None, code: int, message: str) -> _RefusalError:
     return _RefusalError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=message))
+
+
+_LINE_ENDS: Final = re.compile(b"\xc2\x85|\xe2\x80[\xa8\xa9]")
+"""NEL, U+2028 and U+2029 in UTF-8: some clients end a line there, such as the readline of Node.js."""
+
+
+def one_line(message: bytes) -> bytes:
+    """JSON in UTF-8 with escapes for these characters."""
+    return message if message.isascii() else _LINE_ENDS.sub(_escape, message)
+
+
+def _escape(found: re.Match[bytes]) -> bytes:
+    return f"\\u{ord(found[0].decode()):04x}".encode()

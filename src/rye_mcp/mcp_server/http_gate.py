@@ -1,27 +1,19 @@
-"""What every HTTP request passes before anything of it is believed.
+"""The checks that every HTTP request passes before anything of it is believed, in this order.
 
-Rules, in this order:
-
-1. The head has at most `MAX_HEAD_BYTES`, and says in one way alone where the body ends.
-2. `Host` and `Origin` are known ones, whatever the address is that the server listens on. A page in a browser
-   that has led its own name to this machine (DNS rebinding) ends here.
-3. The token is right. The two paths about health, which tell nothing, need neither a name nor a token.
-4. The body is there within `BODY_LIMIT_S` and not longer than `MAX_BODY_BYTES`. Whoever has no token does not
-   get as far as sending one.
-5. The body is one message, never a batch. The id of a request is a text or a whole number, and short, and not
-   that of one that still runs, as over standard input. A session has a bound on what it has under way.
-
-Whoever is refused gets the reason, and the connection is closed. What the client still sends is read and
-dropped first, up to `DRAIN_BYTES` and `DRAIN_LIMIT_S`: a connection that is closed with unread data loses the
-reason. A request that is let through is known to the `Traffic` until its answer is out, or its client gone.
+1. The head is short, and says in one way alone where the body ends. 2. `Host` and `Origin` are known, so a page
+in a browser cannot get in by DNS rebinding. 3. The token is right; the two paths about health need neither.
+4. The body comes in time and is short enough. 5. It is one message, whose id is free.
+A refused client gets the reason: what it still sends is read and dropped before the connection is closed.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any, Final
 
 import anyio
@@ -31,10 +23,8 @@ from starlette.responses import Response
 
 from lilux._json import MAX_VALUES, ValueCount
 from rye_mcp.mcp_server.framing import content_of, is_handshake, problem_in
-from rye_mcp.mcp_server.http_names import KnownNames, one_client
-from rye_mcp.mcp_server.http_requests import session_in
-from rye_mcp.mcp_server.http_token import Token
-from rye_mcp.mcp_server.http_traffic import EXCHANGE_KEY, Exchange, Traffic
+from rye_mcp.mcp_server.http_secrets import Token
+from rye_mcp.mcp_server.http_traffic import EXCHANGE_KEY, Exchange, Traffic, session_in
 
 __all__ = [
     "BODY_LIMIT_S",
@@ -44,8 +34,60 @@ __all__ = [
     "MAX_HEAD_BYTES",
     "STANDING_KEY",
     "Gate",
+    "KnownNames",
     "Standing",
+    "one_client",
 ]
+
+_WITH_PORT: Final = re.compile(r"(.+):[0-9]{1,5}")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNames:
+    """The hosts and the origins that are known, in lower case."""
+
+    hosts: frozenset[str]
+    origins: frozenset[str]
+    exact_origins: frozenset[str]
+
+    @classmethod
+    def of(
+        cls, hosts: Iterable[str], origins: Iterable[str], exact_origins: Iterable[str] = ()
+    ) -> KnownNames:
+        """Those with these names, in any case."""
+        return cls(*(frozenset(map(str.lower, names)) for names in (hosts, origins, exact_origins)))
+
+    def has_host(self, host: str) -> bool:
+        """Whether a `Host` is known."""
+        return _is_one_of(self.hosts, host)
+
+    def has_origin(self, origin: str) -> bool:
+        """Whether an `Origin` is known."""
+        return origin.lower() in self.exact_origins or _is_one_of(self.origins, origin)
+
+
+def one_client(address: tuple[str, int] | None) -> str:
+    """The client at an address, as far as addresses tell."""
+    host = (address[0] if address else "").partition("%")[0]
+    try:
+        found = ip_address(host)
+    except ValueError:
+        return host
+    found = getattr(found, "ipv4_mapped", None) or found
+    return "loopback" if found.is_loopback else str(found)
+
+
+def _is_one_of(known: frozenset[str], given: str) -> bool:
+    given = given.lower()
+    if given in known:
+        return True
+    found = _WITH_PORT.fullmatch(given)
+    return found is not None and found[1] in known and not _has_port(found[1])
+
+
+def _has_port(name: str) -> bool:
+    return _WITH_PORT.fullmatch(name) is not None
+
 
 MAX_HEAD_BYTES: Final = 32 << 10
 """How long the head of a request may be."""

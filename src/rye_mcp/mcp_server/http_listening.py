@@ -31,8 +31,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_server.http_gate import MAX_HEAD_BYTES, STANDING_KEY, Standing
-from rye_mcp.mcp_server.http_names import one_client
+from rye_mcp.mcp_server.http_gate import MAX_HEAD_BYTES, STANDING_KEY, Standing, one_client
 from rye_mcp.mcp_server.http_traffic import Traffic
 from rye_mcp.mcp_server.options import Address
 

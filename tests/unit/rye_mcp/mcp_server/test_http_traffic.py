@@ -10,9 +10,15 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from rye_mcp.mcp_server.framing import BUSY
-from rye_mcp.mcp_server.http_names import one_client
-from rye_mcp.mcp_server.http_requests import MAX_HELD_BYTES, Requests, session_in
-from rye_mcp.mcp_server.http_traffic import EXCHANGE_KEY, Exchange, Traffic
+from rye_mcp.mcp_server.http_gate import one_client
+from rye_mcp.mcp_server.http_traffic import (
+    EXCHANGE_KEY,
+    MAX_HELD_BYTES,
+    Exchange,
+    Requests,
+    Traffic,
+    session_in,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import pytest
 from mcp.server import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 
-from rye_mcp.mcp_server.http_sessions import Sessions
+from rye_mcp.mcp_server.http import Sessions
 
 SHORT_S: Final = 0.1
 HEADERS: Final = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}

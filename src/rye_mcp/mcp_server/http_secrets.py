@@ -1,12 +1,8 @@
-"""The bearer token of the server over HTTP: where it comes from, and how one is compared with it.
+"""The secrets of the server over HTTP: the bearer token of clients, and the keys that several workers share.
 
-Rules:
-
-- A token comes from a file, else from `RYE_HTTP_TOKEN`, else it is made: 256 random bits. One that is given
-  has at least 16 characters, none of them a blank: a token that can be guessed is none.
-- A file that others may read is refused. The variable is taken out of the environment, so that nothing which
-  the server starts inherits it.
-- Comparing takes as long for a token that is nearly right as for one that is all wrong.
+Each comes from a file, else from a variable of the environment, else the server makes one. A file that others
+may read is refused. The variables are taken out of the environment, so that no tool inherits them. Of several
+state keys the first seals and each opens, so that a key can be replaced while the workers go on.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ from typing import Final
 
 from rye_mcp.errors import RyeError
 
-__all__ = ["TOKEN_VARIABLE", "Token", "read_private"]
+__all__ = ["STATE_KEY_VARIABLE", "TOKEN_VARIABLE", "Token", "find_state_keys", "read_private"]
 
 TOKEN_VARIABLE: Final = "RYE_HTTP_TOKEN"  # noqa: S105 - where it is, not what it is
 """The environment variable that gives the token."""
@@ -47,9 +43,9 @@ class Token:
         """The token that was given, or a new one; RyeError for what is none."""
         given = environment.pop(TOKEN_VARIABLE, None)
         if file is not None:
-            return cls(_checked(read_private(file, "a token"), str(file)), is_new=False)
+            return cls(_checked_token(read_private(file, "a token"), str(file)), is_new=False)
         if given is not None:
-            return cls(_checked(given.strip(), TOKEN_VARIABLE), is_new=False)
+            return cls(_checked_token(given.strip(), TOKEN_VARIABLE), is_new=False)
         return cls(secrets.token_urlsafe(32), is_new=True)
 
     def opens(self, header: bytes | None) -> bool:
@@ -64,7 +60,7 @@ def _digest(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-def _checked(text: str, where: str) -> str:
+def _checked_token(text: str, where: str) -> str:
     if _FORM.fullmatch(text):
         return text
     kind = f"at least {_MIN_CHARACTERS} letters, digits and ._~+/=-"
@@ -87,3 +83,27 @@ def read_private(file: Path, kind: str) -> str:
             return opened.read(_MAX_BYTES).decode("ascii", "replace").strip()
     except OSError as exc:
         raise RyeError("read_failed", f"the system said: {exc.strerror}", where=file) from exc
+
+
+STATE_KEY_VARIABLE: Final = "RYE_HTTP_STATE_KEY"
+"""The environment variable that gives the keys."""
+
+_MIN_KEY_CHARACTERS: Final = 32
+
+
+def find_state_keys(file: Path | None, environment: MutableMapping[str, str]) -> tuple[str, ...]:
+    """The keys that were given; none is as well. RyeError for what cannot be one."""
+    given = environment.pop(STATE_KEY_VARIABLE, None)
+    if file is not None:
+        return _checked_keys(read_private(file, "a key"), str(file))
+    return () if given is None else _checked_keys(given, STATE_KEY_VARIABLE)
+
+
+def _checked_keys(text: str, where: str) -> tuple[str, ...]:
+    keys = tuple(dict.fromkeys(text.split()))
+    shortest = min(map(len, keys), default=0)
+    if shortest >= _MIN_KEY_CHARACTERS:
+        return keys
+    what = f"expected keys of at least {_MIN_KEY_CHARACTERS} characters, found one of {shortest}"
+    hint = "python3 -c 'import secrets; print(secrets.token_urlsafe(32))' makes one"
+    raise RyeError("cannot_listen", what, where=where, hint=hint)
