@@ -16,7 +16,7 @@ from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.mcp_server.background_runs import Runs
 from rye_mcp.mcp_server.confirmation import Confirmer
-from rye_mcp.mcp_server.file_changes import Finding, Progress, looking
+from rye_mcp.mcp_server.file_changes import FileChanges, Progress, looking
 from rye_mcp.mcp_server.progress import Send, Tell, counting, reporting, sending
 from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.execute import Executed, ExecuteRequest, execute, log_refusal
@@ -40,7 +40,7 @@ class Asked:
 
     `tell` tells the client how far it is, `sender` makes what sends it log messages by a logger; None when it
     does not want to know. `runs` are those of the server, `trace` is what a tool is told of the trace.
-    `confirmer` asks a person first, where somebody has to agree. `finding` is what the server knows of files.
+    `confirmer` asks a person first, where somebody has to agree. `changes` notices what changes of files.
     `keeping` keeps the parts open for what goes on after the call.
     """
 
@@ -51,7 +51,7 @@ class Asked:
     runs: Runs = field(default_factory=Runs)
     trace: TraceContext | None = None
     confirmer: Confirmer | None = None
-    finding: Finding = field(default_factory=Finding)
+    changes: FileChanges = field(default_factory=FileChanges)
     keeping: Callable[[App], AbstractContextManager[None]] = lambda _: nullcontext()
 
     def context(self) -> Context:
@@ -63,7 +63,7 @@ async def _search(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
     space = _space(arguments.pop("space") if arguments["space"] != "all" else None)
     request = SearchRequest(**{**arguments, "space": space})
 
-    freshness = asked.finding.of(asked.app, asked.runs.beside)
+    freshness = asked.changes.freshness_of(asked.app, asked.runs.beside)
 
     def work(progress: Progress) -> Mapping[str, Any]:
         catalog = asked.app.kept_catalog()
@@ -143,7 +143,7 @@ async def _run(request: ExecuteRequest, asked: Asked) -> Executed:
         try:
             return await execute(request, asked.context(), watch=_watch_of(heard))
         finally:
-            asked.finding.look_again(asked.app)
+            asked.changes.look_again(asked.app)
 
 
 def _watch_of(heard: list[OnOutput]) -> Watch | None:
@@ -167,7 +167,7 @@ async def _in_background(request: ExecuteRequest, asked: Asked, *, detail: bool)
             with asked.keeping(asked.app):
                 return (await execute(agreed, context, watch=watch)).as_dict(detail=detail)
         finally:
-            asked.finding.look_again(asked.app)
+            asked.changes.look_again(asked.app)
 
     return await asked.runs.start(request.item_id, run)
 
@@ -199,7 +199,7 @@ async def _sign(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
     try:
         return await apart(lambda: sign(request, context).as_dict())
     finally:
-        asked.finding.look_again(asked.app)
+        asked.changes.look_again(asked.app)
 
 
 def _space(name: str | None) -> SpaceName | None:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -28,7 +29,16 @@ from rye_mcp.mcp_server.logs import facts_of
 if TYPE_CHECKING:
     from rye_mcp.app import App
 
-__all__ = ["CHANGE_STEP_MS", "LOOK_AGAIN_S", "Finding", "Freshness", "Progress", "looking", "watch"]
+__all__ = [
+    "CHANGE_STEP_MS",
+    "LOOK_AGAIN_S",
+    "Changed",
+    "FileChanges",
+    "Freshness",
+    "Progress",
+    "looking",
+    "watch",
+]
 
 LOOK_AGAIN_S: Final = 60.0
 """How long it goes on by notices alone."""
@@ -44,6 +54,12 @@ MAX_WAIT_MS: Final = 50
 
 Progress = Callable[[int, int], object]
 """Is told how many files were looked at, and of how many."""
+
+Changed = Callable[[frozenset[Path]], Awaitable[None]]
+"""Is told which paths have changed."""
+
+Beside = Callable[[Callable[[], Awaitable[None]]], None]
+"""Begins work that nobody waits for."""
 
 Answer = TypeVar("Answer")
 
@@ -137,34 +153,122 @@ class Freshness:
                 yield ItemPlace(space, item_type, item_id, extension) if may_be_one else None
 
 
-class Finding:
-    """What is known of the files of each project that one server works with."""
+@dataclass(eq=False, slots=True)
+class _Watched:
+    """The spaces of a project, and whether they are watched still."""
+
+    freshness: Freshness
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    is_watching: bool = True
+
+
+class _Listener:
+    """Tells of changes in one project, of those together that come together: the index is told of each."""
+
+    def __init__(self, changed: Changed, app: App, beside: Beside) -> None:
+        self.app = app
+        self.beside = beside
+        self.is_listening = True
+        self._changed = changed
+        self._paths: set[Path] = set()
+        self._noticed = anyio.Event()
+
+    def is_for(self, spaces: tuple[Space, ...]) -> bool:
+        """Whether it tells of changes in these spaces."""
+        return self.is_listening and self.app.spaces.accessible() == spaces
+
+    def add(self, paths: frozenset[Path]) -> None:
+        """Something happened at these paths."""
+        self._paths |= paths
+        self._noticed.set()
+
+    async def run(self) -> None:
+        """Tell, until it is cancelled."""
+        try:
+            while True:
+                await self._noticed.wait()
+                await self._until_quiet()
+                paths, self._paths = frozenset(self._paths), set()
+                await self._changed(paths)
+        finally:
+            self.is_listening = False
+
+    async def _until_quiet(self) -> None:
+        with anyio.move_on_after(CHANGE_WAIT_MS / 1000):
+            while self._noticed.is_set():
+                self._noticed = anyio.Event()
+                with anyio.move_on_after(CHANGE_STEP_MS / 1000):
+                    await self._noticed.wait()
+        self._noticed = anyio.Event()
+
+
+class FileChanges:
+    """What is noticed of the files of each project that one server works with; each is watched once."""
 
     def __init__(self) -> None:
-        self._of: dict[tuple[Space, ...], Freshness] = {}
-        self._watches: dict[tuple[Space, ...], anyio.CancelScope] = {}
+        self._watched: dict[tuple[Space, ...], _Watched] = {}
+        self._listener: _Listener | None = None
 
-    def of(self, app: App, beside: Callable[[Callable[[], Awaitable[None]]], None]) -> Freshness:
-        """What is known of the files of a project; at first it is begun to watch them, `beside` all else."""
+    def freshness_of(self, app: App, beside: Beside) -> Freshness:
+        """What is known of the files of a project, which are watched from then on, `beside` all else."""
         spaces = app.spaces.accessible()
-        known = self._of.get(spaces)
-        if known is None:
-            known = self._of[spaces] = Freshness(spaces)
-            scope = self._watches[spaces] = anyio.CancelScope()
-            beside(partial(_watch, known, scope))
-        return known
+        if spaces not in self._watched:
+            self._begin(app, spaces, beside)
+        return self._watched[spaces].freshness
+
+    def tell(self, app: App, changed: Changed, beside: Beside) -> None:
+        """Tell of changes in this project, and in no other one any more, also of whom its user trusts."""
+        spaces = app.spaces.accessible()
+        if self._listener is None or not self._listener.is_listening:
+            self._listener = _Listener(changed, app, beside)
+            beside(self._listener.run)
+        self._listener.app = app
+        if spaces not in self._watched or not self._watched[spaces].is_watching:
+            self._begin(app, spaces, beside)
 
     def forget(self, app: App) -> None:
         """Watch the files of a project no longer, until somebody searches there again."""
         spaces = app.spaces.accessible()
-        if self._of.pop(spaces, None) is not None:
-            self._watches.pop(spaces).cancel()
+        watched = self._watched.pop(spaces, None)
+        if watched is None:
+            return
+        watched.scope.cancel()
+        listener = self._listener
+        if listener is not None and listener.is_for(spaces):  # in another directory of the same path
+            self._begin(listener.app, spaces, listener.beside)
 
     def look_again(self, app: App) -> None:
         """Files of a project may have changed just now."""
-        known = self._of.get(app.spaces.accessible())
+        known = self._watched.get(app.spaces.accessible())
         if known is not None:
-            known.look_again()
+            known.freshness.look_again()
+
+    def _begin(self, app: App, spaces: tuple[Space, ...], beside: Beside) -> None:
+        watched = self._watched[spaces] = _Watched(Freshness(spaces))
+        beside(partial(self._watch, watched, app.settings.state / "projects"))
+
+    async def _watch(self, watched: _Watched, decisions: Path) -> None:
+        freshness = watched.freshness
+        roots = [space.root for space in freshness.spaces]
+        begun = partial(freshness.watched, True) if all(root.is_dir() for root in roots) else None
+
+        async def noticed(paths: frozenset[Path]) -> None:
+            freshness.notice(paths)
+            if self._listener is not None and self._listener.is_for(freshness.spaces):
+                self._listener.add(paths)
+
+        try:
+            with watched.scope:
+                every = [*roots, decisions]
+                await watch(every, noticed, step_ms=STEP_MS, max_wait_ms=MAX_WAIT_MS, begun=begun)
+        except OSError as exc:
+            reason = facts_of(reason=exc.strerror or str(exc))
+            _log.warning("changes are looked for at each search", extra=reason)
+            if self._listener is not None and self._listener.is_for(freshness.spaces):
+                _log.warning("changes are not announced", extra=reason)
+        finally:
+            watched.is_watching = False
+            freshness.watched(False)
 
 
 async def looking(work: Callable[[Progress], Answer], progress: Progress | None = None) -> Answer:
@@ -243,7 +347,7 @@ _OF_ITEMS: Final = frozenset(item_type.directory for item_type in ItemType)
 
 async def watch(
     roots: Sequence[Path],
-    changed: Callable[[frozenset[Path]], Awaitable[None]],
+    changed: Changed,
     *,
     step_ms: int = CHANGE_STEP_MS,
     max_wait_ms: int = CHANGE_WAIT_MS,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcp.types import Prompt, Resource, Tool
 
     from rye_mcp.app import App
+    from rye_mcp.mcp_server.file_changes import Beside, FileChanges
     from rye_mcp.mcp_server.offered_items import NativeTools
     from rye_mcp.mcp_server.subscriptions import Announcing
     from rye_mcp.mcp_server.subscriptions import Listed as Name
@@ -196,11 +197,14 @@ def say_left_out(item_id: str, code: str, reason: str) -> None:
 class Listings:
     """The lists of one server."""
 
-    def __init__(self, native: NativeTools, announcing: Announcing) -> None:
+    def __init__(
+        self, native: NativeTools, announcing: Announcing, changes: FileChanges, beside: Beside
+    ) -> None:
         self._native = native
         self._announcing = announcing
+        self._changes = changes
+        self._beside = beside
         self._known: dict[Name, str] = {}
-        self._watched: set[Path] = set()
         self._app: App | None = None
 
     @property
@@ -220,25 +224,10 @@ class Listings:
         """The knowledge."""
         return await self._made("resources", app)
 
-    async def watch(self, app: App) -> None:
-        """Watch the spaces of a project, unless that is done already, until it is cancelled."""
-        from rye_mcp.mcp_server.file_changes import watch
-
-        roots = [space.root for space in app.spaces.accessible()]
-        roots = [root for root in (*roots, app.settings.state / "projects") if root not in self._watched]
-        if not roots:
-            return
-        self._watched |= set(roots)
-
-        async def changed(paths: frozenset[Path]) -> None:
-            await self._changed(app, paths)
-
-        try:
-            await watch(roots, changed)
-        except OSError as exc:
-            _log.warning("changes are not announced", extra=facts_of(reason=exc.strerror or str(exc)))
-        finally:
-            self._watched -= set(roots)
+    def watch(self, app: App) -> None:
+        """Tell of changes of this project from now on."""
+        self._app = app
+        self._changes.tell(app, self._changed, self._beside)
 
     async def compare(self, app: App) -> None:
         """Tell of the lists that somebody has, and that are others for this project."""
@@ -247,8 +236,11 @@ class Listings:
             if self._known[listed] != before:
                 await self._announcing.changed(listed)
 
-    async def _changed(self, app: App, paths: frozenset[Path]) -> None:
-        await self.compare(self._app or app)
+    async def _changed(self, paths: frozenset[Path]) -> None:
+        app = self._app
+        if app is None:
+            return
+        await self.compare(app)
         for address in sorted(_addresses(app, paths)):
             await self._announcing.updated(address)
 

@@ -8,7 +8,6 @@ for a client that does not read its notices. See docs/architecture/mcp-server.md
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from mcp.types import (
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from mcp.server.session import ServerSession
     from mcp.server.subscriptions import SubscriptionBus
 
-    from rye_mcp.mcp_server.background_runs import Runs
     from rye_mcp.mcp_server.listings import Listings
     from rye_mcp.mcp_server.projects import Apps
 
@@ -191,9 +189,8 @@ class Announcing:
 class Wishing:
     """The handlers of one server."""
 
-    def __init__(self, apps: Apps, runs: Runs, listings: Listings) -> None:
+    def __init__(self, apps: Apps, listings: Listings) -> None:
         self._apps = apps
-        self._runs = runs
         self._listings = listings
         self._hold_stream: Any = None
 
@@ -215,7 +212,7 @@ class Wishing:
         with protocol_error(uri=address):
             app = await self._apps.own()
             add_address(context.session, address)
-        self._runs.beside(partial(self._listings.watch, app))
+        self._listings.watch(app)
         return EmptyResult()
 
     async def _unsubscribe(self, context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
@@ -235,5 +232,5 @@ class Wishing:
             for is_wanted, list_now in lists:
                 if is_wanted:
                     await list_now(app)
-        self._runs.beside(partial(self._listings.watch, app))
+        self._listings.watch(app)
         return await self._hold_stream(context, params)

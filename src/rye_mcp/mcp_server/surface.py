@@ -54,7 +54,7 @@ from rye_mcp.mcp_server.answers import (
 )
 from rye_mcp.mcp_server.background_runs import Runs
 from rye_mcp.mcp_server.definitions import DEFINITIONS, Definition
-from rye_mcp.mcp_server.file_changes import Finding
+from rye_mcp.mcp_server.file_changes import FileChanges
 from rye_mcp.mcp_server.listings import Listed, Listings, page_of
 from rye_mcp.mcp_server.offered_items import NativeTools
 from rye_mcp.mcp_server.projects import Apps
@@ -122,13 +122,13 @@ class RyeServer(MCPServer[None]):
                 "resources/templates/list": _FIXED,
             },
         )
-        self._finding = Finding()
-        self._apps = Apps(open_app, self._finding.forget)
+        self._changes = FileChanges()
+        self._apps = Apps(open_app, self._changes.forget)
         self._runs = Runs()
         self._native = NativeTools(expose)
         self._confirm = confirm
         self._announcing = Announcing(self._subscriptions, self._runs.beside)
-        self._listings = Listings(self._native, self._announcing)
+        self._listings = Listings(self._native, self._announcing, self._changes, self._runs.beside)
         self._lives = 0
         server = self._lowlevel_server
         server.middleware += [begin_once, agree_on_a_revision_without_batches]
@@ -141,7 +141,7 @@ class RyeServer(MCPServer[None]):
         lists = {"tools": self._list_tools, "prompts": self._list_prompts, "resources": self._list_resources}
         for name, listing in lists.items():
             server.add_request_handler(f"{name}/list", PaginatedRequestParams, listing)
-        Wishing(self._apps, self._runs, self._listings).serve(server)
+        Wishing(self._apps, self._listings).serve(server)
 
     async def run_stdio_async(self) -> None:
         """Serve one client over standard input and output, which nobody else gets at meanwhile."""
@@ -256,7 +256,7 @@ class RyeServer(MCPServer[None]):
             confirmer=Confirmer(app, self._confirm, context),
             trace=trace_of_call(),
             runs=self._runs,
-            finding=self._finding,
+            changes=self._changes,
             keeping=self._apps.keeping,
         )
 
@@ -317,7 +317,7 @@ class RyeServer(MCPServer[None]):
             app = await self._apps.own()
         except RyeError:
             return []  # every call says why
-        self._runs.beside(partial(self._listings.watch, app))
+        self._listings.watch(app)
         return await listing(app)
 
     async def _on_initialized(self, context: Any, _: NotificationParams) -> None:

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import pytest
 import watchfiles.main
 from anyio import to_thread
 from anyio.abc import TaskGroup
-from watchfiles._rust_notify import WatchfilesRustInternalError
+from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 from rye_mcp.items import ItemPlace, ItemType, Space, SpaceName
 from rye_mcp.mcp_server.file_changes import (
     LOOK_AGAIN_S,
     MAX_NOTICED,
-    Finding,
+    FileChanges,
     Freshness,
     Progress,
     looking,
@@ -213,8 +213,9 @@ def test_a_space_whose_place_another_directory_took_is_looked_at_each_time(tmp_p
 
 
 def app_with(space: Space) -> App:
-    """As much of a project as is asked for its files: one space."""
-    return cast("App", SimpleNamespace(spaces=SimpleNamespace(accessible=lambda: (space,))))
+    """As much of a project as is asked for its files: one space, and where the user's decisions are."""
+    spaces = SimpleNamespace(accessible=lambda: (space,))
+    return cast("App", SimpleNamespace(spaces=spaces, settings=SimpleNamespace(state=Path("/nowhere"))))
 
 
 def beside(group: TaskGroup) -> Callable[[Callable[[], Awaitable[None]]], None]:
@@ -247,7 +248,7 @@ async def test_files_and_the_loss_of_a_space_are_noticed(tmp_path: Path) -> None
                 await anyio.sleep(0.01)
 
     async with anyio.create_task_group() as group:
-        freshness = Finding().of(app_with(space), beside(group))
+        freshness = FileChanges().freshness_of(app_with(space), beside(group))
         await until([], lambda: None)
         place = ItemPlace(space, ItemType.TOOL, "demo/hello", ".py")
         await until([{place}], lambda: tool.write_text("x = 1\n", encoding="utf-8"))
@@ -255,6 +256,110 @@ async def test_files_and_the_loss_of_a_space_are_noticed(tmp_path: Path) -> None
         await until(["everything"], lambda: None)
         for _ in range(3):
             await until(["everything"], lambda: None)
+        group.cancel_scope.cancel()
+
+
+@pytest.fixture
+def watchers(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What each watcher of the system is asked to watch."""
+    made: list[list[str]] = []
+    real = RustNotify
+
+    def counted(paths: list[str], *options: Any) -> Any:
+        made.append(paths)
+        return real(paths, *options)
+
+    monkeypatch.setattr(watchfiles.main, "RustNotify", counted)
+    return made
+
+
+class Told:
+    """What a listener is told."""
+
+    def __init__(self) -> None:
+        self.paths: set[Path] = set()
+        self.something = anyio.Event()
+
+    async def changed(self, paths: frozenset[Path]) -> None:
+        self.paths |= paths
+        self.something.set()
+
+    async def of(self, path: Path, write: Callable[[], object]) -> None:
+        """Write until it is told: only who is told knows that somebody watches."""
+        with anyio.fail_after(20):
+            while path not in self.paths:
+                write()
+                with anyio.move_on_after(0.2):
+                    await self.something.wait()
+                self.something = anyio.Event()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("first", ["search", "list"])
+async def test_one_watcher_serves_the_index_and_the_lists(
+    tmp_path: Path, watchers: list[list[str]], first: str
+) -> None:
+    space = Space(SpaceName.PROJECT, tmp_path / "project/.ai")
+    tool = space.root / "tools/demo/hello.py"
+    tool.parent.mkdir(parents=True)
+    changes, app, told, journal = FileChanges(), app_with(space), Told(), Journal()
+    async with anyio.create_task_group() as group:
+        if first == "search":
+            changes.freshness_of(app, beside(group))
+        changes.tell(app, told.changed, beside(group))
+        freshness = changes.freshness_of(app, beside(group))
+        await told.of(tool, lambda: tool.write_text("x = 1\n", encoding="utf-8"))
+        freshness.bring_up_to_date(journal)
+        tool.write_text("x = 2\n", encoding="utf-8")
+        with anyio.fail_after(20):
+            while {ItemPlace(space, ItemType.TOOL, "demo/hello", ".py")} not in journal.looks:
+                freshness.bring_up_to_date(journal)
+                await anyio.sleep(0.01)
+        group.cancel_scope.cancel()
+    assert watchers == [[str(space.root)]]
+
+
+@pytest.mark.anyio
+async def test_lists_are_told_of_the_directory_that_takes_the_place_of_another(
+    tmp_path: Path, watchers: list[list[str]]
+) -> None:
+    space = Space(SpaceName.PROJECT, tmp_path / "project/.ai")
+    tool = space.root / "tools/hello.py"
+    tool.parent.mkdir(parents=True)
+    changes, app, told = FileChanges(), app_with(space), Told()
+    async with anyio.create_task_group() as group:
+        changes.tell(app, told.changed, beside(group))
+        await told.of(tool, lambda: tool.write_text("x = 1\n", encoding="utf-8"))
+        (tmp_path / "project").rename(tmp_path / "before")
+        tool.parent.mkdir(parents=True)
+        changes.forget(app)
+        told.paths.clear()
+        await told.of(tool, lambda: tool.write_text("x = 2\n", encoding="utf-8"))
+        group.cancel_scope.cancel()
+    assert watchers == [[str(space.root)]] * 2
+
+
+@pytest.mark.anyio
+async def test_lists_are_told_of_one_project_alone(tmp_path: Path) -> None:
+    files, apps = [], []
+    for name in ("first", "second"):
+        space = Space(SpaceName.PROJECT, tmp_path / name / ".ai")
+        files.append(space.root / "tools/hello.py")
+        files[-1].parent.mkdir(parents=True)
+        apps.append(app_with(space))
+
+    def write() -> None:
+        for file in files:
+            file.write_text("x = 1\n", encoding="utf-8")
+
+    changes, told = FileChanges(), Told()
+    async with anyio.create_task_group() as group:
+        for app, file in zip(apps, files, strict=True):
+            changes.tell(app, told.changed, beside(group))
+            await told.of(file, write)
+        told.paths.clear()
+        await told.of(files[1], write)
+        assert files[0] not in told.paths
         group.cancel_scope.cancel()
 
 
@@ -308,7 +413,7 @@ async def test_where_nothing_can_be_watched_the_log_says_why(
     monkeypatch.setattr(watchfiles.main, "RustNotify", refused)
     journal = Journal()
     async with anyio.create_task_group() as group:
-        freshness = Finding().of(app_with(Space(SpaceName.PROJECT, tmp_path)), beside(group))
+        freshness = FileChanges().freshness_of(app_with(Space(SpaceName.PROJECT, tmp_path)), beside(group))
     assert [record.__dict__["rye_facts"]["reason"] for record in caplog.records] == ["no watches are left"]
     for _ in range(2):
         freshness.bring_up_to_date(journal)
