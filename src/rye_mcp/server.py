@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from rye_mcp.mcp_server.logs import log_crashes, log_to_standard_error
 from rye_mcp.mcp_server.projects import Projects
-from rye_mcp.mcp_server.surface import RyeServer
+from rye_mcp.mcp_server.rye_server import RyeServer
 
 __all__ = ["main", "mcp"]
 

@@ -14,7 +14,7 @@ from mcp import Client
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
 from rye_mcp.mcp_server import listings
-from rye_mcp.mcp_server.surface import RyeServer
+from rye_mcp.mcp_server.rye_server import RyeServer
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_item
 from rye_mcp.verbs.sign import SignRequest, sign

@@ -20,7 +20,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
 from rye_mcp.mcp_server import listings
 from rye_mcp.mcp_server.listings import MAX_PAGE_BYTES
-from rye_mcp.mcp_server.surface import RyeServer
+from rye_mcp.mcp_server.rye_server import RyeServer
 from rye_mcp.metadata import MAX_LISTED_BYTES
 from rye_mcp.verbs.sign import SignRequest, sign
 from rye_mcp.visible import visible_lines

@@ -13,7 +13,7 @@ from mcp import Client
 from rye_mcp.app import App
 from rye_mcp.mcp_server import projects
 from rye_mcp.mcp_server.projects import Projects
-from rye_mcp.mcp_server.surface import RyeServer
+from rye_mcp.mcp_server.rye_server import RyeServer
 from tests.mcp_world import facts
 
 FEW = 4

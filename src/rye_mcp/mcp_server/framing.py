@@ -1,20 +1,8 @@
 """Messages in lines: from the two streams of a client to those that the SDK serves.
 
-Rules:
-
-- No task stands between a client and the SDK: who waits for a message reads it, and who has one writes it.
-  Each hand that a message goes through costs another turn of the event loop.
-- A line is one message of JSON-RPC. One that is none is answered by an error of the protocol: by its id, when
-  it is a request that has one, else by `null`. Blank lines are passed over, and so is a notification that is
-  wrong: nobody waits for an answer to it.
-- An answer that is none is never answered by its id: a request of the client may have the same one.
-- What answers repeat of a request is short: its id, its method, its progress token, its revision. Otherwise
-  the request is refused, over every transport.
-- A request whose id is that of one that still runs is refused, over every transport: nobody could tell their
-  answers apart. The SDK takes `7` and `"7"` for one id when a request is cancelled, and so they are one here.
-- `MAX_RUNNING` requests run at once, and no more: one too many is refused.
-- A client that takes no such refusal for `GIVE_UP_S` gets none. One that has closed its end, and does not
-  read what it still gets, is given up after as long.
+A line that is no message is answered by an error of the protocol, with the id of a request that has one, else
+with `null`; an invalid response never by its id. A request is refused if its id still runs, if answers could
+not repeat its names, or if `MAX_RUNNING` requests run. No task stands between a client and the SDK.
 """
 
 from __future__ import annotations

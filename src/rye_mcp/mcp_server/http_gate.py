@@ -1,9 +1,9 @@
 """The checks that every HTTP request passes before anything of it is believed, in this order.
 
 1. The head is short, and says in one way where the body ends. 2. `Host` and `Origin` are known, so a page in
-a browser cannot get in by DNS rebinding. 3. The token is right; the two paths about health need neither.
-4. The body comes in time and is short enough. 5. It is one message, whose id is free.
-A refused client gets the reason: what it still sends is read and dropped before the connection is closed.
+a browser cannot get in by DNS rebinding. 3. The token is right; the two paths about health need neither. 4.
+The body comes in time and is short enough. 5. It is one message, whose id is free. A refused client gets the
+reason: what it still sends is read and dropped before the connection is closed.
 """
 
 from __future__ import annotations

@@ -1,19 +1,9 @@
 """The socket of the server over HTTP, its connections, and how it ends.
 
-Rules:
-
-- A connection that sends the head of a request too slowly is closed (`HEAD_LIMIT_S`). A client that vanished
-  without a word is noticed by the system, in about a minute.
-- A connection is read while its request is answered, since its client may close it. What the client sends
-  ahead is kept up to `MAX_HEAD_BYTES`; one that sends more is closed.
-- A client that reads nothing of what waits for it, for `READ_LIMIT_S`, is closed.
-- A stranger is a connection none of whose requests was let through yet. When a client connects that has
-  `MAX_STRANGERS` of them, its oldest one is closed. When there are too many connections, the oldest stranger
-  of the client that has most of them is closed, of several such clients the oldest of all. If there are none,
-  the connection is closed that has said nothing for longest, of those that have no whole request under way;
-  else the new one. All addresses of loopback are one client.
-- SIGTERM and SIGINT drain: what runs may end within a bound, then it is cancelled, and nothing is left
-  behind. A second signal ends the wait.
+A connection is closed if its head comes too slowly, if its client reads nothing for `READ_LIMIT_S`, or to
+make room: first the oldest of a client's connections that no request was let through of, then the one that
+has been silent for longest without a request under way. All of loopback is one client. SIGTERM and SIGINT
+drain.
 """
 
 from __future__ import annotations

@@ -1,16 +1,8 @@
 """The log of the server: one line of JSON each, on standard error.
 
-    {"time": "2026-07-28T09:00:00.123Z", "level": "warning", "event": "not offered", "item": "demo/hello", …}
-
-Rules:
-
-- `RYE_LOG`, or an option, says from which level on; by default there are warnings and errors. What is logged
-  within a call has its request and its item, and the run where there is one.
-- No line holds the value of a parameter, output of a tool, or a secret. Of an exception its type is told and
-  where it came from, never its text. Of what other libraries say only warnings and errors are told, and only
-  the text that stands in their source, with `…` for each value.
-- A line is short (`MAX_LINE_BYTES`), and goes out whole or not at all: nobody waits for who does not read
-  standard error. What was left out is counted in the next line.
+`RYE_LOG`, or an option, names the first level that is logged. No line holds the value of a parameter, output
+of a tool or a secret: of exceptions only types and places are told, and of other libraries' messages only the
+text in their source. A line goes out whole or not at all; the next line counts those that were left out.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""The streams of a server that a client has started: its standard input and output, for MCP alone.
+"""MCP over standard streams: those of a server that a client has started, and a client that starts a server.
 
-Rules:
-
-- While they are claimed, descriptor 0 is empty and descriptor 1 is standard error, and so is what `print`
-  writes: nothing in this process, in a library of it or in a child can write between two messages.
-- A message that is longer than `MAX_MESSAGE_BYTES`, or is not UTF-8, is dropped. The text in its place is not
-  JSON, so it is answered like every other malformed message.
-- Nothing here waits in a thread, where the system allows that: whoever is cancelled ends at once, though the
-  client neither reads nor writes.
-- `parent_gone` returns once the process that started this one has ended.
+While the streams are claimed, descriptor 0 is empty and descriptor 1 is standard error, so that nothing else
+can write between two messages. A message that is too long or not UTF-8 is replaced by text that is not JSON,
+and answered as such. The event loop watches the streams; no thread waits for them.
 """
 
 from __future__ import annotations
@@ -18,14 +12,28 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Final
+import sysconfig
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 import anyio
 from anyio import to_thread
 
-__all__ = ["MAX_MESSAGE_BYTES", "Lines", "Wire", "claimed", "parent_gone"]
+from rye_mcp.errors import RyeError
+
+__all__ = [
+    "MAX_MESSAGE_BYTES",
+    "Call",
+    "Hear",
+    "Lines",
+    "Wire",
+    "claimed",
+    "client_of",
+    "parent_gone",
+    "server_command",
+]
 
 MAX_MESSAGE_BYTES: Final = 32 << 20
 """How long one message may be."""
@@ -167,3 +175,52 @@ def _standard_error() -> int:
 def _can_be_watched(descriptor: int) -> bool:
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+
+
+class Hear(Protocol):
+    """Is told how far a call is, out of how much, and a message."""
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        """Take note of it."""
+
+
+class Call(Protocol):
+    """Calls a tool of the server by its name; its answer as data."""
+
+    async def __call__(
+        self, name: str, arguments: Mapping[str, Any], hear: Hear | None = None, /
+    ) -> dict[str, Any]:
+        """Call it, and let somebody hear how far it is."""
+
+
+def server_command() -> str:
+    """The `rye-mcp` that was installed with this package, by its whole path."""
+    return str(Path(sysconfig.get_path("scripts"), "rye-mcp"))
+
+
+@asynccontextmanager
+async def client_of(
+    command: Sequence[str], *, environment: Mapping[str, str], directory: Path
+) -> AsyncIterator[Call]:
+    """Start a server with exactly this environment, speak to it over its standard streams, and end it."""
+    from mcp import Client, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    program, *arguments = command
+    parameters = StdioServerParameters(
+        command=program, args=arguments, env=dict(environment), cwd=os.fspath(directory)
+    )
+    async with Client(stdio_client(parameters)) as client:
+
+        async def call(
+            name: str, arguments: Mapping[str, Any], hear: Hear | None = None, /
+        ) -> dict[str, Any]:
+            result = await client.call_tool(name, dict(arguments), progress_callback=hear)
+            if result.structured_content is None:
+                raise RyeError(
+                    "internal", f"expected an answer to {name} with structured content, found none"
+                )
+            answer: dict[str, Any] = result.structured_content
+            return answer
+
+        yield call

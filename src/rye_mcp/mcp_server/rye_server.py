@@ -1,16 +1,8 @@
-"""The MCP server object: lists what there is, checks arguments, calls the verbs, answers.
+"""The MCP server object: it lists what there is, checks arguments, calls the verbs and answers.
 
-Rules:
-
-- Whoever calls is an agent: the context that a verb gets says so, whatever the arguments are.
-- Nothing heavy is imported before it is needed: a client waits for the answer to `initialize`, and most of
-  that time is imports.
-- Where somebody has to agree to a call, a question comes before the answer.
-- A call of a tool that does not exist is an error of the protocol, as MCP requires.
-- Every failure of a tool is an answer, which says which project it was about. Cancelling a call ends what it
-  runs.
-- Who has listed something is told when it changes; nothing is watched before.
-- Over standard input and output the server ends when its client closes them, and when its parent has ended.
+Whoever calls is an agent, whatever the arguments say. Nothing heavy is imported before it is needed, because
+a client waits for the answer to `initialize`. Every failure of a tool is an answer that names the project; a
+tool that does not exist is an error of the protocol. Cancelling a call ends what it runs.
 """
 
 from __future__ import annotations
