@@ -104,7 +104,6 @@ class Sessions(StreamableHTTPSessionManager):
         if ends[first] == math.inf:
             return
         session = self._server_instances.pop(first)
-        self._session_owners.pop(first, None)
         if session.idle_scope is not None:
             session.idle_scope.cancel()
 
@@ -283,7 +282,7 @@ def http_application(
         max_request_body_size=MAX_BODY_BYTES,
         security_settings=_CHECKED_BY_THE_GATE,
     )
-    server._lowlevel_server.middleware += [traffic, sessions, require_fitting]
+    server.middleware.extend([traffic, sessions, require_fitting])
 
     def health(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok"})

@@ -19,6 +19,7 @@ from mcp.server import MCPServer
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import NotificationOptions
 from mcp.server.request_state import RequestStateSecurity
+from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     CallToolResult,
@@ -98,12 +99,15 @@ class RyeServer(MCPServer[None]):
         confirm: frozenset[Action] = frozenset(),
         state_keys: tuple[str, ...] = (),
     ) -> None:
+        bus = InMemorySubscriptionBus()
         super().__init__(
             "rye-mcp",
             title="Rye",
             instructions=INSTRUCTIONS,
             version=version,
             lifespan=self._living,
+            subscriptions=bus,
+            middleware=[begin_once, agree_on_a_revision_without_batches, in_its_turn],
             request_state_security=RequestStateSecurity(
                 keys=state_keys or [os.urandom(32)], ttl=QUESTION_LIFETIME_S
             ),
@@ -119,12 +123,14 @@ class RyeServer(MCPServer[None]):
         self._runs = Runs()
         self._native = NativeTools(expose)
         self._confirm = confirm
-        self._announcing = Announcing(self._subscriptions, self._runs.beside)
+        self._announcing = Announcing(bus, self._runs.beside)
         self._listings = Listings(self._native, self._announcing, self._changes, self._runs.beside)
         self._lives = 0
+        self._add_handlers()
+
+    def _add_handlers(self) -> None:
+        """Answer what the SDK's server leaves out, or does without pages; promise notices of changes."""
         server = self._lowlevel_server
-        server.middleware += [begin_once, agree_on_a_revision_without_batches]
-        server.middleware.append(in_its_turn)
         options = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
         vars(server)["create_initialization_options"] = partial(server.create_initialization_options, options)
         for name, handler in (("initialized", self._on_initialized), ("roots/list_changed", self._on_roots)):

@@ -98,8 +98,14 @@ def _addresses(session: ServerSession) -> set[str]:
 
 
 def _state(session: ServerSession) -> dict[str, Any]:
-    """What is kept with a connection: the SDK has the place, and shows it to nobody but itself."""
-    return session._connection.state
+    """What is kept with a connection."""
+    state: dict[str, Any] = _connection_of(session).state
+    return state
+
+
+def _connection_of(session: Any) -> Any:
+    """The connection of a session, which is another object for each request of it."""
+    return session._connection
 
 
 Listed = Literal["tools", "prompts", "resources"]
@@ -154,8 +160,8 @@ class Announcing:
         return len(self._told)
 
     def remember(self, session: Any) -> None:
-        """Tell this session too, until it ends. The SDK has an object for each of its requests."""
-        connection = session._connection
+        """Tell this session too, until it ends."""
+        connection = _connection_of(session)
         if connection not in self._told:
             self._told[connection] = _Told(session)
             connection.exit_stack.callback(self._forget, connection)
