@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -300,11 +300,12 @@ class _GivenUpError(Exception):
     """Nobody waits any more."""
 
 
-async def _set_when_cancelled(given_up: threading.Event) -> None:
+async def _set_when_cancelled(event: threading.Event | anyio.Event) -> None:
+    """Let a thread know: cancelling does not reach it before it wakes by itself."""
     try:
         await anyio.sleep_forever()
     finally:
-        given_up.set()
+        event.set()
 
 
 def _identity(root: Path) -> tuple[int, int] | None:
@@ -364,19 +365,13 @@ async def watch(
     if not there:
         await anyio.sleep_forever()
     stop = anyio.Event()
-    notices = awatch(
-        *there,
-        watch_filter=partial(_counts, there),
-        step=step_ms,
-        debounce=max_wait_ms,
-        rust_timeout=BEGUN_MS if begun else None,
-        yield_on_timeout=begun is not None,
-        stop_event=stop,
-        ignore_permission_denied=True,
-    )
+    how: dict[str, Any] = {"step": step_ms, "debounce": max_wait_ms, "ignore_permission_denied": True}
+    if begun is not None:
+        how |= {"rust_timeout": BEGUN_MS, "yield_on_timeout": True}
+    notices = awatch(*there, watch_filter=partial(_counts, there), stop_event=stop, **how)
     failure: OSError | None = None
     async with _a_thread_more(), anyio.create_task_group() as group:
-        group.start_soon(_stop_when_cancelled, stop)
+        group.start_soon(_set_when_cancelled, stop)
         try:
             async for changes in notices:
                 if begun is not None:
@@ -402,14 +397,6 @@ async def _a_thread_more() -> AsyncIterator[None]:
         yield
     finally:
         threads.total_tokens -= 1
-
-
-async def _stop_when_cancelled(stop: anyio.Event) -> None:
-    """End the thread that waits for changes: cancelling does not reach it before it wakes by itself."""
-    try:
-        await anyio.sleep_forever()
-    finally:
-        stop.set()
 
 
 def _counts(roots: Sequence[Path], _: object, path: str) -> bool:

@@ -266,13 +266,11 @@ def serve_http(make: Callable[..., MCPServer[Any]], projects: Projects, options:
     return 0
 
 
-def http_application(
-    server: MCPServer[Any], traffic: Traffic, *, max_sessions: int = MAX_SESSIONS
-) -> Application:
+def http_application(server: MCPServer[Any], traffic: Traffic) -> Application:
     """Both transports, and what is asked about health; a `Gate` stands in front of it."""
     sessions = Sessions(
         server._lowlevel_server,
-        max_sessions=max_sessions,
+        max_sessions=MAX_SESSIONS,
         max_request_body_size=MAX_BODY_BYTES,
         security_settings=_CHECKED_BY_THE_GATE,
     )

@@ -141,13 +141,11 @@ class Gate:
         token: Token | None,
         names: KnownNames,
         traffic: Traffic,
-        body_limit_s: float = BODY_LIMIT_S,
     ) -> None:
         self._application = application
         self._token = token
         self._names = names
         self._traffic = traffic
-        self._body_limit_s = body_limit_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, and pass it on."""
@@ -211,7 +209,7 @@ class Gate:
         if int(headers.get("content-length", "0")) > MAX_BODY_BYTES:
             return too_long
         body = bytearray()
-        with anyio.move_on_after(self._body_limit_s):
+        with anyio.move_on_after(BODY_LIMIT_S):
             while not incoming.is_over:
                 body += await incoming.piece()
                 if len(body) > MAX_BODY_BYTES:
@@ -221,7 +219,7 @@ class Gate:
             if not _holds_few(body):
                 return too_many
             return self._refusal_of_message(exchange, bytes(body)) or bytes(body)
-        return refused(408, f"expected the whole body within {self._body_limit_s:g} s")
+        return refused(408, f"expected the whole body within {BODY_LIMIT_S:g} s")
 
     def _refusal_of_message(self, exchange: Exchange, body: bytes) -> Response | None:
         """The refusal of a message: answers cannot repeat it, it is too long to be kept, or one too many."""

@@ -76,11 +76,6 @@ class NativeTools:
         self._schemas: dict[str, Mapping[str, Any]] = {}
         self._inputs: dict[str, dict[str, Any]] = {}
 
-    @property
-    def item_ids(self) -> frozenset[str]:
-        """The ids of all that was ever listed."""
-        return frozenset(self._ids.values())
-
     def listed(self, app: App) -> list[Listed[Tool]]:
         """The tools as they are now."""
         self._looked_at = time.monotonic()

@@ -53,10 +53,9 @@ Tell = Callable[[float, str], Awaitable[None]]
 class Reporter:
     """Takes what a tool prints, and tells the last line of it."""
 
-    def __init__(self, tell: Tell, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, tell: Tell) -> None:
         self._tell = tell
-        self._clock = clock
-        self._begun = clock()
+        self._begun = time.monotonic()
         self._unfinished = {"stdout": b"", "stderr": b""}
         self._line: str | None = None
         self._printed = anyio.Event()
@@ -79,7 +78,7 @@ class Reporter:
                 await self._printed.wait()
             self._printed = anyio.Event()
             line, self._line = self._line, None
-            passed = self._clock() - self._begun
+            passed = time.monotonic() - self._begun
             await self._tell(round(passed, 3), line or f"running for {passed:.0f} s")
             await anyio.sleep(INTERVAL_S)
 

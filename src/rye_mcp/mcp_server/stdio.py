@@ -47,9 +47,8 @@ _ABOVE_STANDARD: Final = 3
 class Lines:
     """The lines that come in by a descriptor, as text."""
 
-    def __init__(self, descriptor: int, *, limit: int = MAX_MESSAGE_BYTES) -> None:
+    def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._limit = limit
         self._can_be_watched = _can_be_watched(descriptor)
         self._pending = bytearray()
         self._looked_at = 0
@@ -65,7 +64,7 @@ class Lines:
             if end >= 0:
                 return self._taken(end + 1)
             self._looked_at = len(self._pending)
-            if self._looked_at > self._limit:
+            if self._looked_at > MAX_MESSAGE_BYTES:
                 self._is_too_long = True
                 self._pending.clear()
                 self._looked_at = 0
@@ -82,7 +81,7 @@ class Lines:
         line = bytes(self._pending[:end])
         del self._pending[:end]
         self._looked_at = 0
-        is_too_long, self._is_too_long = self._is_too_long or len(line) > self._limit, False
+        is_too_long, self._is_too_long = self._is_too_long or len(line) > MAX_MESSAGE_BYTES, False
         return _TOO_LONG if is_too_long else _decoded(line)
 
     async def _read(self) -> bytes:
