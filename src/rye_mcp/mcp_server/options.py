@@ -1,10 +1,7 @@
 """The command line of `rye-mcp`, which people put into the configurations of clients.
 
-Rules:
-
-- Without an argument nothing is parsed: that is how nearly every client starts the server, and it waits.
-- Wrong use ends the command with 2 and a sentence on standard error, before anything is opened.
-- An address without a port means port 8000, a port without an address means this machine alone.
+Without an argument nothing is parsed: that is how nearly every client starts the server, and it waits. Wrong
+use ends the command with 2 and a sentence on standard error, before anything is opened.
 """
 
 from __future__ import annotations
@@ -103,7 +100,10 @@ def read_options(arguments: Sequence[str]) -> ServerOptions:
 
 
 def parse_address(text: str) -> Address:
-    """An address as people write it: `8000`, `0.0.0.0`, `localhost:8000`, `[::1]:8000`; ValueError."""
+    """An address as people write it: `8000`, `0.0.0.0`, `localhost:8000`, `[::1]:8000`; ValueError.
+
+    Without a port it means port 8000, without a host this machine alone.
+    """
     if text.isascii() and text.isdigit():
         return Address(_LOOPBACK, _port(text))
     if text.startswith("["):

@@ -64,7 +64,7 @@ from rye_mcp.mcp_server.requests import (
     teller_of,
     trace_of_call,
 )
-from rye_mcp.mcp_server.subscriptions import Announcing, Wishing
+from rye_mcp.mcp_server.subscriptions import Announcing, SubscriptionHandlers
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -139,7 +139,7 @@ class RyeServer(MCPServer[None]):
         lists = {"tools": self._list_tools, "prompts": self._list_prompts, "resources": self._list_resources}
         for name, listing in lists.items():
             server.add_request_handler(f"{name}/list", PaginatedRequestParams, listing)
-        Wishing(self._apps, self._listings).serve(server)
+        SubscriptionHandlers(self._apps, self._listings).serve(server)
 
     async def run_stdio_async(self) -> None:
         """Serve one client over standard input and output, which nobody else gets at meanwhile."""

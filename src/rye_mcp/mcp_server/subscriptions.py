@@ -29,20 +29,7 @@ if TYPE_CHECKING:
     from rye_mcp.mcp_server.listings import Listings
     from rye_mcp.mcp_server.projects import Apps
 
-__all__ = [
-    "LEVELS",
-    "MAX_ADDRESSES",
-    "Announcing",
-    "Listed",
-    "Wishing",
-    "Work",
-    "add_address",
-    "forget_address",
-    "is_awaited",
-    "require_few",
-    "set_level",
-    "wants_messages",
-]
+__all__ = ["Announcing", "Listed", "SubscriptionHandlers", "Work", "wants_messages"]
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The levels of the protocol, the least urgent first."""
@@ -192,7 +179,7 @@ class Announcing:
         self._told.pop(connection).forget()
 
 
-class Wishing:
+class SubscriptionHandlers:
     """The handlers of one server."""
 
     def __init__(self, apps: Apps, listings: Listings) -> None:
