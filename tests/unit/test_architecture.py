@@ -103,7 +103,7 @@ MAY_BE_REACHED = {
     "rye_mcp.primitives._markdown": "a table of pages, and what a reader gets of them",
     "rye_mcp.primitives._process_log": "logs of a few bytes, so that their parts change often",
     "rye_mcp.runs._pieces": "pieces of any bytes, one after the other",
-    "rye_mcp.spaces._entries": "what is known of a directory spares a look into it",
+    "rye_mcp.spaces._files": "what is known of a directory spares a look into it",
     "rye_mcp.trust._toml": "any text is quoted so that reading gives it back",
     "rye_mcp.verbs._directives": "a table of placeholders and inputs",
     "rye_mcp.verbs._selection": "a table of patterns, and any others compared with those of a shell",
