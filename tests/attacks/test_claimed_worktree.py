@@ -75,15 +75,29 @@ def test_a_repository_that_a_project_brings_along_is_not_approved(repository: Pa
     assert not is_approved(project, world.state)
 
 
-@pytest.mark.parametrize("name", ["worktrees", "x"])
-def test_a_clone_below_an_approved_project_is_not_that_one(repository: Path, world: World, name: str) -> None:
-    """Both links hold, and three directories up is what was approved; but git has not put them there."""
+def test_a_clone_below_an_approved_project_is_not_that_one(repository: Path, world: World) -> None:
+    """Both links hold, as git writes them, but the clone lies inside what was approved."""
     Approvals(repository, world.state).approve_project()
     project = repository / "vendor"
-    administration = project / name / "x"
-    administration.mkdir(parents=True)
+    administration = repository / ".git/worktrees/x"
+    for directory in (project, administration):
+        directory.mkdir()
     (administration / "gitdir").write_text(f"{project}/.git\n")
     (project / ".git").write_text(f"gitdir: {administration}\n")
+    assert identify_project(project) == project
+    assert not is_approved(project, world.state)
+
+
+@pytest.mark.parametrize("place", ["a/b", "vendor/worktrees", ".git/x"])
+def test_a_file_that_a_repository_brings_makes_no_worktree(
+    repository: Path, world: World, place: str
+) -> None:
+    """Both links hold, and three directories up is what was approved; but anybody can commit that file."""
+    Approvals(repository, world.state).approve_project()
+    administration = repository / place / "x"
+    administration.mkdir(parents=True)
+    project = hostile(world.root, f"gitdir: {administration}\n")
+    (administration / "gitdir").write_text(f"{project}/.git\n")
     assert identify_project(project) == project
     assert not is_approved(project, world.state)
 
