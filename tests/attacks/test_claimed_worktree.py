@@ -153,7 +153,7 @@ def test_what_an_archive_brings_is_approved_one_by_one(world: World, where: str,
         decisions = Approvals(project, world.state)
         assert decisions.project == project
         decisions.approve_project()
-        decisions.decide(["0" * 64], Decision.ACCEPTED)
+        decisions.decide({"0" * 64: "1" * 64}, Decision.ACCEPTED)
     found = Approvals(build, world.state).read()
     assert not (found.approved if decided == "approved" else found.proposals)
 
@@ -177,7 +177,7 @@ def test_an_absolute_link_is_spelled_as_git_spells_it(
 def test_a_worktree_of_what_is_not_approved_counts_as_itself(repository: Path, world: World) -> None:
     worktree = world.root / "worktree"
     decisions = Approvals(worktree, world.state)
-    decisions.decide(["0" * 64], Decision.ACCEPTED)
+    decisions.decide({"0" * 64: "1" * 64}, Decision.ACCEPTED)
     decisions.approve_project()
     assert decisions.project == worktree
     assert not is_approved(repository, world.state)
