@@ -171,10 +171,10 @@ def test_a_file_of_another_name_than_one_of_hers_is_named_first(
 ) -> None:
     """Its id is that of a file that she signed, which is gone; in another language, or in other letters."""
     context = signs(world)
-    put(world, GO, "demo/hello", ".mjs")
     put(world, GO, "demo/helper", ".mjs")
-    at(world, "demo/package.json").write_bytes(b"{}")
     sign(SignRequest("demo/helper"), context)
+    put(world, GO, "demo/hello", ".mjs")
+    at(world, "demo/package.json").write_bytes(b"{}")
     sign(SignRequest("demo/hello", companions=("package.json",)), context)
     at(world, "demo/helper.mjs").unlink()
     at(world, f"demo/{planted}").write_bytes(GO + b"// planted\n")
