@@ -244,3 +244,16 @@ def test_what_stands_in_the_way_in_the_user_space(world: World, in_the_way: str,
     else:
         place.symlink_to(tmp_path)
         refused("person_required", lambda: sign(SignRequest("demo/hello"), agent(world)))
+
+
+@pytest.mark.parametrize("evidence", ["lockfile", "user space"])
+def test_a_directory_keeps_its_ids_in_whatever_letters(world: World, evidence: str) -> None:
+    if evidence == "user space":
+        put(world, tool(), "Demo/hello", space=SpaceName.USER)
+    else:
+        file = put(world, tool(), "Demo/hello", signed=True)
+        lock_update(LockUpdateRequest("Demo/hello"), person(world))
+        forget(world)
+        file.path.unlink()
+    put(world, tool("print(2)"))
+    refused("person_required", lambda: sign(SignRequest("demo/hello"), agent(world)))
