@@ -191,6 +191,18 @@ def test_a_worktree_where_others_can_write_counts_as_itself(repository: Path, wo
     assert not is_approved(world.root / "worktree", world.state)
 
 
+def test_a_key_that_was_denied_in_a_worktree_stays_denied_in_it(repository: Path, world: World) -> None:
+    """To approve the repository is no answer to another question; to accept the key is."""
+    worktree, key_id = Approvals(world.root / "worktree", world.state), "1" * 64
+    worktree.decide({"0" * 64: key_id}, Decision.DENIED)
+    Approvals(repository, world.state).approve_project()
+    assert worktree.project == repository
+    assert worktree.read().denied_keys == {key_id}
+    assert not Approvals(repository, world.state).read().denied_keys
+    worktree.decide({"2" * 64: key_id}, Decision.ACCEPTED)
+    assert not worktree.read().denied_keys
+
+
 def test_a_decision_in_a_worktree_is_shown_with_the_path_that_it_is_for(
     repository: Path, world: World
 ) -> None:

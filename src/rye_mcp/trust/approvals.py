@@ -123,20 +123,27 @@ class Approvals:
         `key_ids` says for the digest of each document which key it is about.
         """
         said, keys = dict.fromkeys(key_ids, decision), frozenset(key_ids.values())
+        decided = self._counting(_value)[0]
 
         def change(decisions: ProjectDecisions) -> ProjectDecisions:
             denied = decisions.denied_keys
             denied = denied | keys if decision is Decision.DENIED else denied - keys
             return replace(decisions, proposals={**decisions.proposals, **said}, denied_keys=denied)
 
-        self._counting(_value)[0].change(change)
+        decided.change(change)
+        if decision is Decision.ACCEPTED and not keys.isdisjoint(self._own.in_force(_value).denied_keys):
+            self._own.change(lambda own: replace(own, denied_keys=own.denied_keys - keys))
 
     def _counting(self, look: Look) -> tuple[_Decided, ProjectDecisions]:
-        """The decisions that count: those of the main repository if it is approved, else its own."""
+        """The decisions that count: those of the main repository if it is approved, else its own.
+
+        A key that was denied before the main repository counted stays denied.
+        """
         if self._main is not self._own:
             decisions = self._main.in_force(look)
             if decisions.approved and why_others_write(str(self.root)) is None:
-                return self._main, decisions
+                denied = decisions.denied_keys | self._own.in_force(look).denied_keys
+                return self._main, replace(decisions, denied_keys=denied)
         return self._own, self._own.in_force(look)
 
 
