@@ -33,7 +33,9 @@ def missing() -> Iterator[str]:
     if shutil.which("cc") is None:
         yield "there is no C compiler for Rust to link with: install gcc or clang."
     wanted, found_rust = _wanted_rust(), _found_rust()
-    if found_rust is None:
+    if found_rust is None and shutil.which("cargo") is not None:
+        yield f"Rust {_text(wanted)} or newer is needed, and rustup has none: run `rustup default stable`."
+    elif found_rust is None:
         yield f"Rust {_text(wanted)} or newer is needed, and cargo is not there: get it from https://rustup.rs."
     elif found_rust < wanted:
         yield f"Rust {_text(wanted)} or newer is needed, this is {_text(found_rust)}: run `rustup update`."
@@ -52,8 +54,10 @@ def _found_rust() -> Optional[Version]:  # noqa: UP045 - see above
     cargo = shutil.which("cargo")
     if cargo is None:
         return None
-    # `cargo --version` of a rustup that has no toolchain yet fails; so does its build, and it says why.
-    answer = subprocess.run([cargo, "--version"], stdout=subprocess.PIPE, check=False)  # noqa: S603
+    # `cargo --version` of a rustup that has no toolchain yet fails, with many lines that help nobody here.
+    answer = subprocess.run(  # noqa: S603
+        [cargo, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
+    )
     match = re.search(rb"(\d+)\.(\d+)", answer.stdout)
     return None if match is None else (int(match.group(1)), int(match.group(2)))
 

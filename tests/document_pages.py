@@ -12,6 +12,7 @@ Rules:
 - `console` is both: lines that begin with `$ ` are run, all others are what they print.
 - In what is printed, `…` is anything within a line, a line of nothing else any lines.
 - `KEY_ID` in a command stands for the key id that was shown last.
+- What a command says while something takes long is on no page: when it does depends on the machine.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ __all__ = [
 
 ROOT = Path(__file__).resolve().parents[1]
 
+_WAITING = "rye: waiting for the server "
 _BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<excuse>[^\n]+) -->\n+)?"
     r"(?:^`(?P<path>[^`\n]+)`:\n\n)?"
@@ -226,7 +228,7 @@ class Shell:
         while not lines or _END not in lines[-1]:
             lines.append(self._line())
         before, _, failed = lines.pop().partition(_END)
-        printed = "".join(lines) + before
+        printed = "".join(line for line in lines if not line.startswith(_WAITING)) + before
         for found in _KEY_ID.findall(printed):
             self.key_id = found
         return printed, bool(failed.strip())

@@ -10,7 +10,10 @@ __all__ = ["Cleanup", "Failure", "RunResult", "StreamCounts", "Usage"]
 
 @dataclass(frozen=True, slots=True)
 class StreamCounts:
-    """Bytes of one stream: `head` first ones and `kept - head` last ones are here, `omitted` are not."""
+    """Bytes of one stream: `head` first ones and `kept - head` last ones are here, `omitted` are not.
+
+    `sha256` is the digest of all of them, in hexadecimal; None when there was no stream.
+    """
 
     kept: int
     head: int
@@ -18,6 +21,7 @@ class StreamCounts:
     omitted: int
     spooled: int
     lost: int
+    sha256: str | None = None
 
     @property
     def mark(self) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -157,3 +159,63 @@ def test_runs_of_other_processes_are_followed_until_it_is_interrupted(
         process.send_signal(signal.SIGINT)
         assert process.stdout.read() == ""
         assert process.wait() == 130
+
+
+BASH = "rye/core/runtimes/bash_runtime"
+
+
+def tool(bob: Person, project: Path, name: str, script: str) -> None:
+    """A signed Bash tool of a project."""
+    if not (project / ".ai").exists():
+        project.mkdir()
+        bob.begin(project)
+    path = project / f".ai/tools/demo/{name}.sh"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/bash\n# /// rye\n# executor_id: {BASH}\n# ///\n{script}")
+    bob.rye("sign", f"demo/{name}", cwd=project)
+
+
+def test_a_run_that_was_killed_in_the_middle_has_a_row_that_says_so(bob: Person, tmp_path: Path) -> None:
+    project, began = tmp_path / "project", tmp_path / "began"
+    os.mkfifo(began)
+    tool(bob, project, "wait", f"echo begun >{began}\nexec sleep 1000\n")
+    command = [str(SCRIPTS / "rye"), "run", "demo/wait"]
+    with subprocess.Popen(command, cwd=project, env=bob.environment, start_new_session=True) as process:
+        assert began.read_text() == "begun\n"
+        [row] = bob.rye("log", "--json", cwd=project).json["runs"]
+        assert (row["item_id"], row["status"], row["exit"]["kind"]) == ("demo/wait", "running", "running")
+        assert "running" in bob.rye("log", cwd=project).out
+        process.kill()
+    [row] = bob.rye("log", "--json", cwd=project).json["runs"]
+    assert (row["status"], row["code"], row["exit"]["kind"]) == ("error", "lost", "lost")
+    assert bob.rye("log", "--status", "lost", "--json", cwd=project).json["runs"] == [row]
+
+
+def test_the_digest_is_that_of_everything_that_was_written(bob: Person, tmp_path: Path) -> None:
+    """Three times as much as is kept for the answer: the middle passes nobody but the supervisor."""
+    project = tmp_path / "project"
+    tool(bob, project, "flood", "seq 1 500000\necho 'it broke' >&2\nexit 3\n")
+    run_id = bob.rye("run", "demo/flood", "--json", cwd=project, code=1).json["run_id"]
+    shown = bob.rye("log", "show", run_id, "--json", cwd=project).json
+    written = "".join(f"{number}\n" for number in range(1, 500_001)).encode()
+    assert len(written) > 3 << 20
+    assert shown["sha256"] == {
+        "stdout": hashlib.sha256(written).hexdigest(),
+        "stderr": hashlib.sha256(b"it broke\n").hexdigest(),
+        "result": hashlib.sha256(b"").hexdigest(),
+    }
+    assert shown["stderr_end"] == "it broke\n"
+    assert "it broke" in bob.rye("log", "show", run_id, cwd=project).out
+
+
+def test_a_refused_call_is_logged_without_what_it_was_given(bob: Person, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    tool(bob, project, "hello", "echo hello\n")
+    path = project / ".ai/tools/demo/hello.sh"
+    path.write_text(path.read_text() + "echo changed\n")
+    bob.refused("content_changed", "run", "demo/hello", "--params", '{"name": "hunter2"}', cwd=project)
+    bob.refused("item_not_found", "run", "demo/none", cwd=project)
+    missing, changed = bob.rye("log", "--json", cwd=project).json["runs"]
+    assert (missing["item_id"], missing["code"]) == ("demo/none", "item_not_found")
+    assert (changed["item_id"], changed["code"]) == ("demo/hello", "content_changed")
+    assert (changed["exit"]["kind"], changed["parameters"], changed["chain"]) == ("refused", [], [])

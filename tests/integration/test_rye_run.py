@@ -213,7 +213,7 @@ def test_what_a_failed_run_last_wrote_on_standard_error_is_in_the_log(ada: Perso
     )
     assert bad == failed["run_id"]
     assert ada.rye("log", "show", bad, cwd=project).out.endswith("no such \\x1b[31mthing\n\n")
-    assert ada.rye("log", "show", bad, "--output", "--stream", "stderr", cwd=project).out.count("thing") == 1
+    ada.refused("output_not_found", "log", "show", bad, "--output", "--stream", "stderr", cwd=project)
     assert "standard error" not in ada.rye("log", "show", good, cwd=project).out
 
 

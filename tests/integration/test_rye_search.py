@@ -160,7 +160,7 @@ def test_nothing_found_says_what_to_try(leo: Person, project: Path) -> None:
 @pytest.mark.thorough
 def test_more_results_than_are_shown_are_said(leo: Person, project: Path) -> None:
     shown = leo.rye("search", "video", "--limit", "2", *IN_THE_PROJECT, cwd=project).out
-    assert shown.splitlines()[-1] == "there are 3; for the next: --offset 2"
+    assert shown.splitlines()[-1] == "1 to 2 of 3; next page: --offset 2"
     assert "--offset" not in leo.rye("search", "video", *IN_THE_PROJECT, cwd=project).out
 
 

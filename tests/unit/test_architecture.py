@@ -76,9 +76,6 @@ MAY_BE_REACHED = {
     "lilux._templates": "a table of templates, and texts that must not be taken for one",
     "lilux.runtime._dotenv": "a table of lines, and any bytes at all",
     "lilux.runtime._env_config": "which interpreter a configuration names, whether it is there or not",
-    "lilux.runtime._oauth": "a server that is too slow, within a second",
-    "lilux.runtime._token_storage": "a keyring that hangs or is locked, within a second",
-    "lilux.runtime._tokens": "no repr of a value that never leaves the store has a secret in it",
     "lilux.schemas._compiled": "how many schemas are kept, and that an equal one is not read again",
     "lilux.schemas._defaults": "a schema with more values than may be filled in, within a second",
     "lilux.schemas._effort": "schemas and patterns that take for ever, within a second",
@@ -114,8 +111,8 @@ MAY_BE_REACHED = {
     "rye_mcp.__main__": "the module as an interpreter is told to run it",
 }
 
-# Who runs under trio has it, who wants a keyring asks for it; nobody else needs them.
-IMPORTED_WHERE_IN_USE = {"keyring", "trio"}
+# Who runs under trio has it; nobody else needs it.
+IMPORTED_WHERE_IN_USE = {"trio"}
 
 
 @cache

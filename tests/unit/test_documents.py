@@ -104,7 +104,6 @@ def test_every_dependency_has_its_reason_on_the_page() -> None:
     requirements = [
         *project["build-system"]["requires"],
         *project["project"]["dependencies"],
-        *project["project"]["optional-dependencies"]["keyring"],
         *project["dependency-groups"]["dev"],
     ]
     crates = [

@@ -15,7 +15,7 @@ from rye_mcp.executor.decoding import MAX_DEPTH
 from rye_mcp.executor.outcomes import MAX_STDERR_CHARACTERS
 from rye_mcp.executor.results import ExecutionResult, read_process
 from rye_mcp.runs.ids import StreamName, new_run_id
-from rye_mcp.runs.log import MAX_KEPT_ROWS
+from rye_mcp.runs.log import MAX_KEPT_REFUSALS, MAX_KEPT_ROWS
 from rye_mcp.runs.outputs import MAX_AGE, MAX_LENGTH, MAX_RUN_BYTES, MAX_TOTAL_BYTES, SEARCH_LIMIT_S
 
 pytestmark = pytest.mark.both_loops
@@ -55,7 +55,10 @@ def test_the_page_has_the_limits_of_the_code() -> None:
     assert f"up to {MAX_RUN_BYTES >> 20} MiB a run" in text
     assert f"at most {MAX_TOTAL_BYTES >> 20} MiB for all runs" in text
     assert f"up to {MAX_LENGTH >> 20} MiB" in text
-    assert f"The last {MAX_KEPT_ROWS:,} runs are kept" in text
+    assert (
+        f"The last {MAX_KEPT_ROWS:,} rows are kept, and of refused calls the last {MAX_KEPT_REFUSALS:,}"
+        in text
+    )
     assert (MAX_AGE.days, SEARCH_LIMIT_S) == (7, 2)
     assert "for seven days" in text
     assert "longer than two seconds" in text

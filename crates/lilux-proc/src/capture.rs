@@ -8,8 +8,9 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use rustix::io::Errno;
+use sha2::{Digest, Sha256};
 
-use crate::protocol::StreamCounts;
+use crate::protocol::{Sha256Sum, StreamCounts};
 use crate::sys::region::{Pool, Region};
 
 /// The captured bytes of one stream while it is being read.
@@ -17,6 +18,7 @@ pub struct Capture {
     cap: usize,
     region: Option<Region>,
     total: u64,
+    digest: Sha256,
 }
 
 /// The kept bytes, as ranges of one block of memory, in order.
@@ -29,7 +31,12 @@ pub struct Kept {
 impl Capture {
     /// Keeps at most `cap` bytes.
     pub fn new(cap: u64) -> Self {
-        Self { cap: usize::try_from(cap).unwrap_or(usize::MAX), region: None, total: 0 }
+        Self {
+            cap: usize::try_from(cap).unwrap_or(usize::MAX),
+            region: None,
+            total: 0,
+            digest: Sha256::new(),
+        }
     }
 
     /// Nothing has been written yet.
@@ -61,14 +68,17 @@ impl Capture {
         Ok([IoSliceMut::new(after), IoSliceMut::new(second)])
     }
 
-    /// Accounts for `count` bytes just read into `spare`, and shows where they are.
+    /// Accounts for `count` bytes just read into `spare`, and shows where they are. Every byte passes here once, so the
+    /// digest is that of the whole stream, also of what the ring overwrites.
     pub fn advance(&mut self, count: usize) -> [&[u8]; 2] {
         let start = self.cursor();
         let first = count.min(self.cap - start);
         let head = self.head();
         self.total += count as u64;
         let bytes: &[u8] = self.region.as_deref().unwrap_or_default();
-        [&bytes[start..start + first], &bytes[head..head + (count - first)]]
+        let parts = [&bytes[start..start + first], &bytes[head..head + (count - first)]];
+        parts.iter().for_each(|part| self.digest.update(part));
+        parts
     }
 
     /// Adds bytes that were read elsewhere.
@@ -113,6 +123,7 @@ impl Capture {
             head: pieces.first().map_or(0, |piece| piece.len() as u64),
             total: self.total,
             omitted: self.total - kept,
+            sha256: Some(Sha256Sum(self.digest.finalize().into())),
             ..StreamCounts::default()
         };
         Kept { region: self.region.map(Rc::new), pieces, counts }
@@ -198,6 +209,8 @@ mod tests {
                     assert_eq!(bytes, expected(&text[..length.min(997)], cap), "{cap} {piece} {length}");
                     assert_eq!(counts.omitted + counts.kept, counts.total);
                     assert_eq!(counts.total, length.min(997) as u64);
+                    let all = Sha256::digest(&text[..length.min(997)]);
+                    assert_eq!(counts.sha256, Some(Sha256Sum(all.into())), "{cap} {piece} {length}");
                 }
             }
         }

@@ -84,7 +84,7 @@ fn wait(engine: &mut Engine) -> Result<Ended, Fatal> {
     loop {
         for notice in engine.take_notices() {
             match notice {
-                Notice::Closed { result, kept, .. } => return Ok((*result, kept)),
+                Notice::Closed { result, kept, .. } => return Ok((*result, *kept)),
                 Notice::Event(Event::Error { message, .. }) => return Err(Fatal::Usage(message)),
                 Notice::Event(_) | Notice::Output { .. } => {}
             }

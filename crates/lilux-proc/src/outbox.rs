@@ -53,7 +53,7 @@ impl Outbox {
             Notice::Closed { id, result, kept } => {
                 let fits =
                     kept.iter().flatten().map(|kept| kept.counts.kept).sum::<u64>() <= MAX_PAYLOAD as u64;
-                let payload = if fits { all_pieces(kept) } else { self.captured(id, kept) };
+                let payload = if fits { all_pieces(*kept) } else { self.captured(id, *kept) };
                 self.frame(&Event::Closed { id, result }, payload);
             }
         }

@@ -3,8 +3,9 @@
 //! `frames` cuts the stream into these messages. Nothing here does any I/O.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Fatal, FrameError, RequestError, SpawnError};
 use crate::text::OsText;
@@ -279,6 +280,24 @@ pub struct StreamCounts {
     pub omitted: u64,
     pub spooled: u64,
     pub lost: u64,
+    /// Of all bytes of the stream, the omitted ones included; nothing when there was no stream.
+    pub sha256: Option<Sha256Sum>,
+}
+
+/// A digest, in hexadecimal on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sha256Sum(pub [u8; 32]);
+
+impl Serialize for Sha256Sum {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for Sha256Sum {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
 }
 
 /// Whether everything that the run started is gone, and how many processes were ended that the tool had left running.

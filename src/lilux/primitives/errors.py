@@ -7,7 +7,6 @@
     │   ├── ConfigurationError(message, field=None)
     │   └── SupervisorError(message, *, code, …)          the process supervisor, by a stable code
     ├── AuthenticationRequired(message, service=None)
-    ├── RefreshError(message, service=None)
     └── ValidationError(field, error, value)              a dataclass: one finding, in a list or raised
 
 A message says what was expected, what was found and where. A tool that fails is not an error here: it is a
@@ -25,7 +24,6 @@ __all__ = [
     "ConfigurationError",
     "IntegrityError",
     "LockfileError",
-    "RefreshError",
     "SupervisorError",
     "ToolExecutionError",
     "ValidationError",
@@ -88,15 +86,6 @@ class SupervisorError(ToolExecutionError):
 
 class AuthenticationRequired(Exception):  # noqa: N818 - its name is given
     """A service wants its user to sign in first."""
-
-    def __init__(self, message: str, service: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.service = service
-
-
-class RefreshError(Exception):
-    """A token has expired and could not be refreshed."""
 
     def __init__(self, message: str, service: str | None = None) -> None:
         super().__init__(message)

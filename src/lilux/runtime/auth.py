@@ -1,63 +1,66 @@
-"""Tokens of services: kept, handed out while they are good, and refreshed when they are not.
+"""Tokens of services: kept in files of their user, and handed out while they are good.
 
-- They are kept in the keyring of the operating system, else in a file of mode 0600:
-  `lilux.runtime._token_storage` says what that protects from, and what it does not. `notices` tells when
-  the keyring was not used.
-- `get_token` gives a token that is good for a while yet. An expired one is refreshed (OAuth 2.0) when
-  there is a refresh token and a refresh configuration, and both are kept for the next time, in whatever
-  the service made of them.
-- There is one refresh at a time for a token, across tasks, threads and processes: the others wait and
-  take its result. A refresh that has begun is carried to its end and kept, even when everybody who waited
-  for it was cancelled: the old refresh token may be worthless already.
-- AuthenticationRequired means that somebody has to sign in: there is no token, it lacks a scope, it
-  cannot be refreshed, or the service has said so. RefreshError means that it may work later.
-- No terminal is needed, and nobody is asked for anything. No repr, error, notice or log line shows a
-  token.
+Each token has a file of mode 0600 in a directory that only its user can enter. That keeps out other users,
+and no program of the same user. No repr, error or log line shows a token. AuthenticationRequired means that
+somebody has to sign in: there is no token, it has expired, or it lacks a scope.
 
     store = AuthStore("my-tool")
     store.set_token("github", "gho_…", expires_in=3600, scopes=["repo"])
-    token = await store.get_token("github", "repo")
+    token = store.get_token("github", "repo")
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
-import anyio
-import anyio.to_thread
-from anyio.lowlevel import RunVar
+import msgspec
 
-from lilux.primitives.errors import (
-    AuthenticationRequired,
-    ConfigurationError,
-    IntegrityError,
-    RefreshError,
-)
-from lilux.runtime._token_storage import TokenStorage
-from lilux.runtime._tokens import Record, RefreshConfig, Token, check_secret, scope_names
+from lilux import _files
+from lilux.primitives.errors import AuthenticationRequired, ConfigurationError
 
-__all__ = ["AuthStore", "RefreshConfig"]
+__all__ = ["AuthStore"]
 
-Failure = AuthenticationRequired | RefreshError
+EARLY_S: Final = 60.0
+EARLY_SHARE: Final = 0.1
+"""How much earlier a token counts as expired, so that it is still good when it arrives: seconds at most, and
+as a share of its life.
+"""
 
-REFRESH_LIMIT_S: Final = 60.0
-"""How long to wait for another process that is refreshing the same token."""
+MAX_TOKEN_CHARACTERS: Final = 64 * 1024
+MAX_FILE_BYTES: Final = 1024 * 1024
+MAX_NAME_CHARACTERS: Final = 512
+
+
+class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file holds."""
+
+    service: str
+    access_token: str
+    issued_at: float
+    expires_at: float | None
+    scopes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<the token of {self.service!r}>"
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether it can still be used."""
+        if self.expires_at is None:
+            return True
+        early = min(EARLY_S, max(0.0, self.expires_at - self.issued_at) * EARLY_SHARE)
+        return now < self.expires_at - early
 
 
 class AuthStore:
-    """Tokens by service, under one name in the keyring.
-
-    `directory` is where files and locks are (default: the state directory of the user for
-    `service_name`). `keyring_backend` is one of `keyring`'s, instead of the one that it finds; with
-    `use_keyring=False` none is asked.
+    """The tokens of one program, by service. `directory` is where their files are, in the user's state
+    directory if nobody says otherwise.
     """
 
     def __init__(
@@ -65,8 +68,6 @@ class AuthStore:
         service_name: str = "lilux",
         *,
         directory: str | os.PathLike[str] | None = None,
-        use_keyring: bool = True,
-        keyring_backend: Any = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.service_name = _name("service_name", service_name)
@@ -74,172 +75,98 @@ class AuthStore:
             raise ConfigurationError(
                 "expected a name without / as service_name, found a path", "service_name"
             )
-        where = None if directory is None else Path(directory).absolute()
-        self._storage = TokenStorage(service_name, where, keyring_backend, use_keyring)
+        self._directory = None if directory is None else Path(directory).absolute()
         self._clock = clock
 
     def __repr__(self) -> str:
         return f"AuthStore({self.service_name!r})"
 
     @property
-    def notices(self) -> tuple[str, ...]:
-        """Why a keyring was not used, if it was not."""
-        return self._storage.notices
+    def directory(self) -> Path:
+        """Where the files are."""
+        if self._directory is None:
+            import platformdirs
+
+            self._directory = platformdirs.user_state_path(self.service_name, appauthor=False) / "tokens"
+        return self._directory
 
     def set_token(
         self,
         service: str,
         access_token: str,
         *,
-        refresh_token: str | None = None,
         expires_in: float | None = None,
-        scopes: str | Collection[str] | None = None,
-        refresh_config: RefreshConfig | Mapping[str, Any] | None = None,
+        scopes: str | Collection[str] = (),
     ) -> None:
         """Keep a token in place of any other. `expires_in` is in seconds; without it, it never expires."""
         now = self._clock()
-        token = Token(
-            access_token=check_secret("access_token", access_token),
-            refresh_token=None if refresh_token is None else check_secret("refresh_token", refresh_token),
+        token = _Token(
+            service=_name("service", service),
+            access_token=_secret(access_token),
             issued_at=now,
-            expires_at=None if expires_in is None else now + _seconds("expires_in", expires_in),
-            scopes=scope_names("scopes", scopes),
-            refresh_config=None if refresh_config is None else RefreshConfig.parse(refresh_config),
+            expires_at=None if expires_in is None else now + _seconds(expires_in),
+            scopes=_scopes(scopes),
         )
-        with self._alone():
-            self._save(_name("service", service), token)
+        path = self._path(service)
+        with _explained(path):
+            _files.make_directory(self.directory, mode=0o700)
+            with _files.open_directory(self.directory, safe_mode=0o700) as directory:
+                _files.write_whole(path, msgspec.json.encode(token), mode=0o600, directory=directory)
+
+    def get_token(self, service: str, scope: str | Collection[str] = ()) -> str:
+        """An access token that is good, and has every scope that is asked for."""
+        scopes, token = _scopes(scope), self._read(service)
+        if token is None:
+            raise _sign_in(service, "there is no token")
+        if missing := [name for name in scopes if name not in token.scopes]:
+            raise _sign_in(service, f"its token is not known to have the scope {', '.join(missing)}")
+        if not token.is_fresh(self._clock()):
+            raise _sign_in(service, "its token has expired")
+        return token.access_token
 
     def is_authenticated(self, service: str) -> bool:
-        """Whether there is a token that is good, or can be refreshed as far as can be told from here."""
-        token = self._token(service)
-        return token is not None and (token.is_fresh(self._clock()) or token.is_refreshable)
+        """Whether there is a token that is good."""
+        token = self._read(service)
+        return token is not None and token.is_fresh(self._clock())
 
     def clear_token(self, service: str) -> None:
         """Forget a token, if there is one."""
-        with self._alone():
-            self._storage.remove(_name("service", service), self._later(service))
+        path = self._path(service)
+        with suppress(FileNotFoundError), _explained(path):
+            path.unlink()
 
-    def get_cached_metadata(self, service: str) -> dict[str, Any] | None:
-        """What may be told of the token: `scopes`, `issued_at`, `expires_at`, `expired`, `refreshable`."""
-        token = self._token(service)
-        return None if token is None else token.metadata(self._clock())
+    def _path(self, service: str) -> Path:
+        """A service can be called anything, a file cannot."""
+        name = hashlib.sha256(f"{self.service_name}\0{_name('service', service)}".encode()).hexdigest()
+        return self.directory / f"{name[:40]}.json"
 
-    async def get_token(self, service: str, scope: str | Collection[str] | None = None) -> str:
-        """An access token that is good, and has every scope that is asked for."""
-        _name("service", service)
-        scopes = scope_names("scope", scope) or ()
-        found = await anyio.to_thread.run_sync(self._token, service, abandon_on_cancel=True)
-        token = self._usable(service, found, scopes)
-        if token is None:
-            following = await self._flight(service).fly(lambda: self._refresh(service))
-            token = self._usable(service, following, scopes)
-        if token is None:
-            raise RefreshError(f"the token of {service!r} was refreshed, and has expired already", service)
-        return token.access_token
-
-    # --- one after the other ----------------------------------------------------
-
-    def _flight(self, service: str) -> _Flight:
-        flights = _flights.get(None)
-        if flights is None:
-            _flights.set(flights := WeakKeyDictionary())
-        return flights.setdefault(self, {}).setdefault(service, _Flight())
-
-    def _refresh(self, service: str) -> Token | None:
-        """Refresh a token, unless somebody has done so meanwhile. Blocks."""
+    def _read(self, service: str) -> _Token | None:
+        path = self._path(service)
         try:
-            with self._storage.lock(service, timeout_s=REFRESH_LIMIT_S):
-                record = self._storage.read(service)
-                if record is None or record.token is None or record.token.is_fresh(self._clock()):
-                    return None if record is None else record.token
-                return self._exchanged(record, record.token)
-        except TimeoutError as exc:
-            raise RefreshError(
-                f"somebody else has been refreshing the token of {service!r} for {REFRESH_LIMIT_S:g} s",
-                service,
-            ) from exc
-
-    def _exchanged(self, record: Record, token: Token) -> Token | None:
-        """The next token, kept; or what somebody has set, or cleared, while the service was thinking."""
-        from lilux.runtime._oauth import refreshed
-
-        following = refreshed(record.service, token, self._clock())
-        with self._alone():
-            now = self._storage.read(record.service)
-            if now is None or now.saved_at != record.saved_at:
-                return None if now is None else now.token
-            self._save(record.service, following)
-        return following
-
-    # --- what is kept -----------------------------------------------------------
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Nobody else changes what is kept meanwhile."""
+            with _explained(path), _files.open_directory(self.directory, safe_mode=0o700) as directory:
+                data = _files.read_capped(path, MAX_FILE_BYTES, safe_mode=0o600, directory=directory)
+        except FileNotFoundError:
+            return None
         try:
-            with self._storage.lock():
-                yield
-        except TimeoutError as exc:
-            raise ConfigurationError(
-                f"cannot keep tokens in {self._storage.directory}: another process holds them", "directory"
-            ) from exc
-
-    def _token(self, service: str) -> Token | None:
-        record = self._storage.read(_name("service", service))
-        return None if record is None else record.token
-
-    def _save(self, service: str, token: Token) -> None:
-        self._storage.write(Record(service=service, saved_at=self._later(service), token=token))
-
-    def _later(self, service: str) -> int:
-        """A time after that of the record which is kept, whatever the clock says."""
-        try:
-            record = self._storage.read(service)
-        except (ConfigurationError, IntegrityError):  # what cannot be read is about to be replaced
-            record = None
-        return max(time.time_ns(), 0 if record is None else record.saved_at + 1)
-
-    def _usable(self, service: str, token: Token | None, scopes: Collection[str]) -> Token | None:
-        """A token that can be used, None when it has to be refreshed; AuthenticationRequired when neither."""
-        if token is None:
-            raise _sign_in(service, "there is no token")
-        if missing := token.missing(scopes):
-            raise _sign_in(service, f"its token is not known to have the scope {', '.join(missing)}")
-        if token.is_fresh(self._clock()):
-            return token
-        if not token.is_refreshable:
-            raise _sign_in(service, "its token has expired and cannot be refreshed")
-        return None
+            token = msgspec.json.decode(data, type=_Token)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            token = None
+        if token is None or token.service != service:
+            # Without what msgspec says of it, which may show a part of the token.
+            what = f"expected the token of {service!r} in {path}, found something else"
+            raise ConfigurationError(what, "directory") from None
+        return token
 
 
-@dataclass
-class _Flight:
-    """The refresh of one token in one event loop: the first one does it, the others get its result."""
-
-    lock: anyio.Lock = field(default_factory=anyio.Lock)
-    failures: int = 0
-    failure: Failure | None = None
-
-    async def fly(self, refresh: Callable[[], Token | None]) -> Token | None:
-        """Refresh, or wait for the one who does."""
-        seen = self.failures
-        async with self.lock:
-            if self.failure is not None and self.failures != seen:
-                raise _copy_of(self.failure)
-            try:
-                return await anyio.to_thread.run_sync(refresh, abandon_on_cancel=True)
-            except (AuthenticationRequired, RefreshError) as exc:
-                # A copy: the error itself knows the store through its traceback, and would keep it alive.
-                self.failures, self.failure = self.failures + 1, _copy_of(exc)
-                raise
-
-
-def _copy_of(failure: Failure) -> Failure:
-    return type(failure)(failure.message, failure.service)
-
-
-_flights: RunVar[WeakKeyDictionary[AuthStore, dict[str, _Flight]]] = RunVar("lilux.auth")
-"""The refreshes of an event loop, by store and service. They are forgotten with their store."""
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Errors of the system as ConfigurationErrors, but for the one that something is not there."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as exc:
+        raise ConfigurationError(f"cannot keep tokens in {path}: {exc.strerror}", "directory") from exc
 
 
 def _sign_in(service: str, reason: str) -> AuthenticationRequired:
@@ -247,14 +174,40 @@ def _sign_in(service: str, reason: str) -> AuthenticationRequired:
 
 
 def _name(field: str, value: Any) -> str:
-    if not isinstance(value, str) or not value or len(value) > 512 or not value.isprintable():
-        raise ConfigurationError(
-            f"expected 1 to 512 printable characters as {field}, found {type(value).__name__}", field
-        )
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME_CHARACTERS or not value.isprintable():
+        what = f"expected 1 to {MAX_NAME_CHARACTERS} printable characters as {field}"
+        raise ConfigurationError(f"{what}, found {type(value).__name__}", field)
     return value
 
 
-def _seconds(field: str, value: Any) -> float:
+def _secret(value: Any) -> str:
+    """A token that can stand in a header; ConfigurationError, without it, when it cannot."""
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_TOKEN_CHARACTERS or not _is_printable(value):
+        found = f"{len(value)} others" if isinstance(value, str) else type(value).__name__
+        what = f"expected 1 to {MAX_TOKEN_CHARACTERS} printable ASCII characters as access_token"
+        raise ConfigurationError(f"{what}, found {found}", "access_token")
+    return value
+
+
+def _seconds(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigurationError(f"expected seconds as {field}, found {type(value).__name__}", field)
+        raise ConfigurationError(
+            f"expected seconds as expires_in, found {type(value).__name__}", "expires_in"
+        )
     return float(value)
+
+
+def _scopes(given: Any) -> tuple[str, ...]:
+    """The names of a list, or of a text with blanks between them, as OAuth writes it."""
+    names = given.split() if isinstance(given, str) else given
+    if not isinstance(names, list | tuple | set | frozenset) or not all(map(_is_scope, names)):
+        raise ConfigurationError(f"expected the names of scopes, found {type(given).__name__}", "scopes")
+    return tuple(sorted(set(names)))
+
+
+def _is_scope(name: Any) -> bool:
+    return isinstance(name, str) and bool(name) and _is_printable(name) and " " not in name
+
+
+def _is_printable(text: str) -> bool:
+    return text.isascii() and text.isprintable()

@@ -126,7 +126,9 @@ def _print_project(made: InitializedProject, user: InitializedUser) -> None:
     else:
         typer.echo(f"Your project: {space}")
     if made.proposed is not None:
-        typer.echo(f"Proposed your public key in it, as {visible(user.owner)}: who clones it decides on it.")
+        typer.echo(
+            f"Proposed your public key in it, as {visible(user.owner)}: whoever clones it can accept it."
+        )
     elif made.made:
         typer.echo("Your public key is not in it; for others to decide on it: rye trust propose")
     if made.ignored:

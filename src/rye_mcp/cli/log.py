@@ -1,9 +1,9 @@
 """`rye log`: what has run, and what it wrote.
 
-The log is that of the user, for all projects. It has no values of parameters, no environments and no output;
-only output that was cut is kept, and the end of standard error of what failed, for some days. `rye log show
-RUN` shows that end, and prints everything with --output. Times are local. What comes out of files and out of
-tools is shown with its control characters spelled out; in a pipe, output comes as it is.
+The log is that of the user, for all projects. It has no values of parameters and no environments, and of the
+output only the end of standard error of what failed. Output that was cut is kept beside it for some days, and
+`rye log show RUN --output` prints it. Times are local. What comes out of files and out of tools is shown with
+its control characters spelled out; in a pipe, output comes as it is.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from rye_mcp.cli._group import EXIT_INTERRUPTED
 from rye_mcp.notices import Notice
 from rye_mcp.runs.log import RunLog, RunRecord
 from rye_mcp.runs.outputs import DEFAULT_LENGTH, MAX_LENGTH, RunOutputs
+from rye_mcp.runs.records import RUNNING
 from rye_mcp.verbs.runs import (
     DEFAULT_LIMIT,
     OutputRequest,
@@ -40,9 +41,6 @@ __all__ = ["log"]
 
 HEADERS: Final = ("BEGUN", "RUN", "ITEM", "STATUS", "TOOK", "WHO", "PROJECT")
 FOLLOWED: Final = "{:<19}  {:<26}  {:<30}  {:<14}  {:>9}  {:<8}  {}"
-
-END_BYTES: Final = 4096
-"""How much of standard error is shown of a run that failed."""
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SPAN: Final = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
@@ -65,7 +63,7 @@ def runs(
     ] = None,
     status: Annotated[
         str | None,
-        typer.Option("--status", metavar="STATUS", help="success, error, or a code such as timeout."),
+        typer.Option("--status", metavar="STATUS", help="success, error, running, or a code, as timeout."),
     ] = None,
     since: Annotated[
         str | None,
@@ -78,7 +76,7 @@ def runs(
         int, typer.Option("--limit", metavar="N", min=1, help="At most so many, the newest ones.")
     ] = DEFAULT_LIMIT,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with every run that ends, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Go on with every run that begins or ends, until Ctrl-C.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -105,7 +103,7 @@ def runs(
         return
     _print_notices(found.notices)
     if found.runs:
-        red = (number for number, record in enumerate(found.runs) if not record.success)
+        red = (number for number, record in enumerate(found.runs) if record.status == "error")
         print_table(HEADERS, [_cells(record) for record in found.runs], red=red)
     else:
         typer.echo("no such run yet")
@@ -149,9 +147,8 @@ def show(
         return
     for label, text in _facts(shown):
         typer.echo(visible(f"{label:<12}{text}"))
-    if not shown.record.success and "stderr" in shown.kept:
-        end = read_output(OutputRequest(shown.record.run_id, "stderr", -END_BYTES, END_BYTES, None), outputs)
-        typer.echo(f"\nwhat it last wrote on standard error:\n\n{visible_lines(end.text)}")
+    if shown.record.stderr_end is not None:
+        typer.echo(f"\nwhat it last wrote on standard error:\n\n{visible_lines(shown.record.stderr_end)}")
 
 
 def _was_given(ctx: typer.Context, name: str) -> bool:
@@ -200,11 +197,18 @@ def _cells(record: RunRecord) -> tuple[str, ...]:
         f"{record.begun.astimezone():%Y-%m-%d %H:%M:%S}",
         record.run_id,
         record.item_id,
-        "success" if record.success else record.code or "error",
-        _took(record.duration_ms),
+        record.code or record.status,
+        _took(_duration_ms(record)),
         record.client or record.caller,
         record.project or "-",
     )
+
+
+def _duration_ms(record: RunRecord) -> float:
+    """How long it took, or has been running."""
+    if record.status != RUNNING:
+        return record.duration_ms
+    return (datetime.now(UTC) - record.begun).total_seconds() * 1000
 
 
 def _took(milliseconds: float) -> str:
@@ -218,7 +222,7 @@ def _facts(shown: ShownRun) -> Iterator[tuple[str, str]]:
     yield "status", _cells(record)[3]
     yield "exit", " ".join(f"{name} {value}" for name, value in _exit(record))
     yield "begun", record.begun.astimezone().isoformat(sep=" ", timespec="milliseconds")
-    yield "took", _took(record.duration_ms)
+    yield "took", _took(_duration_ms(record))
     if record.user_ms is not None and record.system_ms is not None and record.max_rss_kb is not None:
         used = f"{record.user_ms:.0f} ms of user and {record.system_ms:.0f} ms of system time"
         yield "used", f"{used}, {record.max_rss_kb} KiB"
@@ -226,9 +230,13 @@ def _facts(shown: ShownRun) -> Iterator[tuple[str, str]]:
     yield "who", record.caller + (f" ({record.client})" if record.client else "")
     yield "signer", record.signer or "-"
     yield "sealed", "yes" if record.sealed else "no"
+    if record.parent is not None:
+        yield "parent", record.parent
     yield "parameters", ", ".join(record.parameters) or "-"
     for item_id, digest in record.chain:
         yield "chain", f"{item_id} {digest}"
+    for stream, digest in record.digests:
+        yield "sha256", f"{digest} {stream}"
     for stream, size in shown.kept.items():
         hint = "" if stream == "stdout" else f" --stream {stream}"
         yield stream, f"{size} bytes: rye log show {record.run_id} --output{hint}"

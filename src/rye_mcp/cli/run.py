@@ -117,9 +117,10 @@ def _found(item: str, before: RunOptions, ctx: typer.Context) -> tuple[_Found, l
     may_ask = can_ask(as_json=ctx.meta[JSON_WANTED])
     try:
         found = _look(item, before, may_ask=may_ask)
-    except RyeError:
+    except RyeError as exc:
         anything, _ = before.with_those_among(ctx.args, ())
         if anything.which == before.which:
+            _log_refusal(item, anything, exc, ctx)
             raise
         found = _look(item, anything, may_ask=may_ask)
     options, words = before.with_those_among(ctx.args, _declared(found.metadata))
@@ -127,6 +128,16 @@ def _found(item: str, before: RunOptions, ctx: typer.Context) -> tuple[_Found, l
     if options.which != found.options.which:
         found = _look(item, options, may_ask=may_ask)
     return replace(found, options=options), words
+
+
+def _log_refusal(item: str, options: RunOptions, refusal: RyeError, ctx: typer.Context) -> None:
+    """Log that this command did not run it: the executor logs only what it is asked for."""
+    from rye_mcp.verbs.execute import ExecuteRequest, log_refusal
+
+    if options.item_type is not ItemType.TOOL or options.dry_run or _HELP & set(ctx.args):
+        return
+    app = open_app(options.project, locked=options.locked)
+    log_refusal(ExecuteRequest(item), refusal, person(app, as_json=options.as_json))
 
 
 def _look(item: str, options: RunOptions, *, may_ask: bool) -> _Found:

@@ -176,7 +176,7 @@ def _print(result: SearchResult, in_words: Callable[[Signer | None], str]) -> No
     print_table(("ITEM", "SCORE", "SPACE", "SIGNER", "RUNS", "ABOUT"), rows, red=red)
     last = result.request.offset + result.request.limit
     if last < result.total:
-        typer.echo(f"there are {result.total}; for the next: --offset {last}")
+        typer.echo(f"{result.request.offset + 1} to {last} of {result.total}; next page: --offset {last}")
 
 
 def _hint(result: SearchResult) -> str:

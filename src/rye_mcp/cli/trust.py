@@ -186,7 +186,7 @@ def propose(
         return
     typer.echo(f"Proposed ({change.value}): {visible(document.owner)}, in {visible(path)}")
     _print_document(document, Origin.PROJECT)
-    typer.echo("Commit it; who clones the project decides with: rye trust review")
+    typer.echo("Commit it; whoever clones the project decides with: rye trust review")
 
 
 @trust.command()

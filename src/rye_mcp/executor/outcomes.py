@@ -109,7 +109,8 @@ class Outcome:
     """What a primitive did, as far as it alone can tell.
 
     `code` and `error` are None for a success, `hint` where that of the table of errors will do. `stdout` is
-    what a tool printed beside its data, None where the data is all of it. `stderr` is its end.
+    what a tool printed beside its data, None where the data is all of it. `stderr` is its end. `digests` has
+    the SHA-256 of everything that was written to each stream.
     """
 
     success: bool
@@ -122,6 +123,7 @@ class Outcome:
     stdout: str | None = None
     stderr: str | None = None
     cuts: tuple[Cut, ...] = ()
+    digests: tuple[tuple[StreamName, str], ...] = ()
     usage: Usage | None = None
     notices: tuple[Notice, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -157,6 +159,7 @@ def read_process(
         stdout=None if aside is None else show(aside),
         stderr=_tail(show(result.stderr)),
         cuts=tuple(_cuts(result.streams)),
+        digests=tuple(_digests(result.streams)),
         usage=result.usage,
         notices=(*decoded.notices, *_notices(result)),
         metadata={"data_from": decoded.source},
@@ -262,6 +265,13 @@ def _cuts(streams: Mapping[str, StreamCounts]) -> Iterator[Cut]:
         counts = streams.get(name)
         if counts is not None and counts.omitted:
             yield Cut(name, counts.total, counts.omitted, counts.spooled)
+
+
+def _digests(streams: Mapping[str, StreamCounts]) -> Iterator[tuple[StreamName, str]]:
+    for name in STREAMS:
+        counts = streams.get(name)
+        if counts is not None and counts.sha256 is not None:
+            yield name, counts.sha256
 
 
 def _notices(result: SubprocessResult) -> Iterator[Notice]:

@@ -29,16 +29,13 @@ Rules:
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Self
-
-from anyio import to_thread
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.admission import admitted
@@ -49,16 +46,17 @@ from rye_mcp.executor.companions import missing_companion
 from rye_mcp.executor.integrity_verifier import IntegrityVerifier
 from rye_mcp.executor.jobs import Watch
 from rye_mcp.executor.lockfile_resolver import LockfileResolver, PinnedChain
+from rye_mcp.executor.logged_call import LoggedCall
 from rye_mcp.executor.parameters import checked_parameters
 from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chain_as_data
 from rye_mcp.executor.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.results import ExecutionResult, Outcome
 from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import SpaceName
-from rye_mcp.runs.ids import new_run_id
+from rye_mcp.notices import Notice
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
-from rye_mcp.runs.records import Caller, RunRecord
+from rye_mcp.runs.records import Caller
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.approvals import state_directory
 from rye_mcp.trust.verify import Trust
@@ -205,50 +203,59 @@ class PrimitiveExecutor:
         With `agreed`, the mark of a preview, nothing runs but what that preview was of. `trace` is what the
         tool is told of the trace that the call belongs to.
         """
-        run_id = new_run_id()
-        async with self._prepared(
-            item_id,
-            parameters,
-            timeout,
-            validate_chain=validate_chain,
-            use_lockfile=use_lockfile,
-            agreed=agreed,
-            trace=trace,
-        ) as call:
-            record = _Record(run_id, call, self._project, asked_by, client)
-            outcome = await self._outcome(run_id, call, record, watch or Watch())
+        logged = LoggedCall(self._log, item_id, self._project, asked_by, client)
+        with logged.refusals():
+            async with self._prepared(
+                item_id,
+                parameters,
+                timeout,
+                validate_chain=validate_chain,
+                use_lockfile=use_lockfile,
+                agreed=agreed,
+                trace=trace,
+            ) as call:
+                began = logged.began(call)
+                outcome = await self._outcome(call, logged, watch or Watch())
+        return self._result(call, outcome, logged, began)
+
+    async def _outcome(self, call: PreparedCall, logged: LoggedCall, watch: Watch) -> Outcome:
+        """What comes of a run; one that is given up is logged as that."""
+        if watch.on_begun is not None:
+            watch.on_begun(logged.run_id)
+        try:
+            return await call.job.run(watch, call.show, partial(self._outputs.spool, logged.run_id))
+        except BaseException:
+            logged.given_up()
+            raise
+        finally:
+            self._outputs.finish(logged.run_id)
+
+    def _result(
+        self, call: PreparedCall, outcome: Outcome, logged: LoggedCall, began: tuple[Notice, ...]
+    ) -> ExecutionResult:
+        """What the caller is told; the lockfile and the log are written before."""
         pinned = call.pinned
         if outcome.success:
             pinned = self._locks.create(call.pinned)
             self._preparation.learn(call)
-        elif outcome.stderr:
-            end = outcome.stderr.encode("utf-8", "replace")
-            await to_thread.run_sync(self._outputs.keep, run_id, end, "stderr")
         later = pinned.notices[len(call.pinned.notices) :]
-        logged = self._log.append(record.of(outcome))
+        ended = logged.ended(outcome)
         result = ExecutionResult.of(
             outcome,
             item_id=pinned.valid.verified.chain.root.item_id,
-            run_id=run_id,
+            run_id=logged.run_id,
             chain=chain_as_data(pinned),
             sealed=call.sealed,
-            notices=(*call.notices, *later, *logged),
+            notices=(*call.notices, *began, *later, *ended),
             lock=pinned.lock.as_dict(),
             metadata={} if call.sealed else {"why_not_sealed": call.why_not_sealed},
         )
         return _with_companion(result, call)
 
-    async def _outcome(self, run_id: str, call: PreparedCall, record: _Record, watch: Watch) -> Outcome:
-        """What comes of a run; one that is given up is logged as that."""
-        if watch.on_begun is not None:
-            watch.on_begun(run_id)
-        try:
-            return await call.job.run(watch, call.show, partial(self._outputs.spool, run_id))
-        except BaseException:
-            self._log.append(record.cancelled())
-            raise
-        finally:
-            self._outputs.finish(run_id)
+    def log_refusal(self, item_id: str, error: RyeError, *, asked_by: Caller, client: str | None) -> None:
+        """Log a call that was refused before it came here."""
+        with suppress(RyeError), LoggedCall(self._log, item_id, self._project, asked_by, client).refusals():
+            raise error
 
     async def dry_run(
         self,
@@ -338,45 +345,3 @@ def _with_companion(result: ExecutionResult, call: PreparedCall) -> ExecutionRes
     verified = call.pinned.valid.verified
     hint = missing_companion(result.stderr, verified.carried, verified.chain.root.path.parent)
     return result if hint is None else replace(result, hint=hint)
-
-
-class _Record:
-    """What the log is told of a run, but for how it ended."""
-
-    def __init__(
-        self, run_id: str, call: PreparedCall, project: Path | None, caller: Caller, client: str | None
-    ) -> None:
-        verified = call.pinned.valid.verified
-        signer = verified.root.signer
-        self._begun = time.perf_counter()
-        self._known: dict[str, Any] = {
-            "run_id": run_id,
-            "item_id": verified.chain.root.item_id,
-            "project": None if project is None else str(project),
-            "chain": tuple((item.file.item_id, item.digest) for item in verified.items),
-            "signer": " ".join(filter(None, (signer.owner, f"({signer.kind})", signer.fingerprint))),
-            "parameters": tuple(call.parameters.values),
-            "caller": caller,
-            "client": client,
-            "sealed": call.sealed,
-        }
-
-    def of(self, outcome: Outcome) -> RunRecord:
-        """The record of a run that came to its end."""
-        ended, usage = outcome.exit, outcome.usage
-        return RunRecord(
-            **self._known,
-            kind=ended.kind,
-            return_code=ended.return_code,
-            signal=ended.signal,
-            code=outcome.code,
-            duration_ms=outcome.duration_ms,
-            user_ms=None if usage is None else usage.user_ms,
-            system_ms=None if usage is None else usage.system_ms,
-            max_rss_kb=None if usage is None else usage.max_rss_kb,
-        )
-
-    def cancelled(self) -> RunRecord:
-        """The record of a run that its caller gave up."""
-        took = (time.perf_counter() - self._begun) * 1000
-        return RunRecord(**self._known, kind="cancelled", code="cancelled", duration_ms=took)

@@ -20,7 +20,7 @@ from rye_mcp.mcp_surface.messages import Send, sending
 from rye_mcp.mcp_surface.progress import Tell, counting, reporting
 from rye_mcp.mcp_surface.runs import Runs
 from rye_mcp.verbs.context import Context
-from rye_mcp.verbs.execute import Executed, ExecuteRequest, execute
+from rye_mcp.verbs.execute import Executed, ExecuteRequest, execute, log_refusal
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.runs import OutputRequest, read_output
 from rye_mcp.verbs.search import SearchRequest, search
@@ -125,7 +125,12 @@ async def run_tool(item_id: str, parameters: Mapping[str, Any], asked: Asked) ->
 async def _agreed(request: ExecuteRequest, asked: Asked, *, in_background: bool = False) -> ExecuteRequest:
     if asked.confirmer is None:
         return request
-    return await asked.confirmer.run(request, asked.context(), in_background=in_background)
+    context = asked.context()
+    try:
+        return await asked.confirmer.run(request, context, in_background=in_background)
+    except RyeError as exc:
+        log_refusal(request, exc, context)
+        raise
 
 
 async def _run(request: ExecuteRequest, asked: Asked) -> Executed:

@@ -92,6 +92,7 @@ class Runs:
     def __init__(self) -> None:
         self._groups: list[TaskGroup] = []
         self._runs: dict[str, _Run] = {}
+        self._running = 0
 
     @asynccontextmanager
     async def group(self) -> AsyncIterator[None]:
@@ -111,10 +112,10 @@ class Runs:
 
     async def start(self, item_id: str, work: Work) -> Mapping[str, Any]:
         """Begin a run, and tell its id; what refuses it is raised."""
-        running = sum(not run.is_over.is_set() for run in self._runs.values())
-        if not self._groups or running >= MAX_RUNNING:
-            what = f"expected at most {MAX_RUNNING} runs that nobody waits for, found {running}"
+        if not self._groups or self._running >= MAX_RUNNING:
+            what = f"expected at most {MAX_RUNNING} runs that nobody waits for, found {self._running}"
             raise RyeError("too_many_runs", what)
+        self._running += 1  # before anything is awaited: others are counted meanwhile
         run = _Run(item_id)
         self._groups[0].start_soon(self._run, run, work)
         try:
@@ -164,6 +165,7 @@ class Runs:
         finally:
             if run.answer is None:
                 run.answer = {"status": "cancelled", "item_id": run.item_id, "run_id": run.run_id}
+            self._running -= 1
             run.is_over.set()
             run.is_known.set()
             outcome = run.answer.get("code") or run.answer.get("status")

@@ -28,7 +28,8 @@ import anyio
 from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive, SubprocessResult
 from rye_mcp.primitives._process_log import LogWriter
-from rye_mcp.primitives._process_store import ENDED, GRACE, HOST, PROCESS, STARTED, Host, read, write
+from rye_mcp.primitives._process_store import ENDED, GRACE, HOST, PROCESS, STARTED, read, write
+from rye_mcp.runs.hosts import Host
 
 __all__: list[str] = []
 

@@ -22,8 +22,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,6 +30,7 @@ from typing import Any, Final
 
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
+from rye_mcp.runs.hosts import Host
 from rye_mcp.runs.ids import check_run_id, new_run_id, time_of
 
 __all__ = [
@@ -41,7 +41,6 @@ __all__ = [
     "MAX_ENDED",
     "PROCESS",
     "STARTED",
-    "Host",
     "ProcessRecord",
     "ProcessStore",
     "read",
@@ -67,40 +66,6 @@ _DIRECTORY: Final = "processes"
 _LISTS: Final = "rye/process/status lists them"
 _MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """Who looks after a process: a pid, and what tells it from later ones with the same number."""
-
-    pid: int
-    began: str
-    boot: str
-
-    @classmethod
-    def of(cls, pid: int) -> Host | None:
-        """The process that has a pid now; None when there is none."""
-        try:
-            # Behind the name of the program, which may hold anything; the 22nd field is when it began.
-            fields = Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()
-            return cls(pid, fields[19], _BOOT_ID.read_text().strip())
-        except (OSError, IndexError):
-            return None
-
-    @contextmanager
-    def handle(self) -> Iterator[int | None]:
-        """A descriptor that stands for this very process while the block lasts; None when it has ended."""
-        try:
-            descriptor = os.pidfd_open(self.pid)
-        except OSError:
-            yield None
-            return
-        try:
-            # Looked at with the handle open: the pid means what the handle means, or that has ended.
-            yield descriptor if Host.of(self.pid) == self else None
-        finally:
-            os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,12 +49,12 @@ from rye_mcp.primitives._process_store import (
     GRACE,
     MAX_BYTES,
     PROCESS,
-    Host,
     ProcessRecord,
     ProcessStore,
     write,
 )
 from rye_mcp.primitives._work import WorkJob, success
+from rye_mcp.runs.hosts import Host
 
 __all__ = ["MAX_RUNNING", "ProcessesPrimitive"]
 

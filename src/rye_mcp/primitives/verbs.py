@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -30,17 +31,19 @@ from rye_mcp.executor.primitives import Surroundings
 from rye_mcp.items import SpaceName
 from rye_mcp.primitives._work import WorkJob, success
 from rye_mcp.runs.log import RunLog
+from rye_mcp.runs.records import RUNNING
 from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.explain import ExplainRequest, explain
-from rye_mcp.verbs.runs import RunsRequest, list_runs
+from rye_mcp.verbs.runs import RunList, RunsRequest, list_runs
 from rye_mcp.verbs.survey import Survey, SurveyRequest, survey
 
 __all__ = ["VerbsPrimitive"]
 
 _EVERYTHING: Final = "*"
 _LIMIT: Final = 100
+_THIS: Final = "rye/core/runs"
 
 Verb = Callable[[Mapping[str, Any], Surroundings], Awaitable[dict[str, Any]]]
 
@@ -108,19 +111,23 @@ def _counted(found: Survey, shown: tuple[Any, ...], of: int) -> dict[str, Any]:
 async def _runs(arguments: Mapping[str, Any], surroundings: Surroundings) -> dict[str, Any]:
     if surroundings.project is None:
         raise RyeError("no_project", "expected a project for its runs, found none")
+    limit = arguments.get("limit", _LIMIT)
     request = RunsRequest(
         arguments.get("item_id", _EVERYTHING),
         project=surroundings.project,
         status=arguments.get("status"),
-        limit=arguments.get("limit", _LIMIT),
+        limit=limit + 1,
     )
 
     def work() -> dict[str, Any]:
         log = RunLog(surroundings.state)
         try:
-            return list_runs(request, log).for_agent()
+            found = list_runs(request, log).runs
         finally:
             log.close()
+        # Whoever asks knows that it is asking.
+        others = (run for run in found if (run.item_id, run.status) != (_THIS, RUNNING))
+        return RunList(tuple(islice(others, limit))).for_agent()
 
     async with in_turn("verbs"):
         return await to_thread.run_sync(work)

@@ -7,10 +7,11 @@ Rules:
 - Write-ahead log, `synchronous=NORMAL`: a row that was written outlives a killed process, and several
   processes write and read at once.
 - What SQLite calls damaged, or has another form than ours, is set aside as `runs.damaged.sqlite3` (the last
-  one is kept), and a new file begins; a notice says so. A file of a newer version is left alone and refused.
+  one is kept), and a new file begins; a notice says so. A file of a newer version is left alone and refused;
+  one of an older version is brought up to date, with all its rows.
 - Whoever has the file open notices when another one took its place, and goes on in that one.
 - The write-ahead log is put into the file by a thread of its own now and then, since that waits for the disk;
-  with it the oldest rows beyond `MAX_KEPT_ROWS` go.
+  with it the oldest rows beyond `MAX_KEPT_ROWS` go, and of refused calls those beyond `MAX_KEPT_REFUSALS`.
 """
 
 from __future__ import annotations
@@ -28,18 +29,37 @@ from lilux import _files as whole_files
 from lilux.primitives.errors import IntegrityError
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.notices import Notice
-from rye_mcp.runs.records import COLUMNS
+from rye_mcp.runs.records import COLUMNS, REFUSED
 
 __all__ = ["FILE_NAME", "MAX_KEPT_ROWS", "RunDatabase"]
 
 FILE_NAME: Final = "runs.sqlite3"
 DAMAGED_NAME: Final = "runs.damaged.sqlite3"
 
-VERSION: Final = 1
+_STEPS: Final = (
+    (
+        "CREATE TABLE runs (seq INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, item_id TEXT, "
+        "item_type TEXT, project TEXT, chain TEXT, signer TEXT, kind TEXT, return_code INTEGER, "
+        "signal INTEGER, code TEXT, duration_ms REAL, user_ms REAL, system_ms REAL, max_rss_kb INTEGER, "
+        "parameters TEXT, caller TEXT, client TEXT, sealed INTEGER)",
+    ),
+    tuple(
+        f"ALTER TABLE runs ADD COLUMN {name} TEXT" for name in ("parent", "digests", "stderr_end", "process")
+    ),
+)
+"""What leads from each version of the file to the next. A new file takes all steps."""
+
+VERSION: Final = len(_STEPS)
 """The form of the table. A newer one is not touched."""
+
+_WIDTHS: Final = (0, 18, len(COLUMNS))
+"""How many columns of a record each version has."""
 
 MAX_KEPT_ROWS: Final = 100_000
 """How many runs are remembered."""
+
+MAX_KEPT_REFUSALS: Final = 10_000
+"""How many refused calls are remembered: whoever is refused again and again does not push runs out."""
 
 ROWS_PER_CHECKPOINT: Final = 500
 """After so many rows the write-ahead log is put into the file."""
@@ -53,15 +73,11 @@ BUSY_S: Final = 0.5
 _APPLICATION: Final = 0x72796C67  # "rylg", in the header of the file
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 _PRIMARY: Final = 0xFF
-_TYPES: Final = {
-    **dict.fromkeys(("return_code", "signal", "max_rss_kb", "sealed"), "INTEGER"),
-    **dict.fromkeys(("duration_ms", "user_ms", "system_ms"), "REAL"),
-    "run_id": "TEXT NOT NULL UNIQUE",
-}
-_SCHEMA: Final = "CREATE TABLE runs (seq INTEGER PRIMARY KEY, {})".format(
-    ", ".join(f"{name} {_TYPES.get(name, 'TEXT')}" for name in COLUMNS)
-)
 _FORGET: Final = "DELETE FROM runs WHERE seq <= (SELECT max(seq) FROM runs) - ?"
+_FORGET_REFUSALS: Final = (
+    "DELETE FROM runs WHERE kind = :refused AND seq <= "
+    "(SELECT seq FROM runs WHERE kind = :refused ORDER BY seq DESC LIMIT 1 OFFSET :kept)"
+)
 
 _Identity = tuple[int, int]
 Answer = TypeVar("Answer")
@@ -74,10 +90,13 @@ class _DamagedError(Exception):
 class RunDatabase:
     """The open file of the log, for all threads of a process."""
 
-    def __init__(self, state: Path, *, kept_rows: int = MAX_KEPT_ROWS) -> None:
+    def __init__(
+        self, state: Path, *, kept_rows: int = MAX_KEPT_ROWS, kept_refusals: int = MAX_KEPT_REFUSALS
+    ) -> None:
         self.path = state / FILE_NAME
         self.notices: list[Notice] = []
         self._kept_rows = kept_rows
+        self._kept_refusals = kept_refusals
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._identity: _Identity | None = None
@@ -178,6 +197,7 @@ class RunDatabase:
         # Another connection: the thread that appends must not wait for this one's disk.
         with suppress(sqlite3.Error), closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
             connection.execute(_FORGET, (self._kept_rows,))
+            connection.execute(_FORGET_REFUSALS, {"refused": REFUSED, "kept": self._kept_refusals})
             # Without waiting for anybody, unless it has grown so much that somebody has to wait.
             grown = _size_of(f"{self.path}-wal") > MAX_WAL_BYTES
             connection.execute(f"PRAGMA wal_checkpoint({'TRUNCATE' if grown else 'PASSIVE'})")
@@ -233,16 +253,23 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA wal_autocheckpoint=0")
-        if not _number(connection, "user_version"):
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute(_SCHEMA)
-            connection.execute(f"PRAGMA application_id={_APPLICATION}")
-            connection.execute(f"PRAGMA user_version={VERSION}")
-            connection.execute("COMMIT")
+        if _number(connection, "user_version") < VERSION:
+            _bring_up_to_date(connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Take the steps that the file has not taken, all or none of them."""
+    connection.execute("BEGIN IMMEDIATE")
+    for step in _STEPS[_number(connection, "user_version") :]:
+        for statement in step:
+            connection.execute(statement)
+    connection.execute(f"PRAGMA application_id={_APPLICATION}")
+    connection.execute(f"PRAGMA user_version={VERSION}")
+    connection.execute("COMMIT")
 
 
 def _require_ours(connection: sqlite3.Connection, path: Path) -> None:
@@ -254,9 +281,9 @@ def _require_ours(connection: sqlite3.Connection, path: Path) -> None:
             where=printable(path),
             hint="pip install --upgrade rye-mcp",
         )
-    if (version, application) == (VERSION, _APPLICATION):
+    if version and application == _APPLICATION:
         columns = tuple(row[1] for row in connection.execute("PRAGMA table_info(runs)"))
-        if columns != ("seq", *COLUMNS):
+        if columns != ("seq", *COLUMNS[: _WIDTHS[version]]):
             raise _DamagedError("it has other columns")
     elif (version, application) != (0, 0) or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         raise _DamagedError("it is no log of runs")

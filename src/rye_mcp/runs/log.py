@@ -2,10 +2,11 @@
 
 Rules:
 
-- A row is written when its run is over, and is there when `append` returns: a process that is killed loses
-  the row that it was about to write, and no other.
-- `append` never fails a run that is over: when a row cannot be written, a notice says so.
-- Rows have the names of parameters, and no values, environments or output; see `rye_mcp.runs.records`.
+- A row is written when its run begins, and written anew when it is over. It is there when `append` returns. A
+  run whose process was killed in the middle is lost, and its row says so.
+- `append` never fails a run: when a row cannot be written, a notice says so.
+- Rows have the names of parameters, and no values, environments or results; see `rye_mcp.runs.records`.
+- Runs are in the order in which their rows were written last.
 - Reading changes nothing, and makes no file where there is none.
 - `follow` looks at the times of two files a few times a second, and reads only when one has changed.
 
@@ -27,11 +28,20 @@ from typing import Any, Final, Self
 
 from rye_mcp.errors import RyeError
 from rye_mcp.notices import Notice
-from rye_mcp.runs._database import MAX_KEPT_ROWS, RunDatabase
+from rye_mcp.runs._database import MAX_KEPT_REFUSALS, MAX_KEPT_ROWS, RunDatabase
+from rye_mcp.runs.hosts import is_gone
 from rye_mcp.runs.ids import check_run_id
-from rye_mcp.runs.records import COLUMNS, MAX_ROWS, RunFilter, RunRecord, record_of, row_of
+from rye_mcp.runs.records import (
+    COLUMNS,
+    MAX_ROWS,
+    RUNNING,
+    RunFilter,
+    RunRecord,
+    record_of,
+    row_of,
+)
 
-__all__ = ["FOLLOW_INTERVAL_S", "MAX_KEPT_ROWS", "RunFilter", "RunLog", "RunRecord"]
+__all__ = ["FOLLOW_INTERVAL_S", "MAX_KEPT_REFUSALS", "MAX_KEPT_ROWS", "RunFilter", "RunLog", "RunRecord"]
 
 FOLLOW_INTERVAL_S: Final = 0.25
 """How often `follow` looks whether anything was written."""
@@ -40,6 +50,12 @@ _SETTLED_NS: Final = 2_000_000_000  # how coarse the clock of a file system may 
 
 _NAMES: Final = ", ".join(COLUMNS)
 _INSERT: Final = f"INSERT INTO runs ({_NAMES}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
+_END: Final = (
+    f"UPDATE runs SET seq = (SELECT max(seq) FROM runs) + 1, ({_NAMES}) = "  # noqa: S608
+    f"({', '.join('?' * len(COLUMNS))}) WHERE run_id = ? AND kind = '{RUNNING}'"
+)
+"""With a new number: who follows the log has seen the old one."""
+
 _EVERYTHING: Final = RunFilter()
 _NO_LIMIT: Final = -1
 
@@ -63,10 +79,18 @@ class RunLog:
         return tuple(self._database.notices)
 
     def append(self, record: RunRecord) -> tuple[Notice, ...]:
-        """Write a row; what should be known about that, and usually nothing."""
+        """Write a row, in the place of the one that says that the run has begun.
+
+        Return what should be known about that, and usually nothing.
+        """
         row, known = row_of(record), len(self._database.notices)
+
+        def work(connection: sqlite3.Connection) -> None:
+            if record.kind == RUNNING or not connection.execute(_END, (*row, record.run_id)).rowcount:
+                connection.execute(_INSERT, row)
+
         try:
-            self._database.write(lambda connection: connection.execute(_INSERT, row))
+            self._database.write(work)
         except RyeError as exc:
             return (*self.notices[known:], Notice("run_not_logged", f"{exc.message}; hint: {exc.hint}"))
         return self.notices[known:]
@@ -134,6 +158,7 @@ class RunLog:
         def work(connection: sqlite3.Connection) -> tuple[int, tuple[RunRecord, ...]]:
             matches = wanted.item or bool
             connection.create_function("matches_item", 1, lambda item_id: int(matches(item_id)))
+            connection.create_function("is_gone", 1, is_gone)
             last: int = connection.execute("SELECT coalesce(max(seq), 0) FROM runs").fetchone()[0]
             bounds = {"last": last, "after": after if after <= last else 0}
             return last, tuple(map(record_of, connection.execute(query, values | bounds)))

@@ -1,7 +1,8 @@
 """One row of the run log, and which rows somebody asks for.
 
-A record has the names of parameters and no values, no environment and no output: there is no field for them.
-What comes from outside (names, the name of a client) is cut to a length, so that no call makes a large row.
+A record has the names of parameters and no values, no environment, and of the output only digests and the end
+of standard error of what failed: there is no field for the rest. What comes from outside (names, the name of
+a client) is cut to a length, so that no call makes a large row.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from rye_mcp.errors import printable
-from rye_mcp.runs.ids import check_run_id, first_id_at, time_of
+from rye_mcp.runs.hosts import is_gone
+from rye_mcp.runs.ids import StreamName, check_run_id, first_id_at, time_of
 
-__all__ = ["COLUMNS", "Caller", "RunFilter", "RunRecord", "record_of", "row_of"]
+__all__ = ["COLUMNS", "REFUSED", "RUNNING", "Caller", "RunFilter", "RunRecord", "record_of", "row_of"]
 
 Caller = Literal["person", "agent"]
 
@@ -26,10 +28,20 @@ MAX_NAMES: Final = 100
 MAX_CHARACTERS: Final = 200
 """How much is kept of a name that comes from outside."""
 
+MAX_STDERR_BYTES: Final = 4096
+"""How much is kept of the end of standard error of a run that failed."""
+
+RUNNING: Final = "running"
+"""The kind of a run that has begun, and has not ended yet."""
+
+REFUSED: Final = "refused"
+"""The kind of a call that was refused: nothing ran."""
+
+LOST: Final = "lost"
+"""The kind and the code of a run whose process has ended without a word about it."""
+
 MAX_ROWS: Final = 10_000
 """How many rows may be asked for at once."""
-
-_LISTS: Final = frozenset({"chain", "parameters"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +50,9 @@ class RunRecord:
 
     `chain` has the id and the hash of each element, from the tool to the primitive. `signer` is who signed
     the tool, in words. `code` is None for a success, else one of `rye_mcp.errors`. `client` is the program
-    that an agent came with. The time at which a run began is in its id.
+    that an agent came with. The time at which a run began is in its id. `parent` is the run that asked for
+    this one. `digests` has the SHA-256 of all that was written to each stream, `stderr_end` the last of
+    standard error of a failure. `process` says who looks after a run that has not ended.
     """
 
     run_id: str
@@ -59,11 +73,17 @@ class RunRecord:
     caller: Caller
     client: str | None = None
     sealed: bool = False
+    parent: str | None = None
+    digests: tuple[tuple[StreamName, str], ...] = ()
+    stderr_end: str | None = None
+    process: str | None = None
 
     @property
-    def success(self) -> bool:
-        """Whether it did what it should."""
-        return self.code is None
+    def status(self) -> str:
+        """`success`, `error` or `running`."""
+        if self.kind == RUNNING:
+            return RUNNING
+        return "success" if self.code is None else "error"
 
     @property
     def begun(self) -> datetime:
@@ -75,7 +95,7 @@ class RunRecord:
         usage = {name: getattr(self, name) for name in ("user_ms", "system_ms", "max_rss_kb")}
         return {
             "run_id": self.run_id,
-            "status": "success" if self.success else "error",
+            "status": self.status,
             "code": self.code,
             "begun": self.begun.isoformat(timespec="milliseconds"),
             "duration_ms": self.duration_ms,
@@ -90,6 +110,8 @@ class RunRecord:
             "parameters": list(self.parameters),
             "caller": self.caller,
             "client": self.client,
+            "parent": self.parent,
+            "sha256": dict(self.digests),
         }
 
 
@@ -118,25 +140,45 @@ def row_of(record: RunRecord) -> tuple[Any, ...]:
         record.caller,
         None if record.client is None else _short(record.client),
         int(record.sealed),
+        record.parent,
+        msgspec.json.encode(record.digests).decode(),
+        None if record.stderr_end is None else _end(record.stderr_end),
+        record.process,
     )
 
 
 def record_of(row: tuple[Any, ...]) -> RunRecord:
-    """The record that `row_of` made a row of."""
+    """The record that `row_of` made a row of. A run whose process is gone is lost."""
     values: dict[str, Any] = dict(zip(COLUMNS, row, strict=True))
-    values["chain"] = tuple((item_id, digest) for item_id, digest in msgspec.json.decode(values["chain"]))
+    values["chain"] = _pairs(values["chain"])
     values["parameters"] = tuple(msgspec.json.decode(values["parameters"]))
     values["sealed"] = bool(values["sealed"])
+    values["digests"] = _pairs(values["digests"] or "[]")
+    if values["kind"] == RUNNING and is_gone(values["process"] or ""):
+        values["kind"] = values["code"] = LOST
     return RunRecord(**values)
+
+
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, digest) for name, digest in msgspec.json.decode(text))
 
 
 def _short(text: str) -> str:
     return printable(text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…")
 
 
+def _end(text: str) -> str:
+    """The last bytes of a text, without the half of a character."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= MAX_STDERR_BYTES else data[-MAX_STDERR_BYTES:].decode("utf-8", "ignore")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """Which runs: by item, project, status (`success`, `error` or a code), and time; the newest `limit`."""
+    """Which runs: by item, project, status and time; the newest `limit`.
+
+    A status is `success`, `error`, `running`, or a code.
+    """
 
     item: Callable[[str], bool] | None = None
     project: str | None = None
@@ -146,7 +188,10 @@ class RunFilter:
     limit: int = 50
 
     def conditions(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Each condition in SQL, and what it is filled with. `matches_item` is `item`, known to SQLite."""
+        """Each condition in SQL, and what it is filled with.
+
+        `matches_item` is `item`, and `is_gone` that of `rye_mcp.runs.hosts`: SQLite is told of both.
+        """
         if self.item is not None:
             yield "matches_item(item_id)", {}
         if self.project is not None:
@@ -154,11 +199,17 @@ class RunFilter:
         if self.status in _STATUSES:
             yield _STATUSES[self.status], {}
         elif self.status is not None:
-            yield "code = :code", {"code": self.status}
+            yield f"{_CODE} = :code", {"code": self.status}
         if self.since is not None:
             yield "run_id >= :since", {"since": first_id_at(self.since)}
         if self.until is not None:
             yield "run_id < :until", {"until": first_id_at(self.until)}
 
 
-_STATUSES: Final[Mapping[str | None, str]] = {"success": "code IS NULL", "error": "code IS NOT NULL"}
+_IS_RUNNING: Final = f"(kind = '{RUNNING}' AND NOT is_gone(coalesce(process, '')))"
+_CODE: Final = f"CASE WHEN kind <> '{RUNNING}' THEN code WHEN NOT {_IS_RUNNING} THEN '{LOST}' END"
+_STATUSES: Final[Mapping[str | None, str]] = {
+    "success": f"kind <> '{RUNNING}' AND code IS NULL",
+    "error": f"{_CODE} IS NOT NULL",
+    RUNNING: _IS_RUNNING,
+}

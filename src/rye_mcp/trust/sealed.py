@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "700f471c07b19a72eef5e5b1d82c3ddbb3955631fe23a14459e8014d01ec86b5"
+MANIFEST_SHA256: Final = "c171938a6383ba53b39fcd166e738d7fc1c9b7cbaa54c874fdf735d1209d646f"

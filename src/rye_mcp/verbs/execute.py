@@ -28,13 +28,14 @@ from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.items import ItemType
 from rye_mcp.metadata import ItemMetadata, body_of
+from rye_mcp.runs.records import Caller
 from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._committed import note_commits, unnoted_commits
 from rye_mcp.verbs._directives import check_inputs, instructions
 from rye_mcp.verbs._shapes import metadata_as_dict
 from rye_mcp.verbs.context import Context
 
-__all__ = ["ExecuteRequest", "Executed", "Instructions", "Knowledge", "execute", "preview"]
+__all__ = ["ExecuteRequest", "Executed", "Instructions", "Knowledge", "execute", "log_refusal", "preview"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,15 @@ async def preview(request: ExecuteRequest, context: Context) -> Preview:
     return await context.executor().preview(request.item_id, request.parameters)
 
 
+def log_refusal(request: ExecuteRequest, error: RyeError, context: Context) -> None:
+    """Log a run that was refused before `execute` was asked for it, because nobody agreed."""
+    context.executor().log_refusal(request.item_id, error, asked_by=_asked_by(context), client=context.client)
+
+
+def _asked_by(context: Context) -> Caller:
+    return "person" if context.is_person else "agent"
+
+
 async def _run(request: ExecuteRequest, context: Context, watch: Watch) -> ExecutionResult | DryRun:
     if unnoted := unnoted_commits(context):
         await apart(partial(note_commits, unnoted, context))
@@ -130,7 +140,7 @@ async def _run(request: ExecuteRequest, context: Context, watch: Watch) -> Execu
         request.item_id,
         request.parameters,
         timeout=request.timeout,
-        asked_by="person" if context.is_person else "agent",
+        asked_by=_asked_by(context),
         client=context.client,
         watch=watch,
         agreed=request.agreed,

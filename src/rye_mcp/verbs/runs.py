@@ -26,6 +26,7 @@ from rye_mcp.notices import Notice
 from rye_mcp.runs.ids import StreamName, check_stream, handle_of, parse_handle
 from rye_mcp.runs.log import RunFilter, RunLog, RunRecord
 from rye_mcp.runs.outputs import DEFAULT_LENGTH, OutputPiece, RunOutputs
+from rye_mcp.runs.records import RUNNING
 from rye_mcp.verbs._selection import EVERYTHING, is_pattern, matches, require_pattern
 
 __all__ = [
@@ -109,7 +110,7 @@ class ShownRun:
             stream: {"handle": handle_of(self.record.run_id, stream), "bytes": size}
             for stream, size in self.kept.items()
         }
-        return self.record.as_dict() | {"output": output}
+        return self.record.as_dict() | {"stderr_end": self.record.stderr_end, "output": output}
 
 
 def read_output(request: OutputRequest, outputs: RunOutputs) -> OutputPiece:
@@ -135,7 +136,7 @@ def list_runs(request: RunsRequest, log: RunLog) -> RunList:
 def follow_runs(
     request: RunsRequest, log: RunLog, *, pause: Callable[[], object] | None = None
 ) -> Iterator[RunRecord]:
-    """The last runs that are meant, the oldest first, then each new one when it is over."""
+    """The last runs that are meant, the oldest first, then each new one when it begins and when it ends."""
     wanted = _filter(request)
     return log.follow(wanted) if pause is None else log.follow(wanted, pause=pause)
 
@@ -147,8 +148,8 @@ def show_run(run_id: str, log: RunLog, outputs: RunOutputs) -> ShownRun:
 
 
 def _filter(request: RunsRequest) -> RunFilter:
-    if request.status is not None and request.status not in (SUCCESS, ERROR, *ERRORS):
-        raise _malformed(f"{SUCCESS}, {ERROR} or a code", request.status, "status")
+    if request.status is not None and request.status not in (SUCCESS, ERROR, RUNNING, *ERRORS):
+        raise _malformed(f"{SUCCESS}, {ERROR}, {RUNNING} or a code", request.status, "status")
     _require_number("limit", request.limit)
     return RunFilter(
         item=_matcher(request.item_id),

@@ -7,7 +7,7 @@ Rules:
   the same: it is what runs once the other one is gone.
 - A description is shown of verified items alone: everybody can write one.
 - What passes and names nothing that runs it is a library, which other tools load. A pattern can leave those
-  out; they are counted.
+  out; they are counted. A library passes, too, when a good `deps.manifest.yaml` lists it as it is.
 - Where lockfiles are asked about, each tool that would run is looked at as a run does: its chain, its files
   and its lockfile. What would not run says why.
 - No content is kept.
@@ -24,6 +24,7 @@ from typing import Any
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable
 from rye_mcp.spaces import Reader
+from rye_mcp.verbs._listings import Listings
 from rye_mcp.verbs._locks import LockOutlook, LockOutlooks
 from rye_mcp.verbs._selection import EVERYTHING, Refused, Tracked, is_pattern, select
 from rye_mcp.verbs._shapes import Integrity
@@ -177,6 +178,7 @@ class _Judge:
     def __init__(self, context: Context, *, locks: bool) -> None:
         self.context = context
         self._locks = LockOutlooks(context) if locks else None
+        self._listings = Listings(context)
 
     def of(self, file: ItemFile, *, shadowed: bool) -> Surveyed:
         """What was found out about a file."""
@@ -185,7 +187,9 @@ class _Judge:
             verified = self.context.verify(file)
             metadata = self.context.metadata(verified)
         except RyeError as exc:
-            return Surveyed(*who, Integrity(refusal=exc), shadowed=shadowed)
+            listed = self._listings.integrity(file)
+            integrity = listed or Integrity(refusal=exc)
+            return Surveyed(*who, integrity, shadowed=shadowed, library=listed is not None)
         integrity = Integrity.of(verified)
         library = file.item_type is ItemType.TOOL and metadata.is_library
         lock = None if self._locks is None or shadowed else self._locks.of(file, metadata)

@@ -33,7 +33,7 @@ def test_every_failure_to_run_a_tool_is_a_tool_execution_error(error: errors.Too
     assert (str(error), error.message, error.cause) == ("m", "m", None)
 
 
-@pytest.mark.parametrize("kind", [errors.AuthenticationRequired, errors.RefreshError, errors.ValidationError])
+@pytest.mark.parametrize("kind", [errors.AuthenticationRequired, errors.ValidationError])
 def test_what_is_no_failure_to_run_a_tool_stands_apart(kind: type[Exception]) -> None:
     assert not issubclass(kind, errors.ToolExecutionError)
 
@@ -61,7 +61,6 @@ def test_a_lockfile_error_can_be_caught_as_a_value_error() -> None:
 def test_the_optional_parts_are_attributes() -> None:
     assert errors.ConfigurationError("m", field="args[0]").field == "args[0]"
     assert errors.AuthenticationRequired("m", service="s").service == "s"
-    assert errors.RefreshError("m", service="s").service == "s"
     supervisor = errors.SupervisorError("m", code="not_permitted", stage="kill", errno=1)
     assert (supervisor.code, supervisor.stage, supervisor.errno) == ("not_permitted", "kill", 1)
 

@@ -217,6 +217,8 @@ def test_a_header_that_is_too_deep_is_refused_like_any_that_is_malformed() -> No
 # --- events ---------------------------------------------------------------------
 
 NOTHING = StreamCounts(0, 0, 0, 0, 0, 0)
+DIGEST = "ab" * 32
+CUT = StreamCounts(8, 5, 1_000_008, 1_000_000, 900_008, 99_997, DIGEST)
 
 
 def ended(kind: str, return_code: int, signal: int | None = None, **changes: Any) -> RunResult:
@@ -236,7 +238,7 @@ def ended(kind: str, return_code: int, signal: int | None = None, **changes: Any
 
 
 def whole(size: int) -> StreamCounts:
-    return StreamCounts(size, size, size, 0, 0, 0)
+    return StreamCounts(size, size, size, 0, 0, 0, DIGEST)
 
 
 EVENTS: dict[str, protocol.Event] = {
@@ -256,7 +258,12 @@ EVENTS: dict[str, protocol.Event] = {
     ),
     "closed_truncated": protocol.Closed(
         2,
-        ended("exited", 0, stdout=StreamCounts(8, 5, 1_000_008, 1_000_000, 900_008, 99_997), truncated=True),
+        ended(
+            "exited",
+            0,
+            stdout=StreamCounts(8, 5, 1_000_008, 1_000_000, 900_008, 99_997, DIGEST),
+            truncated=True,
+        ),
     ),
     "closed_signaled": protocol.Closed(2, ended("signaled", -11, 11)),
     "closed_timeout": protocol.Closed(2, ended("timeout", -1, 15, stdout=whole(8), duration_ms=2001.5)),

@@ -41,7 +41,7 @@ const GOODBYE: Duration = Duration::from_secs(6);
 pub enum Notice {
     Event(Event),
     Output { event: Event, bytes: Vec<u8> },
-    Closed { id: u64, result: Box<RunResult>, kept: [Option<Kept>; 3] },
+    Closed { id: u64, result: Box<RunResult>, kept: Box<[Option<Kept>; 3]> },
 }
 
 /// What happened that is not the engine's own business.

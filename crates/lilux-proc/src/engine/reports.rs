@@ -139,7 +139,7 @@ impl Engine {
         }
         let id = run.id;
         let (result, kept) = run.close(outcome);
-        self.notices.push(Notice::Closed { id, result: Box::new(result), kept });
+        self.notices.push(Notice::Closed { id, result: Box::new(result), kept: Box::new(kept) });
     }
 
     /// Ends a run whose keeper was killed, once its tree is gone as well.

@@ -82,7 +82,7 @@ impl Engine {
 
     fn close_failed(&mut self, request: &RunRequest, error: SpawnError) {
         let result = Box::new(Outcome::Failed(error).into());
-        self.notices.push(Notice::Closed { id: request.id, result, kept: [None, None, None] });
+        self.notices.push(Notice::Closed { id: request.id, result, kept: Box::new([None, None, None]) });
     }
 
     /// Requests for a run that has just ended have crossed its last event on the wire: they mean nothing any more.

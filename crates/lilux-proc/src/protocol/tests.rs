@@ -229,7 +229,8 @@ fn ended(kind: Kind, return_code: i32, signal: Option<i32>) -> RunResult {
 }
 
 fn whole(size: u64) -> StreamCounts {
-    StreamCounts { kept: size, head: size, total: size, ..StreamCounts::default() }
+    let sha256 = Some(Sha256Sum([0xab; 32]));
+    StreamCounts { kept: size, head: size, total: size, sha256, ..StreamCounts::default() }
 }
 
 fn failed() -> RunResult {
@@ -258,6 +259,7 @@ fn results() -> Vec<(&'static str, u64, RunResult)> {
         omitted: 1_000_000,
         spooled: 900_008,
         lost: 99_997,
+        sha256: Some(Sha256Sum([0xab; 32])),
     };
     let all = RunResult {
         stdout: whole(6),

@@ -6,14 +6,52 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::RawFd;
+use std::ptr::NonNull;
 
 use rustix::io::Errno;
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use rustix::process::{Pid, Resource, Rlimit, WaitOptions};
 
 use super::fd::close_from;
 use super::{checked, last_errno, signals};
 
+/// Multiples of every page size that Linux has.
 const STACK: usize = 64 * 1024;
+const GUARD: usize = 64 * 1024;
+
+/// The stack of a child. Below it is memory that nobody may touch: a child that needs more dies, and overwrites nothing of
+/// ours, although it shares our memory.
+struct Stack {
+    start: NonNull<c_void>,
+}
+
+impl Stack {
+    fn new() -> Result<Self, Errno> {
+        let (size, nothing) = (GUARD + STACK, ProtFlags::empty());
+        // SAFETY: a new anonymous mapping overlaps nothing.
+        let address = unsafe { mmap_anonymous(std::ptr::null_mut(), size, nothing, MapFlags::PRIVATE)? };
+        let stack = Self { start: NonNull::new(address).ok_or(Errno::NOMEM)? };
+        let usable = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: the guard ends within the mapping.
+        let bottom = unsafe { stack.start.byte_add(GUARD) };
+        // SAFETY: exactly the rest of the mapping, which nobody uses yet.
+        unsafe { mprotect(bottom.as_ptr(), STACK, usable)? };
+        Ok(stack)
+    }
+
+    /// Where it begins: stacks grow downwards.
+    fn top(&self) -> *mut c_void {
+        // SAFETY: the end of the mapping.
+        unsafe { self.start.byte_add(GUARD + STACK) }.as_ptr()
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and the child that used it is gone. It cannot fail for a whole mapping.
+        let _ = unsafe { munmap(self.start.as_ptr(), GUARD + STACK) };
+    }
+}
 
 /// Something prepared beforehand and applied in the child, between clone and `execve`.
 pub trait Restriction {
@@ -39,8 +77,8 @@ impl Restriction for Limits {
 pub enum Stage {
     Session,
     Descriptors,
-    Restrict,
     WorkingDirectory,
+    Restrict,
     Execute,
 }
 
@@ -71,14 +109,13 @@ struct Shared<'a> {
 ///
 /// The caller must have blocked all signals and must be of one thread.
 pub fn launch(program: &Program<'_>) -> Result<Pid, LaunchError> {
-    let mut stack = Vec::<u128>::with_capacity(STACK / size_of::<u128>());
+    let stack = Stack::new().map_err(|errno| LaunchError { stage: Stage::Session, errno })?;
     let mut shared = Shared { program, failure: None };
     let argument: *mut c_void = (&raw mut shared).cast();
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    let top: *mut c_void = stack.spare_capacity_mut().as_mut_ptr_range().end.cast();
     // SAFETY: the stack is large enough, aligned and outlives the child's use of it, because CLONE_VFORK holds this thread
     // until the child has executed or exited; `child` keeps to the rules above.
-    let raw = unsafe { libc::clone(child, top, flags, argument) };
+    let raw = unsafe { libc::clone(child, stack.top(), flags, argument) };
     let pid = checked(raw).map(Pid::from_raw);
     match (pid, shared.failure) {
         (Ok(Some(pid)), None) => Ok(pid),
@@ -105,10 +142,11 @@ fn become_program(program: &Program<'_>) -> Result<(), LaunchError> {
     let at = |stage| move |errno| LaunchError { stage, errno };
     rustix::process::setsid().map_err(at(Stage::Session))?;
     place_descriptors(program.descriptors).map_err(at(Stage::Descriptors))?;
-    program.restriction.apply().map_err(at(Stage::Restrict))?;
     if let Some(directory) = program.directory {
         rustix::process::chdir(directory).map_err(at(Stage::WorkingDirectory))?;
     }
+    // Last: what restricts the tool must not keep it from where it begins.
+    program.restriction.apply().map_err(at(Stage::Restrict))?;
     signals::unblock_all().map_err(at(Stage::Session))?;
     Err(LaunchError { stage: Stage::Execute, errno: execute(program) })
 }
@@ -138,4 +176,32 @@ fn execute(program: &Program<'_>) -> Errno {
         }
     }
     reason
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The permissions of the mapping that holds this address, as the kernel shows them.
+    fn permissions(address: usize) -> String {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+        let holds = |line: &&str| {
+            let (start, end) =
+                line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
+            let parse = |text| usize::from_str_radix(text, 16).expect("an address");
+            (parse(start)..parse(end)).contains(&address)
+        };
+        let line = maps.lines().find(holds).expect("a mapping");
+        line.split(' ').nth(1).expect("permissions").to_owned()
+    }
+
+    #[test]
+    fn below_the_stack_of_a_child_is_memory_that_nobody_may_touch() {
+        let stack = Stack::new().expect("a stack");
+        let top = stack.top() as usize;
+        assert_eq!(permissions(top - 1), "rw-p");
+        assert_eq!(permissions(top - STACK), "rw-p");
+        assert_eq!(permissions(top - STACK - 1), "---p");
+        assert_eq!(permissions(top - STACK - GUARD), "---p");
+    }
 }

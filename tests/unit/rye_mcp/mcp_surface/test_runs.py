@@ -45,6 +45,30 @@ async def test_so_many_go_on_at_once_and_one_more_when_one_is_over() -> None:
         await begin(runs, others)
 
 
+async def test_runs_that_have_not_begun_yet_count_too() -> None:
+    runs, refused, begun = Runs(), [], anyio.Event()
+
+    async def slow(watch: Watch) -> Mapping[str, Any]:
+        await begun.wait()
+        assert watch.on_begun is not None
+        watch.on_begun(new_run_id())
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def start() -> None:
+        try:
+            await runs.start("demo/run", slow)
+        except RyeError as exc:
+            refused.append(exc.code)
+
+    async with runs.group(), anyio.create_task_group() as group:
+        for _ in range(MAX_RUNNING + 3):
+            group.start_soon(start)
+        await anyio.wait_all_tasks_blocked()
+        assert refused == ["too_many_runs"] * 3
+        begun.set()
+
+
 async def test_the_answers_of_the_last_ones_are_kept_and_those_that_go_on_are_never_forgotten() -> None:
     runs, over, going = Runs(), anyio.Event(), anyio.Event()
     over.set()

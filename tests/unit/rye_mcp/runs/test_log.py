@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -20,8 +20,11 @@ from typing import Any
 import pytest
 
 from rye_mcp.errors import RyeError
+from rye_mcp.runs.hosts import Host, is_gone, this_process
 from rye_mcp.runs.ids import first_id_at, new_run_id
 from rye_mcp.runs.log import RunFilter, RunLog, RunRecord
+
+ASSETS = Path(__file__).parents[3] / "assets"
 
 
 @pytest.fixture
@@ -57,6 +60,9 @@ WHOLE = run(
     parameters=("name", "größe"),
     client="inspector",
     sealed=True,
+    parent="01m7r64xnv25r13hyhb9ccmrbf",
+    digests=(("stdout", "c" * 64), ("stderr", "d" * 64)),
+    stderr_end="it broke\n",
 )
 
 
@@ -79,7 +85,7 @@ def test_there_is_no_room_for_values_environments_and_output(log: RunLog) -> Non
     assert {each.name for each in fields(RunRecord)} == {
         *("run_id", "item_id", "item_type", "project", "chain", "signer", "kind", "return_code", "signal"),
         *("code", "duration_ms", "user_ms", "system_ms", "max_rss_kb", "parameters", "caller", "client"),
-        "sealed",
+        *("sealed", "parent", "digests", "stderr_end", "process"),
     }
 
 
@@ -96,6 +102,118 @@ def test_the_same_run_is_not_written_twice(log: RunLog) -> None:
     [notice] = log.append(record)
     assert notice.code == "run_not_logged"
     assert log.list() == (record,)
+
+
+def test_the_end_of_a_run_replaces_its_beginning(log: RunLog) -> None:
+    begun, other = run(kind="running", process=this_process()), run()
+    log.append(begun)
+    assert log.get(begun.run_id).status == "running"
+    log.append(other)
+    ended = replace(begun, kind="exited", code="tool_failed", process=None)
+    assert log.append(ended) == ()
+    assert log.list() == (ended, other)
+    [notice] = log.append(replace(ended, code=None))
+    assert notice.code == "run_not_logged"
+
+
+def test_an_end_is_logged_though_its_beginning_was_not(log: RunLog) -> None:
+    log.append(record := run())
+    assert log.list() == (record,)
+
+
+def test_a_run_whose_process_is_gone_is_lost(log: RunLog) -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        host = Host.of(process.pid)
+        assert host is not None
+        known = this_process().split()
+        name = " ".join((str(host.pid), host.began, host.boot, known[3]))
+        log.append(record := run(kind="running", process=name))
+        assert log.get(record.run_id).status == "running"
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        found = log.get(record.run_id)  # nobody has waited for it yet, and it has ended all the same
+        assert (found.status, found.kind, found.code) == ("error", "lost", "lost")
+    assert log.get(record.run_id).code == "lost"
+
+
+def test_a_process_of_another_namespace_is_not_taken_for_gone() -> None:
+    pid, began, boot, _ = this_process().split()
+    assert is_gone(f"{pid} 1 {boot} {Path('/proc/self/ns/pid').readlink()}")
+    assert not is_gone(f"{pid} 1 {boot} pid:[1]")
+    assert is_gone(f"{pid} {began} another-boot pid:[1]")
+    assert is_gone("")
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [("running", "r"), ("success", "s"), ("error", "lf"), ("lost", "l"), ("timeout", "f")],
+)
+def test_what_runs_and_what_is_lost_can_be_asked_for(log: RunLog, status: str, found: str) -> None:
+    log.append(run(client="f", code="timeout"))
+    log.append(run(client="s"))
+    log.append(run(client="r", kind="running", process=this_process()))
+    log.append(run(client="l", kind="running", process="1 1 another-boot pid:[1]"))
+    assert "".join(record.client or "" for record in log.list(RunFilter(status=status))) == found
+
+
+def test_refused_calls_do_not_push_runs_out(state: Path) -> None:
+    with RunLog(state, kept_refusals=10) as log:
+        log.append(kept := run())
+        for _ in range(600):
+            log.append(run(kind="refused", code="unsigned"))
+    with RunLog(state) as log:
+        found = log.list(RunFilter(limit=1000))
+    assert found[-1] == kept
+    assert 11 <= len(found) <= 111
+
+
+def test_only_the_end_of_standard_error_is_kept(log: RunLog) -> None:
+    log.append(record := run(stderr_end="ä" * 5000 + "the end"))
+    end = log.get(record.run_id).stderr_end
+    assert end is not None
+    assert end.endswith("the end")
+    assert 4090 < len(end.encode()) <= 4096
+
+
+# --- files of older versions ----------------------------------------------------
+
+
+def test_a_log_of_the_first_version_opens_with_its_rows(state: Path) -> None:
+    """The file was written by the last version that had no other."""
+    state.mkdir(mode=0o700)
+    path = state / "runs.sqlite3"
+    path.write_bytes((ASSETS / "runs-1.sqlite3").read_bytes())
+    path.chmod(0o600)
+    with RunLog(state) as log:
+        failed, worked = log.list()
+        assert (failed.item_id, failed.code) == ("demo/fail", "tool_failed")
+        assert (worked.parameters, worked.client) == (("name", "größe"), "inspector")
+        assert worked.duration_ms == 12.3
+        assert worked.chain[0] == ("demo/hello", "a" * 64)
+        assert (worked.parent, worked.digests, worked.stderr_end) == (None, (), None)
+        log.append(added := run(digests=(("stdout", "c" * 64),)))
+        assert log.list()[0] == added
+        assert log.notices == ()
+    assert not (state / "runs.damaged.sqlite3").exists()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_many_processes_bring_a_file_up_to_date_at_once(state: Path) -> None:
+    state.mkdir(mode=0o700)
+    path = state / "runs.sqlite3"
+    path.write_bytes((ASSETS / "runs-1.sqlite3").read_bytes())
+    path.chmod(0o600)
+    logs = [RunLog(state) for _ in range(8)]
+    threads = [threading.Thread(target=log.append, args=(run(),)) for log in logs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {log.notices for log in logs} == {()}
+    assert len(logs[0].list()) == 2 + len(logs)
+    for log in logs:
+        log.close()
 
 
 def test_a_run_that_nobody_has_seen_is_not_found(log: RunLog) -> None:
@@ -146,6 +264,7 @@ def test_rows_are_found_by_what_is_known_of_them(log: RunLog, wanted: RunFilter,
 WRITER = """
 import sys
 from pathlib import Path
+from rye_mcp.runs.hosts import Host, is_gone, this_process
 from rye_mcp.runs.ids import new_run_id
 from rye_mcp.runs.log import RunLog, RunRecord
 
@@ -435,7 +554,7 @@ def test_a_full_disk_is_a_notice_and_what_was_there_still_stands(log: RunLog, st
         "import resource, signal, sys\nfrom pathlib import Path\n"
         "from rye_mcp.runs.ids import new_run_id\nfrom rye_mcp.runs.log import RunLog, RunRecord\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (28000, 28000))\n"
         "log = RunLog(Path(sys.argv[1]))\n"
         "for _ in range(5):\n"
         "    row = RunRecord(run_id=new_run_id(), item_id='demo/hello', kind='exited', caller='agent')\n"

@@ -1,0 +1,94 @@
+"""What the log of runs is told of one call: that it was refused, or that it began and how it ended.
+
+logged = LoggedCall(log, "demo/hello", project, "agent", client="inspector")
+with logged.refusals():
+    call = prepare()
+notices = logged.began(call)
+notices += logged.ended(outcome)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.preparation import PreparedCall
+from rye_mcp.executor.results import Outcome
+from rye_mcp.notices import Notice
+from rye_mcp.runs.hosts import this_process
+from rye_mcp.runs.ids import new_run_id
+from rye_mcp.runs.log import RunLog
+from rye_mcp.runs.records import REFUSED, RUNNING, Caller, RunRecord
+
+__all__ = ["LoggedCall"]
+
+Notices = tuple[Notice, ...]
+
+
+class LoggedCall:
+    """One call of a tool, as the log sees it."""
+
+    def __init__(
+        self, log: RunLog, item_id: str, project: Path | None, caller: Caller, client: str | None
+    ) -> None:
+        self.run_id = new_run_id()
+        self._log = log
+        self._known: dict[str, Any] = {
+            "run_id": self.run_id,
+            "item_id": item_id,
+            "project": None if project is None else str(project),
+            "caller": caller,
+            "client": client,
+        }
+        self._begun: float | None = None
+
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Log what is refused in this block before anything runs: by whom, what, and the code."""
+        try:
+            yield
+        except RyeError as exc:
+            if self._begun is None:
+                self._log.append(RunRecord(**self._known, kind=REFUSED, code=exc.code))
+            raise
+
+    def began(self, call: PreparedCall) -> Notices:
+        """Log that the run begins; what should be known about that, and usually nothing."""
+        verified = call.pinned.valid.verified
+        signer = verified.root.signer
+        self._begun = time.perf_counter()
+        self._known |= {
+            "item_id": verified.chain.root.item_id,
+            "chain": tuple((item.file.item_id, item.digest) for item in verified.items),
+            "signer": " ".join(filter(None, (signer.owner, f"({signer.kind})", signer.fingerprint))),
+            "parameters": tuple(call.parameters.values),
+            "sealed": call.sealed,
+        }
+        return self._log.append(RunRecord(**self._known, kind=RUNNING, process=this_process()))
+
+    def ended(self, outcome: Outcome) -> Notices:
+        """Log how the run ended; as `began`."""
+        ended, usage = outcome.exit, outcome.usage
+        record = RunRecord(
+            **self._known,
+            kind=ended.kind,
+            return_code=ended.return_code,
+            signal=ended.signal,
+            code=outcome.code,
+            duration_ms=outcome.duration_ms,
+            user_ms=None if usage is None else usage.user_ms,
+            system_ms=None if usage is None else usage.system_ms,
+            max_rss_kb=None if usage is None else usage.max_rss_kb,
+            digests=outcome.digests,
+            stderr_end=None if outcome.success else outcome.stderr or None,
+        )
+        return self._log.append(record)
+
+    def given_up(self) -> None:
+        """Log that the caller gave the run up."""
+        took = 0.0 if self._begun is None else (time.perf_counter() - self._begun) * 1000
+        self._log.append(RunRecord(**self._known, kind="cancelled", code="cancelled", duration_ms=took))
