@@ -23,7 +23,7 @@ from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.revocation import revoke
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_content
-from rye_mcp.trust.signers import MAX_RECORD_BYTES
+from rye_mcp.trust.signers import MAX_AGENTS_BYTES, MAX_RECORD_BYTES
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.sign import BatchResult, SignRequest, sign
 from tests.git_world import WHO, git
@@ -259,6 +259,8 @@ def test_the_last_commit_alone_names_a_person(
     put(world, tool() if name == "demo/other" else tool("print(2)"), name)
     asked(world, name)
     shutil.rmtree(world.project / ".git")
+    asked(world, name)
+    forget(world)
     sign(SignRequest(name), agent(world))
 
 
@@ -431,19 +433,48 @@ def test_a_record_that_cannot_be_written_stops_no_verification(world: World) -> 
     world.verify(put(world, tool(), signed=True))
 
 
-def test_a_record_is_bounded_and_keeps_persons_first(world: World) -> None:
+def test_what_is_known_of_agents_takes_no_room_from_persons(world: World) -> None:
     file = put(world, tool(), signed=True)
     world.verify(file)
     (record,) = (world.state / "signers").iterdir()
     line = record.read_bytes()
-    digest = line.split(b"\t")[3]
     of_agent = line.replace(b"person\t", b"agent\t")
-    count = (MAX_RECORD_BYTES - len(line)) // len(of_agent)
-    record.write_bytes(line + b"".join(of_agent.replace(digest, b"%064d" % n) for n in range(count)))
-    world.verify(put(world, tool("print(2)"), "demo/second", signed=True))
-    assert record.stat().st_size < 10 * len(line)
+    of_agents = record.with_suffix(".agents.tsv")
+    count = MAX_AGENTS_BYTES // len(of_agent)
+    of_agents.write_bytes(
+        b"".join(of_agent.replace(line.split(b"\t")[3], b"%064d" % n) for n in range(count))
+    )
+    of_agents.chmod(0o600)
+    put(world, tool("print(2)"), "demo/second")
+    sign(SignRequest("demo/second"), agent(world))
+    assert MAX_AGENTS_BYTES // 4 < of_agents.stat().st_size < MAX_AGENTS_BYTES
+    assert of_agents.read_bytes().splitlines()[-1].split(b"\t")[1] == b"tool/demo/second"
+    assert record.read_bytes() == line
     changed(file)
     asked(world)
+
+
+def test_where_no_more_is_kept_of_persons_no_agent_signs(world: World) -> None:
+    """What it signs next could be a person's, of whom nobody knows any more."""
+    file = put(world, tool(), signed=True)
+    world.verify(file)
+    (record,) = (world.state / "signers").iterdir()
+    line = record.read_bytes()
+    other = line.replace(b"demo/hello", b"demo/other")
+    count = (MAX_RECORD_BYTES - len(line)) // len(other)
+    record.write_bytes(line + b"".join(other.replace(b"other", b"%05d" % n) for n in range(count)))
+    before = record.read_bytes()
+    second = put(world, tool("print(2)"), "demo/second", signed=True)
+    world.verify(second)
+    assert record.read_bytes() == before
+    changed(second)
+    asked(world, "demo/second")
+    error = refused("person_required", lambda: sign(SignRequest("demo/second"), agent(world)))
+    assert "the record of who signed what in this project is full" in error.message
+    sign(SignRequest("demo/second"), person(world))
+    changed(file)
+    asked(world)
+    refused("too_large", lambda: world.trust().accept_agents_work(file))
 
 
 def test_one_projects_record_is_nothing_to_another(world: World, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ from rye_mcp.trust.revocation import require_not_revoked
 from rye_mcp.trust.scope import Origin, Role, SignerKind, require_in_scope
 from rye_mcp.trust.sealed import MANIFEST_SHA256
 from rye_mcp.trust.signature import Claim, SignatureLine
-from rye_mcp.trust.signers import ACCEPTED, Fact, SignerRecord
+from rye_mcp.trust.signers import ACCEPTED, COMMITTED, Fact, SignerRecord
 from rye_mcp.trust.text import require_text
 from rye_mcp.trust.trust_store import Candidate, Moment, Seen, Standing, TrustStore
 
@@ -160,6 +160,7 @@ class Trust:
                 shared_as = self.approvals.repository
                 self._shared_record = SignerRecord(shared_as, lambda: state or state_directory())
         self.unrecorded: str | None = None
+        self.noted_commits: set[str] = set()
         self.answers: dict[tuple[object, ...], _Answer] = {}
 
     @cached_property
@@ -183,9 +184,20 @@ class Trust:
 
     def note(self, file: ItemFile, fact: Fact) -> None:
         """Write down who vouched for a file, for its space and for every worktree of the same repository."""
-        self.records[file.space.name].note(fact)
-        if file.space.name is SpaceName.PROJECT and self._shared_record is not None:
-            self._shared_record.note(fact)
+        for record in self.records_of(file.space.name):
+            record.note(fact)
+
+    def records_of(self, space: SpaceName) -> tuple[SignerRecord, ...]:
+        """Where facts about a space are written: for itself, and for every worktree of its repository."""
+        own = self.records[space]
+        if space is not SpaceName.PROJECT or self._shared_record is None:
+            return (own,)
+        return own, self._shared_record
+
+    @property
+    def is_record_full(self) -> bool:
+        """Whether there is no room to write down what a person vouches for: then no agent signs."""
+        return any(record.kept().value().is_full for record in self.all_records)
 
     def persons_claim(
         self, file: ItemFile, digest: str | None = None, seen: Seen | None = None
@@ -194,12 +206,24 @@ class Trust:
 
         What a person vouched for in the user space is theirs in every project.
         """
+        seen = seen or Seen()
         for record in self.all_records:
-            facts = (seen or Seen()).look(record.kept())
-            found = facts.person_of(file) or (facts.person_of_content(digest) if digest else None)
-            if found is not None:
-                return found
+            for fact in seen.look(record.kept()).claims(file, digest):
+                if fact.kind != COMMITTED or not self.is_agents(fact.key_id, file.space.name, seen):
+                    return fact
         return None
+
+    def is_agents(self, fingerprint: str, space: SpaceName, seen: Seen | None = None) -> bool:
+        """Whether this is the key of an agent that the user trusts."""
+        seen = seen or Seen()
+        try:
+            signer = self.store.find_signer(fingerprint, space, seen)
+            revoked = self.store.revocations(seen)
+        except RyeError:
+            return False  # nobody can tell whose it is
+        if signer is None or signer.kind is not SignerKind.AGENT:
+            return False
+        return signer.standing is Standing.TRUSTED and signer.key.key_id not in revoked
 
     def ids_of_persons(self, item_type: ItemType) -> frozenset[str]:
         """The ids of this type that a person is known to have vouched for; none where nobody can tell."""
@@ -226,17 +250,18 @@ class Trust:
         return any(moment.value(record.kept()).is_accepted(file, digest) for record in self.all_records)
 
     def was_signed_with(self, file: ItemFile, key_ids: Collection[str]) -> bool:
-        """Whether one of these keys is known to have vouched for an item of this id in the same space."""
+        """Whether one of these keys is known to have vouched for a file of this name in the same space."""
         try:
-            return not self.records[file.space.name].kept().value().keys_of(file).isdisjoint(key_ids)
+            known = self.records[file.space.name].all_facts()
         except RyeError:
             return False  # what nobody knows of has to be named
+        return any(not facts.keys_of(file).isdisjoint(key_ids) for facts in known)
 
     def accept_agents_work(self, file: ItemFile) -> None:
         """Let what an agent signed in place of a person's work run, as it is; a person has agreed to it."""
         digest = signature.locate(file).digest
         fact = Fact.of(file, digest, kind=ACCEPTED, key_id="-", owner="-")
-        self.records[file.space.name].accept(fact)
+        self.records[file.space.name].write((fact,))
 
     @cached_property
     def system_signer(self) -> Signer:
@@ -366,9 +391,10 @@ def _id_before(
 ) -> str | None:
     """The id that this very signature was made for, where the record knows the content under another one."""
     try:
-        facts = trust.records[file.space.name].kept().value().by_digest.get(claim.digest, [])
+        known = trust.records[file.space.name].all_facts()
     except RyeError:
         return None  # only a hint is lost
+    facts = [fact for each in known for fact in each.by_digest.get(claim.digest, [])]
     for fact in facts[-_MAX_TRIED:]:
         before = replace(file, item_id=fact.item_id, extension=fact.extension)
         if is_item_id(fact.item_id) and _is_signed_as(before, claim, line, candidate):

@@ -4,35 +4,26 @@ Rules:
 
 - What a person is known to have vouched for is theirs: `person_required`, with the command for a person.
 - A person is known from the signature line, good or broken, unless it names the key of an agent that the
-  user trusts; from the lockfiles of the item, of every version; from the user's record, by id and by
-  content; from an item of the same id in the user space; and from the last commit, as far as it can be read.
+  user trusts; from the lockfiles of the item, of every version; from an item of the same id in the user
+  space; and from the user's record, by id and by content. The record knows the last commits too
+  (`rye_mcp.verbs._committed`).
 - Each of these is enough: to remove one of them helps nobody.
+- Where the record is full no agent signs, since it would not learn what a person signs from then on.
 """
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable, Collection
-from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.git_objects import committed_files
-from rye_mcp.items import (
-    ItemFile,
-    SpaceName,
-    parse_relative_path,
-    printable,
-    signed_path,
-)
+from rye_mcp.items import ItemFile, printable
 from rye_mcp.notices import Notice
-from rye_mcp.spaces import DIRECTORY_NAME
 from rye_mcp.trust import signature
 from rye_mcp.trust.keys import SigningKey
-from rye_mcp.trust.scope import SignerKind
-from rye_mcp.trust.trust_store import Seen, Standing
+from rye_mcp.trust.trust_store import Seen
+from rye_mcp.verbs._committed import content_digest, note_commits, unnoted_commits
 from rye_mcp.verbs.context import Context, options_of
 
 __all__ = ["other_signer", "require_not_a_persons", "signed_by_another"]
@@ -44,6 +35,7 @@ def require_not_a_persons(file: ItemFile, context: Context, *, asked_for: ItemFi
     """No agent signs what a person vouched for. `asked_for` is the item that rests on the file, if any."""
     if context.is_person:
         return
+    note_commits(unnoted_commits(context), context)
     for evidence in _EVIDENCE:
         whose = evidence(file, context)
         if whose is not None:
@@ -70,7 +62,7 @@ def _is_former(fingerprint: str, key: SigningKey, file: ItemFile, context: Conte
 def signed_by_another(file: ItemFile, context: Context, own: Collection[str]) -> bool:
     """Whether the signature line names a key that is neither in `own` nor of an agent of the user."""
     fingerprint = _signed_before(file)
-    if fingerprint is None or _is_agents(fingerprint, file, context):
+    if fingerprint is None or context.trust.is_agents(fingerprint, file.space.name):
         return False
     signer = context.trust.store.find_signer(fingerprint, file.space.name, Seen())
     return signer is None or signer.key.key_id not in own
@@ -100,7 +92,11 @@ def _by_line(file: ItemFile, context: Context) -> str | None:
         fingerprint = signature.parse(file, claim).fingerprint
     except RyeError as exc:
         return None if exc.code == "unsigned" else _DAMAGED
-    return None if _is_agents(fingerprint, file, context) else f"carries a signature of {fingerprint}"
+    return (
+        None
+        if context.trust.is_agents(fingerprint, file.space.name)
+        else f"carries a signature of {fingerprint}"
+    )
 
 
 def _by_other_claim(file: ItemFile, context: Context) -> str | None:
@@ -108,70 +104,22 @@ def _by_other_claim(file: ItemFile, context: Context) -> str | None:
 
 
 def _by_record(file: ItemFile, context: Context) -> str | None:
-    fact = context.trust.persons_claim(file, _digest(file))  # a copy today is a renamed file tomorrow
+    fact = context.trust.persons_claim(file, content_digest(file))  # a copy today is a renamed file tomorrow
     return None if fact is None else f"{fact.owner} has signed before, as {fact.item_id}"
 
 
-def _by_commit(file: ItemFile, context: Context) -> str | None:
-    """What the last commit holds at this id; if that is nothing, this content at a path that is gone."""
-    if context.project is None or file.space.name is not SpaceName.PROJECT:
+def _by_full_record(file: ItemFile, context: Context) -> str | None:
+    if not context.trust.is_record_full:
         return None
-    relative = signed_path(file.item_type, file.item_id, file.extension)
-    below = f"{DIRECTORY_NAME}/{relative.partition('/')[0]}"
-    own, digest = _id_of(relative), _digest(file)
-
-    def search(wanted: Callable[[str], bool], *, same: bool) -> str | None:
-        for path, content in committed_files(context.project or Path(), below, wanted):
-            before = replace(file, content=content)
-            if _by_line(before, context) and (same or _digest(before) == digest):
-                return f"a person has signed in the last commit, as {printable(path)}"
-        return None
-
-    kind = relative.partition("/")[0]
-    by_id = search(lambda path: _id_of(f"{kind}/{path}") == own, same=True)
-    if by_id is not None or digest is None:
-        return by_id
-    return search(lambda path: not os.path.lexists(file.space.root / kind / path), same=False)
-
-
-def _id_of(relative: str) -> str:
-    """The id of an item by its path, without case; the path of what lists files."""
-    try:
-        return parse_relative_path(relative)[1].lower()
-    except RyeError:
-        return relative.lower()
+    return "nobody can tell whose it is, as the record of who signed what in this project is full"
 
 
 _EVIDENCE: Final[tuple[Callable[[ItemFile, Context], str | None], ...]] = (
     _by_line,
     _by_other_claim,
     _by_record,
-    _by_commit,
+    _by_full_record,
 )
-
-
-# --- keys ---
-
-
-def _is_agents(fingerprint: str, file: ItemFile, context: Context) -> bool:
-    """Whether this is the key of an agent that the user trusts."""
-    store, seen = context.trust.store, Seen()
-    signer = store.find_signer(fingerprint, file.space.name, seen)
-    return (
-        signer is not None
-        and signer.kind is SignerKind.AGENT
-        and signer.standing is Standing.TRUSTED
-        and signer.key.key_id not in store.revocations(seen)
-    )
-
-
-def _digest(file: ItemFile) -> str | None:
-    """The hash of the content without its signature line; None where there is nothing else."""
-    try:
-        content = signature.detach(file)
-    except RyeError:
-        content = file.content
-    return signature.content_digest(content) if content.strip() else None
 
 
 def _signed_before(file: ItemFile) -> str | None:
