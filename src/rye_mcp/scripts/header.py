@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rye_mcp.bridge.items import yaml_lines
 from rye_mcp.items import COMMENT_STYLES
+from rye_mcp.metadata.yaml_text import yaml_lines
 
 __all__ = ["metadata_block", "with_block"]
 
