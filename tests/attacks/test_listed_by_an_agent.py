@@ -114,11 +114,13 @@ def test_data_that_a_person_listed_further_down(
     refused_to_an_agent(world, "sub/data.json")
 
 
-def test_a_library_that_a_person_listed_further_down_is_signed_by_no_agent(world: World, below: Path) -> None:
+def test_a_library_that_a_person_listed_further_up_is_signed_by_no_agent(world: World, below: Path) -> None:
     """A signature line of an agent's would make the agent the one who vouches for it."""
     helper = below.with_name("helper.py")
     helper.write_bytes(b"x = 1\n")
-    sign(SignRequest("demo/sub/show", companions=("helper.py",)), person(world))
+    below.with_name("deps.manifest.yaml").unlink()
+    put(world, tool("return 2"), "demo/show")
+    sign(SignRequest("demo/show", companions=("sub/helper.py",)), person(world))
     helper.write_bytes(b"x = 2\n")
     refused("person_required", lambda: sign(SignRequest("demo/sub/helper"), agent(world)))
 
