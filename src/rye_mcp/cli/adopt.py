@@ -41,13 +41,17 @@ def adopt(
     description: Annotated[
         str | None, typer.Option("--description", metavar="TEXT", help="What it does, for people and agents.")
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Update the tool that it became before, as the script has changed."),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write it without asking.")] = False,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a tool of a script that you have, without changing what it does."""
     context = person(open_app(project), as_json=as_json)
-    request = AdoptRequest(path, item_id, command, description)
+    request = AdoptRequest(path, item_id, command, description, again=again)
     proposal = propose(request, context)
     if not proposal.parameters and proposal.declared.reader == "nothing" and can_ask(as_json=as_json):
         proposal = _after_help(request, proposal, context)
@@ -59,17 +63,19 @@ def adopt(
     _show(proposal)
     if not yes and not _agreed():
         what = "expected a person who agrees to this, found nobody to ask"
-        raise RyeError("confirmation_required", what, hint=f"rye adopt {path} --yes")
+        raise RyeError("confirmation_required", what, hint=f"{proposal.request.command} --yes")
     write(proposal, context)
     typer.echo(visible(f"wrote {printable(proposal.file.path)}"))
     typer.echo("Now:")
-    for line in proposal.as_dict(written=True)["next"]:
+    for line in proposal.next_commands:
         typer.echo(f"  {visible(line)}")
 
 
 def _show(proposal: Proposal) -> None:
     source = printable(proposal.source)
     what = f"{source} gets a header" if proposal.in_place else f"{source} is copied; it stays as it is"
+    if proposal.before is not None:
+        what = f"{printable(proposal.file.path)} follows {source}, and has to be signed again"
     typer.echo(visible(f"{what}. Its arguments were read from: {proposal.declared.reader}."))
     typer.echo(visible_lines(proposal.diff()), nl=False)
     for remark in proposal.remarks:

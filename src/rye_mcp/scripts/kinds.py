@@ -86,7 +86,11 @@ def read_script(
     """What a script says about its arguments, and what it imports: packages, and files (`./…`)."""
     if kind.extension == ".py":
         tree = _parsed(text, path)
-        return read_python_script(tree, subcommand), imported_modules(tree)
+        try:
+            return read_python_script(tree, subcommand), imported_modules(tree)
+        except RecursionError as exc:
+            what = "expected Python that can be read, found too much inside of each other"
+            raise RyeError("invalid_item", what, where=printable(str(path))) from exc
     if kind.extension in (".js", ".mjs", ".cjs", ".ts"):
         return read_node_script(text, subcommand), imported_packages(text)
     beside = sourced_files(text) if kind.extension in (".sh", ".bash") else frozenset()
