@@ -18,6 +18,7 @@ from rye_mcp.cli._common import (
     visible,
     visible_lines,
 )
+from rye_mcp.cli._script_help import help_of
 from rye_mcp.cli._terminal import can_ask
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.verbs.adopt import AdoptRequest, Proposal, propose, write
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from rye_mcp.verbs.context import Context
 
 __all__ = ["adopt"]
-
-_HELP_S = 10
 
 
 def adopt(
@@ -98,20 +97,9 @@ def _after_help(request: AdoptRequest, proposal: Proposal, context: Context) -> 
     question = f"Run {source} --help now, as you, and read that?"
     if not typer.confirm(visible(question), default=False, err=True):
         return proposal
-    return propose(replace(request, help_text=anyio.run(_help_of, proposal)), context)
-
-
-async def _help_of(proposal: Proposal) -> str:
-    """What the script prints with `--help`. It runs here as the person, and nothing of it is left behind."""
-    import os
-
-    from lilux.primitives import subprocess
-
-    config = {
-        "command": str(proposal.source),
-        "args": ["--help"],
-        "env": dict(os.environ),
-        "timeout": _HELP_S,
-    }
-    result = await subprocess.execute(config)
-    return f"{result.stdout}\n{result.stderr}"
+    found = anyio.run(help_of, proposal)
+    asked = propose(replace(request, help_text=found.text), context)
+    if found.failure is not None:
+        goes_on = "what it wrote was read" if asked.parameters else "going on with what stands in the script"
+        typer.echo(visible(f"rye: note: {source} --help {found.failure}; {goes_on}"), err=True)
+    return asked if asked.parameters else proposal
