@@ -98,10 +98,10 @@ async def test_a_script_with_its_own_loop_over_process_argv_is_the_main_module(w
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
     answer = adopt(workshop, "slugify.js")
-    given = {"args": ["Hello Big World"], "separator": "-", "max": 8}
+    given = {"titles": ["Hello Big World"], "separator": "-", "max": 8}
     result = await called(workshop, answer["item_id"], given)
     assert facts(result)["data"] == "hello-bi\n"
-    refused = await called(workshop, answer["item_id"], {"args": ["--keep-case"]})
+    refused = await called(workshop, answer["item_id"], {"titles": ["--keep-case"]})
     assert facts(refused)["code"] == "invalid_parameters"
     ended = await called(workshop, answer["item_id"], {})
     assert facts(ended).get("exit") == {"kind": "exited", "return_code": 64}, facts(ended)

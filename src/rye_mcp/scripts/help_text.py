@@ -70,10 +70,13 @@ def _places(text: str) -> Iterator[Option]:
         yield from (_place(name, about) for name, about in told.items())
         return
     for found in _PLACE.finditer(_FLAGS.sub(" ", _without_program(usage[1]))):
-        name, is_bracketed = found[2], found[0].startswith(("[", "<"))
-        is_meant = name in told or name.isupper() or is_bracketed
-        if is_meant and name.lower() not in _WORDS_FOR_FLAGS:
-            yield _place(name, told.get(name, ""), many=bool(found[3]), optional=bool(found[1]))
+        if found[2] in told or _is_place(found[2], found[0]):
+            yield _place(found[2], told.get(found[2], ""), many=bool(found[3]), optional=bool(found[1]))
+
+
+def _is_place(name: str, shown: str) -> bool:
+    """Whether a word of a usage looks like what stands for an argument."""
+    return (name.isupper() or shown.startswith(("[", "<"))) and name.lower() not in _WORDS_FOR_FLAGS
 
 
 def _without_program(usage: str) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -315,21 +316,27 @@ def _block_again(
 
 
 def _remarks(imports: Imports, kind: Kind) -> Iterator[str]:
-    packages, executor_id = imports.packages, kind.executor_id
-    if packages and executor_id.endswith("/python_script_runtime"):
-        listed = ", ".join(f'"{each}"' for each in packages)
+    packages = ", ".join(imports.packages)
+    if packages and kind.executor_id.endswith("/python_script_runtime"):
+        listed = ", ".join(f'"{each}"' for each in imports.packages)
         yield (
-            f"it imports {', '.join(packages)}: either write a block '# /// script', "
+            f"it imports {packages}: either write a block '# /// script', "
             f"'# dependencies = [{listed}]', '# ///' and rye/core/runtimes/uv_script_runtime as executor_id, "
             "or install them into .venv of the project, and approve it: rye trust project"
         )
-    elif packages and executor_id.endswith("/node_runtime"):
-        named = " ".join(map(shell_word, packages))
-        yield f"it imports {', '.join(packages)}: npm install {named} in the project, then: rye trust project"
-    if imports.beside:
-        shown = ", ".join(visible(printable(each)) for each in imports.beside)
-        yield f"it loads files beside it, which have to be signed with it: {shown}"
+    elif packages and kind.executor_id.endswith("/node_runtime"):
+        named = shlex.join(imports.packages)
+        yield f"it imports {packages}: npm install {named} in the project, then: rye trust project"
+    if kind.extension == ".ts":
+        yield "it is TypeScript: npm install tsx in the project, unless Node.js is 22.18 or newer"
+    yield from _remarks_on_files(imports)
+
+
+def _remarks_on_files(imports: Imports) -> Iterator[str]:
     above = [each for each in imports.beside if each not in imports.below]
-    if above:
-        shown = ", ".join(visible(printable(each)) for each in above)
-        yield f"it loads files of a directory above it, which no tool takes along: {shown}"
+    for files, what in (
+        (imports.beside, "it loads files beside it, which have to be signed with it"),
+        (above, "it loads files of a directory above it, which no tool takes along"),
+    ):
+        if files:
+            yield f"{what}: {', '.join(visible(printable(each)) for each in files)}"
