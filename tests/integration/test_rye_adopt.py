@@ -224,35 +224,6 @@ def test_what_cannot_be_a_tool_is_refused(workshop: Workshop, name: str, content
 # --- what stands beside a script, and how it is called ---
 
 
-PACKAGES = {
-    "brackets": b"[" * 100_000,
-    "objects": b'{"a":' * 100_000,
-    "a module, too large": b'{"type": "module", "x": "' + b"a" * (1 << 20) + b'"}',
-    "no UTF-8": b"\xff",
-}
-
-
-@pytest.mark.first_case
-@pytest.mark.parametrize("content", PACKAGES.values(), ids=PACKAGES)
-def test_a_package_json_that_cannot_be_read_makes_nothing_a_module(
-    workshop: Workshop, tmp_path: Path, content: bytes
-) -> None:
-    script = tmp_path / "hi.js"
-    script.write_text("console.log(process.argv[2])\n")
-    (tmp_path / "package.json").write_bytes(content)
-    answer = workshop.person.rye("adopt", str(script), "--yes", "--json", cwd=workshop.project).json
-    assert answer["path"].endswith("/hi.js")
-    assert f"{tmp_path}/package.json was not read, so this counts as no module" in answer["remarks"][0]
-
-
-def test_a_script_that_goes_too_deep_is_refused(workshop: Workshop, tmp_path: Path) -> None:
-    """Python reads the sum, and whoever looks at it piece by piece would go a level down for each."""
-    script = tmp_path / "deep.py"
-    script.write_text("import sys\nx = " + "'a' + " * 2000 + "'a'\nprint(sys.argv[1])\n")
-    refused = workshop.person.rye("adopt", str(script), "--json", cwd=workshop.project, code=1)
-    assert refused.json["code"] == "invalid_item"
-
-
 def test_hints_can_be_pasted_whatever_a_file_is_called(workshop: Workshop, tmp_path: Path) -> None:
     script = tmp_path / "the\n+it's $(touch x).sh"
     script.write_text("echo hi\n")

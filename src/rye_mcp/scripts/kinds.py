@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -12,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from rye_mcp.errors import RyeError, printable
-from rye_mcp.metadata import RUNTIMES
+from rye_mcp.metadata import RUNTIMES, parse_python
 from rye_mcp.scripts.declared import Declared
 from rye_mcp.scripts.node import imported_packages, read_node_script
 from rye_mcp.scripts.perl import read_perl_script, read_ruby_script
@@ -85,7 +83,7 @@ def read_script(
 ) -> tuple[Declared, frozenset[str]]:
     """What a script says about its arguments, and what it imports: packages, and files (`./…`)."""
     if kind.extension == ".py":
-        tree = _parsed(text, path)
+        tree = parse_python(text, printable(str(path)))
         try:
             return read_python_script(tree, subcommand), imported_modules(tree)
         except RecursionError as exc:
@@ -95,20 +93,6 @@ def read_script(
         return read_node_script(text, subcommand), imported_packages(text)
     beside = sourced_files(text) if kind.extension in (".sh", ".bash") else frozenset()
     return _READERS.get(kind.extension, _nothing)(text), beside
-
-
-def _parsed(text: str, path: PurePath) -> ast.Module:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
-        line = getattr(exc, "lineno", None)
-        what = f"expected Python 3, found: {exc.msg if isinstance(exc, SyntaxError) else exc}"
-        where = f"{printable(str(path))}:{line}" if line else printable(str(path))
-        raise RyeError(
-            "invalid_item", what, where=where, hint="look at it: is it a script for Python 3?"
-        ) from exc
 
 
 def _nothing(text: str) -> Declared:
