@@ -65,3 +65,28 @@ def test_what_is_no_file_is_not_waited_for(world: World, make: object) -> None:
     assert callable(make)
     make(place)
     refused("read_failed", lambda: propose(AdoptRequest(place), person(world)))
+
+
+def test_of_a_large_script_the_beginning_is_read(world: World) -> None:
+    proposal = adopted(world, "hi.sh", "name=$1\n" + "echo $name\n" * 10_000 + "echo $2\n")
+    assert proposal.parameters == ("name",)
+    assert any("the first 65536 characters alone" in each for each in proposal.remarks)
+
+
+UNCLOSED = {
+    "functions": ("hi.sh", "f() {\n"),
+    "calls of commander": ("hi.js", "require('commander');\n.option('-a'"),
+    "lists": ("hi.pl", "=a\n"),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("name", "piece"), UNCLOSED.values(), ids=UNCLOSED)
+def test_of_a_script_that_never_closes_a_bracket_the_beginning_is_read(
+    world: World, name: str, piece: str
+) -> None:
+    """Each of them would be looked for to the end of the file."""
+    first, _, again = piece.rpartition("\n.") if piece.startswith("require") else ("", "", piece)
+    content = first + again * ((MAX_ITEM_BYTES - 2000) // len(again))
+    proposal = adopted(world, name, content)
+    assert any("the first 65536 characters alone" in each for each in proposal.remarks)

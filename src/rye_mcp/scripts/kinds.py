@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final
@@ -33,6 +33,10 @@ _PROGRAMS: Final[Mapping[str, str]] = MappingProxyType(
         "ruby": ".rb",
     }
 )
+MAX_READ_CHARACTERS: Final = 64 << 10
+"""How much of a script is searched for arguments, where there is no syntax tree to search in."""
+
+_READ_IN_PART: Final = f"its arguments were looked for in the first {MAX_READ_CHARACTERS} characters alone"
 _SCRIPT: Final = re.compile(r"^# /// script$(.*?)^# ///$", re.MULTILINE | re.DOTALL)
 _DEPENDENCIES: Final = re.compile(r"^#\s*dependencies\s*=\s*\[\s*(?:#\s*)*[\"']", re.MULTILINE)
 _MODULE: Final = re.compile(r"^(?:import\s+[\w{*'\"]|export\s+[\w{*]|await\s)", re.MULTILINE)
@@ -89,10 +93,17 @@ def read_script(
         except RecursionError as exc:
             what = "expected Python that can be read, found too much inside of each other"
             raise RyeError("invalid_item", what, where=printable(str(path))) from exc
-    if kind.extension in (".js", ".mjs", ".cjs", ".ts"):
+    declared, imports = _read_text(kind.extension, text[:MAX_READ_CHARACTERS], subcommand)
+    if len(text) > MAX_READ_CHARACTERS:
+        declared = replace(declared, remarks=(*declared.remarks, _READ_IN_PART))
+    return declared, imports
+
+
+def _read_text(extension: str, text: str, subcommand: str | None) -> tuple[Declared, frozenset[str]]:
+    if extension in (".js", ".mjs", ".cjs", ".ts"):
         return read_node_script(text, subcommand), imported_packages(text)
-    beside = sourced_files(text) if kind.extension in (".sh", ".bash") else frozenset()
-    return _READERS.get(kind.extension, _nothing)(text), beside
+    beside = sourced_files(text) if extension in (".sh", ".bash") else frozenset()
+    return _READERS.get(extension, _nothing)(text), beside
 
 
 def _nothing(text: str) -> Declared:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ _STRING: Final = r"(?:'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`((?:[^`\\$
 _TEXT: Final = re.compile(_STRING)
 _COMMENTS: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.S)
 _IMPORT: Final = re.compile(r"\b(?:from|import|require\(|import\()\s*(['\"])([^'\"\n]+)\1")
+_BRACKET: Final = re.compile(rf"{_STRING}|[()\[\]{{}}]")
 _MEMBER: Final = re.compile(r"(?:^|[{,])\s*(?:'([^']+)'|\"([^\"]+)\"|([\w$]+))\s*:\s*", re.M)
 _USAGE: Final = re.compile(r"(?:(-\w)\b)?(?:[,\s|]+(?=-))?(--?[A-Za-z][\w-]*)?(?:[ =]([<\[])([^>\]]+)[>\]])?")
 _LIST: Final = {"type": "array", "items": {"type": "string"}}
@@ -69,17 +71,21 @@ def _plain(text: str) -> str:
 
 
 def _inside(code: str, start: int) -> str:
-    """What stands between the bracket at `start` and the one that closes it."""
-    depth, at = 0, start
-    while at < len(code):
-        if code[at] in "'\"`" and (string := _TEXT.match(code, at)):
-            at = string.end()
-            continue
-        depth += (code[at] in "([{") - (code[at] in ")]}")
-        at += 1
-        if depth == 0:
-            return code[start + 1 : at - 1]
-    return code[start + 1 :]
+    """What stands between the bracket at `start` and the one that closes it; nothing where none does."""
+    return code[start + 1 : _closing(code).get(start, start + 1)]
+
+
+@lru_cache(maxsize=16)
+def _closing(code: str) -> dict[int, int]:
+    """Where each bracket is closed, of all that are: found in one pass, however many are not."""
+    found: dict[int, int] = {}
+    waiting: list[int] = []
+    for each in _BRACKET.finditer(code):
+        if each[0] in "([{":
+            waiting.append(each.start())
+        elif each[0] in ")]}" and waiting:
+            found[waiting.pop()] = each.start()
+    return found
 
 
 def _members(code: str) -> Iterator[tuple[str, str]]:
@@ -358,7 +364,7 @@ def _in_brackets(names: str) -> Iterator[tuple[int, Option]]:
 
 def _by_number(code: str, source: str, first: int) -> Iterator[tuple[int, Option]]:
     """The places of `const name = process.argv[2]`; `first` is the number of the first argument."""
-    assigned = r"(?:(?:const|let|var)\s+(\w+)[^=\n;]*=\s*(Number|parseInt|parseFloat)?\(?\s*)?"
+    assigned = r"(?:(?:const|let|var)\s+(\w+)[^=\n;]{0,100}=\s*(Number|parseInt|parseFloat)?\(?\s*)?"
     for each in re.finditer(rf"{assigned}\b{source}\[(\d+)\](\s*(?:\|\||\?\?|\?))?", code):
         number = int(each[3]) - first
         if number >= 0:
