@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -22,6 +21,9 @@ _TEXT: Final = re.compile(_STRING)
 _COMMENTS: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.S)
 _IMPORT: Final = re.compile(r"\b(?:from|import|require\(|import\()\s*(['\"])([^'\"\n]+)\1")
 _BRACKET: Final = re.compile(rf"{_STRING}|[()\[\]{{}}]")
+_MAX_CALL: Final = 16 << 10
+"""How many characters the arguments of one call may have."""
+
 _MEMBER: Final = re.compile(r"(?:^|[{,])\s*(?:'([^']+)'|\"([^\"]+)\"|([\w$]+))\s*:\s*", re.M)
 _USAGE: Final = re.compile(r"(?:(-\w)\b)?(?:[,\s|]+(?=-))?(--?[A-Za-z][\w-]*)?(?:[ =]([<\[])([^>\]]+)[>\]])?")
 _LIST: Final = {"type": "array", "items": {"type": "string"}}
@@ -71,21 +73,13 @@ def _plain(text: str) -> str:
 
 
 def _inside(code: str, start: int) -> str:
-    """What stands between the bracket at `start` and the one that closes it; nothing where none does."""
-    return code[start + 1 : _closing(code).get(start, start + 1)]
-
-
-@lru_cache(maxsize=16)
-def _closing(code: str) -> dict[int, int]:
-    """Where each bracket is closed, of all that are: found in one pass, however many are not."""
-    found: dict[int, int] = {}
-    waiting: list[int] = []
-    for each in _BRACKET.finditer(code):
-        if each[0] in "([{":
-            waiting.append(each.start())
-        elif each[0] in ")]}" and waiting:
-            found[waiting.pop()] = each.start()
-    return found
+    """What stands between the bracket at `start` and the one that closes it; nothing where none does soon."""
+    depth = 0
+    for each in _BRACKET.finditer(code, start, start + _MAX_CALL):
+        depth += (each[0] in "([{") - (each[0] in ")]}")
+        if depth == 0:
+            return code[start + 1 : each.start()]
+    return ""
 
 
 def _members(code: str) -> Iterator[tuple[str, str]]:
