@@ -18,6 +18,7 @@ from anyio import to_thread
 from mcp import MCPError
 
 from rye_mcp.items import ItemFile, ItemType, Space, SpaceName
+from rye_mcp.mcp_surface.names import possible_names
 from rye_mcp.trust.approvals import Approvals
 from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.revocation import revoke
@@ -490,33 +491,44 @@ def test_one_projects_record_is_nothing_to_another(world: World, tmp_path: Path)
 # --- a name that was approved ---
 
 
+LONG = f"{'quarter' * 4}/{'report' * 6}"
+"""The id of a tool whose name is cut, and gets a piece of its hash, as many tools of other servers have."""
+
+NAMES = {"plain": "a/report", "with a hash": LONG}
+
+
+@pytest.mark.each_once
 @pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("below", NAMES.values(), ids=NAMES)
 async def test_the_name_of_a_persons_tool_is_never_that_of_an_agents(
-    workshop: Workshop, mode: Mode, restarted: bool
+    workshop: Workshop, mode: Mode, restarted: bool, below: str
 ) -> None:
     """`team/a_report` would get the name of `team/a/report`, which is gone."""
-    path, canary = workshop.tool("team/a/report", "print(1)"), workshop.project / "canary"
-    planted = workshop.project / ".ai/tools/team/a_report.py"
+    path, canary = workshop.tool(f"team/{below}", "print(1)"), workshop.project / "canary"
+    name = possible_names(f"team/{below}")[below == LONG]
+    theirs = f"team/{name.removeprefix('team_')}"
+    planted = workshop.project / f".ai/tools/{theirs}.py"
     code = path.read_text().partition("\n")[2].replace("print(1)", f"open({str(canary)!r}, 'w')")
     async with workshop.served(mode, "--expose", "team/*") as client:
-        assert "team_a_report" in {each.name for each in (await client.list_tools()).tools}
+        assert name in {each.name for each in (await client.list_tools()).tools}
         planted.write_text(code)
-        assert facts(await client.call_tool("sign", {"item_id": "team/a_report"}))["status"] == "signed"
+        assert facts(await client.call_tool("sign", {"item_id": theirs}))["status"] == "signed"
         path.unlink()
         if not restarted:
-            await not_called(client)
+            await not_called(client, name, theirs)
     if restarted:
         async with workshop.served(mode, "--expose", "team/*") as client:
-            await not_called(client)
+            await not_called(client, name, theirs)
     assert not canary.exists()
 
 
-async def not_called(client: Any) -> None:
-    names = {each.name for each in (await client.list_tools(cache_mode="refresh")).tools}
-    assert "team_a_report" not in names
-    assert any(name.startswith("team_a_report_") for name in names)
+async def not_called(client: Any, name: str, theirs: str) -> None:
+    tools = (await client.list_tools(cache_mode="refresh")).tools
+    names = {(each.meta or {}).get("rye/item"): each.name for each in tools}
+    assert name not in names.values()
+    assert theirs in names, "it is offered, by another name"
     with suppress(MCPError):
-        assert facts(await client.call_tool("team_a_report", {}))["status"] == "error"
+        assert facts(await client.call_tool(name, {}))["status"] == "error"
 
 
 async def test_a_tool_of_the_user_space_keeps_its_name(workshop: Workshop, mode: Mode) -> None:

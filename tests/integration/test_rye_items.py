@@ -248,6 +248,56 @@ def test_the_whole_project_is_verified_where_no_person_is(leo: Person, project: 
     assert not machine.user_space.exists()
 
 
+WITH_DATA = """\
+#!/bin/bash
+# /// rye
+# version: 1.0.0
+# description: Says what its data says.
+# executor_id: rye/core/runtimes/bash_runtime
+# ///
+cat "$(dirname "$0")/data/a file.txt"
+"""
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_copy_says_which_files_stayed_behind_and_its_command_takes_them_along(
+    leo: Person, project: Path, is_taken: bool
+) -> None:
+    tools = project / ".ai/tools/demo"
+    (tools / "says.sh").write_text(WITH_DATA)
+    (tools / "data").mkdir()
+    (tools / "data/a file.txt").write_text("here it is")
+    leo.rye("sign", "demo/says", "--with", "data/a file.txt", cwd=project)
+    listing = leo.user_space / "tools/demo/deps.manifest.yaml"
+    if is_taken:
+        listing.parent.mkdir(parents=True)
+        listing.write_text("somebody's")
+    warning = leo.rye("copy", "demo/says", "--to", "user", cwd=project).err
+    assert "companions_not_copied" in warning
+    assert "tools/demo/data/a file.txt" in warning
+    command = warning.partition("take them along, ")[2]
+    subprocess.run(["bash", "-c", command], env=leo.environment, cwd=project, check=True)
+    (tools / "says.sh").unlink()
+    assert leo.rye("run", "demo/says", cwd=project).out == "here it is"
+    (tools / "says.sh").write_text(WITH_DATA)
+    leo.rye("sign", "demo/says", cwd=project)
+    again = leo.rye("copy", "demo/says", "--to", "user", "--overwrite", cwd=project)
+    assert again.err == "", "they are there by now"
+
+
+def test_verify_shows_the_parts_of_a_tool_as_carried(leo: Person, project: Path) -> None:
+    tools = project / ".ai/tools/demo"
+    (tools / "helper.py").write_text("x = 1\n")
+    leo.rye("sign", "demo/hello", "--with", "helper.py", cwd=project)
+    shown = leo.rye("verify", "--space", "project", cwd=project)
+    assert table(shown.out)["demo/helper"][2:5] == ["carried", "by", "you"]
+    assert "1 verified, 1 carried by the listings of tools, 0 refused" in shown.out
+    listed = leo.rye("list", "demo/*", "--all", cwd=project).out
+    assert "carried with the tools beside it, by deps.manifest.yaml" in listed
+    (tools / "helper.py").write_text("x = 2\n")
+    assert table(leo.rye("verify", cwd=project, code=1).out)["demo/helper"][2] == "unsigned"
+
+
 def test_a_copy_of_a_runtime_can_be_changed_and_signed(leo: Person, project: Path) -> None:
     mine = leo.user_space / "tools/runs/mine.yaml"
     mine.parent.mkdir(parents=True)

@@ -23,7 +23,7 @@ from rye_mcp.metadata._flags import CALLING_KEYS, Calling, Flag, Positional, rea
 from rye_mcp.metadata._issues import without_values
 from rye_mcp.metadata._listing import MAX_LISTED_BYTES, arguments_of
 from rye_mcp.metadata._naming import RUNTIMES, how_to_name_an_executor
-from rye_mcp.metadata._python import PYTHON_NAMES
+from rye_mcp.metadata._python import PYTHON_NAMES, parse_python
 from rye_mcp.metadata._reading import body_of, examine, examples_of, misspelt, parse_metadata
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "misspelt",
     "parse_configuration",
     "parse_metadata",
+    "parse_python",
     "read_calling",
     "without_values",
 ]

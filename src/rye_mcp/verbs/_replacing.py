@@ -7,39 +7,96 @@ Rules:
   user trusts; from the lockfiles of the item, of every version; from an item of the same id in the user
   space; and from the user's record, by id and by content. The record knows the last commits too
   (`rye_mcp.verbs._committed`).
+- What a listing of a person has is theirs too, in whatever directory above it the listing stands, unless the
+  listing is good and the file is as it says. For a listing that is not good, or is gone, the last commit
+  says what it had.
 - Each of these is enough: to remove one of them helps nobody.
+- A file that is no item is a person's by a signature line in it, and by their listings.
 - Where the record is full no agent signs, since it would not learn what a person signs from then on.
 """
 
 from __future__ import annotations
 
+import hashlib
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemFile, printable
+from rye_mcp.executor.git_objects import last_commits
+from rye_mcp.items import (
+    DEPENDENCY_MANIFEST_NAME,
+    MAX_ITEM_BYTES,
+    SHEBANG,
+    ItemFile,
+    ItemType,
+    Space,
+    SpaceName,
+    comment_style,
+    parse_relative_path,
+    printable,
+)
 from rye_mcp.notices import Notice
+from rye_mcp.spaces import DIRECTORY_NAME
+from rye_mcp.spaces.source_tree import SourceTree
 from rye_mcp.trust import signature
+from rye_mcp.trust.dependency_manifest import manifest_file, parse_listing, verify_manifest
 from rye_mcp.trust.keys import SigningKey
+from rye_mcp.trust.scope import Role
 from rye_mcp.trust.trust_store import Seen
 from rye_mcp.verbs._committed import content_digest, note_commits, unnoted_commits
 from rye_mcp.verbs.context import Context, options_of
 
-__all__ = ["other_signer", "require_not_a_persons", "signed_by_another"]
+__all__ = [
+    "item_at",
+    "other_signer",
+    "require_may_be_listed",
+    "require_not_a_persons",
+    "signed_by_another",
+]
+
+_Evidence = Callable[[ItemFile, Context], str | None]
 
 _DAMAGED: Final = "has a damaged signature line"
 
 
 def require_not_a_persons(file: ItemFile, context: Context, *, asked_for: ItemFile | None = None) -> None:
     """No agent signs what a person vouched for. `asked_for` is the item that rests on the file, if any."""
+    _require(file, context, asked_for or file, (*_OF_FILES, *_OF_ITEMS))
+
+
+def require_may_be_listed(relative: str, content: bytes, context: Context, *, asked_for: ItemFile) -> None:
+    """No agent lists what a person vouched for, whether it is an item or not, whatever else is in it."""
+    space = asked_for.space
+    file = item_at(space, relative, content)
+    if file is not None:
+        _require(file, context, asked_for, (*_OF_FILES, *_OF_ITEMS))
+    else:
+        path = space.root / relative
+        data = ItemFile(space, ItemType.TOOL, relative, path.suffix, path, content)
+        _require(data, context, asked_for, _OF_FILES)
+
+
+def _require(file: ItemFile, context: Context, asked_for: ItemFile, evidences: Sequence[_Evidence]) -> None:
     if context.is_person:
         return
     note_commits(unnoted_commits(context), context)
-    for evidence in _EVIDENCE:
+    for evidence in evidences:
         whose = evidence(file, context)
         if whose is not None:
-            raise _refusal(file, whose, context, asked_for or file)
+            raise _refusal(file, whose, context, asked_for)
+
+
+def item_at(space: Space, relative: str, content: bytes) -> ItemFile | None:
+    """The file with its id; None where no item can be, or one that could hold no signature line."""
+    try:
+        item_type, item_id, extension = parse_relative_path(relative)
+    except RyeError:
+        return None
+    if comment_style(extension) is None or not (extension or content.startswith(SHEBANG)):
+        return None
+    return ItemFile(space, item_type, item_id, extension, space.root / relative, content)
 
 
 def other_signer(file: ItemFile, key: SigningKey, context: Context) -> Notice | None:
@@ -114,12 +171,65 @@ def _by_full_record(file: ItemFile, context: Context) -> str | None:
     return "nobody can tell whose it is, as the record of who signed what in this project is full"
 
 
-_EVIDENCE: Final[tuple[Callable[[ItemFile, Context], str | None], ...]] = (
-    _by_line,
+def _by_listing(file: ItemFile, context: Context) -> str | None:
+    """That a listing of a person, in a directory above, has the file, and not as it is now."""
+    relative = file.path.relative_to(file.space.root).as_posix()
+    if file.path.name == DEPENDENCY_MANIFEST_NAME or not relative.startswith(f"{ItemType.TOOL.directory}/"):
+        return None
+    for listing in _listings_above(file, relative):
+        path = relative.removeprefix(f"{listing.path.parent.relative_to(file.space.root).as_posix()}/")
+        if _may_differ(listing, path, file, context) and any(
+            evidence(listing, context) for evidence in (_by_line, *_OF_ITEMS)
+        ):
+            shown = printable(listing.path)
+            return f"stands in a listing that a person signed, {shown}, and is not as it says"
+    return None
+
+
+def _listings_above(file: ItemFile, relative: str) -> Iterator[ItemFile]:
+    """The listing of each directory that a file is in, the nearest first; empty where it is gone."""
+    parts = relative.split("/")[:-1]
+    with SourceTree(file.space.root) as tree:
+        for depth in range(len(parts), 0, -1):
+            directory = "/".join(parts[:depth])
+            found = tree.read(f"{directory}/{DEPENDENCY_MANIFEST_NAME}", limit=MAX_ITEM_BYTES)
+            yield manifest_file(file.space, directory, b"" if found is None else found.content)
+
+
+def _may_differ(listing: ItemFile, path: str, file: ItemFile, context: Context) -> bool:
+    """Whether a listing has a file, and is not good, or says that the file is another one."""
+    try:
+        known = verify_manifest(listing, context.trust, role=Role.TOOL).files.get(path)
+    except RyeError:
+        return any(_lists(each, path) for each in _versions(listing, context))
+    return known is not None and known != hashlib.sha256(file.content).hexdigest()
+
+
+def _versions(listing: ItemFile, context: Context) -> Iterator[ItemFile]:
+    """A listing as it is, if it is there, and as the last commit has it."""
+    if listing.content:
+        yield listing
+    if context.project is not None and listing.space.name is SpaceName.PROJECT:
+        relative = listing.path.relative_to(listing.space.root).as_posix()
+        for commit in last_commits(context.project, DIRECTORY_NAME):
+            for _, content in commit.files(relative.__eq__):
+                yield replace(listing, content=content)
+
+
+def _lists(listing: ItemFile, path: str) -> bool:
+    """Whether a listing, good or not, has a file; one that cannot be read may have had any."""
+    try:
+        return path in parse_listing(listing)
+    except RyeError:
+        return True
+
+
+_OF_ITEMS: Final[tuple[_Evidence, ...]] = (
     _by_other_claim,
     _by_record,
     _by_full_record,
 )
+_OF_FILES: Final[tuple[_Evidence, ...]] = (_by_line, _by_listing)
 
 
 def _signed_before(file: ItemFile) -> str | None:
