@@ -58,7 +58,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         ),
         "out_of_scope": ErrorKind(
             "The signer is trusted, but not for this item.",
-            "a person signs it: rye sign {item_id}",
+            "read it, and sign it if it is good: rye sign {item_id}",
         ),
         "revoked_key": ErrorKind(
             "The key that signed was revoked.",
@@ -66,7 +66,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         ),
         "signer_changed": ErrorKind(
             "An agent has signed what a person vouched for before.",
-            "ask a person to read it, and to sign it if it is good: rye sign {item_id}",
+            "look at what the agent changed, and sign it if it is good: rye sign {item_id}",
         ),
         "weak_key": ErrorKind("Anybody can sign for this key.", "rye keys rotate"),
         "no_key": ErrorKind("There is no key pair to sign with.", "rye keys generate"),
@@ -235,22 +235,46 @@ class RyeError(Exception):
 
 
 _FOR_A_PERSON = frozenset(
-    {"content_changed", "malformed_signature", "bad_signature", "untrusted_key", "revoked_key"}
+    {
+        "bad_signature",
+        "content_changed",
+        "malformed_signature",
+        "out_of_scope",
+        "revoked_key",
+        "signer_changed",
+        "untrusted_key",
+    }
 )
 """What an agent must not answer by signing: the hint is for the person."""
 
+_KNOWN_AS_A_PERSONS = "signed_before_by"
+"""The detail of a refusal that names the person who is known to have signed the item before."""
+
+_COMMAND_OF_A_PERSON = re.compile(r"\brye (?:trust|keys|mcp|lock|init)\b|\b(?:npm|pip) install\b")
+"""What only a person can do, because an agent is refused it or has no terminal for it."""
+
+_IS_ADDRESSED = re.compile(r"\bask (?:a|the) person\b")
+
 
 def addressed_to_a_person(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer for an agent, in which no hint tells it to sign what somebody else may have signed.
+    """An answer for an agent, in which each hint that only a person can follow says so.
 
-    That goes for everything inside of it, by its `code` or, where something is only looked at, its `state`.
+    No hint tells an agent to sign what somebody else may have signed. That goes for everything inside of the
+    answer, by its `code` or, where something is only looked at, its `state`.
     """
     told = {name: _addressed(value) for name, value in facts.items()}
     hint = facts.get("hint")
-    is_for_a_person = _FOR_A_PERSON & {str(facts.get("code")), str(facts.get("state"))}
-    if is_for_a_person and isinstance(hint, str) and "rye sign" in hint and "ask a person" not in hint:
+    if isinstance(hint, str) and _is_for_a_person(facts, hint) and not _IS_ADDRESSED.search(hint):
         told["hint"] = f"ask a person: {hint}"
     return told
+
+
+def _is_for_a_person(facts: Mapping[str, Any], hint: str) -> bool:
+    codes = ERRORS.keys() & {str(facts.get("code")), str(facts.get("state"))}
+    if not codes:
+        return False
+    is_anothers = bool(_FOR_A_PERSON & codes) or bool(facts.get(_KNOWN_AS_A_PERSONS))
+    return (is_anothers and "rye sign" in hint) or _COMMAND_OF_A_PERSON.search(hint) is not None
 
 
 def _addressed(value: Any) -> Any:

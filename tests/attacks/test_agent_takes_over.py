@@ -144,6 +144,30 @@ async def test_content_that_changed_is_for_a_person_to_look_at(workshop: Worksho
         assert "ask a person: look at what changed" in str(found["data"])
 
 
+async def test_a_line_that_is_gone_is_for_a_person_to_look_at(workshop: Workshop, mode: Mode) -> None:
+    """The record knows the person: no answer advises the agent to sign, which would be refused."""
+    path = workshop.tool("demo/hello", "print(1)")
+    line_removed(path, "\n")
+    hint = "ask a person: ada signed this before: look at what changed, then: rye sign demo/hello"
+    async with workshop.served(mode) as client:
+        error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
+        assert (error["code"], error["hint"]) == ("unsigned", hint)
+        found = facts(await client.call_tool("execute", {"item_id": "rye/core/verify"}))
+        assert hint in str(found["data"])
+
+
+async def test_a_changed_list_of_files_is_for_a_person_to_look_at(workshop: Workshop, mode: Mode) -> None:
+    path = workshop.tool("demo/hello", "print(1)")
+    (path.parent / "data.json").write_text("{}")
+    workshop.person.rye("sign", "demo/hello", "--with", "data.json", cwd=workshop.project)
+    listing = path.parent / "deps.manifest.yaml"
+    listing.write_text(listing.read_text() + "# more\n")
+    async with workshop.served(mode) as client:
+        error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
+        assert error["code"] == "content_changed"
+        assert error["hint"] == "ask a person: look at what changed, then: rye sign demo/hello"
+
+
 # --- each kind of evidence by itself ---
 
 
@@ -376,11 +400,12 @@ async def test_a_person_is_asked_before_an_agents_version_runs(workshop: Worksho
     take("1")
     error = person.rye("run", "--json", "demo/hello", cwd=project, code=1).json
     assert error["code"] == "signer_changed"
-    assert error["hint"].endswith("rye sign demo/hello")
+    assert error["hint"] == "look at what the agent changed, and sign it if it is good: rye sign demo/hello"
     person.rye("verify", cwd=project, code=1)
     async with workshop.served("auto") as client:
         found = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
         assert found["code"] == "signer_changed"
+        assert found["hint"].startswith("ask a person: look at what the agent changed")
     assert "signed demo/hello before" in await to_thread.run_sync(answer, "n", 1)
     assert not canary.exists()
     await to_thread.run_sync(answer, "y", 0)

@@ -26,7 +26,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +39,6 @@ from rye_mcp.items import (
     ItemFile,
     ItemType,
     SpaceName,
-    is_item_id,
     relative_path,
     signed_path,
 )
@@ -47,6 +46,7 @@ from rye_mcp.trust import signature
 from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
 from rye_mcp.trust.claims import claim_by_lockfile, claim_by_user_space
 from rye_mcp.trust.directories import Directories
+from rye_mcp.trust.earlier import hint_for_changed, hint_for_renamed, whose_unsigned
 from rye_mcp.trust.manifest import SystemManifest
 from rye_mcp.trust.revocation import require_not_revoked
 from rye_mcp.trust.scope import Origin, Role, SignerKind, require_in_scope
@@ -59,8 +59,6 @@ from rye_mcp.trust.trust_store import Candidate, Moment, Seen, Standing, TrustSt
 __all__ = ["Evidence", "Moment", "RoleOf", "Signer", "Trust", "VerifiedItem", "verify_item", "verify_listing"]
 
 _MAX_KEPT_ANSWERS = 16_384
-_MAX_TRIED = 8
-"""How many former ids of a content are tried on a signature that is bad for its own."""
 
 RoleOf = Role | Callable[[bytes], Role]
 """A role, or what tells it from the verified bytes of an item."""
@@ -276,7 +274,7 @@ def verify_listing(file: ItemFile, trust: Trust, *, role: Role, moment: Moment |
 def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf, moment: Moment) -> VerifiedItem:
     if file.space.name is SpaceName.SYSTEM:
         return _verify_system_item(file, relative, trust, role)
-    claim = signature.locate(file)
+    claim = _located(file, trust)
     key = (file.space, file.item_type, file.item_id, file.extension, role, claim)
     answer = trust.answers.get(key)
     if answer is None or not answer.seen.still_holds(moment):
@@ -287,6 +285,17 @@ def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf, moment: M
     if answer.signer.kind is SignerKind.AGENT:
         _require_unclaimed(file, claim, trust, moment)
     return VerifiedItem(file, claim.digest, answer.signer, answer.timestamp, Evidence.SIGNATURE, answer.role)
+
+
+def _located(file: ItemFile, trust: Trust) -> Claim:
+    """The signature line; without one, the refusal says who is known to have signed the item before."""
+    try:
+        return signature.locate(file)
+    except RyeError as exc:
+        before = whose_unsigned(file, trust) if exc.code == "unsigned" else None
+        if before is not None:
+            exc.details["signed_before_by"], exc.hint = before
+        raise
 
 
 def _verify_system_item(file: ItemFile, relative: str, trust: Trust, role: RoleOf) -> VerifiedItem:
@@ -305,6 +314,7 @@ def _verify_signed_item(file: ItemFile, claim: Claim, trust: Trust, role: RoleOf
             f"found {claim.digest}",
             where=file.path,
             item_id=file.item_id,
+            hint=hint_for_changed(file, line, trust),
         )
     seen = Seen(moment)
     candidate = trust.store.find_signer(line.fingerprint, file.space.name, seen)
@@ -337,8 +347,9 @@ def _require_good_signature(
 ) -> None:
     if _is_signed_as(file, claim, line, candidate):
         return
-    before = _id_before(file, claim, line, candidate, trust)
-    hint = None if before is None else f"signed as {before}: was it renamed? rye sign {file.item_id}"
+    hint = hint_for_renamed(
+        file, claim, line, trust, lambda *before: _is_signed_as(*before, candidate=candidate)
+    )
     raise RyeError(
         "bad_signature",
         f"expected a signature of {file.item_type} {file.item_id}{file.extension} by "
@@ -359,21 +370,6 @@ def _is_signed_as(file: ItemFile, claim: Claim, line: SignatureLine, candidate: 
         length=claim.length,
     )
     return verify_signature(statement, line.signature, candidate.key.pem)
-
-
-def _id_before(
-    file: ItemFile, claim: Claim, line: SignatureLine, candidate: Candidate, trust: Trust
-) -> str | None:
-    """The id that this very signature was made for, where the record knows the content under another one."""
-    try:
-        facts = trust.records[file.space.name].kept().value().by_digest.get(claim.digest, [])
-    except RyeError:
-        return None  # only a hint is lost
-    for fact in facts[-_MAX_TRIED:]:
-        before = replace(file, item_id=fact.item_id, extension=fact.extension)
-        if is_item_id(fact.item_id) and _is_signed_as(before, claim, line, candidate):
-            return fact.item_id
-    return None
 
 
 def _require_not_a_persons(file: ItemFile, claim: Claim, trust: Trust, seen: Seen) -> None:
@@ -411,7 +407,7 @@ def _require_trusted(file: ItemFile, candidate: Candidate) -> None:
     decided = "which you denied" if denied else "which you have not accepted"
     hint = "rye trust review"
     if candidate.kind is SignerKind.AGENT:
-        hint = f"an agent signed it; a person who has read it signs it with: rye sign {file.item_id}"
+        hint = f"an agent signed it: read it, and sign it if it is good: rye sign {file.item_id}"
     raise RyeError(
         "untrusted_key",
         f"expected a signer that you trust for {file.path}, found the key {candidate.key.key_id}, "
