@@ -124,7 +124,9 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "chain_too_deep": ErrorKind("A chain of executors is too long.", "rye explain {item_id}"),
         "chain_invalid": ErrorKind("Two elements of a chain do not fit.", "rye explain {item_id}"),
         # --- calls ---
-        "invalid_parameters": ErrorKind("The parameters are not what the tool takes.", "rye show {item_id}"),
+        "invalid_parameters": ErrorKind(
+            "The parameters are not what the tool takes.", "rye run {item_id} --help"
+        ),
         "unknown_argument": ErrorKind("There is no such argument.", "leave it out"),
         "no_project": ErrorKind("There is no project here.", "rye init"),
         "person_required": ErrorKind(
@@ -160,7 +162,9 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "malformed_lockfile": ErrorKind("The lockfile cannot be read as one.", "rye lock update {item_id}"),
         # --- runs ---
         "spawn_failed": ErrorKind("The program could not be started.", "rye explain {item_id}"),
-        "tool_failed": ErrorKind("The tool ran, and failed.", "read its error output"),
+        "tool_failed": ErrorKind(
+            "The tool ran, and failed.", "read its error output, then: rye log show {run_id}"
+        ),
         "timeout": ErrorKind("The time was up.", "give it more time with timeout"),
         "cancelled": ErrorKind("The run was cancelled.", "run it again"),
         "lost": ErrorKind("The supervisor died, and what it ran was ended.", "run it again"),
@@ -253,6 +257,9 @@ _KNOWN_AS_A_PERSONS = "signed_before_by"
 _COMMAND_OF_A_PERSON = re.compile(r"\brye (?:trust|keys|mcp|lock|init)\b|\b(?:npm|pip) install\b")
 """What only a person can do, because an agent is refused it or has no terminal for it."""
 
+_OR = ". Or "
+"""What stands between two ways to do something: each is addressed by itself."""
+
 _IS_ADDRESSED = re.compile(r"\bask (?:a|the) person\b")
 
 
@@ -264,17 +271,18 @@ def addressed_to_a_person(facts: Mapping[str, Any]) -> dict[str, Any]:
     """
     told = {name: _addressed(value) for name, value in facts.items()}
     hint = facts.get("hint")
-    if isinstance(hint, str) and _is_for_a_person(facts, hint) and not _IS_ADDRESSED.search(hint):
-        told["hint"] = f"ask a person: {hint}"
+    codes = ERRORS.keys() & {str(facts.get("code")), str(facts.get("state"))}
+    if codes and isinstance(hint, str) and not _IS_ADDRESSED.search(hint):
+        is_anothers = bool(_FOR_A_PERSON & codes) or bool(facts.get(_KNOWN_AS_A_PERSONS))
+        ways = hint.split(_OR)
+        told["hint"] = _OR.join(
+            f"ask a person: {way}" if _is_for_a_person(way, is_anothers) else way for way in ways
+        )
     return told
 
 
-def _is_for_a_person(facts: Mapping[str, Any], hint: str) -> bool:
-    codes = ERRORS.keys() & {str(facts.get("code")), str(facts.get("state"))}
-    if not codes:
-        return False
-    is_anothers = bool(_FOR_A_PERSON & codes) or bool(facts.get(_KNOWN_AS_A_PERSONS))
-    return (is_anothers and "rye sign" in hint) or _COMMAND_OF_A_PERSON.search(hint) is not None
+def _is_for_a_person(way: str, is_anothers: bool) -> bool:
+    return (is_anothers and "rye sign" in way) or _COMMAND_OF_A_PERSON.search(way) is not None
 
 
 def _addressed(value: Any) -> Any:

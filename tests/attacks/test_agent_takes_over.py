@@ -168,6 +168,26 @@ async def test_a_changed_list_of_files_is_for_a_person_to_look_at(workshop: Work
         assert error["hint"] == "ask a person: look at what changed, then: rye sign demo/hello"
 
 
+async def test_what_a_persons_tool_lacks_is_for_a_person_to_sign(workshop: Workshop) -> None:
+    path = workshop.tool("demo/hello", "import pack.part")
+    (path.parent / "pack").mkdir()
+    (path.parent / "pack/part.py").touch()
+    async with workshop.served("auto") as client:
+        error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
+    assert (error["code"], error["signed_before_by"]) == ("tool_failed", "ada")
+    assert error["hint"].startswith("ask a person: demo/hello needs pack/part.py")
+    assert error["hint"].endswith("rye sign demo/hello --with pack/part.py")
+
+
+async def test_packages_are_for_a_person_to_install(workshop: Workshop) -> None:
+    workshop.tool("demo/hello", "import nobody_has_this")
+    async with workshop.served("auto") as client:
+        error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
+    by_uv, _, installed = error["hint"].partition(". Or ")
+    assert "ask a person" not in by_uv
+    assert installed.startswith("ask a person: install it in the project: ")
+
+
 # --- each kind of evidence by itself ---
 
 

@@ -374,6 +374,10 @@ _REPORTED = 50
 """How many files are named when many are not authentic."""
 
 _SIGN_AGAIN: Final[Mapping[str, str]] = MappingProxyType(
-    {"unsigned": "", "content_changed": "look at what changed, then: ", "out_of_scope": "read it first, then: "}
+    {
+        "unsigned": "",
+        "content_changed": "look at what changed, then: ",
+        "out_of_scope": "read it first, then: ",
+    }
 )
 """Refusals that signing mends, and what comes first."""

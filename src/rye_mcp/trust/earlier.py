@@ -47,7 +47,11 @@ def whose_unsigned(file: ItemFile, trust: Trust) -> tuple[str, str] | None:
 def hint_for_changed(file: ItemFile, line: SignatureLine, trust: Trust) -> str:
     """What to do about a content that is not the one which the line names."""
     former = next(
-        (fact for fact in _facts(file, trust).by_digest.get(line.content_hash, ()) if is_item_id(fact.item_id)),
+        (
+            fact
+            for fact in _facts(file, trust).by_digest.get(line.content_hash, ())
+            if is_item_id(fact.item_id)
+        ),
         None,
     )
     if former is None or former.item_id == file.item_id:
