@@ -380,7 +380,7 @@ def _require_not_a_persons(file: ItemFile, claim: Claim, trust: Trust, seen: See
         return
     raise RyeError(
         "signer_changed",
-        f"expected the signature of a person in {file.path}, as {fact.owner} signed {fact.item_id} before, "
+        f"expected {file.path} as {fact.owner} signed {fact.item_id} before, or signed again by a person, "
         "found that an agent has signed it since",
         where=file.path,
         item_id=file.item_id,
