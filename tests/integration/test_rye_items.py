@@ -73,7 +73,7 @@ def test_a_renamed_file_that_also_changed_is_looked_at_first(leo: Person, projec
     said, _, command = found["hint"].partition(" (")
     assert said == "leo signed it as demo/hello, and it also changed since: look at what changed"
     command = command.partition("), then: rye sign demo/welcome")[0]
-    shown = subprocess.run(command, shell=True, cwd="/", capture_output=True, text=True, check=False)
+    shown = subprocess.run(["sh", "-c", command], cwd="/", capture_output=True, text=True, check=False)
     assert (shown.returncode, shown.stdout.splitlines()[1:]) == (1, ["> print('more')"])
 
 

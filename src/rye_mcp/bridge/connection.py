@@ -257,7 +257,7 @@ class Connection:
             limit = self.server.start_timeout
             what = f"expected {self._shown} to say within {limit:g} s what it offers, found that it did not"
             hint = "look at the server, or raise config.start_timeout"
-            raise BridgeError("timeout", what + transport.last_words, hint=hint)
+            raise BridgeError("timeout", what, hint=hint, said=transport.last_words)
 
     async def _limit_start(self, scope: anyio.CancelScope) -> None:
         with anyio.move_on_after(self.server.start_timeout):

@@ -136,7 +136,9 @@ def _print_what_follows(rotation: Rotation, kind: Kind) -> None:
     if kind is not Kind.PERSON:
         return
     if rotation.statement is not None:
-        typer.echo("The old key signed the new one, so everyone who trusts the old one trusts the new one too.")
+        typer.echo(
+            "The old key signed the new one, so everyone who trusts the old one trusts the new one too."
+        )
     typer.echo("In a project that others clone, propose the new one: rye trust propose")
 
 

@@ -28,7 +28,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -347,9 +347,7 @@ def _require_good_signature(
 ) -> None:
     if _is_signed_as(file, claim, line, candidate):
         return
-    hint = hint_for_renamed(
-        file, claim, line, trust, lambda *before: _is_signed_as(*before, candidate=candidate)
-    )
+    hint = hint_for_renamed(file, claim, line, trust, partial(_is_signed_as, candidate=candidate))
     raise RyeError(
         "bad_signature",
         f"expected a signature of {file.item_type} {file.item_id}{file.extension} by "
