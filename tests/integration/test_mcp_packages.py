@@ -144,6 +144,27 @@ def test_only_what_speaks_of_the_network_gets_the_hint_about_it(
     assert "--network" not in answer.err
 
 
+def test_the_shim_of_a_version_manager_gets_a_hint_that_names_the_real_file(
+    workshop: Workshop, programs: dict[str, Any]
+) -> None:
+    root = Path(workshop.person.environment["HOME"]) / ".pyenv"
+    texts = {
+        "bin/pyenv": "#!/bin/sh\nexit 1\n",
+        "shims/uvx": f'#!/bin/sh\nexec "{root}/bin/pyenv" exec "uvx" "$@"\n',
+        "versions/3.12.1/bin/uvx": "#!/bin/sh\n",
+    }
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True)
+        (root / name).write_text(text)
+        (root / name).chmod(0o755)
+    found: dict[str, Any] = {"PATH": f"{root}/shims:{root}/bin:{os.defpath}"}
+    words = ["mcp", "add", "raw", "--json", "--", "uvx", "a-server==1.2.3"]
+    answer = workshop.person.rye(*words, cwd=workshop.project, code=1, **found)
+    assert answer.json["code"] == "spawn_failed"
+    real = root / "versions/3.12.1/bin/uvx"
+    assert answer.json["hint"].endswith(f"name the file itself: rye mcp add raw -- {real} a-server==1.2.3")
+
+
 def test_a_company_with_a_ca_of_its_own_is_told_which_variable_names_it(
     workshop: Workshop, programs: dict[str, Any]
 ) -> None:

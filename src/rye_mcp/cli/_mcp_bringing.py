@@ -7,6 +7,7 @@ and ask about what this machine sets for its network.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +25,7 @@ from rye_mcp.cli._mcp_packages import (
     speaks_of_network,
 )
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.shims import behind_shims
 from rye_mcp.items import SpaceName
 from rye_mcp.verbs import mcp_servers as servers
 from rye_mcp.visible import visible
@@ -54,6 +56,8 @@ def bring_in(
     try:
         return _add(plan, app, context, values)
     except RyeError as exc:
+        if exc.code == "spawn_failed":
+            exc.hint = _shim_hint(plan, app) or exc.hint
         if exc.code in ("lost", "timeout"):
             exc.hint = _network_hint(exc, withheld, plan) or exc.hint
         raise
@@ -66,6 +70,17 @@ def _warn_of_version(plan: ServerPlan, app: App) -> None:
     warning = None if package is None else package.warning(app.settings.environment)
     if warning is not None:
         typer.echo(visible(f"rye: warning: {plan.name}: {warning}"), err=True)
+
+
+def _shim_hint(plan: ServerPlan, app: App) -> str | None:
+    """The real file, where a command is a shim that its manager has no program for outside of a project."""
+    name = str(plan.config.get("command"))
+    files = [] if "/" in name else behind_shims(name, app.settings.environment)
+    if not files:
+        return None
+    words = shlex.join([files[-1], *map(str, plan.config.get("args", ()))])
+    what = f"{name} is a shim of a version manager, which chooses no version of it outside of a project"
+    return f"{what}; name the file itself: rye mcp add {plan.name} -- {words}"
 
 
 def _network_hint(error: RyeError, withheld: Sequence[str], plan: ServerPlan) -> str | None:
