@@ -359,7 +359,7 @@ class _Record:
             "item_id": verified.chain.root.item_id,
             "project": None if project is None else str(project),
             "chain": tuple((item.file.item_id, item.digest) for item in verified.items),
-            "signer": " ".join(filter(None, (signer.owner, f"({signer.kind})", signer.fingerprint))),
+            "signer": signer.in_words,
             "parameters": tuple(call.parameters.values),
             "caller": caller,
             "client": client,

@@ -54,9 +54,19 @@ from rye_mcp.trust.sealed import MANIFEST_SHA256
 from rye_mcp.trust.signature import Claim, SignatureLine
 from rye_mcp.trust.signers import ACCEPTED, Fact, SignerRecord
 from rye_mcp.trust.text import require_text
-from rye_mcp.trust.trust_store import Candidate, Moment, Seen, Standing, TrustStore
+from rye_mcp.trust.trust_store import AGENT_OWNER, Candidate, Moment, Seen, Standing, TrustStore
 
-__all__ = ["Evidence", "Moment", "RoleOf", "Signer", "Trust", "VerifiedItem", "verify_item", "verify_listing"]
+__all__ = [
+    "Evidence",
+    "Moment",
+    "RoleOf",
+    "Signer",
+    "Trust",
+    "VerifiedItem",
+    "signer_in_words",
+    "verify_item",
+    "verify_listing",
+]
 
 _MAX_KEPT_ANSWERS = 16_384
 
@@ -86,6 +96,21 @@ class Signer:
     def as_dict(self) -> dict[str, Any]:
         """Return what every answer shows of a signer."""
         return {"kind": self.kind.value, "owner": self.owner, "fingerprint": self.fingerprint}
+
+    @property
+    def in_words(self) -> str:
+        """Who signed, for whoever reads it: an agent is called that, and nobody is called `you`."""
+        return signer_in_words(self.kind, self.owner, self.fingerprint)
+
+
+def signer_in_words(kind: SignerKind, owner: str, fingerprint: str | None) -> str:
+    """The same of what `as_dict` returns."""
+    if kind is SignerKind.SYSTEM:
+        return f"the system ({owner})"
+    key = "" if fingerprint is None else f" ({fingerprint})"
+    if kind is SignerKind.AGENT:
+        return f"an agent{key}" if owner == AGENT_OWNER else f"an agent: {owner}{key}"
+    return f"{owner}{key}"
 
 
 @dataclass(frozen=True, slots=True)
