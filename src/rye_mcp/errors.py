@@ -4,7 +4,7 @@ Rules:
 
 - A refusal is a `RyeError`. Its `code` stands in `ERRORS`, is stable and is never renamed; a code that is not
   there is a mistake of the program and a ValueError.
-- The message says what was expected, what was found and where. The hint is the one thing that mends it, a
+- The message says what was expected, what was found and where. The hint is the one thing that fixes it, a
   command where there is one; unless the caller knows better, it is the one of the table, with what stands in
   the details put into its braces. A value that is put into a command is quoted for a shell.
 - Details are values that JSON can hold, or paths. They never carry the content of a file, a key or a
@@ -31,7 +31,7 @@ __all__ = ["ERRORS", "ErrorKind", "RyeError", "addressed_to_a_person", "printabl
 
 @dataclass(frozen=True)
 class ErrorKind:
-    """One row of the table: what a code means, and what usually mends it."""
+    """One row of the table: what a code means, and what usually fixes it."""
 
     sentence: str
     hint: str
@@ -76,7 +76,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "type it at a terminal, or set RYE_KEY_PASSPHRASE",
         ),
         "malformed_trust": ErrorKind(
-            "A file that says who is trusted cannot be read as one.", "mend or remove {path}"
+            "A file that says who is trusted cannot be read as one.", "fix or remove {path}"
         ),
         "unknown_key": ErrorKind("Nobody has shown or proposed a key with this id.", "rye trust list"),
         "document_exists": ErrorKind(
@@ -115,7 +115,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "There is an item already where a copy would go.", "look at {path}, then copy it with --overwrite"
         ),
         "invalid_item": ErrorKind(
-            "What the item says about itself is wrong.", "mend {path}, then: rye sign {item_id}"
+            "What the item says about itself is wrong.", "fix {path}, then: rye sign {item_id}"
         ),
         "not_runnable": ErrorKind("The item is nothing that runs by itself.", "rye show {item_id}"),
         # --- chains ---

@@ -31,7 +31,7 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def report(error: RyeError, *, as_json: bool = False) -> None:
-    """Say what was refused, and what mends it."""
+    """Say what was refused, and what fixes it."""
     if as_json:
         print_json(error.as_dict())
         return

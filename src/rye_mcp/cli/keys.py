@@ -52,7 +52,7 @@ def generate(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key pair, where there is none."""
+    """Make a key pair, if you have none."""
     app = open_app(None)
     secret = new_passphrase(PASSPHRASE_VARIABLE, as_json=as_json) if passphrase else None
     app.keys.generate(SignerKind(kind), owner=owner, passphrase=secret)

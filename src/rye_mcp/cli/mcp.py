@@ -3,7 +3,7 @@
 `add` connects to a server, lists its tools, and writes an item for each, signed with your key: what the
 server said of it is approved by that. `update` shows what it says otherwise now, and signs that after a yes.
 `import` without names reads configurations, and starts nothing; a server that a project brings along is
-started for nobody who does not name it with `--from-project`.
+started only if you name it with `--from-project`.
 Exit codes: 0 done, 1 refused, failed, or not agreed to, 2 wrong use.
 """
 

@@ -4,7 +4,7 @@ Rules:
 
 - These are guesses from text, for warnings and hints. Nothing is decided by them, and nothing is run.
 - A file counts when it stands in the tool's directory, or below, and the code names it: a Python string or
-  an import, in other languages a word that is the path of a file. What is not there is nobody's companion.
+  an import, in other languages a word that is the path of a file. A name without such a file is ignored.
 - What a failed run says is looked at in the same way: a name in its error output that stands beside the tool,
   and was not carried, is likely the reason.
 - A placeholder for what a caller gives, inside of a shell's command string, is text that the shell reads as

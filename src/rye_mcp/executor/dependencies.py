@@ -380,4 +380,4 @@ _SIGN_AGAIN: Final[Mapping[str, str]] = MappingProxyType(
         "out_of_scope": "read it first, then: ",
     }
 )
-"""Refusals that signing mends, and what comes first."""
+"""Refusals that signing fixes, and what comes first."""

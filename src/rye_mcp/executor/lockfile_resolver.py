@@ -305,7 +305,7 @@ class LockfileResolver:
         before, now = stored.package_version, self._package_version
         what = (
             f"{item_id} was locked under {PACKAGE} {before}, this is {now}, and nothing but what comes with "
-            f"it has changed: rye lock update {item_id} writes the lockfile anew"
+            f"it has changed: rye lock update {item_id} updates the lockfile"
         )
         return Notice("lock_outdated", what)
 

@@ -213,7 +213,7 @@ def _facts(data: bytes, place: Path) -> Iterator[Fact]:
     for line in data.decode("utf-8", "replace").split("\n")[:-1]:
         fields = line.split("\t")
         if len(fields) != len(Fact.__dataclass_fields__) or fields[0] not in _KINDS:
-            what = f"expected the record of who signed what in {place}, found a line that is none"
+            what = f"expected the record of who signed what in {place}, found an invalid line"
             raise RyeError("malformed_trust", what, where=place)
         yield Fact(*fields)
 

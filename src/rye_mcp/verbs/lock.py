@@ -1,4 +1,4 @@
-"""`lock`: the lockfiles there are, what they say, whether they still fit, and writing them anew.
+"""`lock`: lists, shows, compares and updates lockfiles.
 
 Rules:
 
@@ -7,8 +7,8 @@ Rules:
 - `update` goes through the stages of a run up to the comparison, and pins what it finds: whatever would not
   run, is not locked. It tells everything that differs from what was locked before. What it writes goes to the
   project.
-- An older version than the locked one is locked only for who names the tool by its id: then the lockfiles of
-  the later versions are removed from the project.
+- An older version than the locked one is locked only if the caller names the tool by its id: then the
+  lockfiles of the later versions are removed from the project.
 - Where a tool that is named by its id was renamed, the lockfile of its former id is removed: that tool is
   gone, and had the same content.
 - `verify` compares as a run would, and runs nothing. It looks at the version that each tool has now: a tool
@@ -305,7 +305,7 @@ def _remove_left_behind(item_id: str, chains: Chains) -> tuple[LockPlace, ...]:
 
 
 def _readable(chains: Chains, item_id: str, version: str) -> StoredLock | None:
-    """The lockfile that counts so far; None for what is none, since it is going to be replaced."""
+    """The lockfile that counts so far; None if it is missing or invalid, since it is going to be replaced."""
     try:
         return chains.lockfiles.store.find(item_id, version)
     except RyeError:
