@@ -260,7 +260,7 @@ _COMMAND_OF_A_PERSON = re.compile(r"\brye (?:trust|keys|mcp|lock|init)\b|\b(?:np
 _OR = ". Or "
 """What stands between two ways to do something: each is addressed by itself."""
 
-_IS_ADDRESSED = re.compile(r"\bask (?:a|the) person\b")
+_IS_ADDRESSED = re.compile(r"(?:^|, or |\. Or )ask (?:a|the) person\b")
 
 
 def addressed_to_a_person(facts: Mapping[str, Any]) -> dict[str, Any]:
