@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+import os
 import shlex
 from contextlib import suppress
 from dataclasses import replace
@@ -97,11 +98,11 @@ def _facts(file: ItemFile, trust: Trust) -> Facts:
 def _look(file: ItemFile, former: Fact | None = None) -> str:
     """How to see what changed. In a repository, `git` shows it, whether the change was committed or not."""
     above = file.space.root.parent
-    if not any((each / ".git").exists() for each in (above, *above.parents)):
+    if not any(os.path.lexists(each / ".git") for each in (above, *above.parents)):
         return "look at what changed"
     git = f"git -C {shlex.quote(printable(above))}"
     if former is None or former.item_id == file.item_id:
-        path = shlex.quote(printable(file.path))
+        path = shlex.quote(printable(file.path.relative_to(above)))
         return f"look at what changed ({git} diff HEAD -- {path}; {git} log -p -- {path})"
     before = f"{file.space.root.name}/{signed_path(file.item_type, former.item_id, former.extension)}"
     shown = f"{git} show {shlex.quote(f'HEAD:./{before}')} | diff - {shlex.quote(printable(file.path))}"
