@@ -117,9 +117,9 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "invalid_item": ErrorKind(
             "What the item says about itself is wrong.", "fix {path}, then: rye sign {item_id}"
         ),
-        "not_runnable": ErrorKind("The item is nothing that runs by itself.", "rye show {item_id}"),
+        "not_runnable": ErrorKind("The item cannot run by itself.", "rye show {item_id}"),
         # --- chains ---
-        "executor_not_found": ErrorKind("The executor that an item names is nowhere.", "rye list"),
+        "executor_not_found": ErrorKind("No space has the executor that the item names.", "rye list"),
         "executor_cycle": ErrorKind("A chain of executors comes back to itself.", "rye explain {item_id}"),
         "chain_too_deep": ErrorKind("A chain of executors is too long.", "rye explain {item_id}"),
         "chain_invalid": ErrorKind("Two elements of a chain do not fit.", "rye explain {item_id}"),
@@ -133,7 +133,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "Only a person may do this.", "ask a person to do it with the rye command"
         ),
         "not_named": ErrorKind(
-            "Files would be signed along that the signer neither named nor signed before.",
+            "Signing would include files that the signer neither named nor signed before.",
             "look at them; to sign all of them along: rye sign {item_id} --all-beside",
         ),
         "confirmation_required": ErrorKind(
@@ -165,11 +165,11 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "tool_failed": ErrorKind(
             "The tool ran, and failed.", "read its error output, then: rye log show {run_id}"
         ),
-        "timeout": ErrorKind("The time was up.", "give it more time with timeout"),
+        "timeout": ErrorKind("The time limit was reached.", "give it more time with timeout"),
         "cancelled": ErrorKind("The run was cancelled.", "run it again"),
         "lost": ErrorKind("The supervisor died, and what it ran was ended.", "run it again"),
         "invalid_run_id": ErrorKind("This is not the id of a run.", "rye log"),
-        "too_many_runs": ErrorKind("Too many runs go on that nobody waits for.", "end some of them"),
+        "too_many_runs": ErrorKind("Too many runs are going on in the background.", "end some of them"),
         "run_not_found": ErrorKind("The log has no such run.", "rye log"),
         "output_not_found": ErrorKind(
             "Nothing was kept of this output: it was not cut, or it is too old.", "rye log show {run_id}"
@@ -178,7 +178,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "The answer is longer than its transport can carry.", "ask for less at once"
         ),
         "remote_changed": ErrorKind(
-            "The other server offers something else than what was approved.", "rye mcp update {server}"
+            "The other server offers something other than what was approved.", "rye mcp update {server}"
         ),
         "variable_not_set": ErrorKind(
             "A variable that another server needs is not set where rye-mcp runs.",

@@ -77,6 +77,18 @@ def test_a_renamed_file_that_also_changed_is_looked_at_first(leo: Person, projec
     assert (shown.returncode, shown.stdout.splitlines()[1:]) == (1, ["> print('more')"])
 
 
+def test_what_changed_after_it_was_signed_again_is_no_longer_called_renamed(
+    leo: Person, project: Path
+) -> None:
+    path = (project / HELLO).with_name("welcome.py")
+    leo.rye("sign", "demo/hello", cwd=project)
+    (project / HELLO).rename(path)
+    leo.rye("sign", "demo/welcome", cwd=project)
+    path.write_bytes(path.read_bytes() + b"print('more')\n")
+    found = leo.rye("run", "--json", "demo/welcome", cwd=project, code=1).json
+    assert found["hint"] == "look at what changed, then: rye sign demo/welcome"
+
+
 def test_an_outdated_version_under_another_id_is_looked_at_first(leo: Person, project: Path) -> None:
     """Its bytes were signed, but they are not what leo signed last."""
     leo.rye("sign", "demo/hello", cwd=project)

@@ -47,15 +47,10 @@ def whose_unsigned(file: ItemFile, trust: Trust) -> tuple[str, str] | None:
 
 def hint_for_changed(file: ItemFile, line: SignatureLine, trust: Trust) -> str:
     """What to do about a content that is not the one which the line names."""
-    former = next(
-        (
-            fact
-            for fact in _facts(file, trust).by_digest.get(line.content_hash, ())
-            if is_item_id(fact.item_id)
-        ),
-        None,
-    )
-    if former is None or former.item_id == file.item_id:
+    facts = _facts(file, trust).by_digest.get(line.content_hash, [])
+    is_own = any(fact.item_id == file.item_id for fact in facts)
+    former = None if is_own else next((fact for fact in facts if is_item_id(fact.item_id)), None)
+    if former is None:
         return f"{_look(file)}, then: rye sign {file.item_id}"
     what = f"{former.owner} signed it as {former.item_id}, and it also changed since"
     return f"{what}: {_look(file, former)}, then: rye sign {file.item_id}"
@@ -103,7 +98,8 @@ def _look(file: ItemFile, former: Fact | None = None) -> str:
     git = f"git -C {shlex.quote(printable(above))}"
     if former is None or former.item_id == file.item_id:
         path = shlex.quote(printable(file.path.relative_to(above)))
-        return f"look at what changed ({git} diff HEAD -- {path}; {git} log -p -- {path})"
+        shown = f"{git} diff HEAD -- {path}; {git} log -p -- {path}; if both show nothing, read it"
+        return f"look at what changed ({shown})"
     before = f"{file.space.root.name}/{signed_path(file.item_type, former.item_id, former.extension)}"
     shown = f"{git} show {shlex.quote(f'HEAD:./{before}')} | diff - {shlex.quote(printable(file.path))}"
     return f"look at what changed ({shown})"

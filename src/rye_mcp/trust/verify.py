@@ -376,7 +376,7 @@ def _require_good_signature(
     raise RyeError(
         "bad_signature",
         f"expected a signature of {file.item_type} {file.item_id}{file.extension} by "
-        f"{candidate.owner} ({candidate.key.fingerprint}) in {file.path}, found one that is not",
+        f"{candidate.owner} ({candidate.key.fingerprint}) in {file.path}, found an invalid one",
         where=file.path,
         item_id=file.item_id,
         hint=hint,
