@@ -145,6 +145,50 @@ async def test_content_that_changed_is_for_a_person_to_look_at(workshop: Worksho
         assert "ask a person: look at what changed" in str(found["data"])
 
 
+async def test_a_line_that_is_gone_is_for_a_person_to_look_at(workshop: Workshop, mode: Mode) -> None:
+    """The record knows the person: no answer advises the agent to sign, which would be refused."""
+    path = workshop.tool("demo/hello", "print(1)")
+    line_removed(path, "\n")
+    hint = "ask a person: ada signed this before: look at what changed, then: rye sign demo/hello"
+    async with workshop.served(mode) as client:
+        error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
+        assert (error["code"], error["hint"]) == ("unsigned", hint)
+        found = facts(await client.call_tool("execute", {"item_id": "rye/core/verify"}))
+        assert hint in str(found["data"])
+
+
+async def test_a_changed_list_of_files_is_for_a_person_to_look_at(workshop: Workshop, mode: Mode) -> None:
+    path = workshop.tool("demo/hello", "print(1)")
+    (path.parent / "data.json").write_text("{}")
+    workshop.person.rye("sign", "demo/hello", "--with", "data.json", cwd=workshop.project)
+    listing = path.parent / "deps.manifest.yaml"
+    listing.write_text(listing.read_text() + "# more\n")
+    async with workshop.served(mode) as client:
+        error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
+        assert error["code"] == "content_changed"
+        assert error["hint"] == "ask a person: look at what changed, then: rye sign demo/hello"
+
+
+async def test_what_a_persons_tool_lacks_is_for_a_person_to_sign(workshop: Workshop) -> None:
+    path = workshop.tool("demo/hello", "import pack.part")
+    (path.parent / "pack").mkdir()
+    (path.parent / "pack/part.py").touch()
+    async with workshop.served("auto") as client:
+        error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
+    assert (error["code"], error["signed_before_by"]) == ("tool_failed", "ada")
+    assert error["hint"].startswith("ask a person: demo/hello needs pack/part.py")
+    assert error["hint"].endswith("rye sign demo/hello --with pack/part.py")
+
+
+async def test_packages_are_for_a_person_to_install(workshop: Workshop) -> None:
+    workshop.tool("demo/hello", "import nobody_has_this")
+    async with workshop.served("auto") as client:
+        error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
+    by_uv, _, installed = error["hint"].partition(". Or ")
+    assert "ask a person" not in by_uv
+    assert installed.startswith("ask a person: install it in the project: ")
+
+
 # --- each kind of evidence by itself ---
 
 
@@ -379,11 +423,12 @@ async def test_a_person_is_asked_before_an_agents_version_runs(workshop: Worksho
     take("1")
     error = person.rye("run", "--json", "demo/hello", cwd=project, code=1).json
     assert error["code"] == "signer_changed"
-    assert error["hint"].endswith("rye sign demo/hello")
+    assert error["hint"] == "look at what the agent changed, and sign it if it is good: rye sign demo/hello"
     person.rye("verify", cwd=project, code=1)
     async with workshop.served("auto") as client:
         found = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
         assert found["code"] == "signer_changed"
+        assert found["hint"].startswith("ask a person: look at what the agent changed")
     assert "signed demo/hello before" in await to_thread.run_sync(answer, "n", 1)
     assert not canary.exists()
     await to_thread.run_sync(answer, "y", 0)

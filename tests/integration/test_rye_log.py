@@ -74,7 +74,7 @@ def test_wrong_use_ends_with_2(bob: Person, tmp_path: Path, words: tuple[str, ..
 
 def test_one_run_is_shown(bob: Person, tmp_path: Path) -> None:
     facts: dict[str, Any] = {
-        "signer": "leo (person) 0123456789abcdef",
+        "signer": "leo (0123456789abcdef)",
         "chain": (("demo/hello", "a" * 64),),
         "parameters": ("name", "count"),
         "user_ms": 1.0,
@@ -92,7 +92,7 @@ def test_one_run_is_shown(bob: Person, tmp_path: Path) -> None:
     text = bob.rye("log", "show", run_id, cwd=tmp_path).out
     for words in (
         run_id,
-        "leo (person)",
+        "leo (0123456789abcdef)",
         "a" * 64,
         "name, count",
         "1234 KiB",

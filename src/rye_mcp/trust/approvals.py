@@ -265,7 +265,7 @@ def _parse(data: bytes | None, place: Path) -> ProjectDecisions:
 def _decisions(proposals: dict[str, Any], place: Path) -> list[tuple[str, Decision]]:
     for digest, decision in proposals.items():
         if len(digest) != _SHA256_DIGITS or not isinstance(decision, str) or decision not in set(Decision):
-            raise _malformed(place, "a decision that is none")
+            raise _malformed(place, "an invalid decision")
     return [(digest, Decision(decision)) for digest, decision in proposals.items()]
 
 

@@ -120,14 +120,18 @@ class Facts:
         """The ids of the keys that vouched for the file of this very name, with whatever content."""
         return self.keys.get((_item(file), file.extension), set())
 
+    def person_of(self, file: ItemFile) -> Fact | None:
+        """The person who vouched last for an item of this id."""
+        return self.persons.get(_item(file).lower())
+
     def claims(self, file: ItemFile, digest: str | None) -> Iterator[Fact]:
         """What keeps a file from agents: facts about its id, with whatever content and extension, and about
         its content, under whatever id.
         """
-        item = _item(file).lower()
-        if item in self.persons:
-            yield self.persons[item]
-        yield from self.committed.get(item, ())
+        person = self.person_of(file)
+        if person is not None:
+            yield person
+        yield from self.committed.get(_item(file).lower(), ())
         if digest is not None:
             yield from (fact for fact in self.by_digest.get(digest, ()) if fact.kind in _CLAIMING)
 
@@ -298,7 +302,7 @@ def _facts(data: bytes, place: Path) -> Iterator[Fact]:
     for line in data.decode("utf-8", "replace").split("\n")[:-1]:
         fields = line.split("\t")
         if len(fields) != len(Fact.__dataclass_fields__) or fields[0] not in _KINDS:
-            what = f"expected the record of who signed what in {place}, found a line that is none"
+            what = f"expected the record of who signed what in {place}, found an invalid line"
             raise RyeError("malformed_trust", what, where=place)
         yield Fact(*fields)
 

@@ -26,9 +26,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,6 @@ from rye_mcp.items import (
     ItemFile,
     ItemType,
     SpaceName,
-    is_item_id,
     relative_path,
     signed_path,
 )
@@ -47,6 +46,7 @@ from rye_mcp.trust import signature
 from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
 from rye_mcp.trust.claims import claim_by_lockfile, claim_by_user_space
 from rye_mcp.trust.directories import Directories
+from rye_mcp.trust.earlier import hint_for_changed, hint_for_renamed, whose_unsigned
 from rye_mcp.trust.manifest import SystemManifest
 from rye_mcp.trust.revocation import require_not_revoked
 from rye_mcp.trust.scope import Origin, Role, SignerKind, require_in_scope
@@ -54,13 +54,21 @@ from rye_mcp.trust.sealed import MANIFEST_SHA256
 from rye_mcp.trust.signature import Claim, SignatureLine
 from rye_mcp.trust.signers import ACCEPTED, COMMITTED, Fact, SignerRecord
 from rye_mcp.trust.text import require_text
-from rye_mcp.trust.trust_store import Candidate, Moment, Seen, Standing, TrustStore
+from rye_mcp.trust.trust_store import AGENT_OWNER, Candidate, Moment, Seen, Standing, TrustStore
 
-__all__ = ["Evidence", "Moment", "RoleOf", "Signer", "Trust", "VerifiedItem", "verify_item", "verify_listing"]
+__all__ = [
+    "Evidence",
+    "Moment",
+    "RoleOf",
+    "Signer",
+    "Trust",
+    "VerifiedItem",
+    "signer_in_words",
+    "verify_item",
+    "verify_listing",
+]
 
 _MAX_KEPT_ANSWERS = 16_384
-_MAX_TRIED = 8
-"""How many former ids of a content are tried on a signature that is bad for its own."""
 
 RoleOf = Role | Callable[[bytes], Role]
 """A role, or what tells it from the verified bytes of an item."""
@@ -88,6 +96,21 @@ class Signer:
     def as_dict(self) -> dict[str, Any]:
         """Return what every answer shows of a signer."""
         return {"kind": self.kind.value, "owner": self.owner, "fingerprint": self.fingerprint}
+
+    @property
+    def in_words(self) -> str:
+        """Who signed, for whoever reads it: an agent is called that, and nobody is called `you`."""
+        return signer_in_words(self.kind, self.owner, self.fingerprint)
+
+
+def signer_in_words(kind: SignerKind, owner: str, fingerprint: str | None) -> str:
+    """The same of what `as_dict` returns."""
+    if kind is SignerKind.SYSTEM:
+        return f"the system ({owner})"
+    key = "" if fingerprint is None else f" ({fingerprint})"
+    if kind is SignerKind.AGENT:
+        return f"an agent{key}" if owner == AGENT_OWNER else f"an agent: {owner}{key}"
+    return f"{owner}{key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +324,7 @@ def verify_listing(file: ItemFile, trust: Trust, *, role: Role, moment: Moment |
 def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf, moment: Moment) -> VerifiedItem:
     if file.space.name is SpaceName.SYSTEM:
         return _verify_system_item(file, relative, trust, role)
-    claim = signature.locate(file)
+    claim = _located(file, trust)
     key = (file.space, file.item_type, file.item_id, file.extension, role, claim)
     answer = trust.answers.get(key)
     if answer is None or not answer.seen.still_holds(moment):
@@ -312,6 +335,17 @@ def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf, moment: M
     if answer.signer.kind is SignerKind.AGENT:
         _require_unclaimed(file, claim, trust, moment)
     return VerifiedItem(file, claim.digest, answer.signer, answer.timestamp, Evidence.SIGNATURE, answer.role)
+
+
+def _located(file: ItemFile, trust: Trust) -> Claim:
+    """The signature line; without one, the refusal says who is known to have signed the item before."""
+    try:
+        return signature.locate(file)
+    except RyeError as exc:
+        before = whose_unsigned(file, trust) if exc.code == "unsigned" else None
+        if before is not None:
+            exc.details["signed_before_by"], exc.hint = before
+        raise
 
 
 def _verify_system_item(file: ItemFile, relative: str, trust: Trust, role: RoleOf) -> VerifiedItem:
@@ -330,6 +364,7 @@ def _verify_signed_item(file: ItemFile, claim: Claim, trust: Trust, role: RoleOf
             f"found {claim.digest}",
             where=file.path,
             item_id=file.item_id,
+            hint=hint_for_changed(file, line, trust),
         )
     seen = Seen(moment)
     candidate = trust.store.find_signer(line.fingerprint, file.space.name, seen)
@@ -362,12 +397,11 @@ def _require_good_signature(
 ) -> None:
     if _is_signed_as(file, claim, line, candidate):
         return
-    before = _id_before(file, claim, line, candidate, trust)
-    hint = None if before is None else f"signed as {before}: was it renamed? rye sign {file.item_id}"
+    hint = hint_for_renamed(file, claim, line, trust, partial(_is_signed_as, candidate=candidate))
     raise RyeError(
         "bad_signature",
         f"expected a signature of {file.item_type} {file.item_id}{file.extension} by "
-        f"{candidate.owner} ({candidate.key.fingerprint}) in {file.path}, found one that is not",
+        f"{candidate.owner} ({candidate.key.fingerprint}) in {file.path}, found an invalid one",
         where=file.path,
         item_id=file.item_id,
         hint=hint,
@@ -386,22 +420,6 @@ def _is_signed_as(file: ItemFile, claim: Claim, line: SignatureLine, candidate: 
     return verify_signature(statement, line.signature, candidate.key.pem)
 
 
-def _id_before(
-    file: ItemFile, claim: Claim, line: SignatureLine, candidate: Candidate, trust: Trust
-) -> str | None:
-    """The id that this very signature was made for, where the record knows the content under another one."""
-    try:
-        known = trust.records[file.space.name].all_facts()
-    except RyeError:
-        return None  # only a hint is lost
-    facts = [fact for each in known for fact in each.by_digest.get(claim.digest, [])]
-    for fact in facts[-_MAX_TRIED:]:
-        before = replace(file, item_id=fact.item_id, extension=fact.extension)
-        if is_item_id(fact.item_id) and _is_signed_as(before, claim, line, candidate):
-            return fact.item_id
-    return None
-
-
 def _require_not_a_persons(file: ItemFile, claim: Claim, trust: Trust, seen: Seen) -> None:
     fact = trust.persons_claim(file, seen=seen)
     if fact is None or any(
@@ -410,7 +428,7 @@ def _require_not_a_persons(file: ItemFile, claim: Claim, trust: Trust, seen: See
         return
     raise RyeError(
         "signer_changed",
-        f"expected the signature of a person in {file.path}, as {fact.owner} signed {fact.item_id} before, "
+        f"expected {file.path} as {fact.owner} signed {fact.item_id} before, or signed again by a person, "
         "found that an agent has signed it since",
         where=file.path,
         item_id=file.item_id,
@@ -437,7 +455,7 @@ def _require_trusted(file: ItemFile, candidate: Candidate) -> None:
     decided = "which you denied" if denied else "which you have not accepted"
     hint = "rye trust review"
     if candidate.kind is SignerKind.AGENT:
-        hint = f"an agent signed it; a person who has read it signs it with: rye sign {file.item_id}"
+        hint = f"an agent signed it: read it, and sign it if it is good: rye sign {file.item_id}"
     raise RyeError(
         "untrusted_key",
         f"expected a signer that you trust for {file.path}, found the key {candidate.key.key_id}, "

@@ -13,7 +13,7 @@ Rules:
   file is listed, once it was named.
 - Many files that want a signature are listed, all of them: one signature is checked then, instead of many.
 - A listing that is good goes on: what it lists is listed as it is now, and what is gone is left out; a change
-  is a warning that names the files. One that is not good is begun anew.
+  is a warning that names the files. An invalid listing is replaced.
 - The rules for items hold for all of it: what a person signed, no agent signs or lists, and in a listing of a
   person an agent changes nothing.
 - Everything is looked at before anything is written. Then come the files, then the listing, then the item:
@@ -96,7 +96,7 @@ class _Listing:
 
     @property
     def is_changed(self) -> bool:
-        """Whether it has to be written. One that is not good would refuse the run, whatever is listed."""
+        """Whether it has to be written. An invalid listing would refuse the run, whatever it lists."""
         if self.good is None:
             return self.before is not None or bool(self.files)
         return self.by_old_key or dict(self.good) != self.files
@@ -450,7 +450,7 @@ class _Task:
             before = manifest_file(space, listing.directory, listing.before)
             self._note_other_signer(before)
             if listing.good is None:
-                what = f"{printable(before.path)} was not good: what only it listed is not listed any more"
+                what = f"{printable(before.path)} was invalid: files that only it listed are no longer listed"
                 self._others.append(Notice("listing_replaced", what))
         file = manifest_file(space, listing.directory, render_listing(listing.files))
         sign_listing(file, self._key, self._context.trust, role=self._needs.role, before=listing.before)

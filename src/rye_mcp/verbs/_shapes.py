@@ -57,6 +57,8 @@ class Integrity:
             answer["listing"] = printable(self.listing)
         if self.refusal is not None:
             answer |= {"error": self.refusal.message, "hint": self.refusal.hint}
+            if owner := self.refusal.details.get("signed_before_by"):
+                answer["signed_before_by"] = owner
         return answer
 
 
