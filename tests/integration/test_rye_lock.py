@@ -153,7 +153,7 @@ def test_a_run_locks_where_the_project_asks_for_it_and_what_is_edited_and_signed
     assert lockfile(project).exists()
     edit(project)
     leo.rye("run", "demo/report", cwd=project, code=1)
-    assert "lock_refreshed" in leo.rye("sign", "demo/report", cwd=project).err
+    assert "is locked as it is now" in leo.rye("sign", "demo/report", cwd=project).out
     assert "hello" in leo.rye("run", "demo/report", cwd=project, RYE_LOCKED="1").out
 
 
