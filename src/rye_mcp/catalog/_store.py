@@ -137,7 +137,7 @@ def _opened(path: Path, directory: int) -> sqlite3.Connection:
         _prepare(connection)
     except sqlite3.OperationalError as exc:
         connection.close()
-        # A table that is missing is damage; what the system refuses is not mended by removing anything.
+        # A table that is missing is damage; what the system refuses is not fixed by removing anything.
         if exc.sqlite_errorcode == sqlite3.SQLITE_ERROR:
             raise DamagedError(str(exc)) from exc
         raise

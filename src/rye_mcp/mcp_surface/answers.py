@@ -114,7 +114,7 @@ def _require_promised(data: Any, schema: Mapping[str, Any], item_id: str) -> Non
     if errors:
         listed = "; ".join(map(str, errors))
         what = f"expected output that fits the output schema of {item_id}, found: {listed}"
-        raise RyeError("tool_failed", what, hint=f"mend the output or the schema of {item_id}", data=data)
+        raise RyeError("tool_failed", what, hint=f"fix the output or the schema of {item_id}", data=data)
 
 
 def _text(facts: Mapping[str, Any], *, is_error: bool) -> str:

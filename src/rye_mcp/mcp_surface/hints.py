@@ -27,6 +27,8 @@ _ONE_ITEM: Final = r"\brye {} (?P<id>[\w./-]+)(?: --type (?P<type>\w+))?$"
 _CALLS: Final = (
     (re.compile(_ONE_ITEM.format("show")), "load with item_id {id}", ""),
     (re.compile(_ONE_ITEM.format("explain")), "execute with item_id {id}", ", dry_run true"),
+    (re.compile(r"\brye run (?P<id>[\w./-]+) --help$"), "load with item_id {id}", ""),
+    (re.compile(r", then: rye log show (?P<id>[\w-]+)$"), "; this was the run {id}", ""),
     (re.compile(r"\bcopy it with --overwrite$"), "load it with overwrite true", ""),
     (re.compile(r"^rye list$"), "search finds ids, by words for what you want", ""),
 )

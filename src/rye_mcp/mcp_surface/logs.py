@@ -9,8 +9,8 @@ Rules:
 - No line holds the value of a parameter, output of a tool, or a secret. Of an exception its type is told and
   where it came from, never its text. Of what other libraries say only warnings and errors are told, and only
   the text that stands in their source, with `…` for each value.
-- A line is short (`MAX_LINE_BYTES`), and goes out whole or not at all: nobody waits for who does not read
-  standard error. What was left out is counted in the next line.
+- A line is short (`MAX_LINE_BYTES`), and goes out whole or not at all: nothing waits for a client
+  that does not read standard error. What was left out is counted in the next line.
 """
 
 from __future__ import annotations

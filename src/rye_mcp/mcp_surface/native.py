@@ -5,7 +5,8 @@ Rules:
 - What stands in the list comes from bytes that were verified: name, description, schemas, annotations. What
   does not pass the gate is not listed, nor what has no chain that does, and the log says why, once.
 - A name stays with the first id that had it, as long as the server runs: an approval by name is one of that
-  tool. No tool of an agent gets the name that a tool of a person had, however long ago.
+  tool. No tool of an agent gets a name that a tool of a person has or had, with a hash or without, however
+  long ago that was.
 - A call goes through the same executor as every other one, which verifies the tool again. A tool that was
   listed and has changed since is refused by its code.
 - What a tool declares as its output schema is kept: an answer that does not fit is a failure.
@@ -29,7 +30,7 @@ from rye_mcp.mcp_surface.content import seen
 from rye_mcp.mcp_surface.definitions import DEFINITIONS
 from rye_mcp.mcp_surface.entries import Listed, entries
 from rye_mcp.mcp_surface.logs import facts_of
-from rye_mcp.mcp_surface.names import names_of, plain_name
+from rye_mcp.mcp_surface.names import names_of, possible_names
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.visible import visible, visible_lines
 
@@ -117,8 +118,9 @@ class NativeTools:
         agents = [each for each, offer in offered.items() if offer.item.signer.kind is SignerKind.AGENT]
         if not agents:
             return {}
-        known = {plain_name(each): each for each in app.trust.ids_of_persons(ItemType.TOOL)}
-        wanted = (plain_name(each) for each in agents)
+        persons = sorted(app.trust.ids_of_persons(ItemType.TOOL), key=lambda each: (each in offered, each))
+        known = {name: each for each in persons for name in possible_names(each)}
+        wanted = (name for each in agents for name in possible_names(each))
         return {name: known[name] for name in wanted if name in known}
 
     def _say(self, item_id: str, error: RyeError) -> None:

@@ -9,7 +9,7 @@ The rules are in `docs/architecture/items.md`.
 from rye_mcp.metadata._examples import Example
 from rye_mcp.metadata._fields import DEFAULT_VERSION, TOOL_TYPES, ItemMetadata
 from rye_mcp.metadata._flags import CALLING_KEYS, Calling, Flag, Positional, read_calling
-from rye_mcp.metadata._python import PYTHON_NAMES
+from rye_mcp.metadata._python import PYTHON_NAMES, parse_python
 from rye_mcp.metadata._raw import without_values
 from rye_mcp.metadata._reading import (
     MAX_LISTED_BYTES,
@@ -44,6 +44,7 @@ __all__ = [
     "misspelt",
     "parse_configuration",
     "parse_metadata",
+    "parse_python",
     "read_calling",
     "without_values",
 ]

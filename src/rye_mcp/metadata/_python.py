@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from itertools import islice, takewhile
 from typing import Any, Final
 
+from rye_mcp.errors import RyeError
 from rye_mcp.items import COMMENT_STYLES
 from rye_mcp.metadata._raw import MAX_DEPTH, MAX_INT_BITS, MAX_NODES, Issues, Place, Raw, Unreadable, Way
 from rye_mcp.metadata._yaml import read_comment_block
 
-__all__ = ["PYTHON_NAMES", "comments_with_block", "read_python"]
+__all__ = ["PYTHON_NAMES", "comments_with_block", "parse_python", "read_python"]
 
 MAX_SOURCE_BYTES: Final = 384 << 10
 """How large a source may be that is parsed whole."""
@@ -206,13 +207,27 @@ def _in_plain_letters(text: str) -> str:
     return text.translate({ord(each): unicodedata.normalize("NFKC", each) for each in set(text)})
 
 
+def parse_python(text: str, where: str) -> ast.Module:
+    """The syntax tree of a source; RyeError `invalid_item` when Python would not read it, or not soon."""
+    try:
+        return _module(text)
+    except Unreadable as exc:
+        place = where if exc.issue.line is None else f"{where}:{exc.issue.line}"
+        hint = "look at it: is it a script for Python 3?"
+        raise RyeError("invalid_item", exc.issue.message, where=place, hint=hint) from exc
+
+
 def _parse(text: str) -> list[ast.stmt]:
     """The statements of a module; Unreadable when Python would not read it either, or not soon."""
+    return _module(text).body
+
+
+def _module(text: str) -> ast.Module:
     _require_parsable(text)
     try:
         with _quiet, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(text).body
+            return ast.parse(text)
     except SyntaxError as exc:
         raise Unreadable(f"expected Python, found: {exc.msg}", exc.lineno, exc.offset or None) from exc
     except ValueError as exc:

@@ -183,7 +183,7 @@ def _refusal(found: list[Issue], file: ItemFile) -> RyeError:
         "invalid_item",
         f"{where}: {first}{others}",
         where=":".join(str(each) for each in (where, issues[0].line, issues[0].column) if each is not None),
-        hint=f"mend {shlex.quote(where)}, then: rye sign {file.item_id}",
+        hint=f"fix {shlex.quote(where)}, then: rye sign {file.item_id}",
         item_id=file.item_id,
         issues=[issue.as_dict() for issue in issues],
     )

@@ -344,5 +344,5 @@ def parse_configuration(content: bytes, where: Path) -> dict[str, Any]:
     if issues.found:
         listed = "; ".join(map(str, issues.found[:5]))
         what = f"expected a mapping in YAML, found: {listed}"
-        raise RyeError("invalid_item", what, where=where, hint=f"mend {where}")
+        raise RyeError("invalid_item", what, where=where, hint=f"fix {where}")
     return dict(values)

@@ -165,9 +165,9 @@ def refusal(exc: OSError, path: Path) -> RyeError:
     """What the system refused, as an error that says what to do about it."""
     shown = printable(path)
     if isinstance(exc, PermissionError):
-        mend = f"chmod u+rX {shlex.quote(shown)}"
+        fix = f"chmod u+rX {shlex.quote(shown)}"
         what = f"expected something that you may read, found that you may not: {shown}"
-        return RyeError("read_failed", what, where=shown, hint=mend)
+        return RyeError("read_failed", what, where=shown, hint=fix)
     if exc.errno == errno.ELOOP:
         return unsafe_path("a regular file", "a symbolic link", path)
     reason = exc.strerror or type(exc).__name__
