@@ -1,9 +1,6 @@
 """YAML for values that JSON can hold, written so that people can read it before they sign.
 
-Rules:
-
-- Reading the text back gives exactly the value.
-- Nothing hides in the text: a character that cannot be seen is written as an escape.
+Reading the text back gives exactly the value. A character that cannot be seen is written as an escape.
 """
 
 from __future__ import annotations
