@@ -11,6 +11,8 @@ Rules:
   own, which is thrown away unless `--peer` names one to keep.
 - Fifty calls are sent at once, and pings until all of them are answered. The first ping stands in line behind
   the calls; it is told apart.
+- The lag is how long a thread of the server waits for a turn of the event loop, while twenty tools are signed
+  and fifty run.
 - Every answer is checked before its time counts. Figures mean little while the machine is busy.
 """
 

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from lilux.schemas import ValidationResult, apply_defaults, validate_parameters
 from lilux.schemas._compiled import _compile
-from lilux.schemas._effort import limited
+from lilux.schemas._keywords import limited
 from sections.case import Case
 
 MAX_RATIO = 2.0

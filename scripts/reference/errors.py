@@ -34,7 +34,7 @@ def sections() -> Iterator[tuple[str, list[str]]]:
 
 def _table(codes: list[str]) -> str:
     rows = [(f"`{code}`", cell(ERRORS[code].sentence), cell(_hint(ERRORS[code].hint))) for code in codes]
-    return table(("code", "meaning", "what mends it"), rows)
+    return table(("code", "meaning", "what fixes it"), rows)
 
 
 def _hint(hint: str) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from rye_mcp.metadata import PYTHON_NAMES
 from rye_mcp.metadata._examples import find_problems
-from rye_mcp.metadata._fields import _CHECKS, DEFAULT_VERSION, MAX_TEXT, OF_TOOLS, TOOL_TYPES
+from rye_mcp.metadata._fields import DEFAULT_VERSION, FIELDS, MAX_TEXT, OF_TOOLS, TOOL_TYPES
 from scripts.reference.tables import cell, code, explained, table
 
 __all__ = ["MEANINGS", "PARTS"]
@@ -47,12 +47,12 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 
 _EXAMPLES: Final = "examples"
-_FIELDS: Final = (*_CHECKS, _EXAMPLES)
+_FIELDS: Final = (*FIELDS, _EXAMPLES)
 
 
 def _type(field: str) -> str:
     """What the check of a field says that it expects, of a value that none takes."""
-    problem = _problem_of_examples() if field == _EXAMPLES else _CHECKS[field](object()) or ""
+    problem = _problem_of_examples() if field == _EXAMPLES else FIELDS[field].problem(object()) or ""
     return problem.partition("expected ")[2].partition(", found")[0]
 
 

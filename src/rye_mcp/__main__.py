@@ -1,4 +1,4 @@
-"""`python -m rye_mcp` is `rye-mcp`, for whoever knows an interpreter and not where its programs are."""
+"""`python -m rye_mcp` is `rye-mcp`, for callers who know an interpreter but not where its programs are."""
 
 from rye_mcp.start import main
 

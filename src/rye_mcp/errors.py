@@ -4,7 +4,7 @@ Rules:
 
 - A refusal is a `RyeError`. Its `code` stands in `ERRORS`, is stable and is never renamed; a code that is not
   there is a mistake of the program and a ValueError.
-- The message says what was expected, what was found and where. The hint is the one thing that mends it, a
+- The message says what was expected, what was found and where. The hint is the one thing that fixes it, a
   command where there is one; unless the caller knows better, it is the one of the table, with what stands in
   the details put into its braces. A value that is put into a command is quoted for a shell.
 - Details are values that JSON can hold, or paths. They never carry the content of a file, a key or a
@@ -31,7 +31,7 @@ __all__ = ["ERRORS", "ErrorKind", "RyeError", "addressed_to_a_person", "printabl
 
 @dataclass(frozen=True)
 class ErrorKind:
-    """One row of the table: what a code means, and what usually mends it."""
+    """One row of the table: what a code means, and what usually fixes it."""
 
     sentence: str
     hint: str
@@ -58,7 +58,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         ),
         "out_of_scope": ErrorKind(
             "The signer is trusted, but not for this item.",
-            "a person signs it: rye sign {item_id}",
+            "read it, and sign it if it is good: rye sign {item_id}",
         ),
         "revoked_key": ErrorKind(
             "The key that signed was revoked.",
@@ -66,7 +66,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         ),
         "signer_changed": ErrorKind(
             "An agent has signed what a person vouched for before.",
-            "ask a person to read it, and to sign it if it is good: rye sign {item_id}",
+            "look at what the agent changed, and sign it if it is good: rye sign {item_id}",
         ),
         "weak_key": ErrorKind("Anybody can sign for this key.", "rye keys rotate"),
         "no_key": ErrorKind("There is no key pair to sign with.", "rye keys generate"),
@@ -76,7 +76,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "type it at a terminal, or set RYE_KEY_PASSPHRASE",
         ),
         "malformed_trust": ErrorKind(
-            "A file that says who is trusted cannot be read as one.", "mend or remove {path}"
+            "A file that says who is trusted cannot be read as one.", "fix or remove {path}"
         ),
         "unknown_key": ErrorKind("Nobody has shown or proposed a key with this id.", "rye trust list"),
         "document_exists": ErrorKind(
@@ -115,23 +115,25 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "There is an item already where a copy would go.", "look at {path}, then copy it with --overwrite"
         ),
         "invalid_item": ErrorKind(
-            "What the item says about itself is wrong.", "mend {path}, then: rye sign {item_id}"
+            "What the item says about itself is wrong.", "fix {path}, then: rye sign {item_id}"
         ),
-        "not_runnable": ErrorKind("The item is nothing that runs by itself.", "rye show {item_id}"),
+        "not_runnable": ErrorKind("The item cannot run by itself.", "rye show {item_id}"),
         # --- chains ---
-        "executor_not_found": ErrorKind("The executor that an item names is nowhere.", "rye list"),
+        "executor_not_found": ErrorKind("No space has the executor that the item names.", "rye list"),
         "executor_cycle": ErrorKind("A chain of executors comes back to itself.", "rye explain {item_id}"),
         "chain_too_deep": ErrorKind("A chain of executors is too long.", "rye explain {item_id}"),
         "chain_invalid": ErrorKind("Two elements of a chain do not fit.", "rye explain {item_id}"),
         # --- calls ---
-        "invalid_parameters": ErrorKind("The parameters are not what the tool takes.", "rye show {item_id}"),
+        "invalid_parameters": ErrorKind(
+            "The parameters are not what the tool takes.", "rye run {item_id} --help"
+        ),
         "unknown_argument": ErrorKind("There is no such argument.", "leave it out"),
         "no_project": ErrorKind("There is no project here.", "rye init"),
         "person_required": ErrorKind(
             "Only a person may do this.", "ask a person to do it with the rye command"
         ),
         "not_named": ErrorKind(
-            "Files would be signed along that the signer neither named nor signed before.",
+            "Signing would include files that the signer neither named nor signed before.",
             "look at them; to sign all of them along: rye sign {item_id} --all-beside",
         ),
         "confirmation_required": ErrorKind(
@@ -160,12 +162,14 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "malformed_lockfile": ErrorKind("The lockfile cannot be read as one.", "rye lock update {item_id}"),
         # --- runs ---
         "spawn_failed": ErrorKind("The program could not be started.", "rye explain {item_id}"),
-        "tool_failed": ErrorKind("The tool ran, and failed.", "read its error output"),
-        "timeout": ErrorKind("The time was up.", "give it more time with timeout"),
+        "tool_failed": ErrorKind(
+            "The tool ran, and failed.", "read its error output, then: rye log show {run_id}"
+        ),
+        "timeout": ErrorKind("The time limit was reached.", "give it more time with timeout"),
         "cancelled": ErrorKind("The run was cancelled.", "run it again"),
         "lost": ErrorKind("The supervisor died, and what it ran was ended.", "run it again"),
         "invalid_run_id": ErrorKind("This is not the id of a run.", "rye log"),
-        "too_many_runs": ErrorKind("Too many runs go on that nobody waits for.", "end some of them"),
+        "too_many_runs": ErrorKind("Too many runs are going on in the background.", "end some of them"),
         "run_not_found": ErrorKind("The log has no such run.", "rye log"),
         "output_not_found": ErrorKind(
             "Nothing was kept of this output: it was not cut, or it is too old.", "rye log show {run_id}"
@@ -174,7 +178,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "The answer is longer than its transport can carry.", "ask for less at once"
         ),
         "remote_changed": ErrorKind(
-            "The other server offers something else than what was approved.", "rye mcp update {server}"
+            "The other server offers something other than what was approved.", "rye mcp update {server}"
         ),
         "variable_not_set": ErrorKind(
             "A variable that another server needs is not set where rye-mcp runs.",
@@ -235,22 +239,50 @@ class RyeError(Exception):
 
 
 _FOR_A_PERSON = frozenset(
-    {"content_changed", "malformed_signature", "bad_signature", "untrusted_key", "revoked_key"}
+    {
+        "bad_signature",
+        "content_changed",
+        "malformed_signature",
+        "out_of_scope",
+        "revoked_key",
+        "signer_changed",
+        "untrusted_key",
+    }
 )
 """What an agent must not answer by signing: the hint is for the person."""
 
+_KNOWN_AS_A_PERSONS = "signed_before_by"
+"""The detail of a refusal that names the person who is known to have signed the item before."""
+
+_COMMAND_OF_A_PERSON = re.compile(r"\brye (?:trust|keys|mcp|lock|init)\b|\b(?:npm|pip) install\b")
+"""What only a person can do, because an agent is refused it or has no terminal for it."""
+
+_OR = ". Or "
+"""What stands between two ways to do something: each is addressed by itself."""
+
+_IS_ADDRESSED = re.compile(r"(?:^|, or |\. Or )ask (?:a|the) person\b")
+
 
 def addressed_to_a_person(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer for an agent, in which no hint tells it to sign what somebody else may have signed.
+    """An answer for an agent, in which each hint that only a person can follow says so.
 
-    That goes for everything inside of it, by its `code` or, where something is only looked at, its `state`.
+    No hint tells an agent to sign what somebody else may have signed. That goes for everything inside of the
+    answer, by its `code` or, where something is only looked at, its `state`.
     """
     told = {name: _addressed(value) for name, value in facts.items()}
     hint = facts.get("hint")
-    is_for_a_person = _FOR_A_PERSON & {str(facts.get("code")), str(facts.get("state"))}
-    if is_for_a_person and isinstance(hint, str) and "rye sign" in hint and "ask a person" not in hint:
-        told["hint"] = f"ask a person: {hint}"
+    codes = ERRORS.keys() & {str(facts.get("code")), str(facts.get("state"))}
+    if codes and isinstance(hint, str) and not _IS_ADDRESSED.search(hint):
+        is_anothers = bool(_FOR_A_PERSON & codes) or bool(facts.get(_KNOWN_AS_A_PERSONS))
+        ways = hint.split(_OR)
+        told["hint"] = _OR.join(
+            f"ask a person: {way}" if _is_for_a_person(way, is_anothers) else way for way in ways
+        )
     return told
+
+
+def _is_for_a_person(way: str, is_anothers: bool) -> bool:
+    return (is_anothers and "rye sign" in way) or _COMMAND_OF_A_PERSON.search(way) is not None
 
 
 def _addressed(value: Any) -> Any:

@@ -18,12 +18,13 @@ from anyio import to_thread
 from mcp import MCPError
 
 from rye_mcp.items import ItemFile, ItemType, Space, SpaceName
+from rye_mcp.mcp_server.listings import possible_names
 from rye_mcp.trust.approvals import Approvals
 from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.revocation import revoke
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_content
-from rye_mcp.trust.signers import MAX_RECORD_BYTES
+from rye_mcp.trust.signers import MAX_AGENTS_BYTES, MAX_RECORD_BYTES
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.sign import BatchResult, SignRequest, sign
 from tests.git_world import WHO, git
@@ -144,6 +145,50 @@ async def test_content_that_changed_is_for_a_person_to_look_at(workshop: Worksho
         assert "ask a person: look at what changed" in str(found["data"])
 
 
+async def test_a_line_that_is_gone_is_for_a_person_to_look_at(workshop: Workshop, mode: Mode) -> None:
+    """The record knows the person: no answer advises the agent to sign, which would be refused."""
+    path = workshop.tool("demo/hello", "print(1)")
+    line_removed(path, "\n")
+    hint = "ask a person: ada signed this before: look at what changed, then: rye sign demo/hello"
+    async with workshop.served(mode) as client:
+        error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
+        assert (error["code"], error["hint"]) == ("unsigned", hint)
+        found = facts(await client.call_tool("execute", {"item_id": "rye/core/verify"}))
+        assert hint in str(found["data"])
+
+
+async def test_a_changed_list_of_files_is_for_a_person_to_look_at(workshop: Workshop, mode: Mode) -> None:
+    path = workshop.tool("demo/hello", "print(1)")
+    (path.parent / "data.json").write_text("{}")
+    workshop.person.rye("sign", "demo/hello", "--with", "data.json", cwd=workshop.project)
+    listing = path.parent / "deps.manifest.yaml"
+    listing.write_text(listing.read_text() + "# more\n")
+    async with workshop.served(mode) as client:
+        error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
+        assert error["code"] == "content_changed"
+        assert error["hint"] == "ask a person: look at what changed, then: rye sign demo/hello"
+
+
+async def test_what_a_persons_tool_lacks_is_for_a_person_to_sign(workshop: Workshop) -> None:
+    path = workshop.tool("demo/hello", "import pack.part")
+    (path.parent / "pack").mkdir()
+    (path.parent / "pack/part.py").touch()
+    async with workshop.served("auto") as client:
+        error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
+    assert (error["code"], error["signed_before_by"]) == ("tool_failed", "ada")
+    assert error["hint"].startswith("ask a person: demo/hello needs pack/part.py")
+    assert error["hint"].endswith("rye sign demo/hello --with pack/part.py")
+
+
+async def test_packages_are_for_a_person_to_install(workshop: Workshop) -> None:
+    workshop.tool("demo/hello", "import nobody_has_this")
+    async with workshop.served("auto") as client:
+        error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
+    by_uv, _, installed = error["hint"].partition(". Or ")
+    assert "ask a person" not in by_uv
+    assert installed.startswith("ask a person: install it in the project: ")
+
+
 # --- each kind of evidence by itself ---
 
 
@@ -259,6 +304,8 @@ def test_the_last_commit_alone_names_a_person(
     put(world, tool() if name == "demo/other" else tool("print(2)"), name)
     asked(world, name)
     shutil.rmtree(world.project / ".git")
+    asked(world, name)
+    forget(world)
     sign(SignRequest(name), agent(world))
 
 
@@ -376,11 +423,12 @@ async def test_a_person_is_asked_before_an_agents_version_runs(workshop: Worksho
     take("1")
     error = person.rye("run", "--json", "demo/hello", cwd=project, code=1).json
     assert error["code"] == "signer_changed"
-    assert error["hint"].endswith("rye sign demo/hello")
+    assert error["hint"] == "look at what the agent changed, and sign it if it is good: rye sign demo/hello"
     person.rye("verify", cwd=project, code=1)
     async with workshop.served("auto") as client:
         found = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
         assert found["code"] == "signer_changed"
+        assert found["hint"].startswith("ask a person: look at what the agent changed")
     assert "signed demo/hello before" in await to_thread.run_sync(answer, "n", 1)
     assert not canary.exists()
     await to_thread.run_sync(answer, "y", 0)
@@ -431,19 +479,48 @@ def test_a_record_that_cannot_be_written_stops_no_verification(world: World) -> 
     world.verify(put(world, tool(), signed=True))
 
 
-def test_a_record_is_bounded_and_keeps_persons_first(world: World) -> None:
+def test_what_is_known_of_agents_takes_no_room_from_persons(world: World) -> None:
     file = put(world, tool(), signed=True)
     world.verify(file)
     (record,) = (world.state / "signers").iterdir()
     line = record.read_bytes()
-    digest = line.split(b"\t")[3]
     of_agent = line.replace(b"person\t", b"agent\t")
-    count = (MAX_RECORD_BYTES - len(line)) // len(of_agent)
-    record.write_bytes(line + b"".join(of_agent.replace(digest, b"%064d" % n) for n in range(count)))
-    world.verify(put(world, tool("print(2)"), "demo/second", signed=True))
-    assert record.stat().st_size < 10 * len(line)
+    of_agents = record.with_suffix(".agents.tsv")
+    count = MAX_AGENTS_BYTES // len(of_agent)
+    of_agents.write_bytes(
+        b"".join(of_agent.replace(line.split(b"\t")[3], b"%064d" % n) for n in range(count))
+    )
+    of_agents.chmod(0o600)
+    put(world, tool("print(2)"), "demo/second")
+    sign(SignRequest("demo/second"), agent(world))
+    assert MAX_AGENTS_BYTES // 4 < of_agents.stat().st_size < MAX_AGENTS_BYTES
+    assert of_agents.read_bytes().splitlines()[-1].split(b"\t")[1] == b"tool/demo/second"
+    assert record.read_bytes() == line
     changed(file)
     asked(world)
+
+
+def test_where_no_more_is_kept_of_persons_no_agent_signs(world: World) -> None:
+    """What it signs next could be a person's, of whom nobody knows any more."""
+    file = put(world, tool(), signed=True)
+    world.verify(file)
+    (record,) = (world.state / "signers").iterdir()
+    line = record.read_bytes()
+    other = line.replace(b"demo/hello", b"demo/other")
+    count = (MAX_RECORD_BYTES - len(line)) // len(other)
+    record.write_bytes(line + b"".join(other.replace(b"other", b"%05d" % n) for n in range(count)))
+    before = record.read_bytes()
+    second = put(world, tool("print(2)"), "demo/second", signed=True)
+    world.verify(second)
+    assert record.read_bytes() == before
+    changed(second)
+    asked(world, "demo/second")
+    error = refused("person_required", lambda: sign(SignRequest("demo/second"), agent(world)))
+    assert "the record of who signed what in this project is full" in error.message
+    sign(SignRequest("demo/second"), person(world))
+    changed(file)
+    asked(world)
+    refused("too_large", lambda: world.trust().accept_agents_work(file))
 
 
 def test_one_projects_record_is_nothing_to_another(world: World, tmp_path: Path) -> None:
@@ -459,33 +536,44 @@ def test_one_projects_record_is_nothing_to_another(world: World, tmp_path: Path)
 # --- a name that was approved ---
 
 
+LONG = f"{'quarter' * 4}/{'report' * 6}"
+"""The id of a tool whose name is cut, and gets a piece of its hash, as many tools of other servers have."""
+
+NAMES = {"plain": "a/report", "with a hash": LONG}
+
+
+@pytest.mark.each_once
 @pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("below", NAMES.values(), ids=NAMES)
 async def test_the_name_of_a_persons_tool_is_never_that_of_an_agents(
-    workshop: Workshop, mode: Mode, restarted: bool
+    workshop: Workshop, mode: Mode, restarted: bool, below: str
 ) -> None:
     """`team/a_report` would get the name of `team/a/report`, which is gone."""
-    path, canary = workshop.tool("team/a/report", "print(1)"), workshop.project / "canary"
-    planted = workshop.project / ".ai/tools/team/a_report.py"
+    path, canary = workshop.tool(f"team/{below}", "print(1)"), workshop.project / "canary"
+    name = possible_names(f"team/{below}")[below == LONG]
+    theirs = f"team/{name.removeprefix('team_')}"
+    planted = workshop.project / f".ai/tools/{theirs}.py"
     code = path.read_text().partition("\n")[2].replace("print(1)", f"open({str(canary)!r}, 'w')")
     async with workshop.served(mode, "--expose", "team/*") as client:
-        assert "team_a_report" in {each.name for each in (await client.list_tools()).tools}
+        assert name in {each.name for each in (await client.list_tools()).tools}
         planted.write_text(code)
-        assert facts(await client.call_tool("sign", {"item_id": "team/a_report"}))["status"] == "signed"
+        assert facts(await client.call_tool("sign", {"item_id": theirs}))["status"] == "signed"
         path.unlink()
         if not restarted:
-            await not_called(client)
+            await not_called(client, name, theirs)
     if restarted:
         async with workshop.served(mode, "--expose", "team/*") as client:
-            await not_called(client)
+            await not_called(client, name, theirs)
     assert not canary.exists()
 
 
-async def not_called(client: Any) -> None:
-    names = {each.name for each in (await client.list_tools(cache_mode="refresh")).tools}
-    assert "team_a_report" not in names
-    assert any(name.startswith("team_a_report_") for name in names)
+async def not_called(client: Any, name: str, theirs: str) -> None:
+    tools = (await client.list_tools(cache_mode="refresh")).tools
+    names = {(each.meta or {}).get("rye/item"): each.name for each in tools}
+    assert name not in names.values()
+    assert theirs in names, "it is offered, by another name"
     with suppress(MCPError):
-        assert facts(await client.call_tool("team_a_report", {}))["status"] == "error"
+        assert facts(await client.call_tool(name, {}))["status"] == "error"
 
 
 async def test_a_tool_of_the_user_space_keeps_its_name(workshop: Workshop, mode: Mode) -> None:

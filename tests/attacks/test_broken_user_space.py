@@ -58,7 +58,7 @@ def test_what_others_may_read_or_write_signs_and_trusts_nobody(
     error = leo.refused("unsafe_permissions", "sign", "demo/hello", cwd=project)
     assert (project / HELLO).read_bytes() == signed
     assert error["hint"].split()[0] == "chmod"
-    place.chmod(int(error["hint"].split()[1], 8))  # what the hint says mends it
+    place.chmod(int(error["hint"].split()[1], 8))  # what the hint says fixes it
     leo.rye("sign", "demo/hello", cwd=project)
 
 

@@ -75,15 +75,29 @@ def test_a_repository_that_a_project_brings_along_is_not_approved(repository: Pa
     assert not is_approved(project, world.state)
 
 
-@pytest.mark.parametrize("name", ["worktrees", "x"])
-def test_a_clone_below_an_approved_project_is_not_that_one(repository: Path, world: World, name: str) -> None:
-    """Both links hold, and three directories up is what was approved; but git has not put them there."""
+def test_a_clone_below_an_approved_project_is_not_that_one(repository: Path, world: World) -> None:
+    """Both links hold, as git writes them, but the clone lies inside what was approved."""
     Approvals(repository, world.state).approve_project()
     project = repository / "vendor"
-    administration = project / name / "x"
-    administration.mkdir(parents=True)
+    administration = repository / ".git/worktrees/x"
+    for directory in (project, administration):
+        directory.mkdir()
     (administration / "gitdir").write_text(f"{project}/.git\n")
     (project / ".git").write_text(f"gitdir: {administration}\n")
+    assert identify_project(project) == project
+    assert not is_approved(project, world.state)
+
+
+@pytest.mark.parametrize("place", ["a/b", "vendor/worktrees", ".git/x"])
+def test_a_file_that_a_repository_brings_makes_no_worktree(
+    repository: Path, world: World, place: str
+) -> None:
+    """Both links hold, and three directories up is what was approved; but anybody can commit that file."""
+    Approvals(repository, world.state).approve_project()
+    administration = repository / place / "x"
+    administration.mkdir(parents=True)
+    project = hostile(world.root, f"gitdir: {administration}\n")
+    (administration / "gitdir").write_text(f"{project}/.git\n")
     assert identify_project(project) == project
     assert not is_approved(project, world.state)
 
@@ -139,7 +153,7 @@ def test_what_an_archive_brings_is_approved_one_by_one(world: World, where: str,
         decisions = Approvals(project, world.state)
         assert decisions.project == project
         decisions.approve_project()
-        decisions.decide(["0" * 64], Decision.ACCEPTED)
+        decisions.decide({"0" * 64: "1" * 64}, Decision.ACCEPTED)
     found = Approvals(build, world.state).read()
     assert not (found.approved if decided == "approved" else found.proposals)
 
@@ -163,7 +177,7 @@ def test_an_absolute_link_is_spelled_as_git_spells_it(
 def test_a_worktree_of_what_is_not_approved_counts_as_itself(repository: Path, world: World) -> None:
     worktree = world.root / "worktree"
     decisions = Approvals(worktree, world.state)
-    decisions.decide(["0" * 64], Decision.ACCEPTED)
+    decisions.decide({"0" * 64: "1" * 64}, Decision.ACCEPTED)
     decisions.approve_project()
     assert decisions.project == worktree
     assert not is_approved(repository, world.state)
@@ -175,6 +189,18 @@ def test_a_worktree_where_others_can_write_counts_as_itself(repository: Path, wo
     assert is_approved(world.root / "worktree", world.state)
     (world.root / "worktree").chmod(0o777)
     assert not is_approved(world.root / "worktree", world.state)
+
+
+def test_a_key_that_was_denied_in_a_worktree_stays_denied_in_it(repository: Path, world: World) -> None:
+    """To approve the repository is no answer to another question; to accept the key is."""
+    worktree, key_id = Approvals(world.root / "worktree", world.state), "1" * 64
+    worktree.decide({"0" * 64: key_id}, Decision.DENIED)
+    Approvals(repository, world.state).approve_project()
+    assert worktree.project == repository
+    assert worktree.read().denied_keys == {key_id}
+    assert not Approvals(repository, world.state).read().denied_keys
+    worktree.decide({"2" * 64: key_id}, Decision.ACCEPTED)
+    assert not worktree.read().denied_keys
 
 
 def test_a_decision_in_a_worktree_is_shown_with_the_path_that_it_is_for(

@@ -171,6 +171,34 @@ def test_a_denied_successor_stays_denied(world: World, mia: SigningKey, new: Sig
     refused("untrusted_key", lambda: world.verify(world.signed(key=new)))
 
 
+def test_another_document_brings_no_denied_key_back(world: World, mia: SigningKey, new: SigningKey) -> None:
+    """With another owner, another time, without the rotation, or by the environment: it is the same key."""
+    accepted(world, mia)
+    document = successor(mia, new)
+    world.propose(document)
+    store = world.trust().store
+    store.decide(document, Decision.DENIED)
+    others = (successor(mia, new, owner="mia again"), TrustDocument.create(new.public, "mia"))
+    world.environment["RYE_TRUSTED_KEYS"] = new.public.key_id
+    for other in others:
+        world.propose(other)
+        refused("untrusted_key", lambda: world.verify(world.signed(key=new)))
+    store.decide(others[1], Decision.ACCEPTED)
+    assert world.verify(world.signed(key=new)).signer.owner == "mia"
+    world.propose(document)
+    refused("untrusted_key", lambda: world.verify(world.signed(key=new)))
+
+
+def test_a_key_that_is_denied_later_is_no_longer_accepted(world: World, mia: SigningKey) -> None:
+    """Neither by the document that was denied, nor by the one that was accepted before."""
+    before = accepted(world, mia)
+    after = TrustDocument.create(mia.public, "mia", scope=ALL_ROLES)
+    world.propose(after)
+    world.trust().store.decide(after, Decision.DENIED)
+    world.propose(before)
+    refused("untrusted_key", lambda: world.verify(world.signed(key=mia)))
+
+
 def test_an_agents_key_makes_nobody_a_person(world: World, new: SigningKey) -> None:
     """Neither that of this user's own agent, nor one that a project proposes as an agent's."""
     own = world.key(SignerKind.AGENT)

@@ -25,7 +25,7 @@ PRIVATE = {
 
 
 def mended_by_its_hint(hint: str | None, action: Callable[[], object]) -> None:
-    """The hint is one command, and it mends it."""
+    """The hint is one command, and it fixes it."""
     assert hint is not None
     assert shlex.split(hint)[0] == "chmod"
     subprocess.run(shlex.split(hint), check=True)

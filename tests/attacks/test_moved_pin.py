@@ -39,7 +39,7 @@ def stopped(lock: LockWorld, code: str, **options: Any) -> None:
 def test_an_older_file_that_is_validly_signed(lock: LockWorld) -> None:
     path = lock.world.project / ".ai/tools/demo/hello.py"
     old = path.read_bytes()
-    lock.write("print('mended')", version="1.2.0")
+    lock.write("print('fixed')", version="1.2.0")
     lock_update(LockUpdateRequest(ITEM_ID), lock.context)
     assert lock.run(locked=True).lock.state == "match"
     path.write_bytes(old)
@@ -67,7 +67,7 @@ def put_back(lock: LockWorld) -> tuple[bytes, Path]:
     """The tool gets a later version: what it was, and where it is."""
     path = lock.world.project / ".ai/tools/demo/hello.py"
     old = path.read_bytes()
-    lock.write("print('mended')", version="1.10.0")
+    lock.write("print('fixed')", version="1.10.0")
     return old, path
 
 
@@ -105,7 +105,7 @@ def test_a_file_that_is_put_back_between_its_signature_and_its_lockfile(
     """The signer vouches for the new one: what was put back neither runs nor is called signed."""
     path = lock.world.project / ".ai/tools/demo/hello.py"
     old = path.read_bytes()
-    lock.write("print('mended')", version=version, signed=False)
+    lock.write("print('fixed')", version=version, signed=False)
     refresh = LockfileResolver.refresh
 
     def put_back_before(*about: Any) -> Any:
@@ -137,7 +137,7 @@ def test_an_agent_signs_what_a_person_has_locked(lock: LockWorld) -> None:
 def test_an_older_executor_that_is_put_back_before_its_author_signs_the_tool(lock: LockWorld) -> None:
     runtime = lock.world.project / ".ai/tools/my/runtime.yaml"
     at_first = runtime.read_bytes()
-    put(lock.world, RUNTIME + b"description: mended\n", "my/runtime", ".yaml")
+    put(lock.world, RUNTIME + b"description: fixed\n", "my/runtime", ".yaml")
     sign(SignRequest("my/runtime"), lock.context)
     lock_update(LockUpdateRequest(ITEM_ID), lock.context)
     before = lock.path.read_bytes()

@@ -12,7 +12,7 @@ from tests.trust_world import CONTENT, NOW, World, stopped
 def test_the_time_of_a_later_signature_over_the_older_one(world: World) -> None:
     key = world.key()
     older = sign_content(world.file(), key, now=NOW)
-    later = sign_content(world.file(CONTENT + b"# mended\n"), key, now=NOW + timedelta(days=1))
+    later = sign_content(world.file(CONTENT + b"# fixed\n"), key, now=NOW + timedelta(days=1))
     assert world.verify(world.file(later)).timestamp == "2026-11-19T10:00:00Z"
     replayed = older.replace(b"2026-11-18T10:00:00Z", b"2026-11-19T10:00:00Z")
     stopped(world, "bad_signature", world.file(replayed))

@@ -164,6 +164,25 @@ def test_what_a_stranger_signed_in_the_place_of_ones_own_is_named_first(
     assert file.path.read_bytes() == file.content
 
 
+@SIGNERS
+@pytest.mark.parametrize("planted", ["helper.js", "helper.cjs", "Helper.mjs"])
+def test_a_file_of_another_name_than_one_of_hers_is_named_first(
+    world: World, signs: Signs, planted: str
+) -> None:
+    """Its id is that of a file that she signed, which is gone; in another language, or in other letters."""
+    context = signs(world)
+    put(world, GO, "demo/helper", ".mjs")
+    sign(SignRequest("demo/helper"), context)
+    put(world, GO, "demo/hello", ".mjs")
+    at(world, "demo/package.json").write_bytes(b"{}")
+    sign(SignRequest("demo/hello", companions=("package.json",)), context)
+    at(world, "demo/helper.mjs").unlink()
+    at(world, f"demo/{planted}").write_bytes(GO + b"// planted\n")
+    at(world, "demo/hello.mjs").write_bytes(GO + b"// changed\n")
+    error = not_named(world, lambda: sign(SignRequest("demo/hello"), signs(world)))
+    assert error.details["files"] == [f"tools/demo/{planted}"]
+
+
 def test_a_listing_of_somebody_else_is_replaced_by_nobody_unasked(world: World, stranger: SigningKey) -> None:
     """Not even when what it lists is signed: its line would have to change."""
     world.trust_key(TrustDocument.create(stranger.public, "bob"))

@@ -234,7 +234,7 @@ async def test_a_description_that_was_not_approved_is_refused(scene: Bridged) ->
         refused = await scene.call("echo", text="a")
         other = await scene.call("count", text="a")
     assert (refused.success, refused.code, other.success) == (False, "remote_changed", True)
-    assert refused.hint == "a person looks at it: rye mcp update raw"
+    assert refused.hint == "rye mcp update raw shows what changed"
     assert refused.data == {"changed": {"description": {"approved_characters": 14, "found_characters": 64}}}
     assert "ssh" not in json.dumps(refused.as_dict(detail=True))
 

@@ -9,8 +9,12 @@ import threading
 import time
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
+from anyio import from_thread, to_thread
 
+from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.catalog import Catalog, SearchQuery
 from rye_mcp.catalog.query import parse
 from tests.catalog_world import Shelf, tool
@@ -115,6 +119,53 @@ def test_processes_end_with_who_interrupts_the_program(
     with Catalog.open(shelf.ground.spaces, tmp_path / "cache") as catalog, pytest.raises(KeyboardInterrupt):
         catalog.refresh(interrupt)
     assert time.monotonic() - interrupted[0] < 10
+
+
+@pytest.mark.thorough
+async def test_processes_run_under_the_supervisor_of_the_event_loop_whose_thread_waits(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("one processor: there are no processes")
+    name_supervisor = "cut -d' ' -f4 /proc/$PPID/stat"  # the parent of the keeper
+    journal = programs_started(
+        tmp_path, monkeypatch, f'{name_supervisor} >> "{tmp_path}/supervisors"; exit 3'
+    )
+    told: list[int] = []
+
+    def refresh() -> None:
+        with Catalog.open(shelf.ground.spaces, tmp_path / "cache") as catalog:
+            catalog.refresh(lambda done, _total: told.append(from_thread.run_sync(done.__int__, token=token)))
+
+    token = anyio.lowlevel.current_token()
+    outcome = await SubprocessPrimitive().run(ProcessSpec(command="/bin/sh", args=("-c", name_supervisor)))
+    await to_thread.run_sync(refresh)
+    supervisors = (tmp_path / "supervisors").read_text(encoding="utf-8").split()
+    assert len(supervisors) == len(journal.read_text(encoding="utf-8").splitlines()) > 1
+    assert set(supervisors) == {outcome.stdout.strip()}
+    assert told[-1] == MANY
+
+
+@pytest.mark.thorough
+async def test_processes_end_with_the_task_whose_thread_waits(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("one processor: there are no processes")
+    programs_started(tmp_path, monkeypatch, f'printf .; sleep 20; echo late >> "{tmp_path}/late"')
+    begun = anyio.Event()
+
+    def refresh() -> None:
+        with Catalog.open(shelf.ground.spaces, tmp_path / "cache") as catalog:
+            catalog.refresh(lambda _done, _total: from_thread.run_sync(begun.set, token=token))
+
+    token = anyio.lowlevel.current_token()
+    async with anyio.create_task_group() as group:
+        group.start_soon(to_thread.run_sync, refresh)
+        await begun.wait()
+        group.cancel_scope.cancel()
+    assert begun.is_set()
+    assert not (tmp_path / "late").exists(), "the processes have gone on to their end"
 
 
 class GivenUpError(Exception):

@@ -1,4 +1,4 @@
-"""Executions that have to be refused: a code, who says what wrongly, what mends it, and nothing was run."""
+"""Executions that have to be refused: a code, who says what wrongly, what fixes it, and nothing was run."""
 
 from __future__ import annotations
 

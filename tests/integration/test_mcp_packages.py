@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -97,10 +98,98 @@ def test_a_version_that_is_not_pinned_is_a_warning_with_the_form(
     person, project = workshop.person, workshop.project
     floating = ["--network", "--", "npx", "-y", "@company/server"]
     warned = person.rye(*ADD, *floating, cwd=project, **programs)
-    assert "warning: @company/server is fetched" in warned.err
-    assert "@company/server@VERSION" in warned.err
+    assert "warning: raw: @company/server is fetched" in warned.err
+    assert "pin it: @company/server@VERSION (npm view @company/server version)" in warned.err
     person.rye("mcp", "remove", "raw", cwd=project)
     assert "warning" not in person.rye(*ADD, "--network", *PINNED, cwd=project, **programs).err
+
+
+@pytest.mark.parametrize(
+    ("program", "cached", "pinned"),
+    [
+        ("npx", [".npm/_npx/1/node_modules/@company/server/package.json"], "@company/server@1.2.3"),
+        (
+            "npx",
+            [f".npm/_npx/{each}/node_modules/@company/server/package.json" for each in range(2)],
+            "@company/server@VERSION",
+        ),
+        ("uvx", [".cache/uv/wheels-v5/pypi/company-server/1.2.3-py3-none-any"], "company_server==1.2.3"),
+    ],
+)
+def test_the_version_that_was_fetched_is_the_one_to_pin(
+    workshop: Workshop, programs: dict[str, Any], program: str, cached: list[str], pinned: str
+) -> None:
+    home = Path(workshop.person.environment["HOME"])
+    (home / "programs/uvx").symlink_to(home / "programs/npx")
+    for number, each in enumerate(cached, start=3):
+        (home / each).parent.mkdir(parents=True)
+        (home / each).write_text(f'{{"version": "1.2.{number}"}}')
+    words = [
+        "--env",
+        "NODE_EXTRA_CA_CERTS",
+        "--",
+        program,
+        "company_server" if program == "uvx" else "@company/server",
+    ]
+    warned = workshop.person.rye(*ADD, *words, cwd=workshop.project, **programs)
+    assert f"pin it: {pinned} (" in warned.err
+
+
+def test_only_what_speaks_of_the_network_gets_the_hint_about_it(
+    workshop: Workshop, programs: dict[str, Any]
+) -> None:
+    words = ["--", "sh", "-c", r"printf 'first line\nno such option: --x\n' >&2; exit 2"]
+    answer = workshop.person.rye(*ADD, *words, cwd=workshop.project, code=1, **programs)
+    assert "it last said:\n    first line\n    no such option: --x\n  hint:  " in answer.err
+    assert "--network" not in answer.err
+
+
+def test_the_shim_of_a_version_manager_gets_a_hint_that_names_the_real_file(
+    workshop: Workshop, programs: dict[str, Any]
+) -> None:
+    root = Path(workshop.person.environment["HOME"]) / ".pyenv"
+    texts = {
+        "bin/pyenv": "#!/bin/sh\nexit 1\n",
+        "shims/uvx": f'#!/bin/sh\nexec "{root}/bin/pyenv" exec "uvx" "$@"\n',
+        "versions/3.12.1/bin/uvx": "#!/bin/sh\n",
+    }
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True)
+        (root / name).write_text(text)
+        (root / name).chmod(0o755)
+    found: dict[str, Any] = {"PATH": f"{root}/shims:{root}/bin:{os.defpath}"}
+    words = ["mcp", "add", "raw", "--json", "--", "uvx", "a-server==1.2.3"]
+    answer = workshop.person.rye(*words, cwd=workshop.project, code=1, **found)
+    assert answer.json["code"] == "spawn_failed"
+    real = root / "versions/3.12.1/bin/uvx"
+    assert answer.json["hint"].endswith(f"name the file itself: rye mcp add raw -- {real} a-server==1.2.3")
+
+
+def test_a_company_with_a_ca_of_its_own_is_told_which_variable_names_it(
+    workshop: Workshop, programs: dict[str, Any]
+) -> None:
+    unset = {name: value for name, value in programs.items() if name not in SET}
+    answer = workshop.person.rye(*ADD, "--json", *PINNED, cwd=workshop.project, code=1, **unset)
+    assert answer.json["hint"] == (
+        "if your network has a certificate authority of its own, set NODE_EXTRA_CA_CERTS to its file, "
+        "and add --network"
+    )
+
+
+def test_what_is_imported_is_asked_and_warned_about_as_what_is_added(
+    workshop: Workshop, programs: dict[str, Any]
+) -> None:
+    servers = {"raw": {"command": "npx", "args": ["-y", "@company/server"]}}
+    (Path(workshop.person.environment["HOME"]) / ".claude.json").write_text(
+        json.dumps({"mcpServers": servers})
+    )
+    words = ["mcp", "import", "raw", "--to", "project"]
+    failed = workshop.person.rye(*words, cwd=workshop.project, code=1, **programs)
+    assert "add --network: HTTPS_PROXY, NODE_EXTRA_CA_CERTS" in failed.err
+    assert "warning: raw: @company/server is fetched" in failed.err
+    typed = [("Pass that on to the server raw", "y\n")]
+    workshop.person.types(typed, *words, cwd=workshop.project, **programs)
+    assert "HTTPS_PROXY" in (workshop.project / ".ai/tools/mcp/raw/echo.yaml").read_text()
 
 
 @pytest.mark.thorough

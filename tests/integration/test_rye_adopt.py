@@ -98,10 +98,10 @@ async def test_a_script_with_its_own_loop_over_process_argv_is_the_main_module(w
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
     answer = adopt(workshop, "slugify.js")
-    given = {"args": ["Hello Big World"], "separator": "-", "max": 8}
+    given = {"titles": ["Hello Big World"], "separator": "-", "max": 8}
     result = await called(workshop, answer["item_id"], given)
     assert facts(result)["data"] == "hello-bi\n"
-    refused = await called(workshop, answer["item_id"], {"args": ["--keep-case"]})
+    refused = await called(workshop, answer["item_id"], {"titles": ["--keep-case"]})
     assert facts(refused)["code"] == "invalid_parameters"
     ended = await called(workshop, answer["item_id"], {})
     assert facts(ended).get("exit") == {"kind": "exited", "return_code": 64}, facts(ended)
@@ -167,10 +167,11 @@ def test_nothing_is_written_unless_a_person_agrees(workshop: Workshop) -> None:
     assert (workshop.project / ".ai/tools/scripts/wordcount.py").exists()
 
 
-def test_an_item_that_is_there_stays(workshop: Workshop) -> None:
+@pytest.mark.parametrize("again", [(), ("--again",)])
+def test_an_item_that_is_there_stays(workshop: Workshop, again: tuple[str, ...]) -> None:
     path = workshop.write("scripts/wordcount", "mine")
     script = str(GIVEN / "wordcount.py")
-    refusal = workshop.person.rye("adopt", script, "--yes", "--json", cwd=workshop.project, code=1)
+    refusal = workshop.person.rye("adopt", script, "--yes", "--json", *again, cwd=workshop.project, code=1)
     assert refusal.json["code"] == "item_exists"
     assert path.read_text() == "mine"
 
@@ -218,3 +219,97 @@ def test_what_cannot_be_a_tool_is_refused(workshop: Workshop, name: str, content
     answer = workshop.person.rye("adopt", name, "--yes", "--json", *more, cwd=workshop.project, code=1).json
     assert answer["code"] == code
     assert json.dumps(answer)
+
+
+# --- what stands beside a script, and how it is called ---
+
+
+def test_hints_can_be_pasted_whatever_a_file_is_called(workshop: Workshop, tmp_path: Path) -> None:
+    script = tmp_path / "the\n+it's $(touch x).sh"
+    script.write_text("echo hi\n")
+    person, project = workshop.person, workshop.project
+    refused = person.rye("adopt", str(script), "--as", "odd/one", cwd=project, code=1)
+    header = [line for line in refused.out.split("\n") if line.startswith(("---", "+++"))]
+    assert header == [
+        f"--- {tmp_path}/the\\n+it's $(touch x).sh",
+        f"+++ {project}/.ai/tools/odd/one.sh",
+    ]
+    command = refused.err.partition("hint:")[2].strip()
+    assert command.endswith(" --as odd/one --yes")
+    subprocess.run(["bash", "-c", command], cwd=project, env=person.environment, check=True)
+    assert (project / ".ai/tools/odd/one.sh").exists()
+    assert not list(project.glob("x"))
+
+
+def test_a_script_that_was_adopted_before_is_adopted_again(workshop: Workshop, tmp_path: Path) -> None:
+    person, project = workshop.person, workshop.project
+    script, tool = tmp_path / "greet.sh", project / ".ai/tools/scripts/greet.sh"
+    script.write_text("# Greets.\nname=$1\necho hi $name\n")
+    person.rye("adopt", str(script), "--yes", cwd=project)
+    tool.write_text(tool.read_text().replace('"Greets."', '"Greets a friend."'))
+    person.rye("sign", "scripts/greet", cwd=project)
+    script.write_text("# Greets.\nname=$1\necho hello $name\n")
+
+    refused = person.rye("adopt", str(script), "--yes", cwd=project, code=1)
+    assert refused.out == "", "nobody reads a diff of what is refused"
+    assert f"rye adopt {script} --again, to take over" in refused.err
+    done = person.rye("adopt", str(script), "--again", "--yes", cwd=project).out
+    assert "-echo hi $name" in done
+    assert "+echo hello $name" in done
+    assert "Greets a friend." in tool.read_text(), "what a person wrote stays"
+    assert "rye:signed:" not in tool.read_text()
+    person.rye("sign", "scripts/greet", cwd=project)
+    assert person.rye("run", "scripts/greet", "--name", "Bo", cwd=project).out == "hello Bo\n"
+
+    script.write_text("# Greets.\nname=$1\ntimes=$2\necho hello $name $times\n")
+    changed = person.rye("adopt", str(script), "--again", "--yes", "--json", cwd=project).json
+    assert changed["parameters"] == ["name", "times"]
+    assert "its arguments are others than before" in changed["remarks"][0]
+    assert '-# description: "Greets a friend."' in changed["diff"]
+    person.rye("sign", "scripts/greet", cwd=project)
+    told = ("--name", "Bo", "--times", "2")
+    assert person.rye("run", "scripts/greet", *told, cwd=project).out == "hello Bo 2\n"
+
+
+def test_a_command_has_to_be_named_and_the_hint_names_one(workshop: Workshop, tmp_path: Path) -> None:
+    script = tmp_path / "many.py"
+    script.write_text(
+        "import argparse\np = argparse.ArgumentParser()\ns = p.add_subparsers()\n"
+        "a = s.add_parser('build')\na.add_argument('--jobs')\n"
+    )
+    refused = workshop.person.rye("adopt", str(script), cwd=workshop.project, code=1)
+    assert "None" not in refused.err
+    assert f"rye adopt {script} --command build" in refused.err
+
+
+def test_files_beside_a_script_are_in_the_commands_that_follow(workshop: Workshop, tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/two words.sh").write_text('say() { echo "$@"; }\n')
+    (tmp_path / "lib/words.sh").write_text('say() { echo "$@"; }\n')
+    script = tmp_path / "main.sh"
+    script.write_text('HERE=$(dirname "$0")\n. "$HERE/lib/words.sh"\nsay "$1"\n')
+    person, project = workshop.person, workshop.project
+    answer = person.rye("adopt", str(script), "--yes", "--json", cwd=project).json
+    for command in answer["next"][:-1]:
+        subprocess.run(["bash", "-c", command], cwd=project, env=person.environment, check=True)
+    assert person.rye("run", "scripts/main", "--arg1", "yes", cwd=project).out == "yes\n"
+
+
+HELPED = {
+    "no x bit": ("echo 'usage: odd [-q] FILE'; echo '  -q, --quiet   say less'\n", "FILE", ""),
+    "a crash": ("echo 'cannot open that' >&2; exit 3\n", "", "ended with exit code 3: cannot open that"),
+}
+
+
+@pytest.mark.parametrize(("code", "place", "said"), HELPED.values(), ids=HELPED)
+def test_help_is_read_from_a_script_that_is_not_executable_and_a_crash_is_said(
+    workshop: Workshop, tmp_path: Path, code: str, place: str, said: str
+) -> None:
+    script = tmp_path / "odd {x}.sh"
+    script.write_text(code)
+    answers = [("--help now", "y\n"), ("Write this?", "y\n")]
+    shown = workshop.person.types(answers, "adopt", str(script), cwd=workshop.project).out
+    written = (workshop.project / ".ai/tools/scripts/odd-x.sh").read_text()
+    assert said in shown
+    assert ("file" in written) == bool(place)
+    assert ("--quiet" in written) == bool(place)

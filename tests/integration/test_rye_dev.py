@@ -124,7 +124,8 @@ def test_what_has_run_as_a_draft_runs_nowhere_else_and_is_told_apart(leo: Person
     assert tool.read_text() == TOOL
     refused = leo.rye("run", "--json", "demo/add", "--a", "1", cwd=project, code=1).json
     assert refused["code"] == "unsigned"
-    [run] = leo.rye("log", "--json", cwd=project).json["runs"]
+    refusal, run = leo.rye("log", "--json", cwd=project).json["runs"]
+    assert (refusal["code"], refusal["signer"]) == ("unsigned", None)
     assert run["signer"].startswith(DRAFT_OWNER)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.git_world import git
 from tests.people import SCRIPTS, Person
 from tests.verb_world import DIRECTIVE, RUNTIME, tool
 
@@ -51,13 +52,77 @@ def test_a_file_that_was_renamed_is_called_that(leo: Person, project: Path) -> N
     found = leo.rye("run", "--json", "demo/welcome", cwd=project, code=1).json
     assert (found["code"], found["hint"]) == (
         "bad_signature",
-        "signed as demo/hello: was it renamed? rye sign demo/welcome",
+        "leo signed exactly these bytes as demo/hello; if you renamed it: rye sign demo/welcome",
     )
     leo.rye("sign", "demo/welcome", cwd=project)
     assert leo.rye("sign", "*", cwd=project).out == "0 of 1 signed, 1 unchanged\n"
     content = (project / HELLO).with_name("welcome.py").read_bytes()
     (project / HELLO).with_name("copy.py").write_bytes(content.replace(b":", b":x", 1))
-    assert "was it renamed" not in leo.rye("verify", "demo/copy", cwd=project, code=1).err
+    assert "if you renamed it" not in leo.rye("verify", "demo/copy", cwd=project, code=1).err
+
+
+def test_a_renamed_file_that_also_changed_is_looked_at_first(leo: Person, project: Path) -> None:
+    path = (project / HELLO).with_name("welcome.py")
+    leo.rye("sign", "demo/hello", cwd=project)
+    for command in ("init -q", "add --all", "commit -qm signed"):
+        git(project, *command.split())
+    (project / HELLO).rename(path)
+    path.write_bytes(path.read_bytes() + b"print('more')\n")
+    found = leo.rye("run", "--json", "demo/welcome", cwd=project, code=1).json
+    assert found["code"] == "content_changed"
+    said, _, command = found["hint"].partition(" (")
+    assert said == "leo signed it as demo/hello, and it also changed since: look at what changed"
+    command = command.partition("), then: rye sign demo/welcome")[0]
+    shown = subprocess.run(["sh", "-c", command], cwd="/", capture_output=True, text=True, check=False)
+    assert (shown.returncode, shown.stdout.splitlines()[1:]) == (1, ["> print('more')"])
+
+
+def test_what_changed_after_it_was_signed_again_is_no_longer_called_renamed(
+    leo: Person, project: Path
+) -> None:
+    path = (project / HELLO).with_name("welcome.py")
+    leo.rye("sign", "demo/hello", cwd=project)
+    (project / HELLO).rename(path)
+    leo.rye("sign", "demo/welcome", cwd=project)
+    path.write_bytes(path.read_bytes() + b"print('more')\n")
+    found = leo.rye("run", "--json", "demo/welcome", cwd=project, code=1).json
+    assert found["hint"] == "look at what changed, then: rye sign demo/welcome"
+
+
+def test_an_outdated_version_under_another_id_is_looked_at_first(leo: Person, project: Path) -> None:
+    """Its bytes were signed, but they are not what leo signed last."""
+    leo.rye("sign", "demo/hello", cwd=project)
+    outdated = (project / HELLO).read_bytes()
+    (project / HELLO).write_bytes(outdated + b"print('repaired')\n")
+    leo.rye("sign", "demo/hello", cwd=project)
+    (project / HELLO).with_name("welcome.py").write_bytes(outdated)
+    found = leo.rye("run", "--json", "demo/welcome", cwd=project, code=1).json
+    assert found["code"] == "bad_signature"
+    assert found["hint"] == (
+        "leo signed it as demo/hello, and something else there later: "
+        "look at what changed, then: rye sign demo/welcome"
+    )
+
+
+def test_another_item_in_the_place_of_a_signed_one_is_looked_at_first(leo: Person, project: Path) -> None:
+    welcome = (project / HELLO).with_name("welcome.py")
+    welcome.write_bytes(tool() + b"print('welcome')\n")
+    leo.rye("sign", "*", cwd=project)
+    welcome.write_bytes((project / HELLO).read_bytes())
+    found = leo.rye("run", "--json", "demo/welcome", cwd=project, code=1).json
+    assert found["hint"] == (
+        "leo signed it as demo/hello, and leo signed something else here: "
+        "look at what changed, then: rye sign demo/welcome"
+    )
+
+
+def test_who_signed_a_file_before_is_said_when_its_line_is_gone(leo: Person, project: Path) -> None:
+    assert leo.rye("run", "--json", "demo/hello", cwd=project, code=1).json["hint"] == "rye sign demo/hello"
+    leo.rye("sign", "demo/hello", cwd=project)
+    (project / HELLO).write_bytes(tool() + b"print('more')\n")
+    found = leo.rye("run", "--json", "demo/hello", cwd=project, code=1).json
+    assert (found["code"], found["signed_before_by"]) == ("unsigned", "leo")
+    assert found["hint"] == "leo signed this before: look at what changed, then: rye sign demo/hello"
 
 
 def test_sign_then_tamper_then_verify(leo: Person, project: Path) -> None:
@@ -246,6 +311,56 @@ def test_the_whole_project_is_verified_where_no_person_is(leo: Person, project: 
     machine.rye("verify", cwd=project, code=1)
     machine.rye("verify", cwd=project, RYE_TRUSTED_KEYS=leo.key_id(cwd=project))
     assert not machine.user_space.exists()
+
+
+WITH_DATA = """\
+#!/bin/bash
+# /// rye
+# version: 1.0.0
+# description: Says what its data says.
+# executor_id: rye/core/runtimes/bash_runtime
+# ///
+cat "$(dirname "$0")/data/a file.txt"
+"""
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_copy_says_which_files_stayed_behind_and_its_command_takes_them_along(
+    leo: Person, project: Path, is_taken: bool
+) -> None:
+    tools = project / ".ai/tools/demo"
+    (tools / "says.sh").write_text(WITH_DATA)
+    (tools / "data").mkdir()
+    (tools / "data/a file.txt").write_text("here it is")
+    leo.rye("sign", "demo/says", "--with", "data/a file.txt", cwd=project)
+    listing = leo.user_space / "tools/demo/deps.manifest.yaml"
+    if is_taken:
+        listing.parent.mkdir(parents=True)
+        listing.write_text("somebody's")
+    warning = leo.rye("copy", "demo/says", "--to", "user", cwd=project).err
+    assert "companions_not_copied" in warning
+    assert "tools/demo/data/a file.txt" in warning
+    command = warning.partition("take them along, ")[2]
+    subprocess.run(["bash", "-c", command], env=leo.environment, cwd=project, check=True)
+    (tools / "says.sh").unlink()
+    assert leo.rye("run", "demo/says", cwd=project).out == "here it is"
+    (tools / "says.sh").write_text(WITH_DATA)
+    leo.rye("sign", "demo/says", cwd=project)
+    again = leo.rye("copy", "demo/says", "--to", "user", "--overwrite", cwd=project)
+    assert again.err == "", "they are there by now"
+
+
+def test_verify_shows_the_parts_of_a_tool_as_carried(leo: Person, project: Path) -> None:
+    tools = project / ".ai/tools/demo"
+    (tools / "helper.py").write_text("x = 1\n")
+    leo.rye("sign", "demo/hello", "--with", "helper.py", cwd=project)
+    shown = leo.rye("verify", "--space", "project", cwd=project)
+    assert table(shown.out)["demo/helper"][2:5] == ["carried", "by", "you"]
+    assert "1 verified, 1 carried by the listings of tools, 0 refused" in shown.out
+    listed = leo.rye("list", "demo/*", "--all", cwd=project).out
+    assert "carried with the tools beside it, by deps.manifest.yaml" in listed
+    (tools / "helper.py").write_text("x = 2\n")
+    assert table(leo.rye("verify", cwd=project, code=1).out)["demo/helper"][2] == "unsigned"
 
 
 def test_a_copy_of_a_runtime_can_be_changed_and_signed(leo: Person, project: Path) -> None:

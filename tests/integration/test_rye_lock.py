@@ -91,6 +91,40 @@ def test_what_is_no_lockfile_is_told_and_written_anew(leo: Person, project: Path
 
 
 @pytest.mark.thorough
+def test_a_lockfile_that_cannot_be_read_is_told_when_the_tool_is_signed(leo: Person, project: Path) -> None:
+    leo.rye("lock", "update", "demo/report", cwd=project)
+    lockfile(project).write_bytes(b"{")
+    edit(project)
+    shown = leo.rye("sign", "demo/report", cwd=project).err
+    assert "warning: malformed_lockfile: " in shown
+    assert "if demo/report may run as it is now, run: rye lock update demo/report" in shown
+
+
+def test_the_lockfile_of_a_renamed_tool_is_told_and_removed_by_a_person(leo: Person, project: Path) -> None:
+    leo.rye("lock", "update", "demo/report", cwd=project)
+    tool = project / ".ai/tools/demo/report.py"
+    tool.rename(tool.with_name("summary.py"))
+    shown = leo.rye("sign", "demo/summary", cwd=project).err
+    assert "lock_left_behind: demo/report is gone but still locked, and demo/summary has its content" in shown
+    assert lockfile(project).exists()
+    shown = leo.rye("lock", "update", "demo/summary", cwd=project).out
+    assert f"removed: {lockfile(project)}, as demo/report is gone" in shown
+    assert not lockfile(project).exists()
+
+
+def test_the_lockfile_of_a_tool_that_is_there_or_was_something_else_stays(leo: Person, project: Path) -> None:
+    leo.rye("lock", "update", "demo/report", cwd=project)
+    tool = project / ".ai/tools/demo/report.py"
+    tool.with_name("summary.py").write_bytes(tool.read_bytes())
+    assert "lock_left_behind" not in leo.rye("sign", "demo/summary", cwd=project).err
+    tool.unlink()
+    edited = tool.with_name("summary.py")
+    edited.write_bytes(edited.read_bytes() + b"# edited\n")
+    leo.rye("sign", "demo/summary", cwd=project)
+    leo.rye("lock", "update", "demo/summary", cwd=project)
+    assert lockfile(project).exists()
+
+
 def test_programs_get_one_object(leo: Person, project: Path) -> None:
     made = leo.rye("lock", "update", "demo/report", "--json", cwd=project).json
     assert made["updated"][0]["state"] == "created"
@@ -119,7 +153,7 @@ def test_a_run_locks_where_the_project_asks_for_it_and_what_is_edited_and_signed
     assert lockfile(project).exists()
     edit(project)
     leo.rye("run", "demo/report", cwd=project, code=1)
-    assert "lock_refreshed" in leo.rye("sign", "demo/report", cwd=project).err
+    assert "is locked as it is now" in leo.rye("sign", "demo/report", cwd=project).out
     assert "hello" in leo.rye("run", "demo/report", cwd=project, RYE_LOCKED="1").out
 
 

@@ -32,7 +32,8 @@ def logged(bob: Person, item_id: str = "demo/hello", **more: Any) -> str:
 
 @pytest.mark.thorough
 def test_without_a_run_it_says_so_and_makes_nothing(bob: Person, tmp_path: Path) -> None:
-    assert bob.rye("log", cwd=tmp_path).out == "no such run yet\n"
+    assert bob.rye("log", cwd=tmp_path).out == "no run yet\n"
+    assert bob.rye("log", "--status", "error", cwd=tmp_path).out == "no such run\n"
     assert bob.rye("log", "--json", cwd=tmp_path).json == {"status": "success", "runs": []}
     assert not (bob.state / "rye").exists()
 
@@ -74,7 +75,7 @@ def test_wrong_use_ends_with_2(bob: Person, tmp_path: Path, words: tuple[str, ..
 
 def test_one_run_is_shown(bob: Person, tmp_path: Path) -> None:
     facts: dict[str, Any] = {
-        "signer": "leo (person) 0123456789abcdef",
+        "signer": "leo (0123456789abcdef)",
         "chain": (("demo/hello", "a" * 64),),
         "parameters": ("name", "count"),
         "user_ms": 1.0,
@@ -92,7 +93,7 @@ def test_one_run_is_shown(bob: Person, tmp_path: Path) -> None:
     text = bob.rye("log", "show", run_id, cwd=tmp_path).out
     for words in (
         run_id,
-        "leo (person)",
+        "leo (0123456789abcdef)",
         "a" * 64,
         "name, count",
         "1234 KiB",
@@ -133,7 +134,7 @@ def test_a_damaged_log_is_a_warning(bob: Person, tmp_path: Path) -> None:
     logged(bob)
     (bob.state / "rye/runs.sqlite3").write_bytes(b"no database" * 1000)
     answer = bob.rye("log", cwd=tmp_path)
-    assert answer.out == "no such run yet\n"
+    assert answer.out == "no run yet\n"
     assert answer.err.startswith("rye: warning: run_log_damaged: ")
 
 

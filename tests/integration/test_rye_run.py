@@ -487,3 +487,8 @@ def test_a_refusal_has_a_line_of_its_own_at_a_terminal_and_a_file_gets_no_more_t
     shown = ada.types([], *call, cwd=project, code=1).out.replace("\r\n", "\n")
     assert '"success": false}\nrye: ' in shown
     assert ada.rye(*call, cwd=project, code=1).out.endswith("}")
+
+
+def test_an_option_in_the_place_of_the_id_is_wrong_use(ada: Person, project: Path) -> None:
+    answer = ada.rye("run", "--tag", "--foo", cwd=project, code=2)
+    assert "expected the id of an item first, found the option '--tag'" in " ".join(answer.err.split())

@@ -127,6 +127,8 @@ def test_keys_from_nothing_to_the_next_pair(leo: Person, project: Path) -> None:
     leo.rye("verify", "hello", cwd=project)
     text = leo.rye("keys", "show", cwd=project).out
     assert rotated["key_id"] in text
+    proposed = leo.rye("trust", "propose", cwd=project).out
+    assert "Everyone who trusts your old key trusts this one too" in proposed
     assert "There is no key pair of your agents." in text
 
 

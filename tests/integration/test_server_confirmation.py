@@ -125,7 +125,7 @@ async def test_what_is_agreed_to_is_done(
             await anyio.sleep(0.02)  # whoever follows a run asks again
     assert ran(canary) == 3
     run, _, beside, sign = asked.questions
-    assert run.startswith("Run demo/greet?\nsigned by: ada (person)")
+    assert run.startswith("Run demo/greet?\nsigned by: ada (")
     assert f'  canary = "{canary}"' in run
     assert "  code = (hidden)" in run
     assert "h1dden" not in run

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
+
+from tests.people import SCRIPTS
 
 
 def test_nothing_looks_for_garbage_while_the_server_is_loaded_nor_through_it_later() -> None:
@@ -34,3 +37,10 @@ finally:
 def test_the_module_is_the_server_for_whoever_knows_an_interpreter_only(module: str) -> None:
     ran = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True)
     assert ran.stdout.startswith("usage: rye-mcp ")
+
+
+@pytest.mark.parametrize("start", [["rye-mcp"], [sys.executable, "-m", "rye_mcp"]])
+def test_the_server_says_its_version(start: list[str]) -> None:
+    words = [str(SCRIPTS / start[0]), *start[1:]] if len(start) == 1 else start
+    done = subprocess.run([*words, "--version"], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == f"rye-mcp {version('rye-mcp')}\n"

@@ -133,7 +133,7 @@ def test_a_tool_of_three_files_takes_one_command_for_an_edit_of_each(team: Team)
     said = ""
     for name, text in edits:
         team.write(name, text)
-        assert "lock_refreshed" in team.sign()
+        assert "is locked as it is now" in team.sign()
         said = team.said(team.alice, "--locked")
         team.push(team.hers, f"another {name}")
         git(team.his, "pull", "--quiet", "origin", "main")
@@ -172,7 +172,7 @@ def test_after_a_rotation_an_old_lockfile_holds_and_the_next_edit_refreshes_it(t
     (team.hers / LOCK).write_bytes(before)
     assert team.said(team.alice, "--locked") == "hello world\n"
     team.write("name.txt", "moon\n")
-    assert "lock_refreshed" in team.sign()
+    assert "is locked as it is now" in team.sign()
     assert old not in (team.hers / LOCK).read_text()
 
 

@@ -16,7 +16,7 @@ PLACE = re.compile(r"<!-- generated: ([\w-]+) -->")
 
 
 def test_no_page_is_stale() -> None:
-    """To mend it: `make docs`."""
+    """To fix it: `make docs`."""
     assert [str(page.relative_to(ROOT)) for page in stale()] == []
 
 
@@ -56,7 +56,7 @@ def test_every_command_and_option_stands_in_the_reference() -> None:
     assert {"trust", "trust add", "lock update"} <= commands.keys()
     for name, command in commands.items():
         _, found, behind = page.partition(f"# rye {name}\n")
-        assert found, f"expected a section about rye {name}; to mend it: make docs"
+        assert found, f"expected a section about rye {name}; to fix it: make docs"
         section = behind.partition("\n##")[0]
         options = {option for each in command.params for option in each.opts if option.startswith("--")}
         assert all(f"`{option}" in section for option in options - {"--json", "--project", "--help"}), name

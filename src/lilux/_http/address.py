@@ -1,15 +1,7 @@
-"""Which addresses a request may reach when its caller named the host: public ones only.
+"""Decides which addresses a request may reach if its caller named the host: public ones only.
 
-Rules:
-
-- A name is resolved once, and every address that it has is checked; one that is refused refuses the host.
-  Whoever connects uses what was checked here, so that a second, different answer changes nothing.
-- The spelling does not matter (decimal, octal, short, digits of another script): what is checked is the
-  address that the resolver made of it.
-- IPv4: everything but the special-purpose ranges of IANA's registry. IPv6: only the global unicast range,
-  without what is special in it. Addresses that carry an IPv4 address (mapped, compatible, translated, NAT64,
-  6to4, Teredo) are refused, whatever they carry.
-- Link-local and carrier-grade ranges hold the metadata services of clouds; so does one public address.
+A name is resolved once, and every address of it is checked. The caller connects to what was checked here, so
+a second, different answer of the resolver changes nothing.
 """
 
 from __future__ import annotations

@@ -1,16 +1,7 @@
-"""The body of an answer: bytes of the wire, unpacked up to a limit, then a value.
+"""Turns the bytes of a response into a value: unpacks them within a limit, decodes text, parses JSON.
 
-Rules:
-
-- `gzip` and `deflate` are unpacked piece by piece, so that however much a few bytes unpack to, no more than
-  the limit and one piece is ever held. Both what comes and what is unpacked counts: TooLargeError. What does
-  not unpack, or stops before its end, is a BrokenBodyError. Other encodings stay packed.
-- Parsed when the type says JSON, by a quick parser first, and by that of Python where it finds
-  a fault. What JSON does not allow (NaN, a lone surrogate that no text can hold) or nobody can read (too
-  deep, a number without end) stays text, with a notice.
-- Text by its charset, else UTF-8 (a byte order mark wins). What does not fit becomes U+FFFD: `lossy`, with a
-  notice. An unknown charset is read as UTF-8.
-- A type that is neither is text when it is UTF-8 without NUL, else `base64`.
+What comes and what is unpacked both count (TooLargeError). What does not unpack or stops early is a
+BrokenBodyError. A body that cannot be parsed stays text or base64, with a notice.
 """
 
 from __future__ import annotations

@@ -1,19 +1,7 @@
-"""The connections of an event loop: made when they are needed, closed when the loop ends at the latest.
+"""The connections of an event loop: httpx clients, and places for requests that callers take in fair turns.
 
-Rules:
-
-- A connection belongs to one event loop, so each loop has clients of its own, of httpx.
-- Connections are kept, as specified. Checked requests have a client of their own and each a connection of its
-  own: it goes to an address that was checked for one name, and must not serve a request for another.
-- At most 20 requests of one caller are under way, and 256 of all; others wait for a place here. The next
-  place is for the caller that has fewest. A client of httpx gets 20 at a time; then another takes over.
-- A client whose request was cancelled before its answer began is closed when its other requests are done, and
-  another takes over: in the pool of httpcore such a request may keep its place for ever.
-- Nothing comes from the environment: no proxy, which would connect to what nobody has checked, and no
-  `.netrc`. Only `SSL_CERT_FILE` and `SSL_CERT_DIR` say whom to trust, unless a context is given.
-- A handshake that is cancelled leaves no connection behind (httpcore closes it after errors only).
-- No request learns from another: cookies are not kept. httpx itself follows no redirect, and its log gets to
-  see the origin of a URL at most.
+Checked requests have a client and connections of their own. Nothing comes from the environment but
+`SSL_CERT_FILE` and `SSL_CERT_DIR`; no request learns from another.
 """
 
 from __future__ import annotations

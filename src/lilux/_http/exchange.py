@@ -1,14 +1,7 @@
-"""One attempt at a request: every hop of it, and its answer as far as it came.
+"""Carries out one attempt at a request: every hop of it, and its response as far as it was received.
 
-Rules:
-
-- `run` raises what ends it early; what was received until then stays in the exchange.
-- A checked hop connects to an address that was checked, one after the other until one answers, and still asks
-  for the host by its name: in the Host header, and in TLS, where the certificate must be for the name.
-- `run` is cancelled when its time is up, and cancels itself to stop reading early: only then do the
-  generators of httpx that stand inside each other end in order.
-- In stream mode a success is read as events unless its type says it is something else. Everything else is
-  read as a body.
+`run` raises whatever ends the attempt early. A checked hop connects to the addresses that were checked, and
+still uses the name of the host in its header and in TLS.
 """
 
 from __future__ import annotations
@@ -24,10 +17,9 @@ import httpx
 from lilux._http.address import AddressGuard, is_address
 from lilux._http.body import Body, TooLargeError, Unpacker, decode_body, media_type
 from lilux._http.clients import Answer, Content, Handshake, Line, LoopClients, SentUrl
-from lilux._http.events import EventParser
+from lilux._http.events import EventParser, Fanout
 from lilux._http.failures import Failure, NoPlaceError
 from lilux._http.redirect import MAX_REDIRECTS, Hop, RedirectRefusedError, first_hop, next_hop
-from lilux._http.sinks import Fanout
 from lilux._http.spec import HttpSpec
 
 __all__ = ["Exchange", "is_success"]

@@ -1,21 +1,7 @@
-"""What can end an exchange, as one table: the seam where foreign errors become values.
+"""What can end an exchange, as one table of codes: the seam where foreign errors become values.
 
-| code | what happened | tried again |
-| --- | --- | --- |
-| `timeout` | no complete answer in time (TimeoutException), or no place (NoPlaceError) | yes |
-| `connect_failed` | no connection, no such host, no trust in its certificate (ConnectError) | yes |
-| `connection_lost` | the connection broke (RequestError) | yes |
-| `protocol_error` | what came was no HTTP, or stopped half way (RequestError) | yes |
-| `broken_body` | the body is not what its content encoding says (RequestError) | yes |
-| `request_failed` | any other RequestError | yes |
-| `host_refused` | a parameter or an answer named a host that is not public | no |
-| `redirect_refused` | a redirect that is not followed | no |
-| `response_too_large` | more than `max_response_bytes` | no |
-| `sinks_failed` | no sink is left to take the events | no |
-| `http_status` | the status is a failure | those of `retry.on_status` |
-
-A message never holds a secret of the request, not even where a server has sent it back. Of the words of an
-error only ours and those of the system are told: a library quotes what it was sending, or was sent.
+A message never has a secret of the request, even if the server sent it back. Of an error's words only ours
+and those of the system are told: a library quotes what it was sending, or was sent.
 """
 
 from __future__ import annotations
@@ -33,8 +19,8 @@ from anyio import BrokenResourceError, ClosedResourceError
 
 from lilux._http.address import HostRefusedError
 from lilux._http.body import BrokenBodyError, TooLargeError
+from lilux._http.events import SinksFailedError
 from lilux._http.redirect import RedirectRefusedError
-from lilux._http.sinks import SinksFailedError
 from lilux._http.spec import HttpSpec
 
 __all__ = ["ERROR_CODES", "FAILURES", "Failure", "NoPlaceError", "failure_of", "redact"]

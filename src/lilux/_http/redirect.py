@@ -1,14 +1,7 @@
-"""From one request to the next: redirects, and what may travel along.
+"""Decides which request follows a redirect, and what it may carry along.
 
-Rules:
-
-- 302 and 303 turn every method but HEAD into GET, 301 only POST; 307 and 308 repeat the request. A body that
-  is not sent again takes its Content headers with it.
-- To another origin (scheme, host or port) goes nothing that was configured: no authentication, no header, and
-  from then on none anywhere. A body that would have to go there refuses the redirect.
-- A host that the answer names is as little trusted as one that a parameter names: it is checked, and so is
-  every hop after it.
-- At most MAX_REDIRECTS of them; each leads to http or https. User names in them are ignored.
+Nothing configured goes to another origin; a body that would have to go there refuses the redirect. A host
+that a response names is checked like one that a parameter names.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""When a failed request is tried again, and how long to wait before.
+"""Decides when a failed request is tried again, and how long to wait before.
 
-Rules:
-
-- At most `max_attempts` attempts, the first included. What is worth another one is decided by the caller:
-  failures of the transport, and the statuses of `on_status`.
-- The wait after attempt n (counted from 0) is 2^n seconds, or n + 1 with `linear`; at most `MAX_BACKOFF_S`.
-- After a status the server's `Retry-After` comes first, in seconds or as a date, but no more than
-  `MAX_RETRY_AFTER_S`; and these waits get up to a quarter longer, at random, so that many clients that were
-  turned away at once do not come back at once.
-- Time and chance come from a `Clock`.
+The caller decides what is worth another attempt. `Retry-After` wins over the usual wait, up to a limit. Time
+and chance come from a `Clock`.
 """
 
 from __future__ import annotations

@@ -33,11 +33,10 @@ from typing import Any, Self
 from lilux._http.address import AddressGuard
 from lilux._http.body import Encoding
 from lilux._http.clients import Clients
-from lilux._http.events import ServerSentEvent
+from lilux._http.events import Fanout, ReturnSink, ServerSentEvent, Sink
 from lilux._http.exchange import Exchange, is_success
 from lilux._http.failures import ERROR_CODES, FAILURES, failure_of, redact
 from lilux._http.retry import Clock, RetryPolicy, SystemClock, delay_after_failure, delay_after_status
-from lilux._http.sinks import Fanout, ReturnSink, Sink
 from lilux._http.spec import CONFIG_KEYS, HttpSpec, render
 
 __all__ = [

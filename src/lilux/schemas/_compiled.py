@@ -1,13 +1,7 @@
-"""Schemas, checked and ready for use.
+"""Schemas, checked and ready for use: a copy of each is kept, and an equal one is not read again.
 
-- A schema is JSON: an object, `true` or `false`. A copy is kept, so that nobody changes it afterwards,
-  under its own text; the same schema is checked once.
-- It is of Draft 2020-12 unless its `$schema` says Draft 7, which many programs still write. Other
-  dialects are refused.
-- What is wrong with a schema is a ConfigurationError with every issue, and the place of the first as its
-  field.
-- References lead to places in the schema itself, or to the drafts of JSON Schema. Nothing is ever
-  fetched.
+A wrong schema is a ConfigurationError with every issue. References lead into the schema itself or to the
+drafts of JSON Schema; nothing is fetched.
 """
 
 from __future__ import annotations
@@ -15,7 +9,7 @@ from __future__ import annotations
 import json
 import marshal
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
@@ -28,12 +22,10 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7, DRAFT202012
 
 from lilux.primitives.errors import ConfigurationError
-from lilux.schemas._effort import Exhausted, current, limited
-from lilux.schemas._keywords import KEYWORDS, refuse, timed
-from lilux.schemas._names import Names, names_in
+from lilux.schemas._keywords import KEYWORDS, Exhausted, current, limited, refuse, timed
 from lilux.schemas._plain import Fits, is_plain, plainly
-from lilux.schemas._reports import Reporter, pointer
-from lilux.schemas._subschemas import Path, inside
+from lilux.schemas._reports import Reporter
+from lilux.schemas._structure import Path, inside, items, pointer
 
 __all__ = ["Compiled", "compile_schema", "known_schema"]
 
@@ -91,8 +83,31 @@ _MARSHAL_VERSION: Final = 2
 _kept: Final[OrderedDict[bytes, Compiled]] = OrderedDict()
 """Small schemas by what `marshal` makes of them, which is several times as quick as JSON."""
 
+_LISTS: Final = ("allOf", "anyOf", "oneOf")
+_SINGLE: Final = ("if", "then", "else")
+_REFERENCES: Final = ("$ref", "$dynamicRef")
+_OTHERS: Final = frozenset({"additionalProperties", "unevaluatedProperties"})
+
 _Place = tuple[Path, Any, Any]
 """The way to a schema, the schema, and what follows its references."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of properties that a schema speaks of, and the patterns of others; `others` is true when it
+    says what all other properties have to be.
+    """
+
+    described: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
+    others: bool = False
+
+    def undescribed(self, names: Iterable[str]) -> frozenset[str]:
+        """Those of the names that the schema says nothing of; patterns cost effort, which is limited."""
+        left = set() if self.others else {name for name in names if name not in self.described}
+        return frozenset(
+            name for name in left if not any(current().matches(each, name) for each in self.patterns)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,19 +215,12 @@ _compile_large = lru_cache(maxsize=CACHED_LARGE_SCHEMAS)(_compile)
 
 def _check_depth(contents: Any) -> None:
     level, depth = [contents], 0
-    while level := [item for value in level for item in _items(value)]:
+    while level := [item for value in level for item in items(value)]:
         depth += 1
         if depth > DEPTH_LIMIT:
             raise ConfigurationError(
                 f"expected a schema with at most {DEPTH_LIMIT} objects and lists inside each other", "schema"
             )
-
-
-def _items(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, list):
-        yield from value
 
 
 def _check(dialect: Any, contents: Any, where: Path = ()) -> None:
@@ -273,3 +281,37 @@ def _all_schemas(compiled: Compiled, path: Path, schema: Any, resolver: Any) -> 
         for sub in inside(found):
             resource = compiled.specification.create_resource(sub.schema)
             pending.append(((*where, *sub.path), sub.schema, its.in_subresource(resource)))
+
+
+def names_in(contents: Any, resolver: Any, specification: Any) -> Names:
+    """What a schema, which is one, says about names."""
+    schemas = list(_of_same_object(contents, resolver, specification))
+    described = frozenset(name for each in schemas for name in each.get("properties", ()))
+    patterns = dict.fromkeys(name for each in schemas for name in each.get("patternProperties", ()))
+    return Names(described, tuple(patterns), any(not _OTHERS.isdisjoint(each) for each in schemas))
+
+
+def _of_same_object(contents: Any, resolver: Any, specification: Any) -> Iterator[dict[str, Any]]:
+    """A schema, and every one that may be applied to the same value."""
+    seen: set[int] = set()
+    pending = [(contents, resolver)]
+    while pending:
+        found, its = pending.pop()
+        if not isinstance(found, dict) or id(found) in seen:
+            continue
+        seen.add(id(found))
+        yield found
+        for keyword in _REFERENCES:
+            if isinstance(found.get(keyword), str):
+                target = its.lookup(found[keyword])
+                pending.append((target.contents, target.resolver))
+        pending += (
+            (inner, its.in_subresource(specification.create_resource(inner))) for inner in _applied(found)
+        )
+
+
+def _applied(schema: dict[str, Any]) -> Iterator[Any]:
+    for keyword in _LISTS:
+        yield from schema.get(keyword, ())
+    yield from (schema[keyword] for keyword in _SINGLE if keyword in schema)
+    yield from schema.get("dependentSchemas", {}).values()

@@ -1,27 +1,94 @@
-"""Keywords of JSON Schema that `jsonschema` decides otherwise, or reports otherwise, than is wanted here.
+"""The limits of one validation, and the keywords that `jsonschema` decides or reports otherwise than here.
 
-| keyword | here |
-| --- | --- |
-| `pattern`, `patternProperties` and what depends on it | patterns are those of JavaScript, in limited time |
-| `required`, `dependentRequired`, `additionalProperties` … | an error for each property, at its place |
-| `format` | checked by `lilux.schemas._formats` |
-| `multipleOf` | in decimals, as the numbers are written: 0.3 is a multiple of 0.1 |
-| `uniqueItems` | in time in proportion to the items |
-
-Every keyword, these and all others, first asks whether there is time left.
+Every keyword first asks the `Effort` of the running validation whether there is time left. What could not be
+decided in time counts as an error.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from jsonschema.exceptions import ValidationError
 
-from lilux.schemas._effort import current
+from lilux.schemas._patterns import matches
 
-__all__ = ["KEYWORDS", "described", "refuse", "timed"]
+__all__ = ["KEYWORDS", "Exhausted", "current", "described", "limited", "refuse", "timed"]
+
+TIME_LIMIT_S: Final = 0.3
+"""How long a validation may work, and making its schema ready as long: through references, a schema can
+demand more work than its size tells. While the thread waits for others, no time passes."""
+
+PATTERN_LIMIT_S: Final = 0.25
+"""How long all regular expressions of a validation may take together."""
+
+
+class Exhausted(Exception):  # noqa: N818 - it is no error of anybody
+    """A validation has taken too long; `instance` is the value that it was looking at."""
+
+    def __init__(self, message: str, instance: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.instance = instance
+
+
+class Effort:
+    """What is left for one validation."""
+
+    def __init__(self) -> None:
+        self._deadline = time.thread_time() + TIME_LIMIT_S
+        self._patterns_s = PATTERN_LIMIT_S
+
+    def go_on(self, instance: Any) -> None:
+        """Raise Exhausted when the time is up."""
+        if time.thread_time() > self._deadline:
+            raise Exhausted(f"expected a value that can be checked within {TIME_LIMIT_S:g} s", instance)
+
+    def matches(self, pattern: str, text: str) -> bool:
+        """Whether a pattern is found in a text; Exhausted when that takes too long to tell."""
+        started = time.monotonic()
+        try:
+            if self._patterns_s > 0:
+                return matches(pattern, text, timeout_s=self._patterns_s)
+        except TimeoutError:
+            pass
+        finally:
+            self._patterns_s -= time.monotonic() - started
+        raise Exhausted(
+            f"expected a text on which all patterns can be tried within {PATTERN_LIMIT_S:g} s, "
+            f"found one that is too hard for {_short(pattern)}",
+            text,
+        )
+
+
+_current: ContextVar[Effort | None] = ContextVar("effort", default=None)
+
+
+@contextmanager
+def limited() -> Iterator[Effort]:
+    """Give what happens in the block a new effort."""
+    token = _current.set(Effort())
+    try:
+        yield current()
+    finally:
+        _current.reset(token)
+
+
+def current() -> Effort:
+    """The effort of the validation that is under way."""
+    found = _current.get()
+    if found is None:
+        raise LookupError("expected a validation that is under way, found none")
+    return found
+
+
+def _short(pattern: str) -> str:
+    return repr(pattern if len(pattern) <= 60 else f"{pattern[:60]}…")
+
 
 Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
 

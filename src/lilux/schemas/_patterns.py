@@ -1,14 +1,7 @@
 """Regular expressions of JSON Schema: those of JavaScript (ECMA-262), matched by `regex` within a time limit.
 
-- A pattern is taken apart and put together again for `regex`, so that it means what it means in
-  JavaScript: `$` is the very end (Python's also stands before a last line feed), `.` passes no line end,
-  `\\d`, `\\w` and `\\b` know ASCII only, `\\s` all of Unicode's spaces. What JavaScript does not know
-  (`\\A`, `(?R)`, `a++`) is a PatternError.
-- A pattern has a size: its characters, each counted as often as it has to be repeated. Beyond the limit
-  it is refused, since compiling it would take memory without bound.
-- Matching backtracks, so there are patterns that take for ever on some texts. It ends when the time is
-  up, with a TimeoutError. An engine without backtracking (RE2) needs no limit, but knows no look-around,
-  and that stands in everyday patterns: those of zod for e-mail addresses begin with `(?!`.
+A pattern is translated for `regex`, so that it means what it means in JavaScript; its size is limited.
+Matching backtracks, hence the time limit: RE2 would need none, but has no look-around.
 
     >>> matches(r"^\\d{3}$", "123", timeout_s=0.1), matches(r"^\\d{3}$", "123\\n", timeout_s=0.1)
     (True, False)

@@ -1,11 +1,6 @@
-"""Values that plainly fit: most schemas use few keywords, and most values fit them.
+"""Recognises values that plainly fit: most schemas use few keywords, and most values fit them.
 
-Rules:
-
-- True is certain: it is said only of a value in which the validator would find nothing wrong. False says
-  nothing, and whoever asked compares the value in full.
-- Only the keywords below are understood. A schema with any other one is never certain, nor is one inside it.
-- Only values that are exactly what a reader of JSON makes are looked at, each part of them once.
+True is certain. False says nothing, and the caller compares the value in full.
 
     >>> fits = plainly({"type": "object", "properties": {"age": {"type": "integer"}}})
     >>> fits({"age": 3}), fits({"age": 3.0})
@@ -18,7 +13,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType, NoneType
 from typing import Any, Final
 
-from lilux.schemas._subschemas import inside
+from lilux.schemas._structure import inside
 
 __all__ = ["Fits", "is_plain", "plainly"]
 

@@ -1,26 +1,22 @@
-"""What a finding of `jsonschema` is called here: a ValidationError with a place, a sentence and a value.
+"""Turns a finding of `jsonschema` into a ValidationError with a place, a sentence and a value.
 
-- The place is a JSON Pointer (RFC 6901) from the whole value, which is the empty text itself:
-  `/servers/0/port`. What is missing has the place where it should be.
-- The sentence says what was expected and what was found. Long values are cut, in the sentence and in
-  `value`.
-- A value that the schema marks `writeOnly` stands in neither, nor does anything inside it, nor does it in
-  the values around it; its name may.
+The place is a JSON Pointer (RFC 6901) from the whole value. Long values are cut. A value that is marked
+`writeOnly` is never shown, nor is anything inside it; its name may be.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from jsonschema.exceptions import ValidationError as Finding
 
 from lilux.primitives.errors import ValidationError
 from lilux.schemas._patterns import PatternError, compile_pattern
-from lilux.schemas._subschemas import Path
+from lilux.schemas._structure import Path, cut, pointer
 
-__all__ = ["Reporter", "pointer"]
+__all__ = ["Reporter"]
 
 TEXT_LIMIT: Final = 80
 """Characters of a text, or of a name, that are shown in a sentence."""
@@ -46,11 +42,6 @@ KINDS: Final = {
     "object": "an object",
     "string": "text",
 }
-
-
-def pointer(path: Iterable[str | int]) -> str:
-    """The JSON Pointer of a way to a value."""
-    return "".join("/" + _cut(str(part), VALUE_LIMIT).replace("~", "~0").replace("/", "~1") for part in path)
 
 
 class Reporter:
@@ -115,7 +106,7 @@ class Reporter:
         if self._is_hidden(path):
             return None
         if isinstance(value, str):
-            return _cut(value, VALUE_LIMIT)
+            return cut(value, VALUE_LIMIT)
         if isinstance(value, dict | list):
             return self._part(value, path, depth)
         return value if _is_short(value) else f"<{_json(value)}>"
@@ -131,7 +122,7 @@ class Reporter:
             shown.append(("…", f"… {len(pairs) - ITEMS_LIMIT} more"))
         if isinstance(value, list):
             return [item for _, item in shown]
-        return {_cut(str(key), VALUE_LIMIT): item for key, item in shown}
+        return {cut(str(key), VALUE_LIMIT): item for key, item in shown}
 
 
 def _distance(branch: list[Finding]) -> tuple[bool, int, int]:
@@ -162,7 +153,7 @@ def _known_names(finding: Finding) -> str:
     if not names:
         return "no such property"
     more = f", … {len(names) - ITEMS_LIMIT} more" if len(names) > ITEMS_LIMIT else ""
-    return f"only {', '.join(map(_cut, names[:ITEMS_LIMIT]))}{more} here"
+    return f"only {', '.join(cut(name, TEXT_LIMIT) for name in names[:ITEMS_LIMIT])}{more} here"
 
 
 def _properties_of(finding: Finding) -> list[str]:
@@ -253,21 +244,17 @@ def _is_short(value: Any) -> bool:
     return value is None or isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= 256)
 
 
-def _cut(text: str, limit: int = TEXT_LIMIT) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
-
-
 def _written(value: Any) -> str:
     """A value of a schema as JSON, cut."""
-    return _cut(json.dumps(value, ensure_ascii=False))
+    return cut(json.dumps(value, ensure_ascii=False), TEXT_LIMIT)
 
 
 def _json(value: Any) -> str:
     """A value as JSON, cut; of a list or an object only the kind."""
     if isinstance(value, str):
-        return json.dumps(_cut(value), ensure_ascii=False)
+        return json.dumps(cut(value, TEXT_LIMIT), ensure_ascii=False)
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
     if value is None or isinstance(value, bool | int | float):
-        return _cut(json.dumps(value))
+        return cut(json.dumps(value), TEXT_LIMIT)
     return type(value).__name__

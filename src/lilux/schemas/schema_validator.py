@@ -1,14 +1,6 @@
-"""Checks values against JSON Schemas (Draft 2020-12), and fills in what the schema says is there by default.
+"""Checks values against JSON Schemas (Draft 2020-12, Draft 7), and fills in the defaults of a schema.
 
-- `validate_parameters` reports every error, with its place, in an order that depends on nothing but the
-  values. It returns a result whatever the values are: too deep, too many, not JSON.
-- A schema that is itself wrong is a ConfigurationError, with its issues: whoever wrote it has to know,
-  not whoever passes values.
-- Nothing that is given is changed, and nothing is fetched. References of a schema to itself are fine.
-- Nothing takes for ever: a validation has 0.3 s of the processor's time, making its schema ready has as much,
-  and regular expressions together have 0.25 s. What could not be decided by then counts as an error. That is
-  too long for an event loop: callers there do it in a thread. Patterns are those of JavaScript.
-- Formats are checked. Values that are marked `writeOnly` stand in no error.
+The rules are in `docs/architecture/lilux.md`. A validation may take longer than an event loop can wait.
 
     >>> schema = {"properties": {"age": {"type": "integer"}}, "required": ["name"]}
     >>> for error in validate_parameters({"age": "x"}, schema).errors:
@@ -19,20 +11,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
 from lilux.primitives.errors import ConfigurationError, ValidationError
 from lilux.schemas._compiled import Compiled, compile_schema, known_schema
-from lilux.schemas._defaults import fill
-from lilux.schemas._effort import Exhausted, limited
-from lilux.schemas._hidden import hidden_paths
-from lilux.schemas._reports import Reporter, pointer
-from lilux.schemas._values import everything, refusal
+from lilux.schemas._keywords import Exhausted, current, described, limited
+from lilux.schemas._reports import Reporter
+from lilux.schemas._structure import Path, count, everything, inside, pointer, refusal
 
-__all__ = ["Examination", "ValidationResult", "apply_defaults", "examine", "is_quick", "validate_parameters"]
+__all__ = [
+    "Examination",
+    "ValidationResult",
+    "apply_defaults",
+    "examine",
+    "is_quick",
+    "validate_parameters",
+]
 
 ERRORS_LIMIT: Final = 1000
 """How many errors are reported."""
@@ -112,7 +109,7 @@ def _compared(parameters: Any, compiled: Compiled) -> ValidationResult:
         ) from exc
     if not findings:
         return ValidationResult(True)
-    reporter = Reporter(hidden_paths(compiled, parameters))
+    reporter = Reporter(_hidden_paths(compiled, parameters))
     findings.sort(key=lambda finding: [(isinstance(part, str), part) for part in finding.absolute_path])
     reports = map(reporter.report, findings[:ERRORS_LIMIT])
     errors = list({(error.field, error.error): error for error in reports}.values())
@@ -131,7 +128,7 @@ def apply_defaults(parameters: Any, schema: Any) -> Any:
     with limited():
         compiled = compile_schema(schema)
         try:
-            return parameters if refusal(parameters) is not None else fill(compiled, parameters)
+            return parameters if refusal(parameters) is not None else _filled(compiled, parameters)
         except Exhausted as exc:
             raise ValidationError("", exc.message) from exc
 
@@ -150,14 +147,164 @@ def _examined(parameters: dict[str, Any], compiled: Compiled) -> Examination:
     refused = refusal(parameters)
     if refused is not None:
         return Examination(parameters, [refused], compiled.names.described)
-    values = fill(compiled, parameters)
+    values = _filled(compiled, parameters)
     # What was filled in has not been looked at yet.
     errors = (_validated if compiled.fills else _compared)(values, compiled).errors
     if errors:
         return Examination(values, errors, compiled.names.described)
     undescribed = compiled.names.undescribed(values)
-    paths = hidden_paths(compiled, values)
+    paths = _hidden_paths(compiled, values)
     if () in paths:
         paths = frozenset((name,) for name in values)
     hidden = frozenset(str(path[0]) for path in paths)
     return Examination(values, (), compiled.names.described, undescribed, hidden, paths)
+
+
+STEPS_LIMIT: Final = 192
+"""Schemas inside each other, references and parts of `allOf` included, that are followed to a value."""
+
+VALUES_LIMIT: Final = 1_000_000
+"""How many values may be inserted."""
+
+_NONE: Final = object()
+
+
+def _filled(compiled: Compiled, value: Any) -> Any:
+    """A copy of a value, filled in."""
+    copy = _copied(value)
+    if compiled.fills and isinstance(copy, dict | list):
+        _Filling(compiled).fill(compiled.contents, compiled.resolver, copy, 0)
+    return copy
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+class _Filling:
+    """Walks through a schema and a value of our own at once."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._specification = compiled.specification
+        self._left = VALUES_LIMIT
+
+    def fill(self, schema: Any, resolver: Any, value: Any, steps: int) -> None:
+        """Insert into `value`, an object or a list, and into what is inside it."""
+        if steps > STEPS_LIMIT:
+            raise ConfigurationError(
+                "expected defaults that come to an end, found some that hold themselves", "schema"
+            )
+        current().go_on(value)
+        if not isinstance(schema, dict):
+            return
+        for target, inner in self._same(schema, resolver):
+            self.fill(target, inner, value, steps + 1)
+        if isinstance(value, dict):
+            self._insert(schema, resolver, value)
+            pairs = self._of_object(schema, value)
+        else:
+            pairs = self._of_list(schema, value)
+        for subschema, item in pairs:
+            if isinstance(item, dict | list):
+                self.fill(subschema, self._inner(resolver, subschema), item, steps + 1)
+
+    def _same(self, schema: dict[str, Any], resolver: Any) -> Iterator[tuple[Any, Any]]:
+        """The schemas that speak of the same value."""
+        if "$ref" in schema:
+            found = resolver.lookup(schema["$ref"])
+            yield found.contents, found.resolver
+        for subschema in schema.get("allOf", ()):
+            yield subschema, self._inner(resolver, subschema)
+
+    def _insert(self, schema: dict[str, Any], resolver: Any, value: dict[str, Any]) -> None:
+        for name, subschema in schema.get("properties", {}).items():
+            if name not in value and (default := self._default(subschema, resolver, 0)) is not _NONE:
+                value[name] = self._counted(default)
+
+    def _counted(self, default: Any) -> Any:
+        self._left -= count(default) if isinstance(default, dict | list) else 1
+        if self._left < 0:
+            raise ConfigurationError(
+                f"expected defaults of at most {VALUES_LIMIT} values, found more", "schema"
+            )
+        return _copied(default)
+
+    def _default(self, schema: Any, resolver: Any, steps: int) -> Any:
+        """The default of a schema, or of what it refers to."""
+        current().go_on(schema)
+        if not isinstance(schema, dict) or steps > STEPS_LIMIT:
+            return _NONE
+        if "default" in schema:
+            return schema["default"]
+        if "$ref" not in schema and "allOf" not in schema:
+            return _NONE
+        inner = self._inner(resolver, schema)
+        found = (self._default(target, its, steps + 1) for target, its in self._same(schema, inner))
+        return next((default for default in found if default is not _NONE), _NONE)
+
+    def _of_object(self, schema: dict[str, Any], value: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+        properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+        yield from ((properties[name], item) for name, item in value.items() if name in properties)
+        for pattern, subschema in patterns.items():
+            names = described(value, {"patternProperties": {pattern: subschema}})
+            yield from ((subschema, value[name]) for name in names)
+        if "additionalProperties" in schema:
+            known = described(value, schema)
+            yield from (
+                (schema["additionalProperties"], item) for name, item in value.items() if name not in known
+            )
+
+    def _of_list(self, schema: dict[str, Any], value: list[Any]) -> Iterator[tuple[Any, Any]]:
+        rest = schema.get("items", True)
+        first = rest if isinstance(rest, list) else schema.get("prefixItems", [])
+        rest = schema.get("additionalItems", True) if isinstance(rest, list) else rest
+        yield from zip(first, value, strict=False)
+        yield from ((rest, item) for item in value[len(first) :])
+
+    def _inner(self, resolver: Any, schema: Any) -> Any:
+        return resolver.in_subresource(self._specification.create_resource(schema))
+
+
+WALK_LIMIT: Final = 100_000
+"""How many pairs of a schema and a value are looked at."""
+
+
+_Pair = tuple[Any, Any, Any, Path]
+"""A schema, what follows its references, a value that it speaks of, and the way to that."""
+
+
+def _hidden_paths(compiled: Compiled, parameters: Any) -> frozenset[Path]:
+    """The ways to the values that are hidden; what is inside them is too."""
+    hidden: set[Path] = set()
+    seen: set[tuple[int, Path]] = set()
+    pending: list[_Pair] = []
+    if compiled.hides:
+        pending.append((compiled.contents, compiled.resolver, parameters, ()))
+    while pending:
+        schema, resolver, value, path = pending.pop()
+        current().go_on(value)
+        if not isinstance(schema, dict) or (id(schema), path) in seen:
+            continue
+        seen.add((id(schema), path))
+        if len(seen) > WALK_LIMIT:
+            return frozenset([()])
+        if schema.get("writeOnly") is True:
+            hidden.add(path)
+        else:
+            pending += _next(compiled, schema, resolver, value, path)
+    return frozenset(hidden)
+
+
+def _next(
+    compiled: Compiled, schema: dict[str, Any], resolver: Any, value: Any, path: Path
+) -> Iterator[_Pair]:
+    """What a schema refers to and has inside, with the values that these speak of."""
+    for keyword in ("$ref", "$dynamicRef"):
+        if isinstance(schema.get(keyword), str):
+            found = resolver.lookup(schema[keyword])
+            yield found.contents, found.resolver, value, path
+    for sub in inside(schema):
+        inner = resolver.in_subresource(compiled.specification.create_resource(sub.schema))
+        yield from ((sub.schema, inner, item, (*path, *way)) for way, item in sub.values(value))

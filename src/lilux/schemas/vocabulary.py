@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from lilux.schemas._reports import pointer
-from lilux.schemas._subschemas import Path, inside
+from lilux.schemas._structure import Path, inside, pointer
 
 __all__ = ["unknown_keywords"]
 

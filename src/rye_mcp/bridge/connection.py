@@ -73,7 +73,7 @@ _HOW_TO_LOOK: Final = {
     "stdio": "run its command in a terminal: it has to speak MCP over its standard input and output",
     "http": "look whether the server runs, and whether that is its address",
 }
-_WHO_MENDS: Final = "another version of the server may do it; who makes it can mend it"
+_WHO_FIXES: Final = "try another version of the server, or report it to its makers"
 _HOW_TO_RAISE: Final = "raise config.max_message_bytes of its tools, if it has to be so much"
 _SESSION_GONE: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST})
 """What the SDK says when a server over HTTP is gone, or knows nothing of a session: it was started again."""
@@ -173,7 +173,7 @@ class Connection:
         answer = await self._within(timeout, ask)
         if answer.result_type == "input_required":
             what = f"expected an answer of {self._shown}, found a question, which nobody here can be asked"
-            raise BridgeError("tool_failed", what, hint=_WHO_MENDS)
+            raise BridgeError("tool_failed", what, hint=_WHO_FIXES)
         return answer  # type: ignore[no-any-return]
 
     async def offered(self) -> Mapping[str, Definition]:
@@ -257,7 +257,7 @@ class Connection:
             limit = self.server.start_timeout
             what = f"expected {self._shown} to say within {limit:g} s what it offers, found that it did not"
             hint = "look at the server, or raise config.start_timeout"
-            raise BridgeError("timeout", what + transport.last_words, hint=hint)
+            raise BridgeError("timeout", what, hint=hint, said=transport.last_words)
 
     async def _limit_start(self, scope: anyio.CancelScope) -> None:
         with anyio.move_on_after(self.server.start_timeout):
@@ -312,7 +312,7 @@ class Connection:
                 raise self._refused(exc) from exc
             except (RuntimeError, ValueError) as exc:
                 what = f"expected an answer of {self._shown} as MCP has it, found: {first_line(exc)}"
-                raise BridgeError("tool_failed", what, hint=_WHO_MENDS) from exc
+                raise BridgeError("tool_failed", what, hint=_WHO_FIXES) from exc
             finally:
                 self._calls.discard(scope)
                 self.last_used = time.monotonic()

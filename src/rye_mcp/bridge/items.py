@@ -13,20 +13,20 @@ Rules:
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rye_mcp.bridge.definitions import PARTS, Definition
 from rye_mcp.items import is_item_id
-from rye_mcp.visible import find_hidden, visible_lines
+from rye_mcp.metadata.yaml_text import yaml_lines
+from rye_mcp.visible import visible_lines
 
 if TYPE_CHECKING:
     from rye_mcp.metadata import ItemMetadata
 
-__all__ = ["DIRECTORY", "RUNTIMES", "approved_parts", "ids_of", "item_text", "yaml_lines"]
+__all__ = ["DIRECTORY", "RUNTIMES", "approved_parts", "ids_of", "item_text"]
 
 DIRECTORY: Final = "mcp"
 """Where in a space the tools of other servers are: `mcp/<server>/<tool>`."""
@@ -50,9 +50,6 @@ _FIELDS: Final[Mapping[str, str]] = {
 
 _MAX_DESCRIPTION: Final = 4096
 _MAX_STEM: Final = 50
-_PLAIN_KEY: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_-]*", re.ASCII)
-_NO_TEXT: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"})
-_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 # --- ids ---
@@ -109,7 +106,7 @@ def item_text(definition: Definition, config: Mapping[str, Any], variables: Iter
     fields[APPROVED] = _otherwise(parts, fields) or None
     kept = {name: value for name, value in fields.items() if value is not None}
     head = f"# Brought in by `rye mcp add {config['server']}`: definition pins what the server said of it."
-    return "\n".join([head, *_block(kept, 0), ""])
+    return "\n".join([head, *yaml_lines(kept), ""])
 
 
 def approved_parts(metadata: ItemMetadata, tool: str) -> dict[str, Any]:
@@ -126,67 +123,3 @@ def _otherwise(parts: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str,
     """The parts that the item's own fields do not hold exactly."""
     shown = {part: fields[field] or None for part, field in _FIELDS.items()}
     return {part: parts.get(part) for part in PARTS[1:] if parts.get(part) != shown.get(part)}
-
-
-# --- YAML, of values that JSON can hold ---
-
-
-def yaml_lines(value: Mapping[str, Any]) -> Iterator[str]:
-    """The lines of YAML that say exactly this."""
-    return _block(value, 0)
-
-
-def _block(value: Mapping[str, Any], depth: int) -> Iterator[str]:
-    for name, each in value.items():
-        yield from _entry(f"{'  ' * depth}{_key(name)}:", each, depth + 1)
-
-
-def _entry(head: str, value: Any, depth: int) -> Iterator[str]:
-    """A key or a dash, and what stands behind it."""
-    if isinstance(value, Mapping) and value:
-        yield head
-        yield from _block(value, depth)
-    elif isinstance(value, list) and value:
-        yield head
-        for each in value:
-            yield from _entry(f"{'  ' * depth}-", each, depth + 1)
-    elif isinstance(value, str) and _reads_as_lines(value):
-        yield f"{head} |2-" if depth == 1 else f"{head} |-"
-        yield from (f"{'  ' * depth}{line}" if line else "" for line in value.split("\n"))
-    else:
-        yield f"{head} {_scalar(value)}"
-
-
-def _reads_as_lines(text: str) -> bool:
-    """Whether a literal block holds exactly this, for people to read."""
-    lines = text.split("\n")
-    return (
-        len(lines) > 1
-        and find_hidden(text) is None
-        and all(line == line.rstrip() and line.isprintable() for line in lines)
-        and bool(lines[0])
-        and not lines[0].startswith(" ")
-        and bool(lines[-1])
-    )
-
-
-def _key(name: str) -> str:
-    plain = _PLAIN_KEY.fullmatch(name) is not None and name.lower() not in _NO_TEXT and len(name) < 64
-    return name if plain else _quoted(name)
-
-
-def _scalar(value: Any) -> str:
-    return _quoted(value) if isinstance(value, str) else json.dumps(value, allow_nan=False)
-
-
-def _quoted(text: str) -> str:
-    return '"' + "".join(map(_character, text)) + '"'
-
-
-def _character(character: str) -> str:
-    if character in _ESCAPES:
-        return _ESCAPES[character]
-    if character.isprintable() and find_hidden(character) is None:
-        return character
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -44,8 +44,10 @@ async def offered_by(
         connection = await pool.connection(server)
         return connection.tools
     except BridgeError as exc:
-        raise RyeError(
-            exc.code, exc.message, hint=exc.hint or "run the server by itself, and see what it says"
-        ) from exc
+        hint = exc.hint or "run the server by itself, and see what it says"
+        refusal = RyeError(exc.code, exc.message, hint=hint)
+        if exc.lines:
+            refusal.details["said"] = list(exc.lines)
+        raise refusal from exc
     finally:
         await pool.close()

@@ -130,7 +130,7 @@ class McpJob:
 
         found = offered.get(self.tool)
         name = visible(self.server.name)
-        hint = f"a person looks at it: rye mcp update {shlex.quote(name)}"
+        hint = f"rye mcp update {shlex.quote(name)} shows what changed"
         if found is None:
             what = (
                 f"expected the server {name} to offer {visible(self.tool)}, found that it does not any more"

@@ -253,18 +253,18 @@ class StdioProgram:
         if result.kind == "spawn_failed":
             why = result.stderr if result.error is None else result.error.message
             what = f"expected to start {self._shown}, found: {why}"
-            return BridgeError("spawn_failed", what, hint="install it, or mend its command")
+            return BridgeError("spawn_failed", what, hint="install it, or correct its command")
         how = f"exit code {result.return_code}"
         if result.signal is not None:
             how = f"signal {result.signal}"
-        what = f"expected {self._shown} to go on, found that it ended ({how}){self.last_words}"
-        return BridgeError("lost", what)
+        what = f"expected {self._shown} to go on, found that it ended ({how})"
+        return BridgeError("lost", what, said=self.last_words)
 
     @property
     def last_words(self) -> str:
-        """The end of its standard error, as the end of a sentence."""
-        last = visible(self._stderr.decode("utf-8", "replace").strip()[-_SHOWN_CHARACTERS:])
-        return f"; it last said: {last[-2 * _SHOWN_CHARACTERS :]}" if last else ""
+        """The end of its standard error; every line ends as on Unix."""
+        said = self._stderr.decode("utf-8", "replace").replace("\r\n", "\n")
+        return said.strip()[-_SHOWN_CHARACTERS:]
 
     def _fail(self, problem: BridgeError) -> None:
         """Take note of what went wrong first, unless we are ending it, and let the connection end."""

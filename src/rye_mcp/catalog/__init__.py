@@ -1,7 +1,8 @@
-"""The search index: finds the right item among many, and decides nothing but what is found.
+"""The search index: finds the right items among many. Its rules are in `docs/architecture/search.md`.
 
-See `_catalog` for how a search goes, `_ranking` for what comes first, `_space_index` for how an index is kept
-fresh, `query` for the language that people and models write.
+with Catalog.open(spaces, directory) as catalog:
+    catalog.refresh()
+    page = catalog.search(SearchQuery(parse("convert a video")))
 """
 
 from rye_mcp.catalog._catalog import Catalog, Hit, Page, Ranker, SearchQuery

@@ -1,18 +1,7 @@
-"""Searching the spaces of a call: what is asked, what is found, and in which order.
+"""Searches the spaces of a call: collects what matches in each index, scores and orders it, and cuts pages.
 
-Rules:
-
-- Each space has an index of its own, in the user's cache, and never in a space. Documents of all of them are
-  weighed by one measure, and come in one order: the better score first, then by id, then by precedence.
-- The order is the same whatever page is asked for, and so is the score of an item.
-- An index only finds. What a `Hit` says is what the file held when it was indexed; whoever shows anything of
-  it reads the item, and verifies it, first.
-- `refresh` brings the indexes up to date. It is called before a search by whoever has not been told of every
-  change; `note_changed` tells of one.
-
-    with Catalog.open(spaces, directory) as catalog:
-        catalog.refresh()
-        page = catalog.search(SearchQuery(parse("convert a video")))
+`refresh` brings the indexes up to date before a search; `note_changed` does so for single files. A `Hit` says
+what a file held when it was indexed: callers read and verify the item before they show anything of it.
 """
 
 from __future__ import annotations
@@ -26,18 +15,19 @@ from string import ascii_lowercase, ascii_uppercase
 from types import TracebackType
 from typing import Final, Literal, Protocol
 
-from rye_mcp.catalog._engine import Counts, Entry, Group, Wanted
+from rye_mcp.catalog._matching import Entry, Wanted
 from rye_mcp.catalog._query_tree import Node, Term
 from rye_mcp.catalog._ranking import (
     Asked,
+    Counts,
+    Group,
     Measure,
     as_sentence,
     merged,
     reciprocal_rank_fusion,
 )
 from rye_mcp.catalog._space_index import SpaceIndex
-from rye_mcp.catalog._stems import Stemmer
-from rye_mcp.catalog._words import words_of
+from rye_mcp.catalog._words import Stemmer, words_of
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType, SpaceName
 from rye_mcp.spaces import Spaces

@@ -1,15 +1,7 @@
-"""An item → what is indexed of it: the words of its fields, and what can be filtered by.
+"""Says what is indexed of an item: the words of its fields, and the columns that can be filtered by.
 
-Rules:
-
-- Takes bytes and decides; reads nothing. Nothing is verified here: what an index says is only good for
-  finding an item, which is read and verified again before anything of it is shown.
-- An item that says something wrong about itself is found by its id and its body all the same: whoever wrote
-  it looks for it. A library, which names no executor, is nothing to search for, and has no document.
-- The body is what is left of the file without its signature line and its metadata.
-- Of a document, `MAX_TEXT` characters count: its id and what it says about itself first, then its body. Of a
-  `brief` one, only its id and its name do. Nobody has vouched for what an index is made of, and a clone may
-  be large.
+It takes bytes and verifies nothing. Items with wrong metadata are indexed by id and body; a library has no
+document. Only `MAX_TEXT` characters count, and less of a `brief` document.
 """
 
 from __future__ import annotations

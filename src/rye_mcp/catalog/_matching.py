@@ -1,24 +1,15 @@
-"""A query tree → SQL that says which items match it.
+"""Says which items match: compiles the tree of a query to SQL with FTS5 expressions and bound values.
 
-Rules:
-
-- Nothing of a query reaches the engine as it was written: words are folded as they are when they are indexed,
-  which leaves letters and digits, and stand in quotes. Everything else is a bound value.
-- A word matches any word with its stem. One that is put together (`read_file`, `convertToMP3`) matches as it
-  is written, or where its parts follow each other. A prefix matches what is written, before stemming.
-- What holds no letter and no digit matches nothing.
-- Parts of a tree that one table can answer are asked in one question, whatever stands between them; the
-  others are put together by keys. FTS5 knows no "everything but": a question may be negated as a whole.
+Words are folded as in the index, and quoted; nothing of a query reaches SQLite as it was written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from rye_mcp.catalog._engine import Wanted
 from rye_mcp.catalog._query_tree import And, Everything, Leaf, Near, Node, Not, Or, Phrase, Prefix, Term
 from rye_mcp.catalog._words import name_parts, words_of
 from rye_mcp.items import ItemType
@@ -27,7 +18,9 @@ __all__ = [
     "KEYS_OF_A_TYPE",
     "Alternative",
     "Condition",
+    "Entry",
     "Match",
+    "Wanted",
     "all_conditions",
     "alternatives_of",
     "any_of",
@@ -35,6 +28,36 @@ __all__ = [
     "first_key",
     "match_of",
 ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """What one search looks for in each space; told apart from others by being another one.
+
+    `fields` are those that words without a field are looked for in, None for all. `id_patterns` are ids in
+    which `*` and `?` stand for others; one has to match, when there are any. `filters` say what a column has
+    to be; of several values one has to match. `similar` are the words that a word may be a slip of.
+    """
+
+    tree: Node
+    item_types: tuple[ItemType, ...]
+    id_patterns: tuple[str, ...] = ()
+    fields: tuple[str, ...] | None = None
+    filters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    similar: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class Entry(NamedTuple):
+    """An item as an index knows it. A tuple, as hundreds of them are made for a search."""
+
+    key: int
+    item_type: ItemType
+    item_id: str
+    extension: str
+    name: str
+    date: int
+    digest: str
+
 
 KEYS_OF_A_TYPE: Final = 1 << 40
 """The keys of each item type are a range of their own: so many, and a table can be asked for one type."""

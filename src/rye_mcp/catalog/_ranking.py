@@ -1,29 +1,65 @@
-"""How well a document answers a query: one measure for all spaces, all pages and all orders.
+"""Scores how well a document answers a query, by one measure for all spaces, pages and orders.
 
-Rules:
-
-- Words count by BM25: the rarer in all spaces, the more; the more often in a document, the more, but less and
-  less; the longer the document, the less. A word of a name counts as three.
-- Three views of the words are added: stems (`converting` finds `convert`), the words as they are written (who
-  writes the very word means it), and the n-grams of the name and the description (`summarizer` and
-  `summarization` share no stem). The weights were measured on sets of queries, are the same for all of them,
-  and stand here: `benchmarks/relevance.py` says what they come to.
-- A score is the share of what the query could get at most: between 0 and 1, whoever else was found.
-- Nothing is read here: the functions take counts.
+The functions take counts and read nothing. `benchmarks/relevance.py` says what the weights achieve.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from rye_mcp.catalog._engine import Counts, Features, Group
 from rye_mcp.catalog._query_tree import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
 from rye_mcp.catalog._words import GREETINGS, QUESTION_WORDS, grams_of, name_words, words_of
 
-__all__ = ["Asked", "Measure", "as_sentence", "merged", "reciprocal_rank_fusion"]
+__all__ = [
+    "Asked",
+    "Counts",
+    "Features",
+    "Group",
+    "Measure",
+    "as_sentence",
+    "merged",
+    "reciprocal_rank_fusion",
+]
+
+
+class Features(NamedTuple):
+    """What is counted of one document, as far as a query asks for it; see `Document`.
+
+    `length` and `grams_length` are those of the whole document. A tuple, as an `Entry` is.
+    """
+
+    words: Mapping[str, int]
+    length: int
+    grams: Collection[str]
+    grams_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The words that one part of a query stands for: those of a stem, or with a beginning."""
+
+    label: str
+    documents: int
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the documents of one space come to, as far as a query needs it.
+
+    In how many documents each group, each word and each n-gram of the query is.
+    """
+
+    documents: int
+    length: int
+    grams_length: int
+    groups: Mapping[str, Group]
+    words: Mapping[str, int]
+    grams: Mapping[str, int]
+
 
 STEM_WEIGHT: Final = 1.0
 WORD_WEIGHT: Final = 0.2

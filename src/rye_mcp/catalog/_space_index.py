@@ -1,50 +1,58 @@
-"""The index of one space, kept as fresh as the files are.
+"""Keeps the index of one space as fresh as its files, and recovers from damage.
 
-Rules:
-
-- `refresh` compares the stamps of all files with those of the last time, reads what differs, and writes that
-  much: one changed file updates one row. Nothing is locked while files are read.
-- A file that changed so recently that its stamp might not show the next change is looked at again next time.
-- Stamps are kept in memory as long as no other process writes to the index: a look at files that are as they
-  were asks the index for nothing.
-- A file of an index that is damaged is replaced, and indexed anew, by whoever notices. When the file cannot
-  be written (a full disk, a directory that is read-only or that others can get at, another process that does
-  not let go), this process goes on with a copy in memory. Either way what is found is right; the second is a
-  notice.
-- Several questions that belong together are asked of one state (`unchanged`), which others do not wait for.
-- When an index holds `MAX_WORDS` words, of further files only id and name are indexed, until it holds less:
-  the first search in a large clone takes seconds, and not minutes.
-- Work is done in small steps, with a moment between them in which other threads get their turn. A great deal
-  of it, as at the first time, is done by other processes (see `_shares`).
+A refresh compares the stamps of all files with those of the last time, and reads what differs. Many files are
+shared out to processes, which only help: this process does whatever they did not do.
 """
 
 from __future__ import annotations
 
 import gc
 import hashlib
+import json
+import math
 import os
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rye_mcp.catalog._document import documents_of
-from rye_mcp.catalog._rows import Row
-from rye_mcp.catalog._schema import DamagedError, file_for, is_whole, open_file, open_memory
-from rye_mcp.catalog._shares import MANY, STEP, index_in_shares, spaces_of_task, stamps_of_task
-from rye_mcp.catalog._spelling import spell_out
-from rye_mcp.catalog._stems import Stemmer
-from rye_mcp.catalog._store import SqliteEngine
-from rye_mcp.catalog._writing import Change
+from rye_mcp.catalog._store import DamagedError, SqliteEngine, file_for, is_whole, open_file, open_memory
+from rye_mcp.catalog._words import Stemmer, spell_out
+from rye_mcp.catalog._writing import Change, Row
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, parse_relative_path, printable
+from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, SpaceName, parse_relative_path, printable
 from rye_mcp.spaces import Reader, Spaces, Stamp, is_settled
 
-__all__ = ["SpaceIndex", "take_share"]
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream
+
+    from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+
+__all__ = ["SpaceIndex"]
+
+MANY: Final = 1_500
+"""From how many files on it is worth to start processes: each takes a quarter of a second to begin."""
+
+STEP: Final = 100
+"""After how many files a process says so, by a byte."""
+
+MAX_PROCESSES: Final = 4
+TIMEOUT_S: Final = 1_800.0
+
+_SCRIPT: Final = """
+import json, sys
+task = json.load(sys.stdin)
+sys.path[:] = task["path"]
+from rye_mcp.catalog._space_index import take_share
+take_share(task)
+"""
 
 GROUP: Final = 10
 """How many files are looked at together."""
@@ -131,7 +139,7 @@ class SpaceIndex:
         """Look at a share of the files that are not as they were, once."""
         with self._lock:
             self._learn()
-            stamps = stamps_of_task(task)
+            stamps = _stamps_of_task(task)
             # Shares are alike: they would all want to write at the same moments, and wait for each other.
             ahead = BATCH * task["share"] // task["shares"]
             self._apply(list(stamps), stamps, progress, ahead=ahead)
@@ -151,7 +159,7 @@ class SpaceIndex:
         stamps, concerned = self._look()
         if len(concerned) >= MANY and self._path is not None:
             differing = {path: stamps.get(path) for path in concerned}
-            index_in_shares(self._spaces, self.space, self._path.parent, differing, progress)
+            _index_in_shares(self._spaces, self.space, self._path.parent, differing, progress)
             self._learn()
             # What changed again meanwhile is found by the next refresh, which sees another stamp.
             concerned = self._concerned(stamps)
@@ -314,17 +322,6 @@ class SpaceIndex:
         self._version = None
 
 
-def take_share(task: Mapping[str, Any]) -> None:
-    """What a process does that was started for a share: index it, and say how far it is."""
-    gc.disable()  # it ends soon, and nothing here goes in circles
-    os.nice(_NICENESS)  # who answers others meanwhile comes first
-    spaces, space = spaces_of_task(task)
-    with closing(Stemmer()) as stemmer:
-        index = SpaceIndex(spaces, space, Path(task["directory"]), stemmer)
-        with closing(index):
-            index.refresh_share(task, lambda _done, _total: os.write(1, b"."))
-
-
 def _is_damage(exc: sqlite3.DatabaseError) -> bool:
     code = getattr(exc, "sqlite_errorcode", None)
     return code is None or code & 0xFF in _DAMAGE
@@ -356,3 +353,141 @@ def _path_of(place: ItemPlace) -> str:
 
 def _directories(place: ItemPlace) -> tuple[str, ...]:
     return tuple(place.item_id.split("/")[:-1])
+
+
+# --- many files at once: each processor looks at a share of them, in a process of its own ---
+
+
+def take_share(task: Mapping[str, Any]) -> None:
+    """What a process does that was started for a share: index it, and say how far it is."""
+    gc.disable()  # it ends soon, and nothing here goes in circles
+    os.nice(_NICENESS)  # who answers others meanwhile comes first
+    spaces, space = _spaces_of_task(task)
+    with closing(Stemmer()) as stemmer:
+        index = SpaceIndex(spaces, space, Path(task["directory"]), stemmer)
+        with closing(index):
+            index.refresh_share(task, lambda _done, _total: os.write(1, b"."))
+
+
+def _index_in_shares(
+    spaces: Spaces,
+    space: Space,
+    directory: Path,
+    stamps: Mapping[str, Stamp | None],
+    progress: Progress | None,
+) -> None:
+    """Let processes bring the index of a space up to date with the files that have these stamps, or are gone.
+
+    They run under the supervisor of the caller's event loop, if this is one of its worker threads. Nothing is
+    done where there is one processor, and on the thread of a loop, which cannot wait for itself.
+    """
+    count = min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
+    if count == 1 or not sys.executable:
+        return
+    import anyio.from_thread  # it takes a third of the start of each process, which needs nothing of it
+
+    tasks = _tasks(spaces, space, directory, stamps, count)
+    work = partial(_together, tasks, len(stamps), progress)
+    try:
+        anyio.from_thread.run(work)
+    except anyio.NoEventLoopError:
+        if not _is_on_a_loop():
+            anyio.run(work)
+
+
+def _is_on_a_loop() -> bool:
+    import anyio.lowlevel
+
+    try:
+        anyio.lowlevel.current_token()
+    except anyio.NoEventLoopError:
+        return False
+    return True
+
+
+def _spaces_of_task(task: Mapping[str, Any]) -> tuple[Spaces, Space]:
+    """The spaces that a task is about, and the one whose index it is."""
+    roots = {SpaceName(name): Space(SpaceName(name), Path(root)) for name, root in task["roots"].items()}
+    spaces = Spaces(roots.get(SpaceName.PROJECT), roots[SpaceName.USER], roots[SpaceName.SYSTEM])
+    return spaces, roots[SpaceName(task["space"])]
+
+
+def _stamps_of_task(task: Mapping[str, Any]) -> dict[str, Stamp | None]:
+    """The files of one share, and the stamp of each."""
+    return {path: stamp and (stamp[0], stamp[1], stamp[2], stamp[3]) for path, stamp in task["stamps"]}
+
+
+def _tasks(
+    spaces: Spaces, space: Space, directory: Path, stamps: Mapping[str, Stamp | None], count: int
+) -> list[bytes]:
+    task = {
+        "path": [entry for entry in sys.path if Path(entry).is_absolute()],
+        "roots": {each.name.value: str(each.root) for each in spaces.accessible()},
+        "space": space.name.value,
+        "directory": str(directory),
+        "shares": count,
+    }
+    # Files that were found after each other are neighbours, and what is written at once belongs together.
+    paths = list(stamps)
+    shares = (
+        paths[len(paths) * number // count : len(paths) * (number + 1) // count] for number in range(count)
+    )
+    return [
+        f'{json.dumps({**task, "share": number})[:-1]}, "stamps": [{_listed(share, stamps)}]}}'.encode()
+        for number, share in enumerate(shares)
+    ]
+
+
+def _listed(paths: Sequence[str], stamps: Mapping[str, Stamp | None]) -> str:
+    """Paths and stamps as JSON, a part after the other: other threads have to wait until one is done."""
+    parts = (paths[start : start + STEP] for start in range(0, len(paths), STEP))
+    return ",".join(json.dumps([(path, stamps[path]) for path in part])[1:-1] for part in parts)
+
+
+async def _together(tasks: list[bytes], total: int, progress: Progress | None) -> None:
+    """Run a process for each task, until all have ended or somebody gives up."""
+    import anyio
+
+    from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+
+    send, receive = anyio.create_memory_object_stream[int](math.inf)
+
+    def note(_stream: str, chunk: bytes, _offset: int) -> None:
+        with suppress(anyio.BrokenResourceError):  # whoever is told has given up
+            send.send_nowait(STEP * len(chunk))
+
+    primitive = SubprocessPrimitive()
+    async with anyio.create_task_group() as telling:
+        telling.start_soon(_tell, receive, total, progress)
+        with send:
+            async with anyio.create_task_group() as running:
+                for task in tasks:
+                    spec = ProcessSpec(
+                        command=sys.executable,
+                        args=("-I", "-c", _SCRIPT),
+                        input=task,
+                        timeout=TIMEOUT_S,
+                        on_output=note,
+                    )
+                    running.start_soon(partial(_run, primitive, spec))
+
+
+async def _tell(done: MemoryObjectReceiveStream[int], total: int, progress: Progress | None) -> None:
+    """Tell how many files were looked at, in a thread: whoever is told may wait for the event loop."""
+    from anyio import CapacityLimiter, to_thread
+
+    limiter, counted = CapacityLimiter(1), 0
+    with done:
+        async for number in done:
+            counted += number
+            if progress is not None:
+                await to_thread.run_sync(progress, min(counted, total), total, limiter=limiter)
+
+
+async def _run(primitive: SubprocessPrimitive, spec: ProcessSpec) -> None:
+    from lilux.primitives.errors import ToolExecutionError
+
+    try:
+        await primitive.run(spec)
+    except ToolExecutionError:
+        return  # what it would have done is done by who asked for it

@@ -1,26 +1,31 @@
-"""The engine: the documents of one space in an SQLite file, found by FTS5.
+"""The index of one space in an SQLite file: its tables, the file itself, and how documents are found.
 
-Rules:
-
-- A question that many documents answer is asked in two steps. Words that are in few documents find
-  candidates, words that are in many only where they stand in a name; then every candidate is compared as a
-  whole. The plan, and what wins a tie, depend on the documents, and not on when they were indexed.
+The file is private to the user. It is made anew if another version wrote it, or if it is damaged.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 import sqlite3
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, Final
 
+from lilux import _files as whole_files
 from rye_mcp.catalog._document import FIELD_WEIGHTS
-from rye_mcp.catalog._engine import Counts, Entry, Features, Group, Wanted
 from rye_mcp.catalog._matching import (
     KEYS_OF_A_TYPE,
     Alternative,
     Condition,
+    Entry,
     Match,
+    Wanted,
     all_conditions,
     alternatives_of,
     any_of,
@@ -29,14 +34,188 @@ from rye_mcp.catalog._matching import (
     match_of,
 )
 from rye_mcp.catalog._query_tree import FIELDS
-from rye_mcp.catalog._rows import Row, features_of, known_files, selected
-from rye_mcp.catalog._spelling import similar_words
-from rye_mcp.catalog._stems import Stemmer
-from rye_mcp.catalog._words import grams_of
-from rye_mcp.catalog._writing import Change, write_changes
+from rye_mcp.catalog._ranking import Counts, Features, Group
+from rye_mcp.catalog._words import TOKENIZER, Stemmer, grams_of, similar_words
+from rye_mcp.catalog._writing import Change, Row, features_of, known_files, selected, write_changes
 from rye_mcp.items import ItemType
+from rye_mcp.trust.files import opened_directory
 
-__all__ = ["SqliteEngine"]
+__all__ = ["DamagedError", "SqliteEngine", "file_for", "is_whole", "open_file", "open_memory"]
+
+SCHEMA_VERSION: Final = 6
+BUSY_TIMEOUT_S: Final = 2.0
+"""How long to wait for another process that writes; each writes for a second at most."""
+
+LOCK_TIMEOUT_S: Final = 1.0
+"""How long to wait for other processes that open an index: who is stopped then stops nobody else."""
+
+_DIRECTORY_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+_OTHERS: Final = 0o077
+_COLUMNS: Final = ", ".join(FIELDS)
+_ENDINGS: Final = ("", "-wal", "-shm", "-journal")
+
+_TABLES: Final = f"""
+CREATE TABLE made_by(version TEXT NOT NULL);
+CREATE TABLE items(
+    key INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, digest TEXT NOT NULL,
+    is_listed INTEGER NOT NULL, item_id TEXT NOT NULL, extension TEXT NOT NULL, name TEXT NOT NULL,
+    date INTEGER NOT NULL, category TEXT NOT NULL, tags TEXT NOT NULL, tool_type TEXT NOT NULL,
+    executor_id TEXT NOT NULL, version TEXT NOT NULL
+);
+CREATE TABLE features(
+    key INTEGER PRIMARY KEY, words TEXT NOT NULL, length INTEGER NOT NULL, gram_words TEXT NOT NULL,
+    grams TEXT NOT NULL, grams_length INTEGER NOT NULL
+);
+CREATE TABLE texts(key INTEGER PRIMARY KEY, {_COLUMNS});
+CREATE VIRTUAL TABLE stemmed USING fts5(
+    {_COLUMNS}, content='texts', content_rowid='key', tokenize='{TOKENIZER}'
+);
+CREATE VIRTUAL TABLE written USING fts5(
+    {_COLUMNS}, content='texts', content_rowid='key', tokenize='unicode61', columnsize=0, prefix='1 2 3'
+);
+CREATE TABLE words(
+    word TEXT PRIMARY KEY, stem TEXT NOT NULL, documents INTEGER NOT NULL, is_spelled INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX words_by_stem ON words(stem);
+CREATE INDEX words_not_spelled ON words(word) WHERE is_spelled = 0;
+CREATE TABLE stems(stem TEXT PRIMARY KEY, documents INTEGER NOT NULL, names INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE grams(gram TEXT PRIMARY KEY, documents INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE variants(variant INTEGER, beginning TEXT, PRIMARY KEY(variant, beginning)) WITHOUT ROWID;
+CREATE TABLE totals(documents INTEGER NOT NULL, length INTEGER NOT NULL, grams INTEGER NOT NULL);
+INSERT INTO totals VALUES (0, 0, 0);
+"""
+_NAMES: Final = frozenset(re.findall(r"CREATE (?:VIRTUAL )?TABLE (\w+)", _TABLES))
+
+
+class DamagedError(Exception):
+    """There is a file, and it is no index that this program can use."""
+
+
+def file_for(directory: Path, root: Path) -> Path:
+    """Where the index of a space is."""
+    return directory / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.sqlite"
+
+
+def open_file(path: Path, *, replacing: int | None = None) -> sqlite3.Connection:
+    """The index at a path, made when there is none, and made anew when there is something else.
+
+    `replacing` is the inode of a file that turned out to be damaged. RyeError, OSError or sqlite3.Error when
+    there can be none: the caller does without a file then.
+    """
+    with (
+        opened_directory(path.parent, forbidden=_OTHERS, create_mode=_DIRECTORY_MODE) as directory,
+        whole_files.lock(directory, timeout_s=LOCK_TIMEOUT_S),
+    ):
+        if replacing is not None and _inode(path) == replacing:
+            _remove(path)
+        try:
+            return _opened(path, directory)
+        except DamagedError:
+            _remove(path)
+        return _opened(path, directory)
+
+
+def open_memory() -> sqlite3.Connection:
+    """An index that nobody shares, and that ends with this process."""
+    connection = _connected(":memory:")
+    _settle(connection)
+    _make_tables(connection)
+    return connection
+
+
+def is_whole(connection: sqlite3.Connection) -> bool:
+    """Whether every table is there: then an error in a question is one of who asks."""
+    found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    return {name for (name,) in found} >= _NAMES
+
+
+def _opened(path: Path, directory: int) -> sqlite3.Connection:
+    _require_private(path.name, directory)
+    connection = _connected(f"{path.absolute().as_uri()}?mode=rw")
+    try:
+        _prepare(connection)
+    except sqlite3.OperationalError as exc:
+        connection.close()
+        # A table that is missing is damage; what the system refuses is not fixed by removing anything.
+        if exc.sqlite_errorcode == sqlite3.SQLITE_ERROR:
+            raise DamagedError(str(exc)) from exc
+        raise
+    except sqlite3.DatabaseError as exc:
+        connection.close()
+        raise DamagedError(str(exc)) from exc
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _require_private(name: str, directory: int) -> None:
+    """Make the file if it is missing; DamagedError if it, or one beside it, is not of this user alone."""
+    for ending in _ENDINGS:
+        try:
+            found = os.stat(name + ending, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        is_own = found.st_uid == os.geteuid() and found.st_nlink == 1
+        if not stat.S_ISREG(found.st_mode) or not is_own or found.st_mode & _OTHERS:
+            raise DamagedError(f"expected a file of this user alone, found another one: {name}{ending}")
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    os.close(os.open(name, flags, _FILE_MODE, dir_fd=directory))
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    _settle(connection)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        _make_tables(connection)
+    if connection.execute("SELECT version FROM made_by").fetchall() != [(_version(),)]:
+        raise DamagedError(f"expected an index of {_version()}, found another one")
+
+
+def _connected(name: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        name,
+        timeout=BUSY_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+        uri=True,
+    )
+
+
+def _settle(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA cache_size = -32000")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA secure_delete = OFF")
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    connection.executescript(
+        f"BEGIN IMMEDIATE; {_TABLES} INSERT INTO made_by VALUES ('{_version()}'); COMMIT;"
+    )
+
+
+@lru_cache(maxsize=1)
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"{SCHEMA_VERSION} / rye-mcp {version('rye-mcp')} / SQLite {sqlite3.sqlite_version}"
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.lstat().st_ino
+    except OSError:
+        return None
+
+
+def _remove(path: Path) -> None:
+    for ending in _ENDINGS:
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + ending).unlink()
+
 
 MAX_MATCHES: Final = 1_500
 """How many documents are weighed by FTS5 for one question: about a microsecond each."""

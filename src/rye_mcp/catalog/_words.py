@@ -1,15 +1,6 @@
-"""Text → words, as they are indexed and searched for; the same on both sides.
+"""Splits text into words, the same way for documents and queries; knows their stems, and similar words.
 
-Rules:
-
-- A word is a run of letters and digits, in lower case and without accents; signs such as ™ are neither.
-  Scripts that put no blanks between words are taken character by character, so that a phrase of them finds
-  what stands inside of a sentence.
-- A name is indexed as it is written and in its parts: `convertToMP3` is `converttomp3`, `convert`, `to`,
-  `mp3`. Whoever looks for it may write either.
-- The n-grams of a word know where it begins and ends. They bring words together that share a stem which the
-  stemmer does not see, or that differ by a slip.
-- Question words say nothing about what is looked for. A sentence drops them, and nothing else does.
+Stems are asked of the stemmer of the index itself. Similar words are found through an index of deletions.
 
     >>> name_words("convertToMP3")
     ['converttomp3', 'convert', 'to', 'mp3']
@@ -18,8 +9,13 @@ Rules:
 from __future__ import annotations
 
 import re
+import sqlite3
+import threading
 import unicodedata
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import combinations
 from string import ascii_lowercase
 from sys import intern
 from typing import Final
@@ -27,12 +23,16 @@ from typing import Final
 __all__ = [
     "GREETINGS",
     "MARKS",
-    "MAX_WORD",
     "QUESTION_WORDS",
+    "TOKENIZER",
+    "Stemmer",
+    "distance_between",
     "grams_of",
     "name_parts",
     "name_words",
     "sign_of",
+    "similar_words",
+    "spell_out",
     "words_of",
 ]
 
@@ -128,3 +128,154 @@ def _without_accents(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", plain)
     # What stands for a capital, as a letter of mathematics does, has no small form until it has become one.
     return "".join(each for each in decomposed if not unicodedata.combining(each)).lower()
+
+
+TOKENIZER: Final = "porter unicode61"
+"""The tokenizer of everything that is stemmed."""
+
+_MAX_KEPT: Final = 200_000
+
+
+class Stemmer:
+    """Gives stems; several threads may ask."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        self._database.execute(
+            f"CREATE VIRTUAL TABLE word USING fts5(text, tokenize='{TOKENIZER}', content='', columnsize=0)"
+        )
+        self._database.execute("CREATE VIRTUAL TABLE stem USING fts5vocab(word, 'instance')")
+
+    def stems(self, words: Iterable[str]) -> Mapping[str, str]:
+        """The stem of each of these words."""
+        wanted = set(words)
+        with self._lock:
+            if missing := sorted(wanted.difference(self._kept)):
+                if len(self._kept) + len(missing) > _MAX_KEPT:
+                    self._kept.clear()
+                    missing = sorted(wanted)
+                self._learn(missing)
+            return dict(zip(wanted, map(self._kept.__getitem__, wanted), strict=True))
+
+    def close(self) -> None:
+        """Give its table back."""
+        self._database.close()
+
+    def _learn(self, words: list[str]) -> None:
+        # Of these the tokenizer makes one token each, so that one row of them tells them apart by their
+        # positions; a row for each takes much longer. Of others it may make none, or several.
+        plain = [word for word in words if word.isascii() and word.isalnum()]
+        others = [word for word in words if not (word.isascii() and word.isalnum())]
+        kept, database = self._kept, self._database
+        kept.update(zip(others, others, strict=True))  # for what the tokenizer takes for no word
+        database.execute("BEGIN")
+        rows = enumerate([" ".join(plain), *others])
+        database.executemany("INSERT INTO word(rowid, text) VALUES (?, ?)", rows)
+        for row, position, stem in database.execute('SELECT doc, "offset", term FROM stem'):
+            kept[others[row - 1] if row else plain[position]] = stem
+        database.execute("ROLLBACK")
+
+
+MAX_DISTANCE: Final = 2
+"""How many edits may be between two words."""
+
+_BEGINNING: Final = 7
+"""How many characters of a word are varied; the distance is that of the whole words."""
+
+_LAST_CHARACTER: Final = chr(0x10FFFF)
+"""What a whole beginning goes on with comes before this."""
+
+_FIRST_CHARACTER: Final = chr(1)
+"""What is shorter than a beginning is a whole word, and goes on with nothing; no word has this."""
+
+_SHORTEST: Final = 3
+_SHORT: Final = 5
+_BATCH: Final = 10_000
+
+
+def similar_words(database: sqlite3.Connection, word: str, distance: int) -> tuple[str, ...]:
+    """The words of an index at most so many edits away from this one, the nearest first, without itself.
+
+    Call `spell_out` first, to have all of them.
+    """
+    distance = min(distance, 0 if len(word) < _SHORTEST else 1 if len(word) < _SHORT else MAX_DISTANCE)
+    if not distance:
+        return ()
+    variants = list(_variants(word, distance))
+    marks = ", ".join("?" * len(variants))
+    rows = database.execute(
+        "SELECT word, documents FROM "
+        f"(SELECT DISTINCT beginning FROM variants WHERE variant IN ({marks})) JOIN words "
+        "ON word >= beginning AND word < beginning || iif(length(beginning) = ?, ?, ?)",
+        (*variants, _BEGINNING, _LAST_CHARACTER, _FIRST_CHARACTER),
+    )
+    near = [
+        (apart, -documents, each)
+        for each, documents in rows
+        if each != word and (apart := distance_between(word, each, distance)) <= distance
+    ]
+    return tuple(each for _, _, each in sorted(near))
+
+
+def spell_out(database: sqlite3.Connection) -> None:
+    """Enter the words that came since the last time, some at a time."""
+    while words := database.execute(
+        "SELECT word FROM words WHERE is_spelled = 0 LIMIT ?", (_BATCH,)
+    ).fetchall():
+        beginnings = {word[:_BEGINNING] for (word,) in words}
+        variants = sorted((variant, each) for each in beginnings for variant in _variants(each, MAX_DISTANCE))
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            database.executemany("INSERT OR IGNORE INTO variants VALUES (?, ?)", variants)
+            database.executemany("UPDATE words SET is_spelled = 1 WHERE word = ?", words)
+        except BaseException:
+            database.execute("ROLLBACK")
+            raise
+        database.execute("COMMIT")
+
+
+def distance_between(one: str, other: str, limit: int) -> int:
+    """How many edits are between two words; more than `limit` when that many are not enough."""
+    if (
+        abs(len(one) - len(other)) > limit
+        or max(len(set(one) - set(other)), len(set(other) - set(one))) > limit
+    ):
+        return limit + 1
+    one, other = _without_common_ends(one, other)
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for index, character in enumerate(one, start=1):
+        above = row
+        row = [index]
+        for column, each in enumerate(other, start=1):
+            cost = min(above[column] + 1, row[-1] + 1, above[column - 1] + (character != each))
+            if index > 1 and column > 1 and character == other[column - 2] and one[index - 2] == each:
+                cost = min(cost, before[column - 2] + 1)
+            row.append(cost)
+        if min(row) > limit and min(above) > limit:
+            return limit + 1
+        before = above
+    return row[-1]
+
+
+def _without_common_ends(one: str, other: str) -> tuple[str, str]:
+    """What is left of two words when both begin and end alike, which is as many edits apart as they are."""
+    start, most = 0, min(len(one), len(other))
+    while start < most and one[start] == other[start]:
+        start += 1
+    end = 0
+    while end < most - start and one[-1 - end] == other[-1 - end]:
+        end += 1
+    return one[start : len(one) - end], other[start : len(other) - end]
+
+
+def _variants(word: str, distance: int) -> Iterator[int]:
+    """What is left of the beginning of a word when up to so many characters are left out, as numbers."""
+    beginning = word[:_BEGINNING]
+    seen: set[str] = set()
+    for count in range(min(distance, len(beginning)) + 1):
+        for kept in combinations(beginning, len(beginning) - count):
+            seen.add("".join(kept))
+    return (zlib.crc32(each.encode()) for each in sorted(seen))

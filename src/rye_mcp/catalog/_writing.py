@@ -1,41 +1,243 @@
-"""What files have become → the tables of an index.
+"""Writes what has become of files into the tables of an index, and reads rows and counts back.
 
-Rules:
-
-- What is written at once is one transaction, and what is counted changes with what it counts: whoever is
-  killed leaves the one state or the other.
-- A change is made only as long as what is known about its file is what it was made for. Otherwise another
-  process has looked at the file too, and whoever asked for the change looks again.
-- Work that grows with the number of documents is left to SQLite, in few statements: while one of these runs,
-  other threads do.
+One batch is one transaction, and the counts change with what they count. A change is left out if another
+process has looked at its file meanwhile.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from rye_mcp.catalog._document import Document
-from rye_mcp.catalog._engine import Features
 from rye_mcp.catalog._matching import KEYS_OF_A_TYPE, first_key
 from rye_mcp.catalog._query_tree import FIELDS
-from rye_mcp.catalog._rows import (
-    Row,
-    features_of,
-    insert,
-    known_files,
-    selected,
-    written_in_a_row,
-    written_words,
-)
-from rye_mcp.catalog._stems import Stemmer
-from rye_mcp.catalog._tally import Tally
-from rye_mcp.catalog._words import sign_of
+from rye_mcp.catalog._ranking import Features
+from rye_mcp.catalog._words import MARKS, Stemmer, grams_of, sign_of
 from rye_mcp.items import ItemPlace, ItemType
 
-__all__ = ["Change", "write_changes"]
+__all__ = [
+    "Change",
+    "Row",
+    "features_of",
+    "insert",
+    "known_files",
+    "selected",
+    "write_changes",
+    "written_in_a_row",
+    "written_words",
+]
+
+_VALUES: Final = 500
+"""How many values one statement asks for."""
+
+_ROWS: Final = 250
+"""How many rows one statement inserts."""
+
+_TOLD_APART: Final = 6
+"""How many characters words share that are looked for together, as those of a stem mostly do."""
+
+_MANY_BEGINNINGS: Final = 24
+"""From how many on it is quicker to look at every word of a document than to look for each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is known about a file: the stamp that it had, and the digest of its bytes."""
+
+    stamp: str
+    digest: str
+
+
+def selected(database: sqlite3.Connection, sql: str, values: Iterable[Any]) -> Iterator[Any]:
+    """The rows of a statement that ends with `IN`, for any number of values."""
+    every = list(values)
+    for start in range(0, len(every), _VALUES):
+        some = every[start : start + _VALUES]
+        # All at once: a step of SQLite's for each row is not the whole price of it, going in and out is.
+        yield from database.execute(f"{sql} ({', '.join('?' * len(some))})", some).fetchall()
+
+
+def insert(database: sqlite3.Connection, table: str, rows: Sequence[Sequence[Any]], tail: str = "") -> None:
+    """Insert these rows, many in a statement; `tail` says what is done about those that are there."""
+    if not rows:
+        return
+    one = f"({', '.join('?' * len(rows[0]))})"
+    for start in range(0, len(rows), _ROWS):
+        some = rows[start : start + _ROWS]
+        values = tuple(chain.from_iterable(some))
+        database.execute(f"INSERT INTO {table} VALUES {', '.join([one] * len(some))} {tail}", values)
+
+
+def known_files(database: sqlite3.Connection, paths: Iterable[str]) -> dict[str, tuple[int, Row]]:
+    """The key of each of these files, and what is known about it."""
+    rows = selected(database, "SELECT path, key, stamp, digest FROM items WHERE path IN", paths)
+    return {path: (key, Row(stamp, digest)) for path, key, stamp, digest in rows}
+
+
+def features_of(
+    database: sqlite3.Connection,
+    keys: Iterable[int],
+    words: frozenset[str] | None = None,
+    grams: frozenset[str] | None = None,
+) -> dict[int, Features]:
+    """What is counted of these documents, by their keys: of these words and n-grams, or of all for None."""
+    sql = "SELECT key, words, length, gram_words, grams, grams_length FROM features WHERE key IN"
+    rows = selected(database, sql, keys)
+    if words is None or grams is None:
+        return {
+            key: Features(_every(written), length, _grams_in(some), grams_length)
+            for key, written, length, some, _, grams_length in rows
+        }
+    beginnings = _beginnings(words)
+    signed = [(gram, sign) for gram in grams if (sign := sign_of(gram))]
+    unsigned = [(gram, gram.translate(MARKS)) for gram in grams if not sign_of(gram)]
+    return {
+        key: Features(
+            _picked(written, words, beginnings),
+            length,
+            [gram for gram, sign in signed if sign in signs]
+            + [gram for gram, marked in unsigned if marked in some],
+            grams_length,
+        )
+        for key, written, length, some, signs, grams_length in rows
+    }
+
+
+def written_words(words: Mapping[str, int]) -> str:
+    """Words with how often each counts, as they are kept."""
+    lines: dict[int, list[str]] = {}
+    for word, times in words.items():
+        if times in lines:
+            lines[times].append(word)
+        else:
+            lines[times] = [word]
+    return "\n".join(" ".join((str(times), *same, "")) for times, same in sorted(lines.items()))
+
+
+def written_in_a_row(words: Iterable[str]) -> str:
+    """Words as those are kept of which the n-grams count: a blank is where one begins or ends."""
+    return " ".join(("", *words, ""))
+
+
+def _grams_in(written: str) -> frozenset[str]:
+    return frozenset(chain.from_iterable(map(grams_of, written.split())))
+
+
+def _every(written: str) -> dict[str, int]:
+    """All words, out of those lines."""
+    found: dict[str, int] = {}
+    for line in written.split("\n"):
+        times, _, same = line.partition(" ")
+        found |= dict.fromkeys(same.split(), int(times or 0))
+    return found
+
+
+def _beginnings(words: frozenset[str]) -> list[str] | None:
+    """What all of these words begin with, as it is written; None when that is too much to look for."""
+    alike: dict[str, list[str]] = {}
+    for word in words:
+        alike.setdefault(word[:_TOLD_APART], []).append(word)
+    if len(alike) > _MANY_BEGINNINGS:
+        return None
+    return [f" {each[0]} " if len(each) == 1 else f" {_shared(each)}" for each in alike.values()]
+
+
+def _shared(words: Sequence[str]) -> str:
+    """What all of these words begin with: the first and the last of them tell."""
+    first, last = min(words), max(words)
+    for number, (one, other) in enumerate(zip(first, last, strict=False)):
+        if one != other:
+            return first[:number]
+    return first
+
+
+def _picked(written: str, wanted: frozenset[str], beginnings: list[str] | None) -> dict[str, int]:
+    """The words that are wanted, out of those lines."""
+    if beginnings is None:
+        # The numbers of the lines are among them, and are no words: no blank is before them.
+        beginnings = [f" {word} " for word in wanted.intersection(written.split())]
+    found: dict[str, int] = {}
+    for beginning in beginnings:
+        at = written.find(beginning)
+        while at >= 0:
+            end = written.index(" ", at + 1)
+            if (word := written[at + 1 : end]) in wanted:
+                line = written.rfind("\n", 0, at) + 1
+                found[word] = int(written[line : written.index(" ", line)])
+            at = written.find(beginning, end)
+    return found
+
+
+_COUNTED: Final = "ON CONFLICT({}) DO UPDATE SET documents = documents + excluded.documents"
+_TABLES: Final = {"words": "word", "stems": "stem", "grams": "gram"}
+
+
+class Tally:
+    """Documents that came and went, until they are written."""
+
+    def __init__(self, stemmer: Stemmer) -> None:
+        self._stemmer = stemmer
+        self._stem_of: dict[str, str] = {}
+        self._words: Counter[str] = Counter()
+        self._stems: Counter[str] = Counter()
+        self._names: Counter[str] = Counter()
+        self._grams: Counter[str] = Counter()
+        self._documents = 0
+        self._length = 0
+        self._grams_length = 0
+        self._gone = False
+
+    def add(self, documents: Collection[tuple[Features, str]], sign: int) -> None:
+        """These documents came (1) or went (-1): what is counted of each, and the words of its name."""
+        words = set(chain.from_iterable(features.words for features, _ in documents))
+        self._stem_of.update(self._stemmer.stems(words))
+        for features, name in documents:
+            self._add(features, name, sign)
+        self._documents += sign * len(documents)
+        self._gone = self._gone or (sign < 0 and bool(documents))
+
+    def _add(self, features: Features, name: str, sign: int) -> None:
+        stem_of = self._stem_of.__getitem__
+        counted = (
+            (self._words, features.words),
+            (self._stems, set(map(stem_of, features.words))),
+            (self._names, set(map(stem_of, features.words.keys() & name.split()))),
+            (self._grams, features.grams),
+        )
+        for counter, values in counted:
+            # Of an iterable a Counter counts in C; none of these has anything twice.
+            (counter.update if sign > 0 else counter.subtract)(iter(values))
+        self._length += sign * features.length
+        self._grams_length += sign * features.grams_length
+
+    def write(self, database: sqlite3.Connection) -> None:
+        """Add all of it to what is there, in the transaction that is open."""
+        stem_of, words, stems, names = self._stem_of, self._words, self._stems, self._names
+        known = [(word, stem_of[word], words[word], 0) for word in sorted(words)]
+        insert(database, "words", known, _COUNTED.format("word"))
+        stemmed = [(stem, stems[stem], names[stem]) for stem in sorted(stems)]
+        insert(database, "stems", stemmed, f"{_COUNTED.format('stem')}, names = names + excluded.names")
+        insert(database, "grams", sorted(self._grams.items()), _COUNTED.format("gram"))
+        database.execute(
+            "UPDATE totals SET documents = documents + ?, length = length + ?, grams = grams + ?",
+            (self._documents, self._length, self._grams_length),
+        )
+        if self._gone:
+            self._forget(database)
+
+    def _forget(self, database: sqlite3.Connection) -> None:
+        for (table, column), counter in zip(
+            _TABLES.items(), (self._words, self._stems, self._grams), strict=True
+        ):
+            database.executemany(
+                f"DELETE FROM {table} WHERE {column} = ? AND documents <= 0", [(each,) for each in counter]
+            )
+
 
 _COLUMNS: Final = ", ".join(FIELDS)
 _NO_DOCUMENT: Final = ("", "", "", 0, "", "", "", "", "")

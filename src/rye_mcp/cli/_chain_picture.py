@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from rye_mcp.trust.verify import Signer
 from rye_mcp.verbs.explain import Explained, Explanation
 from rye_mcp.visible import visible
 
@@ -74,11 +73,6 @@ def as_mermaid(explanation: Explanation) -> str:
     return "\n".join([*lines, ""])
 
 
-def _signed_by(signer: Signer) -> str:
-    """Who vouches for an element, in words for whoever is shown the picture: it names nobody `you`."""
-    return " ".join(filter(None, (signer.owner, f"({signer.kind})", signer.fingerprint)))
-
-
 def _card(explained: Explained, y: int) -> Iterator[str]:
     colour = _SPACES[explained.element.space.value]
     fine = explained.integrity.refusal is None
@@ -137,7 +131,7 @@ def _state(explained: Explained) -> str:
     integrity = explained.integrity
     if integrity.signer is None:
         return f"✗ {integrity.state}"
-    return f"✓ verified, {_signed_by(integrity.signer)}"
+    return f"✓ verified, {integrity.signer.in_words}"
 
 
 def _mermaid_text(text: str) -> str:

@@ -31,14 +31,19 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def report(error: RyeError, *, as_json: bool = False) -> None:
-    """Say what was refused, and what mends it."""
+    """Say what was refused, and what fixes it."""
     if as_json:
         print_json(error.as_dict())
         return
     issues = error.details.get("issues")
+    said = error.details.get("said") or ()
     message = ERRORS[error.code].sentence if issues else error.message
+    # Other programs' lines follow one by one, further in than anything of ours.
+    message = message.removesuffix("\\n".join(said)).rstrip() if said else message
     code = typer.style(error.code, fg=typer.colors.RED, bold=True)
     typer.echo(f"rye: {code}: {visible(message)}", err=True)
+    for line in said:
+        typer.echo(f"    {visible(line)}", err=True)
     for line in _lines(issues or ()):
         typer.echo(f"  {visible(line)}", err=True)
     if error.where is not None:

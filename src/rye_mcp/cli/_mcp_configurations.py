@@ -35,7 +35,7 @@ __all__ = ["Configured", "Origin", "chosen", "configured"]
 MAX_PROJECT_FILE_BYTES: Final = 1 << 20
 """How long a configuration in a project may be."""
 
-_HINT: Final = "mend that file, or: rye mcp add NAME -- COMMAND"
+_HINT: Final = "fix that file, or: rye mcp add NAME -- COMMAND"
 
 
 class Origin(StrEnum):

@@ -10,12 +10,21 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
 
-__all__ = ["IMPATIENT", "Package", "network_variables", "package_of"]
+from rye_mcp.cli._mcp_fetched import version_by_npm, version_by_uv
+
+__all__ = [
+    "IMPATIENT",
+    "Package",
+    "network_variables",
+    "package_of",
+    "speaks_of_certificates",
+    "speaks_of_network",
+]
 
 IMPATIENT: Final[Mapping[str, str]] = {"npm_config_fetch_retries": "0", "UV_HTTP_RETRIES": "0"}
 """What makes a program that fetches packages say at once that it cannot, while a person waits for it."""
@@ -38,7 +47,10 @@ class _Launcher:
     naming: frozenset[str]
     with_value: frozenset[str]
     pinned: re.Pattern[str]
-    form: str
+    certificates: str
+    joined: str
+    how: str
+    fetched: Callable[[str, Mapping[str, str]], str | None]
 
 
 _NPX: Final = _Launcher(
@@ -46,14 +58,20 @@ _NPX: Final = _Launcher(
     frozenset({"-p", "--package"}),
     frozenset({"-c", "--call", "--registry", "--cache"}),
     re.compile(r"(?:@[^/]+/)?[^@/]+@v?\d+\.\d+\.\d+[\w.+-]*"),
-    "{name}@VERSION (npm view {name} version)",
+    "NODE_EXTRA_CA_CERTS",
+    "@",
+    "npm view {name} version",
+    version_by_npm,
 )
 _UVX: Final = _Launcher(
     re.compile(rf"{_OF_ALL}|{_OF_PYPI}", re.IGNORECASE),
     frozenset({"--from"}),
     frozenset({"-p", "--python", "--with", "--index", "--index-url", "--default-index", "--extra-index-url"}),
     re.compile(r"[^=@]+(?:===?|@)v?\d+(?:\.\d+)+[\w.+-]*"),
-    "{name}==VERSION (https://pypi.org/project/{name})",
+    "SSL_CERT_FILE",
+    "==",
+    "https://pypi.org/project/{name}",
+    version_by_uv,
 )
 _LAUNCHERS: Final[Mapping[tuple[str, ...], _Launcher]] = {
     ("npx",): _NPX,
@@ -64,6 +82,15 @@ _LAUNCHERS: Final[Mapping[tuple[str, ...], _Launcher]] = {
     ("uv", "tool", "run"): _UVX,
     ("pipx", "run"): _UVX,
 }
+_OF_NETWORK: Final = re.compile(
+    r"\b(?:certificate|proxy|tls|ssl|dns|getaddrinfo|econn\w+|enotfound|etimedout|eai_again|enetunreach"
+    r"|ehostunreach|registry|network|fetch\w*|timed out|unreachable|connect(?:ion)?|resolve host)\b|_cert",
+    re.IGNORECASE,
+)
+_OF_CERTIFICATES: Final = re.compile(
+    r"self-signed certificate|SELF_SIGNED_CERT|UNABLE_TO_(?:VERIFY|GET_ISSUER)|UnknownIssuer"
+    r"|CERTIFICATE_VERIFY_FAILED"
+)
 _ANY: Final = re.compile(rf"{_OF_ALL}|{_OF_NPM}|{_OF_PYPI}", re.IGNORECASE)
 
 
@@ -73,14 +100,22 @@ class Package:
 
     name: str
     is_pinned: bool
-    form: str
+    bare: str
+    launcher: _Launcher
 
     @property
-    def warning(self) -> str | None:
-        """What to say of a version that is not pinned."""
+    def certificates(self) -> str:
+        """The variable by which what fetches it learns of more certificates."""
+        return self.launcher.certificates
+
+    def warning(self, environment: Mapping[str, str]) -> str | None:
+        """What to say of a version that is not pinned; with the one that was fetched, where that is known."""
         if self.is_pinned:
             return None
-        return f"{self.name} is fetched in whatever version is the newest; pin it: {self.form}"
+        version = self.launcher.fetched(self.bare, environment)
+        form = f"{self.bare}{self.launcher.joined}{version or 'VERSION'}"
+        how = "the version that is here now" if version else self.launcher.how.format(name=self.bare)
+        return f"{self.name} is fetched in whatever version is the newest; pin it: {form} ({how})"
 
 
 def package_of(config: Mapping[str, Any]) -> Package | None:
@@ -90,7 +125,7 @@ def package_of(config: Mapping[str, Any]) -> Package | None:
     if launcher is None or name is None or name.startswith((".", "/", "~")):
         return None
     bare = re.split(r"(?<=.)[@=\[<>~! ]", name, maxsplit=1)[0]
-    return Package(name, launcher.pinned.fullmatch(name) is not None, launcher.form.format(name=bare))
+    return Package(name, launcher.pinned.fullmatch(name) is not None, bare, launcher)
 
 
 def network_variables(config: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -99,6 +134,16 @@ def network_variables(config: Mapping[str, Any], environment: Mapping[str, str])
     names = _ANY if launcher is None else launcher.names
     given = config.get("env", {})
     return tuple(sorted(name for name, value in environment.items() if value and _is(name, names, given)))
+
+
+def speaks_of_certificates(said: str) -> bool:
+    """Whether a program did not trust the certificate of whom it reached."""
+    return _OF_CERTIFICATES.search(said) is not None
+
+
+def speaks_of_network(said: str) -> bool:
+    """Whether the last words of a program are about reaching something over the network."""
+    return _OF_NETWORK.search(said) is not None
 
 
 def _is(name: str, names: re.Pattern[str], given: Iterable[str]) -> bool:

@@ -75,7 +75,7 @@ def _pairs(words: Sequence[str], known: Mapping[str, Any]) -> Iterator[tuple[str
             yield name, _value(words[position], known.get(name), written)
             position += 1
         else:
-            yield _switch(written, known)
+            yield _switch(written, known, words[position] if position < len(words) else None)
 
 
 def _takes_value(written: str, following: str, known: Mapping[str, Any]) -> bool:
@@ -85,16 +85,22 @@ def _takes_value(written: str, following: str, known: Mapping[str, Any]) -> bool
     return not following.startswith(_PREFIX)
 
 
-def _switch(written: str, known: Mapping[str, Any]) -> tuple[str, bool]:
-    """A name without a value."""
+def _switch(written: str, known: Mapping[str, Any], following: str | None) -> tuple[str, bool]:
+    """A name without a value; `following` is the option behind it, if any."""
     name = _name(written, known)
     if name not in known and written.startswith(_NO):
         negated = _name(written.removeprefix(_NO), known)
         if _may_be_boolean(known.get(negated)):
             return negated, False
     if not _may_be_boolean(known.get(name)):
-        raise typer.BadParameter(f"expected a value for --{written}, found none")
+        raise typer.BadParameter(f"expected a value for --{written}, found {_instead(written, following)}")
     return name, True
+
+
+def _instead(written: str, following: str | None) -> str:
+    if following is None:
+        return "none"
+    return f"the option {following!r:.80}; if that is the value, write --{written}=VALUE"
 
 
 def _name(written: str, known: Mapping[str, Any]) -> str:

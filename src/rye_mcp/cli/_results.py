@@ -62,7 +62,8 @@ def print_result(result: ExecutionResult | DryRun | Instructions | Knowledge, li
     if result.data is not None and not printed:
         _print_data(result.data)
     if not result.success:
-        report(RyeError(result.code or "internal", result.error or "", hint=result.hint))
+        said = result.metadata.get("said", ())
+        report(RyeError(result.code or "internal", result.error or "", hint=result.hint, said=said))
 
 
 def _print_facts(facts: Mapping[str, Any]) -> None:

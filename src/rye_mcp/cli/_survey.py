@@ -29,20 +29,13 @@ def signers_in_words(context: Context) -> Callable[[Signer | None], str]:
     def in_words(signer: Signer | None) -> str:
         if signer is None:
             return "-"
-        key = "" if signer.fingerprint is None else f" ({signer.fingerprint})"
-        return f"{_who(signer, own)}{key}"
+        if signer.kind is SignerKind.AGENT and signer.owner == AGENT_OWNER:
+            return f"by {AGENT_OWNER}, not by you ({signer.fingerprint})"
+        if signer.kind is SignerKind.PERSON and signer.key_id == own:
+            return f"by you ({signer.fingerprint})"
+        return f"by {signer.in_words}"
 
     return in_words
-
-
-def _who(signer: Signer, own: str | None) -> str:
-    if signer.kind is SignerKind.SYSTEM:
-        return f"by the system ({signer.owner})"
-    if signer.kind is SignerKind.AGENT:
-        return (
-            f"by {AGENT_OWNER}, not by you" if signer.owner == AGENT_OWNER else f"by an agent: {signer.owner}"
-        )
-    return "by you" if signer.key_id == own else f"by {signer.owner}"
 
 
 def space_of(item: Surveyed) -> str:

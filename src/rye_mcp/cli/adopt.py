@@ -18,6 +18,7 @@ from rye_mcp.cli._common import (
     visible,
     visible_lines,
 )
+from rye_mcp.cli._script_help import help_of
 from rye_mcp.cli._terminal import can_ask
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.verbs.adopt import AdoptRequest, Proposal, propose, write
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from rye_mcp.verbs.context import Context
 
 __all__ = ["adopt"]
-
-_HELP_S = 10
 
 
 def adopt(
@@ -41,13 +40,17 @@ def adopt(
     description: Annotated[
         str | None, typer.Option("--description", metavar="TEXT", help="What it does, for people and agents.")
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Update the tool that it became before, as the script has changed."),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write it without asking.")] = False,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a tool of a script that you have, without changing what it does."""
     context = person(open_app(project), as_json=as_json)
-    request = AdoptRequest(path, item_id, command, description)
+    request = AdoptRequest(path, item_id, command, description, again=again)
     proposal = propose(request, context)
     if not proposal.parameters and proposal.declared.reader == "nothing" and can_ask(as_json=as_json):
         proposal = _after_help(request, proposal, context)
@@ -59,17 +62,19 @@ def adopt(
     _show(proposal)
     if not yes and not _agreed():
         what = "expected a person who agrees to this, found nobody to ask"
-        raise RyeError("confirmation_required", what, hint=f"rye adopt {path} --yes")
+        raise RyeError("confirmation_required", what, hint=f"{proposal.request.command} --yes")
     write(proposal, context)
     typer.echo(visible(f"wrote {printable(proposal.file.path)}"))
     typer.echo("Now:")
-    for line in proposal.as_dict(written=True)["next"]:
+    for line in proposal.next_commands:
         typer.echo(f"  {visible(line)}")
 
 
 def _show(proposal: Proposal) -> None:
     source = printable(proposal.source)
     what = f"{source} gets a header" if proposal.in_place else f"{source} is copied; it stays as it is"
+    if proposal.before is not None:
+        what = f"{printable(proposal.file.path)} follows {source}, and has to be signed again"
     typer.echo(visible(f"{what}. Its arguments were read from: {proposal.declared.reader}."))
     typer.echo(visible_lines(proposal.diff()), nl=False)
     for remark in proposal.remarks:
@@ -92,20 +97,9 @@ def _after_help(request: AdoptRequest, proposal: Proposal, context: Context) -> 
     question = f"Run {source} --help now, as you, and read that?"
     if not typer.confirm(visible(question), default=False, err=True):
         return proposal
-    return propose(replace(request, help_text=anyio.run(_help_of, proposal)), context)
-
-
-async def _help_of(proposal: Proposal) -> str:
-    """What the script prints with `--help`. It runs here as the person, and nothing of it is left behind."""
-    import os
-
-    from lilux.primitives import subprocess
-
-    config = {
-        "command": str(proposal.source),
-        "args": ["--help"],
-        "env": dict(os.environ),
-        "timeout": _HELP_S,
-    }
-    result = await subprocess.execute(config)
-    return f"{result.stdout}\n{result.stderr}"
+    found = anyio.run(help_of, proposal)
+    asked = propose(replace(request, help_text=found.text), context)
+    if found.failure is not None:
+        goes_on = "what it wrote was read" if asked.parameters else "going on with what stands in the script"
+        typer.echo(visible(f"rye: note: {source} --help {found.failure}; {goes_on}"), err=True)
+    return asked if asked.parameters else proposal

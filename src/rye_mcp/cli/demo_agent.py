@@ -110,7 +110,7 @@ def _as_picture(explanation: Explanation) -> Iterator[str]:
     for depth, each in enumerate(explanation.chain):
         arrow = "" if depth == 0 else "   " * (depth - 1) + "└─ "
         signer = each.integrity.signer
-        vouched = "nobody" if signer is None else f"{signer.owner} ({signer.kind})"
+        vouched = "nobody" if signer is None else signer.in_words
         yield f"{arrow}{each.element.item_id}  [{each.element.space}, {vouched}]"
 
 

@@ -52,7 +52,7 @@ def generate(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key pair, where there is none."""
+    """Make a key pair, if you have none."""
     app = open_app(None)
     secret = new_passphrase(PASSPHRASE_VARIABLE, as_json=as_json) if passphrase else None
     app.keys.generate(SignerKind(kind), owner=owner, passphrase=secret)
@@ -136,7 +136,9 @@ def _print_what_follows(rotation: Rotation, kind: Kind) -> None:
     if kind is not Kind.PERSON:
         return
     if rotation.statement is not None:
-        typer.echo("The old one has signed the new one: for whoever trusts the old one, both are you.")
+        typer.echo(
+            "The old key signed the new one, so everyone who trusts the old one trusts the new one too."
+        )
     typer.echo("In a project that others clone, propose the new one: rye trust propose")
 
 

@@ -63,5 +63,7 @@ def _about(item: Surveyed) -> str:
     """The first line of the description; for what is refused, the reason."""
     if item.integrity.refusal is not None:
         return f"refused: {item.integrity.state}"
+    if item.integrity.listing is not None:
+        return f"carried with the tools beside it, by {item.integrity.listing.name}"
     line = item.description.strip().partition("\n")[0]
     return line if len(line) <= _DESCRIPTION_WIDTH else line[: _DESCRIPTION_WIDTH - 1] + "…"

@@ -154,6 +154,8 @@ def _short(name: str, value: str | None) -> str:
 def _print_updated(updated: Updated) -> None:
     for change in updated.changes:
         typer.echo(visible(f"  {change}"))
+    for place in updated.removed:
+        typer.echo(visible(f"removed: {printable(place.path)}, as {place.item_id} is gone"))
     typer.echo(visible(f"{updated.state}: {updated.item_id} {updated.version}, in {printable(updated.path)}"))
 
 

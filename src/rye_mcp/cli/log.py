@@ -45,6 +45,8 @@ FOLLOWED: Final = "{:<19}  {:<26}  {:<30}  {:<14}  {:>9}  {:<8}  {}"
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SPAN: Final = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
 
+_EVERYTHING: Final = RunsRequest()
+
 log = command_group("What has run, and what it wrote.")
 
 RunArgument = Annotated[
@@ -106,7 +108,7 @@ def runs(
         red = (number for number, record in enumerate(found.runs) if record.status == "error")
         print_table(HEADERS, [_cells(record) for record in found.runs], red=red)
     else:
-        typer.echo("no such run yet")
+        typer.echo("no run yet" if request == _EVERYTHING else "no such run")
 
 
 @log.command()

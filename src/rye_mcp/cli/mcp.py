@@ -3,22 +3,16 @@
 `add` connects to a server, lists its tools, and writes an item for each, signed with your key: what the
 server said of it is approved by that. `update` shows what it says otherwise now, and signs that after a yes.
 `import` without names reads configurations, and starts nothing; a server that a project brings along is
-started for nobody who does not name it with `--from-project`.
+started only if you name it with `--from-project`.
 Exit codes: 0 done, 1 refused, failed, or not agreed to, 2 wrong use.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
-from threading import Timer
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rye_mcp.bridge.servers import START_TIMEOUT_S, require_variables
 from rye_mcp.cli._clients import ClientName
 from rye_mcp.cli._common import (
     EXIT_FAILED,
@@ -29,11 +23,12 @@ from rye_mcp.cli._common import (
     person,
     print_json,
     print_table,
+    report,
     visible,
     visible_lines,
 )
+from rye_mcp.cli._mcp_bringing import bring_in, offered_now, place_of
 from rye_mcp.cli._mcp_configurations import Configured, Origin, chosen, configured
-from rye_mcp.cli._mcp_packages import IMPATIENT, network_variables, package_of
 from rye_mcp.cli._mcp_plans import Found, plan_of
 from rye_mcp.cli._terminal import can_ask
 from rye_mcp.errors import RyeError
@@ -42,9 +37,8 @@ from rye_mcp.verbs import mcp_servers as servers
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
-    from rye_mcp.bridge.definitions import Definition
     from rye_mcp.verbs.context import Context
-    from rye_mcp.verbs.mcp_servers import Comparison, Known, ServerPlan, Written
+    from rye_mcp.verbs.mcp_servers import Comparison, Known, Written
 
 __all__ = ["mcp"]
 
@@ -61,12 +55,16 @@ OnlyOption = Annotated[
 FromOption = Annotated[
     SpaceName | None, typer.Option("--space", metavar="SPACE", help="Where its tools are: project or user.")
 ]
+NetworkOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--network/--no-network",
+        help="Pass on what this machine sets for its network: certificates, proxies, registries.",
+    ),
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Agree without being asked.")]
 
 _OURS = (SpaceName.PROJECT, SpaceName.USER)
-
-_SILENT_S: Final = 1.0
-"""How long a server may take before a person is told that it is waited for."""
 
 
 @mcp.command()
@@ -85,13 +83,7 @@ def add(
             "--header", metavar="TEXT", help="'Name: ${VARIABLE}' for every request; more than once."
         ),
     ] = None,
-    network: Annotated[
-        bool | None,
-        typer.Option(
-            "--network/--no-network",
-            help="Pass on what this machine sets for its network: certificates, proxies, registries.",
-        ),
-    ] = None,
+    network: NetworkOption = None,
     start_timeout: Annotated[
         float | None,
         typer.Option(
@@ -107,16 +99,7 @@ def add(
     plan = plan_of(name, words or [], env or [], header or [], to, only or [], start_timeout)
     app = open_app(project)
     context = person(app, as_json=as_json)
-    package = package_of(plan.config)
-    if package is not None and package.warning:
-        typer.echo(visible(f"rye: warning: {package.warning}"), err=True)
-    plan, left_out = _with_network(plan, app, agreed=network, can_ask=can_ask(as_json=as_json))
-    try:
-        written = _add(plan, app, context, {})
-    except RyeError as exc:
-        if left_out and exc.code in ("lost", "timeout"):
-            exc.hint = f"to pass on what this machine sets for its network, add --network: {left_out}"
-        raise
+    written = bring_in(plan, app, context, {}, network=network, can_ask=can_ask(as_json=as_json))
     if as_json:
         print_json(_answer(name, written))
     else:
@@ -152,7 +135,7 @@ def update(
     app = open_app(project)
     context = person(app, as_json=as_json)
     known = _known(name, space, context)
-    offered = _offered(known.config, app, context, {})
+    offered = offered_now(known.config, app, context, {})
     comparison = servers.compare(known, offered, tuple(only or ()))
     agreed = comparison.is_none or yes
     if not as_json:
@@ -211,6 +194,7 @@ def import_servers(
             "--to", metavar="SPACE", help="Where its tools go: user, or project (with --from-project)."
         ),
     ] = None,
+    network: NetworkOption = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -226,7 +210,7 @@ def import_servers(
         _list_configured(client, app, origin, as_json=as_json)
         return
     wanted = chosen(client, app, origin, None if everything else names, to)
-    results = [_import(each, app, context) for each in wanted]
+    results = [_import(each, app, context, network=network, as_json=as_json) for each in wanted]
     if as_json:
         print_json({"status": "completed", "servers": results})
     else:
@@ -251,69 +235,6 @@ def _list_configured(client: ClientName | None, app: App, wanted: Origin, *, as_
 # --- doing it ---
 
 
-def _add(plan: ServerPlan, app: App, context: Context, values: Mapping[str, str]) -> Written:
-    if plan.space is SpaceName.PROJECT:
-        context.spaces.require_project()
-    key = servers.signing_key(context)
-    offered = _offered(plan.config, app, context, values)
-    return servers.add(plan, offered, context, key)
-
-
-def _with_network(
-    plan: ServerPlan, app: App, *, agreed: bool | None, can_ask: bool
-) -> tuple[ServerPlan, str]:
-    """The plan with what this machine sets for its network, if the person agrees, and the names if not."""
-    if plan.config["transport"] != "stdio":
-        return plan, ""
-    names = network_variables(plan.config, app.settings.environment)
-    shown = visible(", ".join(names))
-    if agreed is None and names and can_ask and package_of(plan.config) is not None:
-        typer.echo(f"This machine sets, for its network: {shown}", err=True)
-        agreed = typer.confirm("Pass that on to the server", default=True, err=True)
-    if not agreed:
-        return plan, shown
-    env = {**plan.config.get("env", {}), **{name: f"${{{name}}}" for name in names}}
-    return replace(plan, config={**plan.config, "env": env}), ""
-
-
-def _offered(
-    config: Mapping[str, Any], app: App, context: Context, values: Mapping[str, str]
-) -> Mapping[str, Definition]:
-    import anyio
-
-    from rye_mcp.bridge.offers import offered_by
-
-    whole = servers.whole_config(config, context)
-    if package_of(config) is not None:
-        whole["env"] = {**IMPATIENT, **whole["env"]}
-    here = context.project if app.spaces.project is not None else None
-    cwd = str(here or os.path.expanduser("~"))  # noqa: PTH111 - as text, whatever it is
-    variables = {**app.settings.environment, **values}
-    require_variables(config, variables)
-
-    async def ask() -> Mapping[str, Definition]:
-        project = "" if here is None else str(here)
-        directories = context.trust.directories
-        return await offered_by(whole, variables, cwd=cwd, project=project, directories=directories)
-
-    with _telling_what_is_waited_for(whole):
-        return anyio.run(ask)
-
-
-@contextmanager
-def _telling_what_is_waited_for(config: Mapping[str, Any]) -> Iterator[None]:
-    """A block that takes as long as a server does: it says so when that is long."""
-    limit = config.get("start_timeout", START_TIMEOUT_S)
-    what = f"rye: waiting for the server {config['server']} to say what it offers, for at most {limit:g} s"
-    timer = Timer(_SILENT_S, typer.echo, [visible(f"{what}: {_place_of(config)}")], {"err": True})
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()  # a line that is being written is whole before anything follows
-
-
 def _known(name: str, space: SpaceName | None, context: Context) -> Known:
     servers.require_server_name(name)
     found = servers.known_servers(context, _spaces(space, context), name)
@@ -332,13 +253,19 @@ def _spaces(named: SpaceName | None, context: Context) -> tuple[SpaceName, ...]:
     return tuple(name for name in _OURS if name is SpaceName.USER or context.spaces.project is not None)
 
 
-def _import(found: Found, app: App, context: Context) -> dict[str, Any]:
+def _import(
+    found: Found, app: App, context: Context, *, network: bool | None, as_json: bool
+) -> dict[str, Any]:
     """What became of one server; its failure stops no other."""
     try:
         if found.plan is None:
             raise RyeError("client_configuration", found.why_not or "", hint="rye mcp add NAME -- COMMAND")
-        written = _add(found.plan, app, context, found.values)
+        may_ask = can_ask(as_json=as_json)
+        written = bring_in(found.plan, app, context, found.values, network=network, can_ask=may_ask)
     except RyeError as exc:
+        if not as_json:
+            typer.echo(visible(f"{found.name}: was not brought in"), err=True)
+            report(exc)
         return {"server": found.name, **exc.as_dict()}
     needs = sorted(found.values.keys() - app.settings.environment.keys())
     return {**_answer(found.name, written), "set_in_environment": needs}
@@ -380,14 +307,7 @@ def _facts(known: Known) -> dict[str, Any]:
 def _where(known: Known) -> str | None:
     if not known.items:
         return None
-    return _place_of(known.config)
-
-
-def _place_of(config: Mapping[str, Any]) -> str:
-    """Where a server is: its address, or what starts it."""
-    if config["transport"] == "http":
-        return str(config.get("url"))
-    return " ".join(map(str, [config.get("command"), *config.get("args", ())]))
+    return place_of(known.config)
 
 
 def _row(known: Known) -> tuple[str, ...]:
@@ -435,7 +355,6 @@ def _print_found(found: list[Configured], *, as_json: bool) -> None:
 def _print_imported(results: list[dict[str, Any]]) -> None:
     for result in results:
         if result["status"] == "error":
-            typer.echo(visible(f"rye: {result['server']}: {result['code']}: {result['error']}"), err=True)
             continue
         typer.echo(visible(f"{result['server']}: {len(result['signed'])} tools"))
         for name in result["set_in_environment"]:

@@ -82,6 +82,8 @@ def run_item(
 
     from rye_mcp.verbs.execute import ExecuteRequest
 
+    if item.startswith("-"):
+        raise typer.BadParameter(f"expected the id of an item first, found the option {item!r:.80}")
     before = RunOptions(params, timeout, dry_run, locked, item_type, project, as_json)
     found, words = _found(item, before, ctx)
     options, metadata = found.options, found.metadata

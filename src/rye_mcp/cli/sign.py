@@ -62,6 +62,10 @@ def sign_items(
         raise typer.Exit(EXIT_FAILED)
 
 
+_AS_USUAL = frozenset({"listed", "lock_refreshed"})
+"""What signing does beside the item itself when it was asked to: nothing to be warned of."""
+
+
 def _print_batch(result: BatchResult) -> None:
     for each in result.signed:
         _print_signed(each)
@@ -74,5 +78,8 @@ def _print_batch(result: BatchResult) -> None:
 def _print_signed(result: SignResult) -> None:
     signer = result.item.signer
     typer.echo(visible(f"signed {result.item.file.item_id} by {signer.owner} ({signer.fingerprint})"))
-    for warning in result.warnings:
-        typer.echo(visible(f"rye: warning: {warning.code}: {warning.message}"), err=True)
+    for notice in result.warnings:
+        if notice.code in _AS_USUAL:
+            typer.echo(visible(f"  {notice.message}"))
+        else:
+            typer.echo(visible(f"rye: warning: {notice.code}: {notice.message}"), err=True)

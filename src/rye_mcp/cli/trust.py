@@ -42,6 +42,12 @@ __all__ = ["trust"]
 
 STANDARD_INPUT = "-"
 
+_COMMIT = "Commit it. Everyone who clones the project decides with: rye trust review"
+_COMMIT_ROTATED = (
+    "Commit it. Everyone who trusts your old key trusts this one too, and has nothing to decide; "
+    "everyone else decides with: rye trust review"
+)
+
 trust = command_group("Who may sign what you run: everything undecided, and the decisions.")
 
 KeyArgument = Annotated[
@@ -186,18 +192,18 @@ def propose(
         return
     typer.echo(f"Proposed ({change.value}): {visible(document.owner)}, in {visible(path)}")
     _print_document(document, Origin.PROJECT)
-    typer.echo("Commit it; whoever clones the project decides with: rye trust review")
+    typer.echo(_COMMIT_ROTATED if document.rotation is not None else _COMMIT)
 
 
 @trust.command()
 def revoke(
     key_id: KeyArgument,
     reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why, for whoever meets the key again.")
+        str, typer.Option("--reason", metavar="TEXT", help="Why; shown whenever the key turns up again.")
     ] = "revoked with rye trust revoke",
     as_json: JsonOption = False,
 ) -> None:
-    """Trust a key no more, in every project of yours, whoever else does."""
+    """Revoke a key in all your projects, whoever else trusts it."""
     app = open_app(None)
     revoke_key(app.spaces.user.root, key_id, reason)
     [row, *_] = [row for row in list_keys(app.trust, app.keys).rows if row.key_id == key_id]

@@ -1,7 +1,8 @@
 """`rye verify`: whether items would be accepted, and who signed them; for people and for CI.
 
 Without an argument it looks at everything in every space. It ends with 1 when anything would be
-refused, itself or when it runs: LOCK says how a tool stands to its lockfile.
+refused, itself or when it runs: LOCK says how a tool stands to its lockfile. `carried` is a file that passes
+as a part of the tools beside it alone: SIGNER is who signed their listing.
 """
 
 from __future__ import annotations
@@ -81,7 +82,10 @@ def _print(result: Survey, in_words: Callable[[Signer | None], str], *, everythi
     refused = len(result.refused)
     stopped = len(result.would_not_run)
     others = f", {stopped} of the verified would not run" if stopped else ""
-    typer.echo(f"{len(result.items) - refused} verified{system}, {refused} refused{others}")
+    carried = len(result.carried)
+    parts = f", {carried} carried by the listings of tools" if carried else ""
+    verified = len(result.items) - refused - carried
+    typer.echo(f"{verified} verified{system}{parts}, {refused} refused{others}")
 
 
 def _explain(refused: Sequence[Surveyed]) -> None:

@@ -4,7 +4,7 @@ Rules:
 
 - These are guesses from text, for warnings and hints. Nothing is decided by them, and nothing is run.
 - A file counts when it stands in the tool's directory, or below, and the code names it: a Python string or
-  an import, in other languages a word that is the path of a file. What is not there is nobody's companion.
+  an import, in other languages a word that is the path of a file. A name without such a file is ignored.
 - What a failed run says is looked at in the same way: a name in its error output that stands beside the tool,
   and was not carried, is likely the reason.
 - A placeholder for what a caller gives, inside of a shell's command string, is text that the shell reads as
@@ -17,7 +17,7 @@ import ast
 import re
 import shlex
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -30,6 +30,9 @@ __all__ = ["mentioned_companions", "missing_companion", "placeholders_in_shell"]
 
 MAX_CANDIDATES: Final = 500
 """How many names of a text are looked for."""
+
+MAX_NAMED: Final = 10
+"""How many files one hint names."""
 
 MAX_ERROR_CHARACTERS: Final = 64 << 10
 """How much of an error output is looked at: its end."""
@@ -50,6 +53,9 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
 _MODULE_IN_ERROR: Final = re.compile(
     r"(?:No module named|Cannot find module|cannot load such file --) ['\"]?([A-Za-z0-9_./-]{1,255})",
     re.ASCII,
+)
+_PYTHON_MODULE_IN_ERROR: Final = re.compile(
+    r"No module named ['\"]?([A-Za-z_][A-Za-z0-9_.]{0,254})", re.ASCII
 )
 _MODULE_IN_CODE: Final = re.compile(
     r"""\b(?:require|require_relative|from|import)\b\s{0,4}\(?\s{0,4}["']([A-Za-z0-9_./-]{1,255})["']""",
@@ -72,20 +78,39 @@ def mentioned_companions(content: bytes, extension: str, directory: str, tree: S
 
 def missing_companion(stderr: str, carried: Carried, tool_dir: Path) -> str | None:
     """What to do about a run that failed for want of a file that stands beside the tool, but does not run."""
-    there = {file.relative for file in carried.files}
-    directory = carried.tool.relative.rpartition("/")[0]
     text = stderr[-MAX_ERROR_CHARACTERS:]
     files = (each for each in _files_in(text) if not _is_elsewhere(each, carried.source))
     names = [*_modules(_MODULE_IN_ERROR.findall(text)), *files]
     with SourceTree(tool_dir) as tree:
+        for module in _PYTHON_MODULE_IN_ERROR.findall(text):
+            parts = [name for name in _first(_parts_of(module, carried)) if _is_left(name, carried, tree)]
+            if parts:
+                return _hint(carried.tool.relative, parts[:MAX_NAMED])
         for name in _first(ending for each in names for ending in _endings_of(each)):
-            try:
-                is_beside = f"{directory}/{name}" not in there and tree.holds(name)
-            except RyeError:
-                continue
-            if is_beside:
-                return _hint(carried.tool.relative, name)
+            if _is_left(name, carried, tree):
+                return _hint(carried.tool.relative, [name])
     return None
+
+
+def _is_left(name: str, carried: Carried, tree: SourceTree) -> bool:
+    """Whether a file stands in the tool's directory and was not carried."""
+    directory = carried.tool.relative.rpartition("/")[0]
+    if any(file.relative == f"{directory}/{name}" for file in carried.files):
+        return False
+    try:
+        return tree.holds(name)
+    except RyeError:
+        return False
+
+
+def _parts_of(module: str, carried: Carried) -> Iterator[str]:
+    """The files that a Python module may be, and the files that the tool's code names of the same package."""
+    path = module.replace(".", "/")
+    package = f"{path.partition('/')[0]}/"
+    yield from _python_files_of(path)
+    for name in map(_normal, _names_in_python(carried.tool.content.decode("utf-8", "replace"))):
+        if name.startswith(package):
+            yield name
 
 
 def placeholders_in_shell(config: Mapping[str, Any], parameters: Iterable[str]) -> list[str]:
@@ -116,15 +141,16 @@ def _is_elsewhere(path: str, source: Path) -> bool:
     return path.startswith("/") and path.endswith(".py") and not path.startswith(f"{source}/")
 
 
-def _hint(tool: str, name: str) -> str:
+def _hint(tool: str, names: Sequence[str]) -> str:
     try:
         _, item_id, _ = parse_relative_path(tool)
     except RyeError:
         item_id = tool
-    shown = printable(name)
+    stand, were = ("stands", "was") if len(names) == 1 else ("stand", "were")
+    options = " ".join(f"--with {shlex.quote(printable(name))}" for name in names)
     return (
-        f"{item_id} needs {shown}, which stands beside it but was not signed with it: "
-        f"rye sign {item_id} --with {shlex.quote(shown)}"
+        f"{item_id} needs {', '.join(map(printable, names))}, which {stand} beside it but {were} not signed "
+        f"with it: rye sign {item_id} {options}"
     )
 
 
@@ -143,11 +169,21 @@ def _names_in_python(text: str) -> Iterator[str]:
             case ast.Constant(value=str(value)):
                 yield from _files_in(value)
             case ast.Import(names=names):
-                yield from _modules(alias.name.replace(".", "/") for alias in names)
+                for alias in names:
+                    yield from _python_files_of(alias.name.replace(".", "/"))
             case ast.ImportFrom(module=module, names=names):
                 above = (module or "").replace(".", "/")
-                yield from _modules([above] if above else [])
-                yield from _modules(f"{above}/{alias.name}".lstrip("/") for alias in names)
+                for alias in names:
+                    yield from _python_files_of(f"{above}/{alias.name}".lstrip("/"))
+
+
+def _python_files_of(path: str) -> Iterator[str]:
+    """The files that Python may read to import a module: it, and the `__init__.py` of each package above."""
+    segments = path.split("/")
+    for count in range(1, len(segments) + 1):
+        above = "/".join(segments[:count])
+        yield f"{above}.py"
+        yield f"{above}/__init__.py"
 
 
 def _names_in_text(text: str) -> Iterator[str]:

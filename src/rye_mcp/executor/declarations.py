@@ -63,7 +63,7 @@ class Declarations:
             "invalid_item",
             "; ".join(found["message"] for _, found in self._issues),
             where=shown,
-            hint=f"mend {shlex.quote(shown)}, then: rye sign {element.item_id}",
+            hint=f"fix {shlex.quote(shown)}, then: rye sign {element.item_id}",
             item_id=element.item_id,
             issues=[found for _, found in self._issues],
         )

@@ -130,7 +130,7 @@ def carry(chain: Chain, items: Sequence[VerifiedItem], trust: Trust, project: Pa
         sealed = anchor is None or anchor.relative is not None
         if not sealed:
             _require_approved(tool, trust)
-        needs = _Dependencies(tool, items[0].signer.kind, Role.TOOL, trust, tree)
+        needs = _Dependencies(tool, items[0].signer, Role.TOOL, trust, tree)
         needs.list_by(directory_of(tool))
         if anchor is not None and anchor.relative is not None:
             needs.list_by(anchor.relative)
@@ -171,10 +171,12 @@ class _Dependencies:
     """What one element rests on: the files to be read, and what makes each of them authentic."""
 
     def __init__(
-        self, element: ChainElement, kind: SignerKind, role: Role, trust: Trust, tree: SourceTree
+        self, element: ChainElement, signer: Signer | None, role: Role, trust: Trust, tree: SourceTree
     ) -> None:
+        """`signer` vouches for the element; without one, files need the signature of a person."""
         self._element = element
-        self._kind = kind
+        self._is_persons = signer is None or signer.kind is SignerKind.PERSON
+        self._owner = None if signer is None else signer.owner
         self._role = role
         self._trust = trust
         self._tree = tree
@@ -273,7 +275,7 @@ class _Dependencies:
 
     def _require_signer(self, signer: Signer, path: Path) -> None:
         """Who signed what a person's tool rests on has to be one too: it gets what the tool gets."""
-        if self._kind is SignerKind.PERSON and signer.kind is SignerKind.AGENT:
+        if self._is_persons and signer.kind is SignerKind.AGENT:
             shown = printable(path)
             what = f"expected a person's signature, as {self._element.item_id} has one, found an agent's"
             raise RyeError("out_of_scope", f"{what}: {shown}", where=shown)
@@ -286,10 +288,12 @@ class _Dependencies:
             beside = os.path.relpath(relative, directory_of(self._element))
             hint = f"{_SIGN_AGAIN[error.code]}rye sign {item_id} --with {shlex.quote(printable(beside))}"
         if relative.endswith(f"/{DEPENDENCY_MANIFEST_NAME}"):
-            hint = f"rye sign {item_id}"
+            hint = f"{_SIGN_AGAIN.get(error.code, '')}rye sign {item_id}"
         if self._space.name is SpaceName.SYSTEM:
             hint = "pip install --force-reinstall rye-mcp"
         details = {**error.details, "item_id": item_id, "dependency": relative}
+        if self._is_persons and self._owner is not None:
+            details["signed_before_by"] = self._owner
         what = f"{item_id} rests on {printable(relative)}: {error.message}"
         return RyeError(error.code, what, where=error.where, hint=hint, **details)
 
@@ -308,7 +312,7 @@ def _library_files(library: Library, trust: Trust) -> tuple[CarriedFile, ...]:
     """What is in the directory that a runtime brings along, as files of a snapshot."""
     runtime, below = library.runtime, f"{library.relative}/"
     with SourceTree(runtime.file.space.root) as tree:
-        needs = _Dependencies(runtime, SignerKind.PERSON, Role.RUNTIME, trust, tree)
+        needs = _Dependencies(runtime, None, Role.RUNTIME, trust, tree)
         if runtime.space is not SpaceName.SYSTEM:
             needs.list_by(directory_of(runtime))
         needs.look_for(DependencyRules(enabled=True), library.relative)
@@ -370,6 +374,10 @@ _REPORTED = 50
 """How many files are named when many are not authentic."""
 
 _SIGN_AGAIN: Final[Mapping[str, str]] = MappingProxyType(
-    {"unsigned": "", "content_changed": "look at what changed, then: ", "out_of_scope": "a person signs it: "}
+    {
+        "unsigned": "",
+        "content_changed": "look at what changed, then: ",
+        "out_of_scope": "read it first, then: ",
+    }
 )
-"""Refusals that signing mends, and what comes first."""
+"""Refusals that signing fixes, and what comes first."""

@@ -1,10 +1,11 @@
-"""Files as the last commit has them: read from a repository's objects, without running git.
+"""Files as the last commits have them: read from a repository's objects, without running git.
 
 Rules:
 
 - No git is run: a repository's configuration can make git run programs, and a partial clone makes even
   `git cat-file` fetch. Loose objects and packs (index version 2) are read as bytes.
 - Every repository around the project is asked, from the project up, through worktrees and alternates.
+- Besides the last commit, those before it are read up to one that the caller knows, by their first parents.
 - All of it is written by others: every size, depth and count is limited, and only regular files are opened.
 - What cannot be read is left out, without an error: this only ever adds to what else is known.
 """
@@ -16,23 +17,23 @@ import re
 import stat
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from rye_mcp.items import MAX_ITEM_BYTES
 
-__all__ = ["committed_files"]
+__all__ = ["LastCommit", "last_commits"]
 
 _MAX_OBJECT_BYTES: Final = 8 << 20
 _MAX_SMALL_BYTES: Final = 4096
 _MAX_REFS_BYTES: Final = 16 << 20
-_MAX_ENTRIES: Final = 50_000
+_MAX_COMMITS: Final = 500
+_MAX_ENTRIES: Final = 100_000
 _MAX_WANTED_BYTES: Final = 64 << 20
-_MAX_DIRECTORIES: Final = 2_000
+_MAX_DIRECTORIES: Final = 4_000
 _MAX_DEPTH: Final = 16
 _MAX_DELTAS: Final = 100
 _MAX_PACKS: Final = 200
@@ -41,6 +42,7 @@ _CHUNK: Final = 64 << 10
 
 _ID: Final = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 _REF: Final = re.compile(rb"ref: (refs/[\w./+@#%=-]{1,1000})")
+_PARENT: Final = re.compile(rb"tree [0-9a-f]{40,64}\nparent ([0-9a-f]{40}(?:[0-9a-f]{24})?)\n")
 _GITDIR: Final = b"gitdir: "
 _NAME: Final = re.compile(rb"(\d{5,6}) ([^/\0]{1,4096})\0")
 _DIRECTORY, _FILES = b"40000", (b"100644", b"100755")
@@ -61,20 +63,57 @@ class _UnreadableError(ValueError):
 _CANNOT: Final = (OSError, ValueError, zlib.error, struct.error, IndexError, RecursionError)
 
 
-def committed_files(project: Path, below: str, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    """The wanted files below a directory of the project: each path from there, and its bytes."""
-    real, room = Path(os.path.realpath(project)), _MAX_WANTED_BYTES
+def last_commits(project: Path, below: str) -> Iterator[LastCommit]:
+    """The last commit of each repository around a project, to read a directory of the project in it."""
+    real = Path(os.path.realpath(project))
     for root in (real, *real.parents):
         if os.path.lexists(root / ".git"):
-            inside = (real.relative_to(root) / below).parts
             with suppress(*_CANNOT):
                 repository = _Repository.at(root)
-                for path, name in _listed(repository.objects, repository.head(), inside):
+                inside = (real.relative_to(root) / below).parts
+                yield LastCommit(repository.head().decode(), inside, repository.objects)
+
+
+@dataclass(frozen=True, slots=True)
+class LastCommit:
+    """The last commit of a repository, by its name, and the directory in it that is looked at."""
+
+    name: str
+    inside: tuple[str, ...]
+    places: Place
+
+    def files(self, wanted: Callable[[str], bool], known: Container[str] = ()) -> Iterator[tuple[str, bytes]]:
+        """The wanted files below the directory, by their paths from there: all, or those that are not in a
+        known commit before it. Then it is also those of the commits between the two.
+        """
+        room, walk = _MAX_WANTED_BYTES, _Walk(self.places)
+        before, commits = self._since(known)
+        if before is not None:
+            with suppress(*_CANNOT):
+                for _ in walk.new_files(before, self.inside):
+                    pass
+        for commit in commits:
+            with suppress(*_CANNOT):
+                for path, name in walk.new_files(commit, self.inside):
                     if room > 0 and wanted(path):
                         with suppress(*_CANNOT):
-                            content = _read(repository.objects, name, _BLOB, MAX_ITEM_BYTES)
+                            content = _read(self.places, name, _BLOB, MAX_ITEM_BYTES)
                             room -= len(content)
                             yield path, content
+
+    def _since(self, known: Container[str]) -> tuple[str | None, list[str]]:
+        """The nearest known commit and those after it, the last first; the last alone where none is near."""
+        commits = [self.name]
+        with suppress(*_CANNOT):
+            while len(commits) <= _MAX_COMMITS:
+                head = _read(self.places, commits[-1], _COMMIT, _MAX_OBJECT_BYTES)
+                parent = _PARENT.match(head)
+                if parent is None:
+                    break
+                if (name := parent[1].decode()) in known:
+                    return name, commits
+                commits.append(name)
+        return None, [self.name]
 
 
 # --- the repository ---
@@ -133,38 +172,51 @@ def _places(objects: Path) -> Place:
     return tuple(places)
 
 
-@lru_cache(maxsize=8)
-def _listed(places: Place, commit: bytes, inside: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Each file below a directory, with the id of its content. A commit never says anything else later."""
-    head = _read(places, commit.decode(), _COMMIT, _MAX_OBJECT_BYTES)
-    line = head.partition(b"\n")[0].removeprefix(b"tree ")
-    if not _ID.fullmatch(line):
-        raise _UnreadableError("expected the tree of a commit, found none")
-    tree = line.decode()
-    for part in inside:
-        entries = {name: entry for mode, name, entry in _entries(places, tree) if mode == _DIRECTORY}
-        if os.fsencode(part) not in entries:
-            return ()
-        tree = entries[os.fsencode(part)]
-    return tuple(_files_below(places, tree))
+@dataclass(slots=True)
+class _Walk:
+    """A walk through several commits, which lists each file and directory once, within one set of limits."""
 
+    places: Place
+    seen: set[tuple[str, str]] = field(default_factory=set)
+    entries: int = 0
+    directories: int = 0
 
-def _files_below(places: Place, tree: str) -> Iterator[tuple[str, str]]:
-    """The files of a directory, and of those below it, within the limits."""
-    directories, entries = [("", tree, 0)], 0
-    for _ in range(_MAX_DIRECTORIES):
-        if not directories:
-            return
-        above, tree, depth = directories.pop()
-        for mode, name, entry in _entries(places, tree):
-            path, entries = above + os.fsdecode(name), entries + 1
-            if entries > _MAX_ENTRIES:
-                raise _UnreadableError("expected fewer files")
-            if mode == _DIRECTORY and depth < _MAX_DEPTH:
-                directories.append((f"{path}/", entry, depth + 1))
-            elif mode in _FILES:
-                yield path, entry
-    raise _UnreadableError("expected fewer directories")
+    def new_files(self, commit: str, inside: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        """Each file below a directory that was not listed yet, with the id of its content."""
+        head = _read(self.places, commit, _COMMIT, _MAX_OBJECT_BYTES)
+        line = head.partition(b"\n")[0].removeprefix(b"tree ")
+        if not _ID.fullmatch(line):
+            raise _UnreadableError("expected the tree of a commit, found none")
+        tree = line.decode()
+        for part in inside:
+            entries = {name: entry for mode, name, entry in _entries(self.places, tree) if mode == _DIRECTORY}
+            if os.fsencode(part) not in entries:
+                return
+            tree = entries[os.fsencode(part)]
+        yield from self._below(tree)
+
+    def _below(self, tree: str) -> Iterator[tuple[str, str]]:
+        directories = [("", tree, 0)]
+        while directories:
+            above, tree, depth = directories.pop()
+            if (above, tree) in self.seen:
+                continue
+            self.seen.add((above, tree))
+            self._count(directories=1)
+            for mode, name, entry in _entries(self.places, tree):
+                path = above + os.fsdecode(name)
+                self._count(entries=1)
+                if mode == _DIRECTORY and depth < _MAX_DEPTH:
+                    directories.append((f"{path}/", entry, depth + 1))
+                elif mode in _FILES and (path, entry) not in self.seen:
+                    self.seen.add((path, entry))
+                    yield path, entry
+
+    def _count(self, *, directories: int = 0, entries: int = 0) -> None:
+        self.directories += directories
+        self.entries += entries
+        if self.directories > _MAX_DIRECTORIES or self.entries > _MAX_ENTRIES:
+            raise _UnreadableError("expected fewer files")
 
 
 def _entries(places: Place, tree: str) -> Iterator[tuple[bytes, bytes, str]]:

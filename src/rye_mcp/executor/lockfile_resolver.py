@@ -196,8 +196,14 @@ class LockfileResolver:
         locked one ends, whose lockfile stays. The notice says what became of it.
         """
         root = valid.verified.chain.root
-        if (older := self._older_notice(root)) is not None:
-            return older
+        try:
+            return self._older_notice(root) or self._refreshed(valid, signed)
+        except RyeError as exc:
+            how = _how_to_lock(root.item_id, signed)
+            return Notice(exc.code, f"{exc.message}; if {root.item_id} may run as it is now, {how}")
+
+    def _refreshed(self, valid: ValidChain, signed: Signed) -> Notice | None:
+        root = valid.verified.chain.root
         stored = None if self._locked else self._to_be_refreshed(root)
         if stored is None:
             return self._lock_first(valid) if signed.locks_first and not self._locked else None
@@ -207,10 +213,8 @@ class LockfileResolver:
         if not signed.may_move(stored, valid):
             if stored.pins.root["version"] != version:
                 return None  # that another version is locked is said when it runs
-            what = (
-                f"{item_id} {version} is locked as something else; if it may run: rye lock update {item_id}"
-            )
-            return Notice("lock_mismatch", what)
+            what = f"{item_id} {version} is locked as something else; if it may run"
+            return Notice("lock_mismatch", f"{what}, {_how_to_lock(item_id, signed)}")
         why = "since its pinned signer signed it"
         return self._save(
             valid, Notice("lock_refreshed", f"{item_id} {version} is locked as it is now, {why}")
@@ -236,10 +240,7 @@ class LockfileResolver:
 
     def _older_notice(self, root: ChainElement) -> Notice | None:
         """That a later version is locked, where one is."""
-        try:
-            newer = self.store.newer(root.item_id, root.version)
-        except RyeError:
-            return None  # what is wrong with it is said when it runs
+        newer = self.store.newer(root.item_id, root.version)
         if not newer:
             return None
         what = f"{root.item_id} is locked in version {newer[0].version}: {root.version} is refused"
@@ -247,14 +248,11 @@ class LockfileResolver:
 
     def _to_be_refreshed(self, root: ChainElement) -> StoredLock | None:
         """The project's lockfile of this version, or of the newest one that is locked."""
-        try:
-            others = sorted(self.store.versions(root.item_id), key=comparable, reverse=True)
-            for version in (root.version, *others):
-                stored = self.store.find(root.item_id, version)
-                if stored is not None:
-                    return stored if stored.space.name is SpaceName.PROJECT else None
-        except RyeError:
-            return None  # what is wrong with it is said when it runs
+        others = sorted(self.store.versions(root.item_id), key=comparable, reverse=True)
+        for version in (root.version, *others):
+            stored = self.store.find(root.item_id, version)
+            if stored is not None:
+                return stored if stored.space.name is SpaceName.PROJECT else None
         return None
 
     def _created_by_another(self, pinned: PinnedChain) -> PinnedChain:
@@ -307,7 +305,7 @@ class LockfileResolver:
         before, now = stored.package_version, self._package_version
         what = (
             f"{item_id} was locked under {PACKAGE} {before}, this is {now}, and nothing but what comes with "
-            f"it has changed: rye lock update {item_id} writes the lockfile anew"
+            f"it has changed: rye lock update {item_id} updates the lockfile"
         )
         return Notice("lock_outdated", what)
 
@@ -321,6 +319,10 @@ class LockfileResolver:
 def older_than(newer: LockPlace, version: str) -> pins.Difference:
     """What is different when an older version stands where a newer one is locked."""
     return pins.Difference(newer.item_id, "version", newer.version, version)
+
+
+def _how_to_lock(item_id: str, signed: Signed) -> str:
+    return f"{'run' if signed.by_person else 'ask a person to run'}: rye lock update {item_id}"
 
 
 def _missing(root: ChainElement) -> RyeError:

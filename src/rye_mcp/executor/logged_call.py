@@ -59,12 +59,11 @@ class LoggedCall:
     def began(self, call: PreparedCall) -> Notices:
         """Log that the run begins; what should be known about that, and usually nothing."""
         verified = call.pinned.valid.verified
-        signer = verified.root.signer
         self._begun = time.perf_counter()
         self._known |= {
             "item_id": verified.chain.root.item_id,
             "chain": tuple((item.file.item_id, item.digest) for item in verified.items),
-            "signer": " ".join(filter(None, (signer.owner, f"({signer.kind})", signer.fingerprint))),
+            "signer": verified.root.signer.in_words,
             "parameters": tuple(call.parameters.values),
             "sealed": call.sealed,
         }

@@ -31,6 +31,8 @@ _NODE: Final = re.compile(
 
 _NO_TSX: Final = re.compile(r"^expected tsx, or a Node\.js that reads TypeScript", re.MULTILINE)
 
+_UNKNOWN_ISSUER: Final = re.compile(r"^\s+cause: invalid peer certificate: (UnknownIssuer)$", re.MULTILINE)
+
 _PACKAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "attr": "attrs",
@@ -86,8 +88,16 @@ def _of_typescript(found: str) -> str:
     )
 
 
+def _of_uv(found: str) -> str:
+    return (
+        "uv does not trust the certificate of the server that has the packages. If your network has a "
+        "certificate authority of its own, set SSL_CERT_FILE to its file where rye-mcp runs"
+    )
+
+
 _HINTS: Final[tuple[tuple[re.Pattern[str], Callable[[str], str | None]], ...]] = (
     (_PYTHON, _of_python),
     (_NODE, _of_node),
     (_NO_TSX, _of_typescript),
+    (_UNKNOWN_ISSUER, _of_uv),
 )

@@ -234,7 +234,7 @@ def _fitting(
 
 
 def _needs(element: ChainElement, found: Examination) -> tuple[str, ...]:
-    """The parameters that are missing; nothing when a default is what is wrong, which nobody can mend."""
+    """The parameters that are missing; nothing when a default is wrong, which the caller cannot fix."""
     places = [error.field.removeprefix("/") for error in found.errors]
     names = [place.replace("~1", "/").replace("~0", "~") for place in places]
     if any(place.partition("/")[0] in found.values for place in places):

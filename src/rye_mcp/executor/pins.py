@@ -64,7 +64,7 @@ _ROOT_FIELDS: Final = ("tool_id", "version", "integrity")
 _HASH: Final = re.compile(r"[0-9a-f]{8,128}")
 _VERSION: Final = re.compile(r"[A-Za-z0-9.!+_-]{1,64}", re.ASCII)
 _PATH: Final = re.compile(r"[A-Za-z0-9_./@+-]{1,255}", re.ASCII)
-_UNFIT: Final = "something that is none"
+_UNFIT: Final = "an invalid value"
 _NO_SIGNATURE: Final = "1970-01-01T00:00:00+00:00"
 """The time in a lockfile of a chain that nobody signed: all of it comes with the package."""
 _SHOWN: Final = 20

@@ -59,6 +59,7 @@ from rye_mcp.runs.outputs import RunOutputs
 from rye_mcp.runs.records import Caller
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.approvals import state_directory
+from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
 
 __all__ = ["PrimitiveExecutor", "Watch"]
@@ -344,4 +345,8 @@ def _with_companion(result: ExecutionResult, call: PreparedCall) -> ExecutionRes
         return result
     verified = call.pinned.valid.verified
     hint = missing_companion(result.stderr, verified.carried, verified.chain.root.path.parent)
-    return result if hint is None else replace(result, hint=hint)
+    if hint is None:
+        return result
+    signer = verified.root.signer
+    known = {"signed_before_by": signer.owner} if signer.kind is SignerKind.PERSON else {}
+    return replace(result, hint=hint, metadata={**result.metadata, **known})

@@ -5,7 +5,7 @@ Rules:
 - A program is looked for as the supervisor does it: one with a `/` where it says, any other in the absolute
   directories of the PATH that the tool gets. What is there counts as found; whether it can be started, the
   start tells.
-- The hint says what to install. Who is to mend a path that leads nowhere looks at the chain.
+- The hint says what to install. To fix a path that leads nowhere, look at the chain.
 """
 
 from __future__ import annotations

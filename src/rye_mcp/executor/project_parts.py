@@ -145,7 +145,7 @@ class ProjectParts:
                 "invalid_item",
                 f"expected a .env that can be read, found: {printable(exc.message)}",
                 where=path,
-                hint="mend it, or move it away",
+                hint="fix it, or move it away",
             ) from exc
 
 

@@ -76,7 +76,7 @@ class ExecutionResult:
             chain=chain,
             metadata={**outcome.metadata, **(metadata or {})},
             code=code,
-            hint=None if code is None else RyeError(code, "", hint=outcome.hint, item_id=item_id).hint,
+            hint=None if code is None else _hint(code, outcome.hint, item_id, run_id),
             item_id=item_id,
             run_id=run_id,
             exit=outcome.exit,
@@ -145,6 +145,8 @@ class ExecutionResult:
 
     def _rest(self, *, detail: bool) -> dict[str, Any]:
         rest: dict[str, Any] = {}
+        if not self.success and "signed_before_by" in self.metadata:
+            rest["signed_before_by"] = self.metadata["signed_before_by"]
         if self.notices:
             rest["notices"] = [notice.as_dict() for notice in self.notices]
         if detail:
@@ -153,6 +155,10 @@ class ExecutionResult:
         if self.lock is not None and (detail or not self.success):
             rest["lock"] = _plain(self.lock)
         return rest
+
+
+def _hint(code: str, hint: str | None, item_id: str, run_id: str) -> str:
+    return RyeError(code, "", hint=hint, item_id=item_id, run_id=run_id).hint
 
 
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from lilux.runtime.interpreters import Surroundings
 from lilux.runtime.version_managers import MANAGERS
 from rye_mcp.executor.stamps import Stamp, stamp_of
 
-__all__ = ["ASK_LIMIT_S", "asked", "is_place_of_shims", "is_shim"]
+__all__ = ["ASK_LIMIT_S", "asked", "behind_shims", "is_place_of_shims", "is_shim"]
 
 ASK_LIMIT_S: Final = 5.0
 """How long a manager may take to say which program it means."""
@@ -84,6 +84,20 @@ async def asked(program: str, environment: Mapping[str, str]) -> str | None:
         return None
     answer = result.stdout.strip().partition("\n")[0].strip() if result.success else ""
     return answer if _is_program(answer) else None
+
+
+def behind_shims(name: str, environment: Mapping[str, str]) -> list[str]:
+    """The files that shims of this name on the PATH may stand for, as pyenv and its kin keep them."""
+    found: list[str] = []
+    for entry in environment.get("PATH", os.defpath).split(os.pathsep):
+        shim = Path(entry, name)
+        if shim.is_absolute() and is_shim(str(shim)):
+            found += [
+                str(path)
+                for path in sorted(shim.parent.parent.glob(f"versions/*/bin/{name}"))
+                if _is_program(str(path))
+            ]
+    return found
 
 
 def _is_program(path: str) -> bool:

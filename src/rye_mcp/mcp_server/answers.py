@@ -54,6 +54,8 @@ _ONE_ITEM: Final = r"\brye {} (?P<id>[\w./-]+)(?: --type (?P<type>\w+))?$"
 _CALLS: Final = (
     (re.compile(_ONE_ITEM.format("show")), "load with item_id {id}", ""),
     (re.compile(_ONE_ITEM.format("explain")), "execute with item_id {id}", ", dry_run true"),
+    (re.compile(r"\brye run (?P<id>[\w./-]+) --help$"), "load with item_id {id}", ""),
+    (re.compile(r", then: rye log show (?P<id>[\w-]+)$"), "; this was the run {id}", ""),
     (re.compile(r"\bcopy it with --overwrite$"), "load it with overwrite true", ""),
     (re.compile(r"^rye list$"), "search finds ids, by words for what you want", ""),
 )
@@ -264,7 +266,7 @@ def _require_promised(data: Any, schema: Mapping[str, Any], item_id: str) -> Non
     if errors:
         listed = "; ".join(map(str, errors))
         what = f"expected output that fits the output schema of {item_id}, found: {listed}"
-        raise RyeError("tool_failed", what, hint=f"mend the output or the schema of {item_id}", data=data)
+        raise RyeError("tool_failed", what, hint=f"fix the output or the schema of {item_id}", data=data)
 
 
 def _text(facts: Mapping[str, Any], *, is_error: bool) -> str:

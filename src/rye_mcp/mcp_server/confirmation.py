@@ -30,6 +30,7 @@ from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
 from rye_mcp.trust.control_variables import chooses_code
 from rye_mcp.trust.files import opened_directory
 from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.verify import signer_in_words
 from rye_mcp.verbs.context import options_of
 from rye_mcp.verbs.execute import ExecuteRequest, preview
 from rye_mcp.verbs.policy import Action, to_be_confirmed
@@ -92,7 +93,7 @@ def about_run(
     shown = {name: _shown(found, name, value) for name, value in values.items()}
     signer = found.signer
     facts = {
-        "signed by": f"{signer['owner']} ({signer['kind']}) {signer['fingerprint'] or ''}",
+        "signed by": signer_in_words(SignerKind(signer["kind"]), signer["owner"], signer["fingerprint"]),
         "sha256": found.digest,
         "project": "none" if project is None else printable(project),
         "brings": ", ".join(_first(list(found.brought))),

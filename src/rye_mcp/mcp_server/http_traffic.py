@@ -307,7 +307,7 @@ class Traffic:
             return
         if not self.requests.admit(exchange.owner, exchange.number):
             raise MCPError(
-                code=BUSY, message=f"{MAX_CALLS} calls are under way, and no more: call again later"
+                code=BUSY, message=f"{MAX_CALLS} calls are under way, which is the limit: call again later"
             )
 
     def _outlasts(self, exchange: Exchange) -> bool:

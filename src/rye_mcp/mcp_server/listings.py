@@ -46,7 +46,7 @@ __all__ = [
     "entries",
     "names_of",
     "page_of",
-    "plain_name",
+    "possible_names",
     "say_left_out",
 ]
 
@@ -60,16 +60,17 @@ _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def plain_name(item_id: str) -> str:
-    """The name of an item, where no other one wants it."""
-    return _OTHER.sub("_", item_id)
+def possible_names(item_id: str) -> tuple[str, str]:
+    """The names that an item can get: the plain one, and the one with a piece of its hash."""
+    plain = _plain(item_id)
+    return plain, _qualified(plain, item_id)
 
 
 def names_of(
     item_ids: Iterable[str], *, taken: Container[str] = (), kept: Mapping[str, str] = _NOTHING
 ) -> dict[str, str]:
     """Name → id, in the order of the ids. `kept` are names of before, and the ids that they stay with."""
-    plain = {item_id: plain_name(item_id) for item_id in item_ids}
+    plain = {item_id: _plain(item_id) for item_id in item_ids}
     counts = Counter(plain.values())
 
     def is_free(name: str, item_id: str) -> bool:
@@ -83,6 +84,10 @@ def names_of(
         for item_id, name in names.items()
         if kept.get(name, item_id) == item_id and (wanted[name] == 1 or name in kept)
     }
+
+
+def _plain(item_id: str) -> str:
+    return _OTHER.sub("_", item_id)
 
 
 def _qualified(name: str, item_id: str) -> str:

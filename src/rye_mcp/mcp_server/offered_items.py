@@ -35,7 +35,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
 from rye_mcp.mcp_server.answers import seen
 from rye_mcp.mcp_server.definitions import DEFINITIONS
-from rye_mcp.mcp_server.listings import Listed, entries, names_of, plain_name
+from rye_mcp.mcp_server.listings import Listed, entries, names_of, possible_names
 from rye_mcp.mcp_server.logs import facts_of
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.visible import find_hidden, visible, visible_lines
@@ -130,8 +130,9 @@ class NativeTools:
         agents = [each for each, offer in offered.items() if offer.item.signer.kind is SignerKind.AGENT]
         if not agents:
             return {}
-        known = {plain_name(each): each for each in app.trust.ids_of_persons(ItemType.TOOL)}
-        wanted = (plain_name(each) for each in agents)
+        persons = sorted(app.trust.ids_of_persons(ItemType.TOOL), key=lambda each: (each in offered, each))
+        known = {name: each for each in persons for name in possible_names(each)}
+        wanted = (name for each in agents for name in possible_names(each))
         return {name: known[name] for name in wanted if name in known}
 
     def _say(self, item_id: str, error: RyeError) -> None:

@@ -7,10 +7,11 @@ use ends the command with 2 and a sentence on standard error, before anything is
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rye_mcp.mcp_server.logs import DEFAULT_LEVEL, LEVELS
 
@@ -151,6 +152,20 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+class _Version(argparse.Action):
+    """Says which version this is. It is looked up only now: to find it out takes time at each start."""
+
+    def __init__(self, option_strings: list[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print it, and end with 0."""
+        from importlib.metadata import version
+
+        sys.stdout.write(f"rye-mcp {version('rye-mcp')}\n")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rye-mcp",
@@ -158,6 +173,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
+    add("--version", action=_Version, help="say which version this is, and end")
     add("--project", type=Path, action="append", default=[], metavar="DIR",
         help="the project; over HTTP several, and project_path has to be one of them")  # fmt: skip
     add("--expose", action="append", default=[], metavar="GLOB",

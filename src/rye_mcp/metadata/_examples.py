@@ -1,14 +1,6 @@
 """The example calls of a tool: what they look like, and what is wrong with them.
 
-Rules:
-
-- An example has `parameters`. It may have a `description`, `files` (text by relative path, written into the
-  project of the run first) and what to `expect`: `data` (exactly that), `contains` (a part of it: keys of a
-  mapping, and in a text a piece of it) or the `code` of a failure. Without it, the run has to succeed.
-- The shape is checked when a tool is signed, and when its examples are run. A call passes over them.
-- Files stay below the project: no path that is absolute, climbs, or could be read in two ways.
-
-    EXAMPLES = [{"parameters": {"name": "Ada"}, "expect": {"data": {"greeting": "Hello, Ada!"}}}]
+EXAMPLES = [{"parameters": {"name": "Ada"}, "expect": {"data": {"greeting": "Hello, Ada!"}}}]
 """
 
 from __future__ import annotations
@@ -20,9 +12,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from rye_mcp.errors import ERRORS
-from rye_mcp.metadata._values import Way, kind
+from rye_mcp.metadata._raw import Way, kind
 
-__all__ = ["EXPECTATIONS", "MAX_EXAMPLES", "Example", "find_problems", "read_examples"]
+__all__ = ["EXAMPLES_SCHEMA", "Example", "find_problems", "read_examples"]
 
 MAX_EXAMPLES: Final = 100
 """How many examples a tool may have."""
@@ -125,3 +117,37 @@ def _expect(value: Any) -> Iterator[Problem]:
 _MEMBERS: Final[Mapping[str, Callable[[Any], Iterator[Problem]]]] = MappingProxyType(
     {"description": _description, "parameters": _parameters, "files": _files, "expect": _expect}
 )
+
+_EXAMPLE: Final[Mapping[str, Any]] = {
+    "description": "A call, and what is to come of it.",
+    "type": "object",
+    "properties": {
+        "description": {"type": "string"},
+        "parameters": {"description": "What the tool is called with.", "type": "object"},
+        "files": {
+            "description": "Texts by their paths, written into the project of the run first.",
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+        },
+        "expect": {
+            "description": "What is to come of it; without it, success will do.",
+            "oneOf": [
+                {"properties": {"data": {"description": "Exactly this."}}, "required": ["data"]},
+                {"properties": {"contains": {"description": "A part of it."}}, "required": ["contains"]},
+                {"properties": {"code": {"enum": sorted(ERRORS)}}, "required": ["code"]},
+            ],
+            "type": "object",
+            "maxProperties": 1,
+        },
+    },
+    "required": ["parameters"],
+    "additionalProperties": False,
+}
+
+EXAMPLES_SCHEMA: Final[Mapping[str, Any]] = {
+    "description": "Calls that show how it is used; rye test runs them.",
+    "type": "array",
+    "maxItems": MAX_EXAMPLES,
+    "items": _EXAMPLE,
+}
+"""The same as a JSON Schema, for editors."""

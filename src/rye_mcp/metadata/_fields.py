@@ -1,7 +1,7 @@
-"""From what an item says about itself to its metadata: every field has a type, and every mistake is found.
+"""The fields of metadata: one table has the check of each, and the JSON Schema that says the same to editors.
 
-What a field is, stands in one table. Nothing is converted: a version that is a number, because its quotes
-are missing, is an issue and not guessed at (`1.10` would be `1.1`).
+Nothing is converted: a version that is a number, because its quotes are missing, is an issue and not guessed
+at (`1.10` would be `1.1`).
 """
 
 from __future__ import annotations
@@ -13,23 +13,22 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from rye_mcp.items import ItemFile, ItemType, is_item_id
-from rye_mcp.metadata._flags import CALLING_KEYS, read_calling
-from rye_mcp.metadata._issues import Issues
-from rye_mcp.metadata._values import Raw, kind
+from rye_mcp.items import MAX_ID_SEGMENTS, ItemFile, ItemType, is_item_id
+from rye_mcp.metadata._flags import CALLING_KEYS, CALLING_MEANINGS, read_calling
+from rye_mcp.metadata._raw import Issues, Raw, kind
 
 __all__ = [
     "DEFAULT_VERSION",
     "FIELDS",
-    "HINTS",
     "MAX_TEXT",
-    "MAX_VERSION",
     "OF_TOOLS",
     "TOOL_TYPES",
     "ItemMetadata",
+    "Schema",
     "check_fields",
-    "problem_of",
 ]
+
+Schema = dict[str, Any]
 
 TOOL_TYPES: Final = (
     "primitive",
@@ -64,7 +63,7 @@ MAX_VERSION: Final = 64
 """How many characters a version may have."""
 
 _SIMPLE_VERSION: Final = re.compile(r"(?:0|[1-9][0-9]{0,8})(?:\.(?:0|[1-9][0-9]{0,8})){0,5}", re.ASCII)
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
+_VARIABLE: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,127}$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +128,12 @@ def check_fields(raw: Raw, file: ItemFile, issues: Issues) -> ItemMetadata:
     checked: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for name, value in raw.values.items():
-        check = _CHECKS.get(name)
-        if check is None:
+        known = FIELDS.get(name)
+        if known is None:
             extra[name] = value
         elif value is None:
             continue
-        elif problem := check(value):
+        elif problem := known.problem(value):
             issues.add(f"{name}: {problem}", raw.lines.get(name), name, raw.column(name))
         else:
             checked[name] = value
@@ -306,39 +305,151 @@ def _flag(value: Any) -> str | None:
     return None if isinstance(value, bool) else _expected("true or false", value)
 
 
-_CHECKS: Final[Mapping[str, Callable[[Any], str | None]]] = MappingProxyType(
+# --- the same for editors: the JSON Schema that accepts what a check accepts ---
+
+
+_SEGMENT: Final = r"(?!__pycache__(?:/|$))[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+_ITEM_ID: Final = rf"^{_SEGMENT}(?:/{_SEGMENT}){{0,{MAX_ID_SEGMENTS - 1}}}$"
+
+
+def _any_case(*words: str) -> str:
+    """A pattern for these words, in capitals or not, which a schema cannot say otherwise."""
+    return "|".join("".join(f"[{letter}{letter.upper()}]" for letter in word) for word in words)
+
+
+_VERSION: Final = (
+    r"^[vV]?(?:[0-9]+!)?[0-9]+(?:\.[0-9]+)*"
+    rf"(?:[-_.]?(?:{_any_case('alpha', 'a', 'beta', 'b', 'preview', 'pre', 'c', 'rc')})(?:[-_.]?[0-9]+)?)?"
+    rf"(?:-[0-9]+|[-_.]?(?:{_any_case('post', 'rev', 'r')})(?:[-_.]?[0-9]+)?)?"
+    rf"(?:[-_.]?(?:{_any_case('dev')})(?:[-_.]?[0-9]+)?)?"
+    r"(?:\+[A-Za-z0-9]+(?:[-_.][A-Za-z0-9]+)*)?$"
+)
+
+
+def _schema_of_text(meaning: str, **more: Any) -> Schema:
+    return {"description": meaning, "type": "string", "maxLength": MAX_TEXT, **more}
+
+
+def _schema_of_mapping(meaning: str, **more: Any) -> Schema:
+    return {"description": meaning, "type": "object", **more}
+
+
+def _schema_of_texts(meaning: str, **items: Any) -> Schema:
+    return {"description": meaning, "type": "array", "items": {"type": "string", **items}}
+
+
+def _schema_of_version(meaning: str) -> Schema:
+    return {"description": meaning, "type": "string", "maxLength": MAX_VERSION, "pattern": _VERSION}
+
+
+def _schema_of_names_or_schema(meaning: str) -> Schema:
+    of_schema = {
+        "required": _schema_of_texts("Those that have to be there."),
+        "properties": _schema_of_mapping("Each by its name."),
+    }
+    return {
+        "description": meaning,
+        "anyOf": [_schema_of_texts("Names."), {"type": "object", "properties": of_schema}],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field: `problem` says what is wrong with a value; `schema` accepts every value without a problem."""
+
+    problem: Callable[[Any], str | None]
+    schema: Schema
+    tools_only: bool = False
+
+
+FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
     {
-        "name": _name,
-        "version": _version,
-        "description": _text,
-        "category": _text,
-        "tool_type": _tool_type,
-        "executor_id": _executor_id,
-        "config": _mapping,
-        "config_schema": _mapping,
-        "output_schema": _mapping,
-        "env_config": _mapping,
-        "anchor": _mapping,
-        "verify_deps": _mapping,
-        "child_constraints": _child_constraints,
-        "inputs": _names_or_schema,
-        "outputs": _names_or_schema,
-        "permissions": _permissions,
-        "annotations": _annotations,
-        "runs_given_code": _flag,
-        "tags": _texts,
+        "name": Field(
+            _name, _schema_of_text("Its name; by default the last segment of its id.", pattern=r"\S")
+        ),
+        "version": Field(_version, _schema_of_version("Its version, in quotes, such as 1.2.0.")),
+        "description": Field(_text, _schema_of_text("What it does, for people and agents that search.")),
+        "category": Field(_text, _schema_of_text("A group that it belongs to, such as media/video.")),
+        "tool_type": Field(
+            _tool_type,
+            {
+                "description": "primitive and runtime have a special meaning; all others are tools.",
+                "enum": list(TOOL_TYPES),
+            },
+            tools_only=True,
+        ),
+        "executor_id": Field(
+            _executor_id,
+            {
+                "description": "The item that runs this one, such as rye/core/runtimes/python_runtime.",
+                "type": "string",
+                "pattern": _ITEM_ID,
+            },
+            tools_only=True,
+        ),
+        "config": Field(
+            _mapping,
+            _schema_of_mapping(
+                "What its executor is given: timeout, max_output, cwd; of an HTTP tool the request.",
+                properties={name: {"description": text} for name, text in CALLING_MEANINGS.items()},
+            ),
+        ),
+        "config_schema": Field(_mapping, _schema_of_mapping("The JSON Schema of its parameters.")),
+        "output_schema": Field(_mapping, _schema_of_mapping("The JSON Schema of its result.")),
+        "env_config": Field(
+            _mapping, _schema_of_mapping("Where to look for an interpreter, and variables."), tools_only=True
+        ),
+        "anchor": Field(_mapping, _schema_of_mapping("When several files are one tool."), tools_only=True),
+        "verify_deps": Field(
+            _mapping, _schema_of_mapping("Which files next to it have to be signed."), tools_only=True
+        ),
+        "child_constraints": Field(
+            _child_constraints,
+            _schema_of_mapping(
+                "Versions of the tools that it runs.",
+                properties={
+                    "min_version": _schema_of_version("The first one."),
+                    "max_version": _schema_of_version("The last one."),
+                },
+            ),
+        ),
+        "inputs": Field(
+            _names_or_schema, _schema_of_names_or_schema("What it takes: names, or a JSON Schema.")
+        ),
+        "outputs": Field(
+            _names_or_schema, _schema_of_names_or_schema("What it passes on: names, or a JSON Schema.")
+        ),
+        "permissions": Field(
+            _permissions,
+            _schema_of_mapping(
+                "What it gets although it looks like a secret.",
+                properties={"env": _schema_of_texts("Names of variables.", pattern=_VARIABLE.pattern)},
+                additionalProperties=False,
+            ),
+            tools_only=True,
+        ),
+        "annotations": Field(
+            _annotations,
+            _schema_of_mapping(
+                "What clients are told of a tool.",
+                properties={
+                    "title": _schema_of_text("A title."),
+                    **{hint: {"type": "boolean"} for hint in HINTS},
+                },
+            ),
+        ),
+        "runs_given_code": Field(
+            _flag,
+            {
+                "description": "Whether it runs code that its caller gives it; such a run is never sealed.",
+                "type": "boolean",
+            },
+            tools_only=True,
+        ),
+        "tags": Field(_texts, _schema_of_texts("Words by which it is found.")),
     }
 )
+"""Every field, by its name."""
 
-OF_TOOLS: Final = frozenset(
-    {"tool_type", "executor_id", "env_config", "anchor", "verify_deps", "permissions", "runs_given_code"}
-)
+OF_TOOLS: Final = frozenset(name for name, each in FIELDS.items() if each.tools_only)
 """What nothing but a tool has."""
-
-FIELDS: Final = tuple(_CHECKS)
-"""The name of every field."""
-
-
-def problem_of(name: str, value: Any) -> str | None:
-    """What is wrong with the value of a field; None when nothing is."""
-    return _CHECKS[name](value)

@@ -1,16 +1,7 @@
-"""How a program is called with flags: what `arguments: flags` of a configuration says, read and checked.
+"""How a program is called with flags: reads and checks what `arguments: flags` of a configuration says.
 
-Rules:
-
-- `flags` maps a parameter to a text that reads like a line of usage: `--dry-run` and `--color/--no-color`
-  (switches), `-v...` (given as often as the number says), `--name=VALUE`, `--name VALUE`, `-nVALUE`, and
-  `--names VALUE...` (all elements of a list behind one flag).
-- A parameter without a text has `-n` for a name of one letter, else `--name` with `-` for `_`; its value is
-  attached (`--name=VALUE`, `-nVALUE`), so that a program cannot take it for a flag.
-- `positionals` names parameters in their order. `--` in this list is passed as it is, before what follows.
-- A value in an argument of its own may not begin with `-`, unless it comes after `--`, or its text says `ANY`
-  instead of `VALUE` (of a positional: `name ANY`): then the program takes whatever comes there.
-- Only names in `properties` of the tool's schema are ever passed.
+`flags` maps a parameter to a text that reads like a line of usage, such as `--name=VALUE`; all forms are in
+`docs/architecture/items.md`.
 """
 
 from __future__ import annotations
@@ -18,9 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
-__all__ = ["ARGUMENTS", "CALLING_KEYS", "FLAGS", "FLAG_TEXT", "Calling", "Flag", "Positional", "read_calling"]
+__all__ = [
+    "ARGUMENTS",
+    "CALLING_KEYS",
+    "CALLING_MEANINGS",
+    "FLAGS",
+    "FLAG_TEXT",
+    "Calling",
+    "Flag",
+    "Positional",
+    "read_calling",
+]
 
 ARGUMENTS: Final = "arguments"
 """The key that says how parameters become arguments."""
@@ -28,8 +30,18 @@ ARGUMENTS: Final = "arguments"
 FLAGS: Final = "flags"
 """Its one value; and the key of the texts."""
 
-CALLING_KEYS: Final = (ARGUMENTS, FLAGS, "positionals", "subcommand")
-"""What a tool can say about how it is called."""
+CALLING_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        ARGUMENTS: "flags: the program gets its parameters as --name=value.",
+        FLAGS: "The flags of parameters: --dry-run, --color/--no-color, -v..., --name=VALUE.",
+        "positionals": "The parameters that are passed by their places; -- where the program knows it.",
+        "subcommand": "A word that comes before all flags.",
+    }
+)
+"""What a tool can say about how it is called. Other primitives may use these names for something else."""
+
+CALLING_KEYS: Final = tuple(CALLING_MEANINGS)
+"""The keys of these."""
 
 SEPARATOR: Final = "--"
 

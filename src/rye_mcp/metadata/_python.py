@@ -1,16 +1,7 @@
-"""Python → values: a block of comments before all code, else literals that it assigns, and its docstring.
+"""Reads the metadata of a Python file: a block of comments before all code, or literals that it assigns.
 
-Rules:
-
-- Nothing is run, and nothing is worked out: a name of the table has to be assigned a literal of what JSON
-  can hold, once, in a statement of its own at the top level. Anything else in its place is an issue, and what
-  stands deeper, in an `if` or a function, is not metadata.
-- A block `# /// rye` among the comments that a file begins with holds all of its metadata: then every name in
-  it is the script's own, also one of the table. A block anywhere else is a comment like any other.
-- The source is read as UTF-8. A file that declares another encoding is refused: Python would read other
-  text than was looked at here.
-- `read_python` reads as far as the first function or class, when the text behind it does not mention any of
-  the names: then nothing there can assign one. `whole` reads everything, and finds every syntax error.
+Nothing is run. Python's own parser reads the text, after `_require_parsable` has refused what would keep it
+busy for long.
 """
 
 from __future__ import annotations
@@ -23,16 +14,80 @@ import threading
 import unicodedata
 import warnings
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any, Final
 
+from rye_mcp.errors import RyeError
 from rye_mcp.items import COMMENT_STYLES
-from rye_mcp.metadata._blocks import read_comment_block
-from rye_mcp.metadata._issues import Issues, Unreadable
-from rye_mcp.metadata._source_limits import require_parsable
-from rye_mcp.metadata._values import MAX_DEPTH, MAX_INT_BITS, MAX_NODES, Place, Raw, Way
+from rye_mcp.metadata._raw import MAX_DEPTH, MAX_INT_BITS, MAX_NODES, Issues, Place, Raw, Unreadable, Way
+from rye_mcp.metadata._yaml import read_comment_block
 
-__all__ = ["PYTHON_NAMES", "comments_with_block", "read_python"]
+__all__ = ["PYTHON_NAMES", "comments_with_block", "parse_python", "read_python"]
+
+MAX_SOURCE_BYTES: Final = 384 << 10
+"""How large a source may be that is parsed whole."""
+
+MAX_TOKENS: Final = 75_000
+"""How many words and signs there may be in it."""
+
+MAX_F_STRING_WORK: Final = 500_000_000
+"""How many bytes times `{` there may be in a source with f-strings."""
+
+MAX_IMPORT_DOTS: Final = 100
+"""How many dots there may be in one import."""
+
+MAX_MARKS: Final = 64
+"""How many combining marks there may be in a row."""
+
+# Words; lines; strings without a word in them; signs, without those that come in pairs or between words.
+_TOKEN: Final = re.compile(r"""\w+|\n\s*|["'][^"'\w\n]*["']|[.:]{2,}|:\]|[^\w\s"').\]}:=]""")
+_F_STRING: Final = re.compile(r"""(?<![A-Za-z0-9_])[rR]?[fFtT][rR]?["']""")
+_SYMBOLS: Final = re.compile(rf"[^\x00-\x7f\w\s]{{{MAX_MARKS + 1},}}")
+_IMPORT: Final = re.compile(
+    r"(?:^|[;:])[ \t\f]*+(?:from|import)\b(?:[^\n;#(\\]|\\.)*+", re.MULTILINE | re.DOTALL
+)
+
+
+def _require_parsable(text: str) -> None:
+    """Unreadable, with the limit and the line, for what the parser would be busy with for too long."""
+    size = len(text) if text.isascii() else len(text.encode("utf-8"))
+    if size > MAX_SOURCE_BYTES:
+        what = f"expected at most {MAX_SOURCE_BYTES} bytes of Python that is read whole, found {size}"
+        raise Unreadable(what, _line_at(text, MAX_SOURCE_BYTES))
+    _require_few_fields(text, size)
+    _require_few_marks(text)
+    _require_few_dots(text)
+    if len(text) > MAX_TOKENS and (beyond := next(islice(_TOKEN.finditer(text), MAX_TOKENS, None), None)):
+        what = f"expected at most {MAX_TOKENS} words and signs of Python, found more"
+        raise Unreadable(what, _line_at(text, beyond.start()))
+
+
+def _require_few_fields(text: str, size: int) -> None:
+    limit = MAX_F_STRING_WORK // max(size, 1)
+    if text.count("{") <= limit or (f_string := _F_STRING.search(text)) is None:
+        return
+    what = f"expected at most {limit} {{ in {size} bytes of Python with f-strings, found {text.count('{')}"
+    raise Unreadable(what, _line_at(text, f_string.start()))
+
+
+def _require_few_dots(text: str) -> None:
+    # To look for imports takes as long as a third of the parsing, and most files have fewer dots in all.
+    for imported in _IMPORT.finditer(text) if text.count(".") > MAX_IMPORT_DOTS else ():
+        if imported[0].count(".") > MAX_IMPORT_DOTS:
+            what = f"expected at most {MAX_IMPORT_DOTS} dots in one import, found more"
+            raise Unreadable(what, _line_at(text, imported.start()))
+
+
+def _require_few_marks(text: str) -> None:
+    for symbols in () if text.isascii() else _SYMBOLS.finditer(text):
+        if sum(map(bool, map(unicodedata.combining, symbols[0]))) > MAX_MARKS:
+            what = f"expected at most {MAX_MARKS} combining marks in a row, found more"
+            raise Unreadable(what, _line_at(text, symbols.start()))
+
+
+def _line_at(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
 
 PYTHON_NAMES: Final = {
     "__version__": "version",
@@ -152,13 +207,27 @@ def _in_plain_letters(text: str) -> str:
     return text.translate({ord(each): unicodedata.normalize("NFKC", each) for each in set(text)})
 
 
+def parse_python(text: str, where: str) -> ast.Module:
+    """The syntax tree of a source; RyeError `invalid_item` when Python would not read it, or not soon."""
+    try:
+        return _module(text)
+    except Unreadable as exc:
+        place = where if exc.issue.line is None else f"{where}:{exc.issue.line}"
+        hint = "look at it: is it a script for Python 3?"
+        raise RyeError("invalid_item", exc.issue.message, where=place, hint=hint) from exc
+
+
 def _parse(text: str) -> list[ast.stmt]:
     """The statements of a module; Unreadable when Python would not read it either, or not soon."""
-    require_parsable(text)
+    return _module(text).body
+
+
+def _module(text: str) -> ast.Module:
+    _require_parsable(text)
     try:
         with _quiet, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(text).body
+            return ast.parse(text)
     except SyntaxError as exc:
         raise Unreadable(f"expected Python, found: {exc.msg}", exc.lineno, exc.offset or None) from exc
     except ValueError as exc:

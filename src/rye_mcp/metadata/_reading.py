@@ -1,23 +1,39 @@
-"""From the bytes of an item to its metadata: what is read how, what is kept, when schemas are checked."""
+"""Turns the bytes of an item into its metadata, and looks closer at an item that somebody wants to sign.
+
+`parse_metadata` is what every call pays for. `examine` also checks all syntax, schemas, examples and sizes.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from itertools import islice
+from types import MappingProxyType
 from typing import Any, Final
 
-from rye_mcp.items import ItemFile, ItemType, comment_style
-from rye_mcp.metadata._blocks import markdown_body, read_comment_block, read_front_matter
+from rye_mcp.items import COMMENT_STYLES, ItemFile, ItemType, comment_style, printable
 from rye_mcp.metadata._examples import Example, find_problems, read_examples
-from rye_mcp.metadata._fields import ItemMetadata, check_fields
-from rye_mcp.metadata._issues import Issue, Issues, Unreadable
-from rye_mcp.metadata._listing import problem_of_listing
-from rye_mcp.metadata._python import read_python
-from rye_mcp.metadata._spelling import misspelt_in
-from rye_mcp.metadata._values import Raw, Way
-from rye_mcp.metadata._yaml import read_yaml
+from rye_mcp.metadata._fields import FIELDS, OF_TOOLS, ItemMetadata, check_fields
+from rye_mcp.metadata._python import PYTHON_NAMES, comments_with_block, read_python
+from rye_mcp.metadata._raw import Issue, Issues, Raw, Unreadable, Way
+from rye_mcp.metadata._yaml import markdown_body, read_comment_block, read_front_matter, read_yaml
+from rye_mcp.visible import visible_lines, with_texts
 
-__all__ = ["body_of", "examine", "examples_of", "misspelt", "parse_metadata"]
+__all__ = [
+    "MAX_LISTED_BYTES",
+    "RUNTIMES",
+    "arguments_of",
+    "body_of",
+    "examine",
+    "examples_of",
+    "how_to_name_an_executor",
+    "misspelt",
+    "parse_metadata",
+]
 
 _KEPT: Final = 8192
 _YAML: Final = frozenset({".yaml", ".yml"})
@@ -62,7 +78,7 @@ def examine(file: ItemFile) -> ItemMetadata:
     raw = _read(file, issues, whole=True)
     metadata = check_fields(raw, file, issues)
     _check_schemas(metadata, raw, issues)
-    if (problem := problem_of_listing(metadata)) is not None:
+    if (problem := _problem_of_listing(metadata)) is not None:
         issues.add(problem)
     if file.item_type is ItemType.TOOL:
         _check_examples(raw, issues)
@@ -74,7 +90,7 @@ def misspelt(file: ItemFile) -> tuple[Issue, ...]:
     """The names in an item that was examined which are no field, and nearly one."""
     if file.extension != ".py" and not parse_metadata(file).extra:
         return ()
-    return tuple(misspelt_in(_read(file, Issues(), whole=True), file))
+    return tuple(_misspelt_in(_read(file, Issues(), whole=True), file))
 
 
 def examples_of(file: ItemFile) -> tuple[Example, ...]:
@@ -162,3 +178,105 @@ def _problem_of_parameters(schema: dict[str, Any]) -> str | None:
         return problem
     kind = schema.get("type", "object")
     return None if kind == "object" else f"expected type: object, as parameters are, found {kind!r}"
+
+
+MAX_LISTED_BYTES: Final = 400_000
+"""How long all of it may be as JSON in ASCII, as it is shown. A page of a list has room for more."""
+
+
+def arguments_of(metadata: ItemMetadata) -> dict[str, Mapping[str, Any]]:
+    """The inputs of a directive: name → schema."""
+    inputs = metadata.inputs
+    if not isinstance(inputs, Mapping):
+        return {each: {} for each in inputs or ()}
+    properties = inputs.get("properties", {})
+    return {each: schema if isinstance(schema, Mapping) else {} for each, schema in properties.items()}
+
+
+def _problem_of_listing(metadata: ItemMetadata) -> str | None:
+    """What is wrong with an item that no list has room for."""
+    title = str((metadata.annotations or {}).get("title") or metadata.name)
+    arguments = [
+        {"name": name, "description": schema.get("description"), "required": False}
+        for name, schema in arguments_of(metadata).items()
+    ]
+    shown = [title, title, metadata.description or title, metadata.config_schema, metadata.output_schema]
+    found = len(json.dumps(with_texts([*shown, arguments], visible_lines), default=str))
+    if found <= MAX_LISTED_BYTES:
+        return None
+    return f"expected a description and schemas of at most {MAX_LISTED_BYTES} bytes together, found {found}"
+
+
+_WHERE: Final = "rye/core/runtimes"
+
+RUNTIMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        ".py": f"{_WHERE}/python_runtime",
+        **dict.fromkeys((".sh", ".bash"), f"{_WHERE}/bash_runtime"),
+        **dict.fromkeys((".js", ".mjs", ".cjs", ".ts"), f"{_WHERE}/node_runtime"),
+        ".rb": f"{_WHERE}/ruby_runtime",
+        ".pl": f"{_WHERE}/perl_runtime",
+        "": f"{_WHERE}/binary_runtime",
+    }
+)
+"""The runtime that a file with this extension is run by, unless it has reasons for another one."""
+
+_SCRIPT_RUNTIME: Final = f"{_WHERE}/python_script_runtime"
+_FUNCTION: Final = re.compile(rb"^(?:async[ \t]+)?def[ \t]+(?:main|execute)[ \t]*\(", re.MULTILINE)
+
+
+def how_to_name_an_executor(file: ItemFile, metadata: ItemMetadata) -> str | None:
+    """What to do so that a library can be run; None where it is to be one, or nothing here runs its kind."""
+    runtime = RUNTIMES.get(file.extension)
+    if runtime is None or metadata.tool_type == "library":
+        return None
+    where = printable(file.path)
+    if file.extension == ".py" and comments_with_block(file.content.decode("utf-8", "replace")) is None:
+        runtime = runtime if _FUNCTION.search(file.content) else _SCRIPT_RUNTIME
+        return f"write the line '__executor_id__ = \"{runtime}\"' into {where}"
+    if file.extension == ".py":
+        runtime = _SCRIPT_RUNTIME
+    comment = COMMENT_STYLES[file.extension].opening.decode("ascii")
+    opening, line = f"{comment}/// rye", f"{comment}executor_id: {runtime}"
+    if any(each.rstrip() == opening.encode() for each in file.content.split(b"\n")):
+        return f"write the line '{line}' into the block '{opening}' of {where}"
+    return f"write the three lines '{opening}', '{line}' and '{comment}///' into {where}"
+
+
+_CLOSE: Final = 0.8
+"""How much of two names has to be the same, from 0 to 1."""
+
+_MAX_LENGTH: Final = 40
+_MAX_LOOKED_AT: Final = 200
+"""How many names are compared: whoever misspells one has few."""
+
+_MAX_TOLD: Final = 10
+"""How many are told of one item."""
+
+_IN_CONFIG: Final = MappingProxyType({name: f"config.{name}" for name in ("timeout", "max_output", "cwd")})
+_IN_PYTHON: Final = MappingProxyType(
+    {name.strip("_"): name for name, field in PYTHON_NAMES.items() if field in {*FIELDS, _EXAMPLES}}
+)
+
+
+def _misspelt_in(raw: Raw, file: ItemFile) -> Iterator[Issue]:
+    """Each name that is nearly a field which the item does not have, with its line."""
+    if file.extension == ".py":
+        missing = {name: each for name, each in _IN_PYTHON.items() if PYTHON_NAMES[each] not in raw.lines}
+        return islice(_close(raw.besides, missing), _MAX_TOLD)
+    known = _fields_of(file.item_type)
+    unknown = {name: line for name, line in raw.lines.items() if name not in known}
+    missing = {name: name for name in known - raw.lines.keys()}
+    meant = missing | _IN_CONFIG if file.item_type is ItemType.TOOL else missing
+    return islice(_close(unknown, meant), _MAX_TOLD)
+
+
+def _fields_of(item_type: ItemType) -> frozenset[str]:
+    return frozenset({*FIELDS, _EXAMPLES}) if item_type is ItemType.TOOL else frozenset(FIELDS) - OF_TOOLS
+
+
+def _close(unknown: Mapping[str, int], meant: Mapping[str, str]) -> Iterator[Issue]:
+    for name, line in islice(unknown.items(), _MAX_LOOKED_AT):
+        if len(name) <= _MAX_LENGTH and (found := get_close_matches(name.strip("_"), meant, 1, _CLOSE)):
+            what = f"expected a known field, found none of this name; did you mean {meant[found[0]]}?"
+            yield Issue(f"{name}: {what}", line, name)

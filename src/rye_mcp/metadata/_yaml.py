@@ -1,14 +1,7 @@
-"""YAML → values, without anything that YAML can do beyond data.
+"""Reads metadata that is YAML: a file, a block of comments, front matter, or a configuration file.
 
-Rules:
-
-- The parser is that of `ruamel.yaml` in C. It hands over one event after the other, and what is made of them
-  is decided here, event by event: whatever is too deep or too much ends the parsing where it stands.
-- Values are those of JSON, by the core schema of YAML 1.2: `yes` and `2026-01-01` are text, `1.10` is a
-  number. Infinity and NaN are refused, and so are tags: none makes a difference to plain data.
-- A key is text, and stands once. A merge key (`<<`) is refused rather than taken as an ordinary one.
-- An alias counts as everything it stands for. One that stands inside of what it means is refused.
-- One document, without directives.
+The parser is that of `ruamel.yaml` in C; its events are checked here one by one, so that text which is too
+deep or too much ends the parsing at once. Only values of JSON come out.
 """
 
 from __future__ import annotations
@@ -16,12 +9,24 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from rye_mcp.metadata._issues import Issues, Unreadable
-from rye_mcp.metadata._values import MAX_DEPTH, MAX_INT_BITS, MAX_NODES, Place, Raw, Way, kind
+from rye_mcp.errors import RyeError
+from rye_mcp.items import CommentStyle
+from rye_mcp.metadata._raw import (
+    MAX_DEPTH,
+    MAX_INT_BITS,
+    MAX_NODES,
+    Issues,
+    Place,
+    Raw,
+    Unreadable,
+    Way,
+    kind,
+)
 
-__all__ = ["MAX_ALIASES", "read_yaml"]
+__all__ = ["markdown_body", "parse_configuration", "read_comment_block", "read_front_matter", "read_yaml"]
 
 MAX_ALIASES: Final = 100
 """How many aliases there may be."""
@@ -258,3 +263,86 @@ _TAKE: Final = {
     "MappingEndEvent": _Reader._end,
     "SequenceEndEvent": _Reader._end,
 }
+
+
+_FENCE = "---"
+_SIGNATURE_BEGINS = "<!-- rye:signed:"
+
+
+def read_comment_block(text: str, style: CommentStyle, issues: Issues, *, places: bool = False) -> Raw:
+    """What the block of comments says, in a language with these comments."""
+    comment = style.opening.decode("ascii")
+    opening, closing = f"{comment}/// rye", f"{comment}///"
+    if opening not in text:
+        return Raw()
+    lines = text.split("\n")
+    begins = [number for number, line in enumerate(lines) if line.rstrip() == opening]
+    if not begins:
+        return Raw()
+    if len(begins) > 1:
+        issues.add(f"expected one block {opening!r}, found another one", begins[1] + 1)
+    first = begins[0] + 1
+    content: list[str] = []
+    for number, line in enumerate(lines[first:], start=first + 1):
+        if line.rstrip() == closing:
+            return read_yaml(
+                "\n".join(content),
+                issues,
+                first_line=first + 1,
+                first_column=len(comment) + 1,
+                places=places,
+            )
+        if not line.startswith(comment) and line.rstrip() != comment.rstrip():
+            issues.add(f"expected a line with {closing!r} at the end of the block, found none", number)
+            return Raw()
+        content.append(line[len(comment) :])
+    issues.add(f"expected a line with {closing!r} at the end of the block, found none", len(lines))
+    return Raw()
+
+
+def read_front_matter(text: str, issues: Issues, *, places: bool = False) -> Raw:
+    """What stands before the text of a Markdown file."""
+    lines = text.split("\n")
+    first, last = _fences(lines)
+    if first is None:
+        return Raw()
+    if last is None:
+        issues.add(f"expected a line with {_FENCE} at the end of the front matter, found none", first + 1)
+        return Raw()
+    return read_yaml("\n".join(lines[first + 1 : last]), issues, first_line=first + 2, places=places)
+
+
+def markdown_body(text: str) -> str:
+    """The text of a Markdown file, without its signature and its front matter."""
+    lines = text.split("\n")
+    first, last = _fences(lines)
+    if first is not None and last is not None:
+        return "\n".join(lines[last + 1 :])
+    return "\n".join(lines[_signature_lines(lines) :])
+
+
+def _fences(lines: list[str]) -> tuple[int | None, int | None]:
+    """Which lines begin and end the front matter."""
+    first = _signature_lines(lines)
+    if first >= len(lines) or lines[first].rstrip() != _FENCE:
+        return None, None
+    ends = (number for number in range(first + 1, len(lines)) if lines[number].rstrip() == _FENCE)
+    return first, next(ends, None)
+
+
+def _signature_lines(lines: list[str]) -> int:
+    return 1 if lines[0].startswith(_SIGNATURE_BEGINS) else 0
+
+
+def parse_configuration(content: bytes, where: Path) -> dict[str, Any]:
+    """The mapping in a file; RyeError `invalid_item` for what is none, with the lines."""
+    issues = Issues()
+    try:
+        values = read_yaml(content.decode("utf-8"), issues).values
+    except UnicodeDecodeError as exc:
+        raise RyeError("not_text", f"expected UTF-8, found none: {where}", where=where) from exc
+    if issues.found:
+        listed = "; ".join(map(str, issues.found[:5]))
+        what = f"expected a mapping in YAML, found: {listed}"
+        raise RyeError("invalid_item", what, where=where, hint=f"fix {where}")
+    return dict(values)

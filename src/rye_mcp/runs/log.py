@@ -75,7 +75,7 @@ class RunLog:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """What was found wrong with the log and mended, up to now."""
+        """What was found wrong with the log and fixed, up to now."""
         return tuple(self._database.notices)
 
     def append(self, record: RunRecord) -> tuple[Notice, ...]:

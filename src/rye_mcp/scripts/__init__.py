@@ -7,7 +7,7 @@ Rules:
 """
 
 from rye_mcp.scripts.declared import Declared, Option, calling_of
-from rye_mcp.scripts.header import metadata_block, with_block
+from rye_mcp.scripts.header import block_of, metadata_block, with_block
 from rye_mcp.scripts.help_text import read_help
 from rye_mcp.scripts.kinds import Kind, kind_of, read_script
 
@@ -15,6 +15,7 @@ __all__ = [
     "Declared",
     "Kind",
     "Option",
+    "block_of",
     "calling_of",
     "kind_of",
     "metadata_block",

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rye_mcp.bridge.items import yaml_lines
 from rye_mcp.items import COMMENT_STYLES
+from rye_mcp.metadata.yaml_text import yaml_lines
 
-__all__ = ["metadata_block", "with_block"]
+__all__ = ["block_of", "metadata_block", "with_block"]
 
 _CODING: Final = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+", re.ASCII)
 
@@ -19,6 +19,14 @@ def metadata_block(fields: Mapping[str, Any], extension: str) -> str:
     comment = COMMENT_STYLES[extension].opening.decode("ascii")
     lines = ["/// rye", *yaml_lines(fields), "///"]
     return "".join(f"{comment}{line}".rstrip() + "\n" for line in lines)
+
+
+def block_of(text: str, extension: str) -> str | None:
+    """The block of a script that has one, to the end of its last line."""
+    comment = re.escape(COMMENT_STYLES[extension].opening.decode("ascii").rstrip())
+    block = rf"^{comment} /// rye[ \t]*\n(?:{comment}(?! ///[ \t]*$).*\n)*{comment} ///[ \t]*(?:\n|\Z)"
+    found = re.search(block, text, re.MULTILINE)
+    return None if found is None else found[0]
 
 
 def with_block(text: str, block: str, extension: str) -> str:

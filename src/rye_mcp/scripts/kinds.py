@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final
 
 from rye_mcp.errors import RyeError, printable
-from rye_mcp.metadata import RUNTIMES
+from rye_mcp.metadata import RUNTIMES, parse_python
 from rye_mcp.scripts.declared import Declared
 from rye_mcp.scripts.node import imported_packages, read_node_script
 from rye_mcp.scripts.perl import read_perl_script, read_ruby_script
@@ -35,6 +33,10 @@ _PROGRAMS: Final[Mapping[str, str]] = MappingProxyType(
         "ruby": ".rb",
     }
 )
+MAX_READ_CHARACTERS: Final = 64 << 10
+"""How much of a script is searched for arguments, where there is no syntax tree to search in."""
+
+_READ_IN_PART: Final = f"its arguments were looked for in the first {MAX_READ_CHARACTERS} characters alone"
 _SCRIPT: Final = re.compile(r"^# /// script$(.*?)^# ///$", re.MULTILINE | re.DOTALL)
 _DEPENDENCIES: Final = re.compile(r"^#\s*dependencies\s*=\s*\[\s*(?:#\s*)*[\"']", re.MULTILINE)
 _MODULE: Final = re.compile(r"^(?:import\s+[\w{*'\"]|export\s+[\w{*]|await\s)", re.MULTILINE)
@@ -85,26 +87,23 @@ def read_script(
 ) -> tuple[Declared, frozenset[str]]:
     """What a script says about its arguments, and what it imports: packages, and files (`./…`)."""
     if kind.extension == ".py":
-        tree = _parsed(text, path)
-        return read_python_script(tree, subcommand), imported_modules(tree)
-    if kind.extension in (".js", ".mjs", ".cjs", ".ts"):
+        tree = parse_python(text, printable(str(path)))
+        try:
+            return read_python_script(tree, subcommand), imported_modules(tree)
+        except RecursionError as exc:
+            what = "expected Python that can be read, found too much inside of each other"
+            raise RyeError("invalid_item", what, where=printable(str(path))) from exc
+    declared, imports = _read_text(kind.extension, text[:MAX_READ_CHARACTERS], subcommand)
+    if len(text) > MAX_READ_CHARACTERS:
+        declared = replace(declared, remarks=(*declared.remarks, _READ_IN_PART))
+    return declared, imports
+
+
+def _read_text(extension: str, text: str, subcommand: str | None) -> tuple[Declared, frozenset[str]]:
+    if extension in (".js", ".mjs", ".cjs", ".ts"):
         return read_node_script(text, subcommand), imported_packages(text)
-    beside = sourced_files(text) if kind.extension in (".sh", ".bash") else frozenset()
-    return _READERS.get(kind.extension, _nothing)(text), beside
-
-
-def _parsed(text: str, path: PurePath) -> ast.Module:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
-        line = getattr(exc, "lineno", None)
-        what = f"expected Python 3, found: {exc.msg if isinstance(exc, SyntaxError) else exc}"
-        where = f"{printable(str(path))}:{line}" if line else printable(str(path))
-        raise RyeError(
-            "invalid_item", what, where=where, hint="look at it: is it a script for Python 3?"
-        ) from exc
+    beside = sourced_files(text) if extension in (".sh", ".bash") else frozenset()
+    return _READERS.get(extension, _nothing)(text), beside
 
 
 def _nothing(text: str) -> Declared:

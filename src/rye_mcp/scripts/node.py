@@ -20,6 +20,10 @@ _STRING: Final = r"(?:'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`((?:[^`\\$
 _TEXT: Final = re.compile(_STRING)
 _COMMENTS: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.S)
 _IMPORT: Final = re.compile(r"\b(?:from|import|require\(|import\()\s*(['\"])([^'\"\n]+)\1")
+_BRACKET: Final = re.compile(rf"{_STRING}|[()\[\]{{}}]")
+_MAX_CALL: Final = 16 << 10
+"""How many characters the arguments of one call may have."""
+
 _MEMBER: Final = re.compile(r"(?:^|[{,])\s*(?:'([^']+)'|\"([^\"]+)\"|([\w$]+))\s*:\s*", re.M)
 _USAGE: Final = re.compile(r"(?:(-\w)\b)?(?:[,\s|]+(?=-))?(--?[A-Za-z][\w-]*)?(?:[ =]([<\[])([^>\]]+)[>\]])?")
 _LIST: Final = {"type": "array", "items": {"type": "string"}}
@@ -69,17 +73,13 @@ def _plain(text: str) -> str:
 
 
 def _inside(code: str, start: int) -> str:
-    """What stands between the bracket at `start` and the one that closes it."""
-    depth, at = 0, start
-    while at < len(code):
-        if code[at] in "'\"`" and (string := _TEXT.match(code, at)):
-            at = string.end()
-            continue
-        depth += (code[at] in "([{") - (code[at] in ")]}")
-        at += 1
+    """What stands between the bracket at `start` and the one that closes it; nothing where none does soon."""
+    depth = 0
+    for each in _BRACKET.finditer(code, start, start + _MAX_CALL):
+        depth += (each[0] in "([{") - (each[0] in ")]}")
         if depth == 0:
-            return code[start + 1 : at - 1]
-    return code[start + 1 :]
+            return code[start + 1 : each.start()]
+    return ""
 
 
 def _members(code: str) -> Iterator[tuple[str, str]]:
@@ -137,45 +137,49 @@ def _parse_args(code: str, subcommand: str | None) -> Declared | None:
             r"\b(?:const|let|var)\s+" + re.escape(options or "options") + r"[^=\n]*=\s*\{", code
         )
         options = "{" + _inside(code, named.end() - 1) if named else ""
-    read = []
-    for name, source in _members(options.removeprefix("{")):
-        facts = dict(_members(source.removeprefix("{").removesuffix("}")))
-        kind = _text(facts.get("type", ""))
-        if kind:
-            read.append(_option(name, kind, "", many=facts.get("multiple") == "true"))
+    read = [each for member in _members(options.removeprefix("{")) for each in _parse_args_option(*member)]
     if given.get("allowPositionals", "").startswith("true") or "strict: false" in whole:
         read.append(Option("args", None, _LIST))
     return Declared("parseArgs", tuple(read), separates=True)
 
 
+def _parse_args_option(name: str, source: str) -> Iterator[Option]:
+    facts = dict(_members(source.removeprefix("{").removesuffix("}")))
+    default = _text(facts.get("default", ""))
+    if kind := _text(facts.get("type", "")):
+        about = f"(default: {default})" if default else ""
+        yield _option(name, kind, about, many=facts.get("multiple") == "true")
+
+
 def _commander(code: str, subcommand: str | None) -> Declared | None:
-    commands = [_texts(each[0])[0].split() for each in re.finditer(rf"\.command\(\s*{_STRING}", code)]
-    names = tuple(words[0] for words in commands if words)
-    if names:
-        parts = re.split(r"\.command\(", code)
-        wanted = [
-            each
-            for each in parts[1:]
-            if subcommand and _texts(each)[:1] and _texts(each)[0].split()[0] == subcommand
-        ]
-        code = ".argument(" + wanted[0] if wanted else parts[0]
+    main, *parts = re.split(r"\.command\(", code)
+    commands = {words[0]: part for part in parts if (words := _usage_of(part))}
     options: list[Option] = []
-    about = ""
-    if names and subcommand:
-        words = _texts(code)[0].split()[1:] if _texts(code) else []
-        options += [_place(word) for word in words]
+    code = main
+    if subcommand in commands:
+        code = commands[subcommand]
+        options = [_place(word) for word in _usage_of(code)[1:]]
         code = code.partition(")")[2]
+    about = ""
     for found in re.finditer(r"\.(option|requiredOption|argument|arguments|description)\s*\(", code):
         texts = _texts(_inside(code, found.end() - 1))
-        if not texts:
-            continue
         if found[1] == "description":
-            about = about or texts[0]
-        elif found[1] in ("argument", "arguments"):
-            options += [_place(word, *texts[1:2]) for word in texts[0].split()]
-        elif option := _usage(texts[0], texts[1] if len(texts) > 1 else "", found[1] == "requiredOption"):
-            options.append(option)
-    return Declared("commander", tuple(options), True, text_of(about), names)
+            about = about or "".join(texts[:1])
+        elif texts:
+            options += _commander_options(found[1], texts)
+    return Declared("commander", tuple(options), True, text_of(about), tuple(commands))
+
+
+def _usage_of(part: str) -> list[str]:
+    """The words of `.command("name <place>")`, behind its bracket; none where no text stands there."""
+    return _text(part).split()
+
+
+def _commander_options(kind: str, texts: list[str]) -> Iterator[Option]:
+    if kind in ("argument", "arguments"):
+        yield from (_place(word, *texts[1:2]) for word in texts[0].split())
+    elif option := _usage(texts[0], "".join(texts[1:2]), kind == "requiredOption"):
+        yield option
 
 
 def _place(word: str, about: str = "") -> Option:
@@ -252,22 +256,25 @@ def _minimist(code: str, subcommand: str | None) -> Declared | None:
         return None
     given = dict(_members(_inside(code, found.end() - 1))) if found[3] else {}
     switches = set(_texts(given.get("boolean", "")))
-    names = [*switches, *_texts(given.get("string", ""))]
-    aliases = {
-        alias for _, source in _members(given.get("alias", "").removeprefix("{")) for alias in _texts(source)
-    }
-    if found[1]:
-        names += re.findall(rf"\b{re.escape(found[1])}\.([A-Za-z][\w]*)\b(?!\s*\()", code)
-        names += re.findall(rf"\b{re.escape(found[1])}\[['\"]([\w-]+)['\"]\]", code)
+    members = _members(given.get("alias", "").removeprefix("{"))
+    aliases = {alias for _, source in members for alias in _texts(source)}
+    names = [*switches, *_texts(given.get("string", "")), *_members_used(code, found[1])]
     options = [
         _option(name, "boolean" if name in switches else "string", "")
         for name in dict.fromkeys(names)
         if name not in aliases
     ]
-    rest = (
-        [Option("args", None, _LIST)] if found[1] and re.search(rf"\b{re.escape(found[1])}\._", code) else []
-    )
+    has_rest = found[1] is not None and re.search(rf"\b{re.escape(found[1])}\._", code)
+    rest = [Option("args", None, _LIST)] if has_rest else []
     return Declared("minimist", (*options, *rest), separates=True)
+
+
+def _members_used(code: str, name: str | None) -> list[str]:
+    """The members of an object that the code uses: `argv.port`, `argv["dry-run"]`."""
+    if name is None:
+        return []
+    plain = re.findall(rf"\b{re.escape(name)}\.([A-Za-z][\w]*)\b(?!\s*\()", code)
+    return [*plain, *re.findall(rf"\b{re.escape(name)}\[['\"]([\w-]+)['\"]\]", code)]
 
 
 # --- the bare list ---
@@ -275,6 +282,7 @@ def _minimist(code: str, subcommand: str | None) -> Declared | None:
 _FLAGS: Final = re.compile(r"(?:case|===?|includes\(|indexOf\()\s*(['\"])(--?[A-Za-z][\w-]*)\1")
 _ATTACHED: Final = re.compile(r"startsWith\(\s*(['\"])(--[A-Za-z][\w-]*)=\1")
 _NEXT: Final = re.compile(r"\[\s*(?:\+\+\s*\w+|\w+\s*\+\s*1|\w+\s*\+=\s*1)\s*\]|\.shift\(\)|\.next\(\)")
+_COLLECTED: Final = re.compile(r"\belse\s*\{?\s*(\w+)\.push\(")
 _SLICED: Final = re.compile(
     r"(?:(\w+)|\[([\w\s,=.'\"]+)\])(?:\s*:\s*[\w\[\]]+)?\s*=\s*process\.argv\.slice\(2\)"
 )
@@ -325,25 +333,35 @@ def _compared(code: str, found: re.Match[str], flag: str) -> Option:
 
 
 def _places(code: str) -> Iterator[Option]:
-    found: dict[int, Option] = {}
+    """What is taken by its place: out of a list in brackets, by a number, or all that is left."""
     sliced = _SLICED.search(code)
-    if sliced and sliced[2]:
-        for number, part in enumerate(sliced[2].split(",")):
-            name, _, default = part.strip().partition("=")
-            many = name.startswith("...")
-            if name := parameter_name(name.strip(" .")):
-                schema = _LIST if many else {"type": "string"}
-                found[number] = Option(name, None, schema, not default and not many, takes_any=True)
-    sources = [r"process\.argv"] + ([re.escape(sliced[1])] if sliced and sliced[1] else [])
-    for position, source in enumerate(sources):
-        assigned = r"(?:(?:const|let|var)\s+(\w+)[^=\n;]*=\s*(Number|parseInt|parseFloat)?\(?\s*)?"
-        uses = rf"{assigned}\b{source}\[(\d+)\](\s*(?:\|\||\?\?|\?))?"
-        for each in re.finditer(uses, code):
-            number = int(each[3]) - (2 if position == 0 else 0)
-            if number >= 0 and number not in found:
-                schema = {"type": "number" if each[2] else "string"}
-                name = parameter_name(each[1]) if each[1] else f"arg{number + 1}"
-                found[number] = Option(name, None, schema, not each[4], takes_any=True)
+    name, names = (sliced[1], sliced[2]) if sliced else (None, None)
+    found = dict(_in_brackets(names or ""))
+    of_name = _by_number(code, re.escape(name), 0) if name else ()
+    for number, option in (*_by_number(code, r"process\.argv", 2), *of_name):
+        found.setdefault(number, option)
     yield from (found[number] for number in sorted(found))
-    if sliced and sliced[1] and not found and "indexOf" not in code and "includes" not in code:
-        yield Option("args", None, _LIST)
+    if name and not found and not re.search(r"indexOf|includes", code):
+        collected = _COLLECTED.search(code)
+        yield Option(parameter_name(collected[1]) if collected else "args", None, _LIST)
+
+
+def _in_brackets(names: str) -> Iterator[tuple[int, Option]]:
+    """The places of `[source, target = "."] = process.argv.slice(2)`."""
+    for number, part in enumerate(names.split(",") if names else ()):
+        name, _, default = part.strip().partition("=")
+        many = name.startswith("...")
+        schema = _LIST if many else {"type": "string"}
+        required = not default and not many
+        yield number, Option(parameter_name(name.strip(" .")), None, schema, required, takes_any=True)
+
+
+def _by_number(code: str, source: str, first: int) -> Iterator[tuple[int, Option]]:
+    """The places of `const name = process.argv[2]`; `first` is the number of the first argument."""
+    assigned = r"(?:(?:const|let|var)\s+(\w+)[^=\n;]{0,100}=\s*(Number|parseInt|parseFloat)?\(?\s*)?"
+    for each in re.finditer(rf"{assigned}\b{source}\[(\d+)\](\s*(?:\|\||\?\?|\?))?", code):
+        number = int(each[3]) - first
+        if number >= 0:
+            schema = {"type": "number" if each[2] else "string"}
+            name = parameter_name(each[1]) if each[1] else f"arg{number + 1}"
+            yield number, Option(name, None, schema, not each[4], takes_any=True)

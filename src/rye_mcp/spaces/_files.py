@@ -1,15 +1,7 @@
-"""Opening directories and files of a space without following a link, and reading them within a limit.
+"""Opens directories and files of a space without following a link, and reads them within a limit.
 
-Rules:
-
-- The root of a space is opened as it was resolved; below it, every component is opened by its name in the
-  directory above it, and none may be a symbolic link (`unsafe_path`). So nothing outside a space is reached,
-  whatever is exchanged meanwhile.
-- Only regular files are read. A FIFO, a device, a socket or a directory is `unsafe_path`, found out without
-  waiting for it, and without opening what it stands for.
-- At most one byte more than the limit is read of a file; then it is `too_large`.
-- What is not there is FileNotFoundError, which the caller knows how to say. Everything else that the system
-  refuses is a RyeError that names the path.
+A missing file is FileNotFoundError; everything else that the system refuses is a RyeError with the path.
+Listings of directories are kept for as long as the directories do not change.
 """
 
 from __future__ import annotations
@@ -18,17 +10,21 @@ import errno
 import os
 import shlex
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import MAX_ITEM_BYTES, printable
+from rye_mcp.items import EXTENSIONS, MAX_ITEM_BYTES, SHEBANG, printable
 
 __all__ = [
+    "Way",
+    "begins_with_shebang",
+    "descend",
     "kind_of",
-    "open_component",
     "open_directory",
     "opened",
     "read_file",
@@ -111,6 +107,21 @@ def read_with_status(directory: int, name: str, path: Path, limit: int) -> tuple
         raise refusal(exc, path) from exc
 
 
+def begins_with_shebang(directory: int, name: str, path: Path) -> bool:
+    """Whether a regular file begins with `#!`: only then is it an item without an extension."""
+    try:
+        descriptor = os.open(name, _FILE, dir_fd=directory)
+        try:
+            regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            return regular and os.read(descriptor, len(SHEBANG)) == SHEBANG
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        return False
+    except OSError as exc:
+        raise refusal(exc, path) from exc
+
+
 def _require_regular(mode: int, path: Path) -> None:
     if not stat.S_ISREG(mode):
         raise unsafe_path("a regular file", kind_of(mode), path)
@@ -154,12 +165,136 @@ def refusal(exc: OSError, path: Path) -> RyeError:
     """What the system refused, as an error that says what to do about it."""
     shown = printable(path)
     if isinstance(exc, PermissionError):
-        mend = f"chmod u+rX {shlex.quote(shown)}"
+        fix = f"chmod u+rX {shlex.quote(shown)}"
         what = f"expected something that you may read, found that you may not: {shown}"
-        return RyeError("read_failed", what, where=shown, hint=mend)
+        return RyeError("read_failed", what, where=shown, hint=fix)
     if exc.errno == errno.ELOOP:
         return unsafe_path("a regular file", "a symbolic link", path)
     reason = exc.strerror or type(exc).__name__
     return RyeError(
         "unsafe_path", f"expected something that can be read, found {reason!r}: {shown}", where=shown
     )
+
+
+_SETTLED_AFTER_NS: Final = 2_000_000_000
+"""How long ago a directory must have changed for its listing to be kept; some file systems count by 2 s."""
+
+_MAX_KEPT: Final = 4096
+"""How many listings are kept."""
+
+_MAX_NAMES: Final = 1024
+"""Up to how many names of a directory are kept; in a larger one, each is asked for."""
+
+_SUFFIXES: Final = tuple(sorted({each for extensions in EXTENSIONS.values() for each in extensions if each}))
+
+_DirectoryStamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The names of a directory. `names` is None when nobody knows how long they will be right.
+
+    `in_several_cases` are those, with and without extension, that are there in more than one case; lower.
+    """
+
+    names: frozenset[str] | None
+    in_several_cases: frozenset[str]
+
+    def may_hold(self, name: str) -> bool:
+        """Whether it is worth looking for a name."""
+        return self.names is None or name in self.names
+
+    def extensions(self, name: str, known: Sequence[str]) -> Sequence[str]:
+        """The extensions with which it is worth looking for a name."""
+        names = self.names
+        return known if names is None else [each for each in known if name + each in names]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The way to a directory: its descriptor, and what stands in each directory below the root."""
+
+    directory: int
+    entries: Sequence[Entries]
+
+
+def descend(root: Path, parts: Sequence[str]) -> Way | None:
+    """The way to the directory at `parts`, whose descriptor the caller closes; None where there is none.
+
+    Each directory is opened in the one above it, through no link; a link there is RyeError `unsafe_path`.
+    """
+    if _is_known_without(root, parts):
+        return None
+    found: list[Entries] = []
+    directory: int | None = None
+    try:
+        directory = open_component(str(root), None, root, ())
+        for depth, part in enumerate(parts, start=1):
+            if found and not found[-1].may_hold(part):
+                return None
+            below = open_component(part, directory, root, parts[:depth])
+            os.close(directory)
+            directory = below
+            found.append(entries_of(directory))
+        way, directory = Way(directory, found), None
+        return way
+    except FileNotFoundError:
+        return None
+    finally:
+        if directory is not None:
+            os.close(directory)
+
+
+_kept: dict[tuple[int, int], tuple[_DirectoryStamp, Entries]] = {}
+
+
+def _is_known_without(root: Path, parts: Sequence[str]) -> bool:
+    """Whether the second part is not in the directory of the first one, as it was listed.
+
+    Most ids are looked for in several spaces, and stand in one. Where the root is a link, or anything else is
+    not as it was, nobody knows, and who goes there finds out.
+    """
+    if len(parts) < 2:
+        return False
+    try:
+        if stat.S_ISLNK(os.lstat(root).st_mode):
+            return False
+        status = os.lstat(f"{root}/{parts[0]}")
+    except OSError:
+        return False
+    kept = _kept.get((status.st_dev, status.st_ino))
+    return kept is not None and kept[0] == _stamp_of(status) and not kept[1].may_hold(parts[1])
+
+
+def _stamp_of(status: os.stat_result) -> _DirectoryStamp:
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_nlink)
+
+
+def entries_of(directory: int) -> Entries:
+    """What stands in an open directory."""
+    status = os.fstat(directory)
+    key = (status.st_dev, status.st_ino)
+    stamp = _stamp_of(status)
+    kept = _kept.get(key)
+    if kept is not None and kept[0] == stamp:
+        return kept[1]
+    now = time.time_ns()
+    listed = os.listdir(directory)
+    several = _in_several_cases(listed)
+    if now - max(stamp[:2]) <= _SETTLED_AFTER_NS:
+        return Entries(None, several)
+    entries = Entries(frozenset(listed) if len(listed) <= _MAX_NAMES else None, several)
+    if len(_kept) >= _MAX_KEPT:
+        _kept.clear()
+    _kept[key] = (stamp, entries)
+    return entries
+
+
+def _in_several_cases(names: list[str]) -> frozenset[str]:
+    stems = {name.rpartition(".")[0] for name in names if name.endswith(_SUFFIXES)}
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for name in stems.union(names):
+        folded = name.lower()
+        (twice if folded in seen else seen).add(folded)
+    return frozenset(twice)

@@ -1,21 +1,14 @@
-"""Where the three spaces are.
+"""Decides where the three spaces are, and which directories can be no project.
 
-Rules:
-
-- The root of the user space and of the system space is resolved once, here, and may be a link. That of a
-  project may not, since a clone could lead what is written there elsewhere. Nor may what is below a root.
-- The user's space is `$USER_SPACE/.ai`, by default `~/.ai`. An empty variable counts as none, and a relative
-  path is refused: it would be another space in every directory.
-- A directory is no project, and nothing of it is the project space, when its `.ai` is the system space of
-  some rye-mcp (its `manifest.json` says so) or is the user's own space, or when it is inside or above a
-  private directory (`_private`). Anything else is: there need not be an `.ai` yet.
+Roots are resolved once, here. A project is refused if its `.ai` is the system space or the user's own, or if
+it is inside or above a private directory.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +16,6 @@ import rye_mcp
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SYSTEM_MANIFEST_KIND, SYSTEM_MANIFEST_NAME, Space, SpaceName, printable
 from rye_mcp.spaces._files import opened, read_file
-from rye_mcp.spaces._private import require_no_private
 
 __all__ = ["DIRECTORY_NAME", "project_space", "system_space", "user_space"]
 
@@ -87,3 +79,40 @@ def _is_system_space(root: Path) -> bool:
     except (FileNotFoundError, ValueError, RecursionError, RyeError):
         return False  # whatever stands there, it is no manifest of ours
     return isinstance(manifest, dict) and manifest.get("kind") == SYSTEM_MANIFEST_KIND
+
+
+_SPACE: Final = ".ai"
+_Identity = tuple[int, int]
+
+
+def require_no_private(project: Path, private: Mapping[str, Path]) -> None:
+    """RyeError `no_project` for a directory that is inside or above a private one; `private` by its name."""
+    shown, above = printable(project), set(_lineage(project))
+    own = _identity(project)
+    for name, directory in private.items():
+        if _identity(directory) in above:
+            raise _refusal(f"a directory inside {name} ({printable(directory)})", shown)
+        if own in set(_lineage(directory)):
+            raise _refusal(f"a directory that contains {name} ({printable(directory)})", shown)
+    for parent in Path(os.path.realpath(project)).parents:
+        if _identity(parent / _SPACE) in above:
+            raise _refusal(f"a directory inside the {_SPACE} of {printable(parent)}", shown)
+
+
+def _lineage(path: Path) -> Iterator[_Identity]:
+    """What a directory is, and all directories above it, as far as they are there."""
+    real = Path(os.path.realpath(path))
+    return filter(None, map(_identity, (real, *real.parents)))
+
+
+def _identity(path: Path) -> _Identity | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - both raise ValueError for an invalid name
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _refusal(found: str, shown: str) -> RyeError:
+    what = f"expected a project, found {found}: {shown}"
+    return RyeError("no_project", what, where=shown, hint="use a directory beside it, and there: rye init")

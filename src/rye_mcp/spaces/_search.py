@@ -27,12 +27,27 @@ from rye_mcp.items import (
     printable,
     relative_path,
 )
-from rye_mcp.spaces._entries import Way, descend
-from rye_mcp.spaces._files import kind_of, open_directory, read_file, refusal, unsafe_path
+from rye_mcp.spaces._files import (
+    Way,
+    begins_with_shebang,
+    descend,
+    kind_of,
+    open_directory,
+    read_file,
+    refusal,
+    unsafe_path,
+)
 from rye_mcp.spaces._roots import project_space, system_space, user_space
-from rye_mcp.spaces._scan import Entering, Stamp, scan_below
-from rye_mcp.spaces._twins import refuse_twins
-from rye_mcp.spaces._walk import Listing, ambiguous, begins_with_shebang, list_space, look
+from rye_mcp.spaces._walk import (
+    Entering,
+    Listing,
+    Stamp,
+    ambiguous,
+    list_space,
+    look,
+    refuse_case_collisions,
+    scan_below,
+)
 
 __all__ = ["Found", "Reader", "Spaces"]
 
@@ -176,7 +191,7 @@ class Spaces:
         for index, space in enumerate(spaces):
             place = _Candidates.called(space, item_type, name).the_one()
             if place is not None:
-                refuse_twins(place)
+                refuse_case_collisions(place)
                 below = (_Candidates.called(each, item_type, name) for each in spaces[index + 1 :])
                 return Found(_read(place), tuple(other for each in below for other in each.files))
         return None
@@ -231,7 +246,7 @@ class _Candidates:
         seen = look(space, item_type)
         names = {name + extension for extension in EXTENSIONS[item_type]}
         return cls(
-            tuple(place for place in seen.places if place.item_id.rpartition("/")[2] == name),
+            tuple(place for place in seen.items if place.item_id.rpartition("/")[2] == name),
             tuple(error for error in seen.refused if str(error.where).rpartition("/")[2] in names),
         )
 
@@ -274,7 +289,7 @@ def _item_in(space: Space, item_type: ItemType, item_id: str) -> ItemFile | None
             return None
         for segment, entries in zip(segments, way.entries, strict=True):
             if entries.in_several_cases and segment.lower() in entries.in_several_cases:
-                refuse_twins(place)
+                refuse_case_collisions(place)
         return _read_in(way.directory, place)
     finally:
         os.close(way.directory)

@@ -1,29 +1,23 @@
-"""Walking a space: every item of a type, in an order that depends on nothing but their ids.
+"""Walks a space: lists its items in the order of their ids, and looks cheaply for what has changed since.
 
-Rules:
-
-- Dot files, `__pycache__`, `deps.manifest.yaml`, files of other extensions (`secret.txt`) and files without
-  one that do not begin with `#!` are no items. They are passed over without a word.
-- What looks like an item and can be none is not passed over: a link, a FIFO, a name that is no id, one id for
-  two files, two ids that differ only in case. It is in `refused`, as the error that asking for it would give.
-- No link is followed, and nothing deeper than an id can be is looked at.
+`list_space` lists items, and refuses what looks like one and cannot be one. `scan_below` opens nothing but
+directories, and returns the stamps of files.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     EXTENSIONS,
     MAX_ID_SEGMENTS,
-    SHEBANG,
     ItemPlace,
     ItemType,
     Space,
@@ -31,9 +25,19 @@ from rye_mcp.items import (
     parse_relative_path,
     printable,
 )
-from rye_mcp.spaces._files import kind_of, opened, refusal, unsafe_path
+from rye_mcp.spaces._files import begins_with_shebang, kind_of, opened, refusal, unsafe_path
 
-__all__ = ["Listing", "ambiguous", "begins_with_shebang", "list_space", "look"]
+__all__ = [
+    "Entering",
+    "Listing",
+    "Stamp",
+    "ambiguous",
+    "is_settled",
+    "list_space",
+    "look",
+    "refuse_case_collisions",
+    "scan_below",
+]
 
 _NAMED = 5
 """How many files an error names when there are many."""
@@ -41,35 +45,40 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The items of a space: those that can be asked for, and why others cannot."""
+    """Items of a space by their places, and why others cannot be asked for."""
 
     items: tuple[ItemPlace, ...]
     refused: tuple[RyeError, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Every file that is an item by its name and kind, and what only looks like one."""
-
-    places: tuple[ItemPlace, ...]
-    refused: tuple[RyeError, ...]
-
-
-def look(space: Space, item_type: ItemType) -> Seen:
-    """Walk through everything of a type in a space, by id; nothing at all when the space is not there."""
+def look(space: Space, item_type: ItemType) -> Listing:
+    """Every item of this type by its name and kind; nothing if there is no such space."""
     walk = _Walk(space, item_type)
     walk.enter((item_type.directory,))
     places = sorted(walk.places, key=lambda place: (place.item_id, place.extension))
-    return Seen(tuple(places), tuple(sorted(walk.refused, key=_by_place)))
+    return Listing(tuple(places), tuple(sorted(walk.refused, key=_by_place)))
 
 
 def list_space(space: Space, item_type: ItemType) -> Listing:
     """The items of a type in a space, by id, without those of which it is not clear which one is meant."""
     seen = look(space, item_type)
-    clashes = [tuple(group) for group in _alike(seen.places) if len(group) > 1]
+    clashes = [tuple(group) for group in _alike(seen.items) if len(group) > 1]
     clashing = {place for group in clashes for place in group}
     refused = sorted([*seen.refused, *map(ambiguous, clashes)], key=_by_place)
-    return Listing(tuple(place for place in seen.places if place not in clashing), tuple(refused))
+    return Listing(tuple(place for place in seen.items if place not in clashing), tuple(refused))
+
+
+def refuse_case_collisions(place: ItemPlace) -> None:
+    """RyeError `ambiguous_item` if the space has another item whose id differs only in case.
+
+    On a file system that ignores case one would be the other: whoever signs there and runs here might not run
+    what they signed. So both are refused on every file system.
+    """
+    # A directory or a file of another kind may be the reason to ask; only a second item counts.
+    folded = place.item_id.lower()
+    same = [other for other in look(place.space, place.item_type).items if other.item_id.lower() == folded]
+    if len({other.item_id for other in same}) > 1:
+        raise ambiguous(same)
 
 
 def _by_place(error: RyeError) -> str:
@@ -95,22 +104,6 @@ def ambiguous(places: Sequence[ItemPlace]) -> RyeError:
     return RyeError(
         "ambiguous_item", f"{expected}, found {shown}", where=paths[0], candidates=paths, item_ids=ids
     )
-
-
-def begins_with_shebang(directory: int, name: str, path: Path) -> bool:
-    """Whether a regular file begins with `#!`: only then is it an item without an extension."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    try:
-        descriptor = os.open(name, flags, dir_fd=directory)
-        try:
-            regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            return regular and os.read(descriptor, len(SHEBANG)) == SHEBANG
-        finally:
-            os.close(descriptor)
-    except FileNotFoundError:
-        return False
-    except OSError as exc:
-        raise refusal(exc, path) from exc
 
 
 @dataclass(slots=True)
@@ -174,3 +167,75 @@ class _Walk:
 def _extension(name: str) -> str:
     _, dot, ending = name.rpartition(".")
     return dot + ending if dot else ""
+
+
+Stamp = tuple[int, int, int, int]
+"""When a file was written and changed, in nanoseconds, its size, and its inode."""
+
+Entering = Callable[[tuple[str, ...]], None]
+"""Told of each directory right before it is looked at."""
+
+_TICK_NS: Final = 20_000_000
+"""How far apart two changes have to be for a clock that counts in parts of a second to tell them apart."""
+
+_COARSE_NS: Final = 2_000_000_000
+"""The same for a clock that counts whole seconds, or two."""
+
+_SECOND_NS: Final = 1_000_000_000
+
+
+def scan_below(
+    root: Path, item_type: ItemType, parts: tuple[str, ...], entering: Entering = lambda _: None
+) -> dict[str, Stamp]:
+    """Path in the space → stamp, of every file at `parts` and below that may be an item of this type."""
+    found: dict[str, Stamp] = {}
+    waiting = [parts]
+    extensions = EXTENSIONS[item_type]
+    while waiting:
+        directory = waiting.pop()
+        entering(directory)
+        below = _look_into(root, directory, extensions, found)
+        waiting += [(*directory, name) for name in below if len(directory) < MAX_ID_SEGMENTS]
+    return found
+
+
+def is_settled(stamp: Stamp, now_ns: int) -> bool:
+    """Whether a change that comes after this moment will show in the stamp."""
+    latest = max(stamp[:2])
+    tick = _TICK_NS if latest % _SECOND_NS else _COARSE_NS
+    return latest + tick < now_ns
+
+
+def _look_into(
+    root: Path, parts: tuple[str, ...], extensions: tuple[str, ...], found: dict[str, Stamp]
+) -> list[str]:
+    """Take note of the files of one directory; its directories are returned."""
+    below: list[str] = []
+    prefix = "/".join(parts) + "/"
+    try:
+        with opened(root, parts) as directory, os.scandir(directory) as entries:
+            for entry in entries:
+                name = entry.name
+                if name[0] == ".":
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    if is_item_id(name):
+                        below.append(name)
+                elif _may_be_an_item(name, extensions) and entry.is_file(follow_symlinks=False):
+                    status = entry.stat(follow_symlinks=False)
+                    found[prefix + name] = (
+                        status.st_mtime_ns,
+                        status.st_ctime_ns,
+                        status.st_size,
+                        status.st_ino,
+                    )
+    except (OSError, RyeError):
+        pass  # it is not there, or nobody can ask for what is in it
+    return below
+
+
+def _may_be_an_item(name: str, extensions: tuple[str, ...]) -> bool:
+    if not name.isascii():
+        return False  # no id has such a name, and no index can hold one that is no text
+    _, dot, ending = name.rpartition(".")
+    return (dot + ending if dot else "") in extensions and name != DEPENDENCY_MANIFEST_NAME

@@ -1,12 +1,7 @@
-"""Reading what stands beside an item: the files that a tool rests on, most of which are no items.
+"""Reads the files beside an item that a tool rests on, most of which are no items.
 
-Rules:
-
-- The same as for items: below the root of a space no link is followed, only regular files are read, once and
-  within a limit.
-- A listing goes no deeper and gets no longer than its limits. It tells what a name is, links among it, and
-  opens nothing. What is hidden, and `__pycache__`, is passed over.
-- One directory is kept open at a time: to read many files of one in turn is cheap.
+Links and limits are treated as for items. One directory stays open at a time, so reading many files of one is
+cheap.
 """
 
 from __future__ import annotations

@@ -9,9 +9,10 @@ Rules:
 - An approval is in force for the directory that the person approved, as long as nobody else can write to it.
   The number of the directory (inode) is kept with it: one that somebody makes in its place, a copy and one
   that comes back from a backup are approved again. The device is not, since its number may change at a boot.
-- A proposed key is decided on by the digest of its document: another byte is another proposal, on which
-  nothing was decided. Approving the project accepts none of its keys, and accepting a key does not approve
-  the project.
+- A proposed key is accepted by the digest of its document: another byte is another proposal, on which
+  nothing was decided. It is denied by its id, so that no other document brings it back; a later acceptance
+  takes that back. Approving the project accepts none of its keys, and accepting a key does not approve the
+  project.
 - `RYE_TRUSTED_KEYS` holds whole key ids, with blanks or commas between them. It stands for a person where
   there is none (CI), and accepts the project's proposals of exactly these keys; what a person has denied
   stays denied.
@@ -26,7 +27,7 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -75,12 +76,14 @@ class Decision(StrEnum):
 class ProjectDecisions:
     """What was decided about one project: its unsigned files, and its proposals by their digests.
 
-    `number` is that of the directory that was approved.
+    `number` is that of the directory that was approved. `denied_keys` are the ids of keys that were denied
+    and not accepted since.
     """
 
     approved: bool = False
     proposals: Mapping[str, Decision] = field(default_factory=dict)
     number: int | None = None
+    denied_keys: frozenset[str] = frozenset()
 
 
 Look = Callable[["KeptFile[ProjectDecisions]"], ProjectDecisions]
@@ -114,18 +117,33 @@ class Approvals:
         number = _require_own(decided.project) if approved else None
         decided.change(lambda decisions: replace(decisions, approved=approved, number=number))
 
-    def decide(self, document_digests: Iterable[str], decision: Decision) -> None:
-        """Accept or deny proposals, as they stand; all of them in one change, or none."""
-        said = dict.fromkeys(document_digests, decision)
+    def decide(self, key_ids: Mapping[str, str], decision: Decision) -> None:
+        """Accept or deny proposals, as they stand; all of them in one change, or none.
+
+        `key_ids` says for the digest of each document which key it is about.
+        """
+        said, keys = dict.fromkeys(key_ids, decision), frozenset(key_ids.values())
         decided = self._counting(_value)[0]
-        decided.change(lambda decisions: replace(decisions, proposals={**decisions.proposals, **said}))
+
+        def change(decisions: ProjectDecisions) -> ProjectDecisions:
+            denied = decisions.denied_keys
+            denied = denied | keys if decision is Decision.DENIED else denied - keys
+            return replace(decisions, proposals={**decisions.proposals, **said}, denied_keys=denied)
+
+        decided.change(change)
+        if decision is Decision.ACCEPTED and not keys.isdisjoint(self._own.in_force(_value).denied_keys):
+            self._own.change(lambda own: replace(own, denied_keys=own.denied_keys - keys))
 
     def _counting(self, look: Look) -> tuple[_Decided, ProjectDecisions]:
-        """The decisions that count: those of the main repository if it is approved, else its own."""
+        """The decisions that count: those of the main repository if it is approved, else its own.
+
+        A key that was denied before the main repository counted stays denied.
+        """
         if self._main is not self._own:
             decisions = self._main.in_force(look)
             if decisions.approved and why_others_write(str(self.root)) is None:
-                return self._main, decisions
+                denied = decisions.denied_keys | self._own.in_force(look).denied_keys
+                return self._main, replace(decisions, denied_keys=denied)
         return self._own, self._own.in_force(look)
 
 
@@ -240,14 +258,23 @@ def _parse(data: bytes | None, place: Path) -> ProjectDecisions:
         raise _malformed(place, "wrong types")
     if number is not None and type(number) is not int:
         raise _malformed(place, "wrong types")
-    return ProjectDecisions(approved, MappingProxyType(dict(_decisions(proposals, place))), number)
+    decided = MappingProxyType(dict(_decisions(proposals, place)))
+    return ProjectDecisions(approved, decided, number, _denied_keys(state.get("denied_keys", []), place))
 
 
 def _decisions(proposals: dict[str, Any], place: Path) -> list[tuple[str, Decision]]:
     for digest, decision in proposals.items():
         if len(digest) != _SHA256_DIGITS or not isinstance(decision, str) or decision not in set(Decision):
-            raise _malformed(place, "a decision that is none")
+            raise _malformed(place, "an invalid decision")
     return [(digest, Decision(decision)) for digest, decision in proposals.items()]
+
+
+def _denied_keys(key_ids: object, place: Path) -> frozenset[str]:
+    if not isinstance(key_ids, list) or not all(
+        isinstance(each, str) and is_key_id(each) for each in key_ids
+    ):
+        raise _malformed(place, "a denied key that is none")
+    return frozenset(key_ids)
 
 
 def _render(decisions: ProjectDecisions, project: Path) -> bytes:
@@ -257,6 +284,7 @@ def _render(decisions: ProjectDecisions, project: Path) -> bytes:
         "approved": decisions.approved,
         "number": decisions.number,
         "proposals": dict(decisions.proposals),
+        "denied_keys": sorted(decisions.denied_keys),
     }
     return (json.dumps(state, indent=2) + "\n").encode("ascii")
 

@@ -181,7 +181,7 @@ def propose_key(
 
 
 def revoke_key(user_space: Path, key_id: str, reason: str) -> None:
-    """Trust a key no more, wherever it is trusted: here and in every project of this user."""
+    """Revoke a key: here and in every project of this user."""
     revoke(user_space, check_key_id(key_id), reason)
 
 

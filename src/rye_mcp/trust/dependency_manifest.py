@@ -201,7 +201,7 @@ def _path_problem(path: str) -> str | None:
     if not _NO_SEGMENTS.isdisjoint(segments) or "\\" in path:
         return "a path of a file in the directory, with no `.`, `..`, `\\` or `__pycache__` in it"
     if path.lower().endswith(_BYTECODE):
-        return "no bytecode, which is made anew from what is listed"
+        return "no bytecode, which Python makes from what is listed"
     try:
         if any(len(segment.encode("utf-8")) > _MAX_SEGMENT_BYTES for segment in segments):
             return f"segments of at most {_MAX_SEGMENT_BYTES} bytes"
@@ -235,5 +235,5 @@ def _malformed(place: Path, expected: str) -> RyeError:
         "invalid_item",
         f"expected {expected} in {shown}, found something else",
         where=shown,
-        hint="sign the tool that rests on it again: it is written anew",
+        hint="sign the tool that rests on it again, which writes a new one",
     )

@@ -4,7 +4,7 @@ Rules:
 
 - They are in `keys/person` and `keys/agent` of the user space, as `lilux.primitives.signing` keeps them:
   directories 0700, private keys 0600. What is looser, somebody else's or a link is refused, with the command
-  that mends it.
+  that fixes it.
 - A pair that is made by a person is trusted from then on: its document is written to `trusted_keys/`. The
   agent's needs none, its place is enough; what it may sign, `rye_mcp.trust.scope` says.
 - `rotate` replaces a pair. What was signed with the old one stays valid, because a document for it stays
@@ -199,7 +199,7 @@ class KeyRing:
             "unusable_key",
             f"expected both keys of the pair in {directory}, found the private one alone",
             where=directory,
-            hint=f"bring {_PUBLIC_FILE} back, or remove {directory / _PRIVATE_FILE} to begin anew",
+            hint=f"bring {_PUBLIC_FILE} back, or remove {directory / _PRIVATE_FILE} to start over",
         )
 
     def _has_directory(self, kind: SignerKind) -> bool:

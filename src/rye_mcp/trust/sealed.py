@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "c171938a6383ba53b39fcd166e738d7fc1c9b7cbaa54c874fdf735d1209d646f"
+MANIFEST_SHA256: Final = "e8fcc6487217cb9fc4e68b225079e5e956d9b8ac9c49455f62bbc0ec9fe4f57b"

@@ -6,7 +6,10 @@ Rules:
   agent never removes one: an id that a person vouched for stays theirs, whatever happens to its file.
 - A project is known as for `Approvals`; the user space has a record of its own. Case counts for no id.
 - `ACCEPTED` facts are those of a person who agreed to run exactly what an agent signed in place of theirs.
-- A record holds at most `MAX_RECORD_BYTES`. Then facts about agents go first, and the oldest of the others.
+- `COMMITTED` facts are signatures in the last commit that are no agent's, which nobody has checked. They keep
+  an id from agents, and vouch for nothing. Their key id is the fingerprint that stands there.
+- Facts about agents, and the names of commits that were looked at, have a file of their own, which forgets
+  the oldest. Nothing else is ever forgotten: a record that is full takes no more, and no agent signs then.
 - A fact that cannot be written stops no verification. A record that cannot be read is `malformed_trust` for
   whoever asks it; only checks of what an agent signs, or signed, do.
 """
@@ -16,7 +19,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,19 +32,40 @@ from rye_mcp.items import ItemFile, ItemType
 from rye_mcp.trust.files import KeptFile, opened_directory, read_below, translated
 from rye_mcp.trust.scope import SignerKind
 
-__all__ = ["ACCEPTED", "MAX_RECORD_BYTES", "Fact", "Facts", "SignerRecord"]
+__all__ = [
+    "ACCEPTED",
+    "COMMITTED",
+    "MAX_AGENTS_BYTES",
+    "MAX_RECORD_BYTES",
+    "Fact",
+    "Facts",
+    "SignerRecord",
+    "commit_fact",
+]
 
-MAX_RECORD_BYTES: Final = 4 << 20
-"""How large the record of one project may be: some 20,000 facts."""
+MAX_RECORD_BYTES: Final = 8 << 20
+"""How much is kept about the persons of one project: some 40,000 facts."""
+
+MAX_AGENTS_BYTES: Final = 1 << 20
+"""How much is kept about its agents, and of the commits that were looked at."""
 
 ACCEPTED: Final = "accepted"
 """The kind of a fact by which a person let what an agent signed run."""
+
+COMMITTED: Final = "committed"
+"""The kind of a fact that a commit holds a signature, good or not, which is no agent's."""
+
+_COMMIT: Final = "commit"
+"""The kind of a fact that a commit was looked at; its digest is the name of the commit."""
 
 _DIRECTORY: Final = "signers"
 _DIRECTORY_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
 _FORBIDDEN: Final = 0o077
-_KINDS: Final = frozenset({SignerKind.PERSON.value, SignerKind.AGENT.value, ACCEPTED})
+_OF_AGENTS: Final = frozenset({SignerKind.AGENT.value, _COMMIT})
+_KINDS: Final = _OF_AGENTS | {SignerKind.PERSON.value, ACCEPTED, COMMITTED}
+_CLAIMING: Final = frozenset({SignerKind.PERSON.value, COMMITTED})
+_MAX_LINE_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +96,44 @@ class Fact:
         return self.item.partition("/")[2]
 
 
+def commit_fact(commit: str) -> Fact:
+    """That a commit was looked at: what it holds of persons is on record."""
+    return Fact(_COMMIT, "-", "-", commit, "-", "-")
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a record says: by id, and by content. Of several facts about a person, the latest counts."""
+    """What a record says: by id, and by content. Of several facts about a person, the latest counts.
+
+    `is_full` says that it takes no more facts about persons.
+    """
 
     persons: dict[str, Fact] = field(default_factory=dict)
+    committed: dict[str, list[Fact]] = field(default_factory=dict)
     by_digest: dict[str, list[Fact]] = field(default_factory=dict)
     accepted: frozenset[tuple[str, str]] = frozenset()
-    keys: dict[str, set[str]] = field(default_factory=dict)
+    keys: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    commits: frozenset[str] = frozenset()
+    is_full: bool = False
 
     def keys_of(self, file: ItemFile) -> set[str]:
-        """The ids of the keys that vouched for an item of this id, with whatever content."""
-        return self.keys.get(_item(file).lower(), set())
+        """The ids of the keys that vouched for the file of this very name, with whatever content."""
+        return self.keys.get((_item(file), file.extension), set())
 
     def person_of(self, file: ItemFile) -> Fact | None:
-        """The person who vouched for an item of this id, with whatever content."""
+        """The person who vouched last for an item of this id."""
         return self.persons.get(_item(file).lower())
 
-    def person_of_content(self, digest: str) -> Fact | None:
-        """The person who vouched for this content, under whatever id."""
-        facts = self.by_digest.get(digest, ())
-        return next((fact for fact in facts if fact.kind == SignerKind.PERSON), None)
+    def claims(self, file: ItemFile, digest: str | None) -> Iterator[Fact]:
+        """What keeps a file from agents: facts about its id, with whatever content and extension, and about
+        its content, under whatever id.
+        """
+        person = self.person_of(file)
+        if person is not None:
+            yield person
+        yield from self.committed.get(_item(file).lower(), ())
+        if digest is not None:
+            yield from (fact for fact in self.by_digest.get(digest, ()) if fact.kind in _CLAIMING)
 
     def ids_of_persons(self, item_type: ItemType) -> set[str]:
         """The ids of one type that a person vouched for."""
@@ -108,42 +149,73 @@ class SignerRecord:
     """The record of one project, or of the user space: of the directory `known_as`."""
 
     def __init__(self, known_as: Path, state: Callable[[], Path]) -> None:
-        self._relative = f"{_DIRECTORY}/{hashlib.sha256(os.fsencode(known_as)).hexdigest()}.tsv"
+        name = hashlib.sha256(os.fsencode(known_as)).hexdigest()
+        self._persons = _File(f"{_DIRECTORY}/{name}.tsv", state, MAX_RECORD_BYTES, forgets=False)
+        self._agents = _File(f"{_DIRECTORY}/{name}.agents.tsv", state, MAX_AGENTS_BYTES, forgets=True)
+
+    def kept(self) -> KeptFile[Facts]:
+        """What it says of persons, for who looks at it again when it changes."""
+        return self._persons.kept()
+
+    def all_facts(self) -> tuple[Facts, Facts]:
+        """What it says of persons, and of agents and commits."""
+        return self._persons.kept().value(), self._agents.kept().value()
+
+    def note(self, fact: Fact) -> None:
+        """Write down a fact that is new; a state directory that cannot be written stops nobody."""
+        with suppress(RyeError, OSError):
+            self.write((fact,))
+
+    def write(self, facts: Iterable[Fact]) -> None:
+        """Write down the facts that are new; RyeError when that is not possible, `too_large` for no room."""
+        of_agents: list[bytes] = []
+        of_persons: list[bytes] = []
+        for fact in facts:
+            (of_agents if fact.kind in _OF_AGENTS else of_persons).append(fact.line)
+        self._persons.add(of_persons)
+        self._agents.add(of_agents)
+
+
+class _File:
+    """A file of facts. When it is full it forgets its earlier half, or takes no more."""
+
+    def __init__(self, relative: str, state: Callable[[], Path], limit: int, *, forgets: bool) -> None:
+        self._relative = relative
         self._state = state
+        self._limit = limit
+        self._forgets = forgets
         self._lock = Lock()
         self._known: set[bytes] | None = None
         self._kept: KeptFile[Facts] | None = None
 
     def kept(self) -> KeptFile[Facts]:
-        """What it says, for who looks at it again when it changes."""
+        """What it says."""
         if self._kept is None:
             self._kept = KeptFile(
-                self._root(), self._relative, _parse, limit=MAX_RECORD_BYTES, forbidden=_FORBIDDEN
+                self._root(), self._relative, _parse, limit=self._limit, forbidden=_FORBIDDEN
             )
         return self._kept
 
-    def note(self, fact: Fact) -> None:
-        """Write down a fact that is new; a state directory that cannot be written stops nobody."""
-        with self._lock, suppress(RyeError, OSError):
+    def add(self, lines: list[bytes]) -> None:
+        """Write down the lines that are new."""
+        if not lines:
+            return
+        with self._lock:
             if self._known is None:
                 self._known = set((self._read() or b"").splitlines(keepends=True))
-            if fact.line not in self._known:
-                known = self._known
-                self._append(fact.line)
-                known.add(fact.line)
-
-    def accept(self, fact: Fact) -> None:
-        """Write down what a person agreed to; RyeError when that is not possible."""
-        with self._lock:
-            self._append(fact.line)
+            known = self._known
+            new = [line for line in dict.fromkeys(lines) if line not in known]
+            if new:
+                self._append(new)
+                known.update(new)
 
     def _root(self) -> Path:
         return Path(os.path.realpath(self._state()))
 
     def _read(self) -> bytes | None:
-        return read_below(self._root(), self._relative, limit=MAX_RECORD_BYTES, forbidden=_FORBIDDEN)
+        return read_below(self._root(), self._relative, limit=self._limit, forbidden=_FORBIDDEN)
 
-    def _append(self, line: bytes) -> None:
+    def _append(self, lines: list[bytes]) -> None:
         root = self._root()
         path = root / self._relative
         with (
@@ -153,38 +225,45 @@ class SignerRecord:
             ) as directory,
             whole_files.lock(directory),
         ):
-            if _append_whole(path.name, line, directory):
+            left = _append_whole(path.name, lines, directory, self._limit)
+            if not left:
                 return
-            kept = _shortened(self._read() or b"")
-            whole_files.write_whole(path, kept + line, mode=_FILE_MODE, durable=False, directory=directory)
+            if not self._forgets:
+                what = (
+                    f"expected room for {len(left)} more lines in {path}, found it full ({self._limit} bytes)"
+                )
+                raise RyeError("too_large", what, where=path, hint="an agent signs nothing here now; you can")
+            kept = _later_half((self._read() or b"").splitlines(keepends=True) + left, self._limit)
+            whole_files.write_whole(path, kept, mode=_FILE_MODE, durable=False, directory=directory)
             self._known = None
 
 
-def _append_whole(name: str, line: bytes, directory: int) -> bool:
-    """Add a line; False where the record is full. What is written of it is taken back when the disk is."""
+def _append_whole(name: str, lines: list[bytes], directory: int, limit: int) -> list[bytes]:
+    """Add the lines that fit; the others. What is written of them is taken back when the disk is full."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(name, flags, _FILE_MODE, dir_fd=directory)
     try:
         before = os.fstat(descriptor).st_size
-        if before + len(line) > MAX_RECORD_BYTES:
-            return False
+        fitting, size = 0, before
+        while fitting < len(lines) and size + len(lines[fitting]) <= limit:
+            size += len(lines[fitting])
+            fitting += 1
+        data = b"".join(lines[:fitting])
         try:
-            if os.write(descriptor, line) < len(line):
+            if os.write(descriptor, data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
             os.ftruncate(descriptor, before)
             raise
-        return True
+        return lines[fitting:]
     finally:
         os.close(descriptor)
 
 
-def _shortened(data: bytes) -> bytes:
-    """The later half of what a record says of persons: one fact for each content of each item."""
-    agent = SignerKind.AGENT.value.encode() + b"\t"
-    lines = [line for line in dict.fromkeys(data.splitlines(keepends=True)) if not line.startswith(agent)]
+def _later_half(lines: list[bytes], limit: int) -> bytes:
+    """The last lines, in half of the room."""
     kept: list[bytes] = []
-    room = MAX_RECORD_BYTES // 2
+    room = limit // 2
     for line in reversed(lines):
         room -= len(line)
         if room < 0:
@@ -195,25 +274,35 @@ def _shortened(data: bytes) -> bytes:
 
 def _parse(data: bytes | None, place: Path) -> Facts:
     persons: dict[str, Fact] = {}
+    committed: dict[str, list[Fact]] = {}
     by_digest: dict[str, list[Fact]] = {}
     accepted: set[tuple[str, str]] = set()
-    keys: dict[str, set[str]] = {}
+    keys: dict[tuple[str, str], set[str]] = {}
+    commits: set[str] = set()
     for fact in _facts(data or b"", place):
+        item = fact.item.lower()
         if fact.kind == ACCEPTED:
-            accepted.add((fact.item.lower(), fact.digest))
+            accepted.add((item, fact.digest))
+            continue
+        if fact.kind == _COMMIT:
+            commits.add(fact.digest)
             continue
         if fact.kind == SignerKind.PERSON:
-            persons[fact.item.lower()] = fact
+            persons[item] = fact
+        elif fact.kind == COMMITTED:
+            committed.setdefault(item, []).append(fact)
         by_digest.setdefault(fact.digest, []).append(fact)
-        keys.setdefault(fact.item.lower(), set()).add(fact.key_id)
-    return Facts(persons, by_digest, frozenset(accepted), keys)
+        if fact.kind != COMMITTED:  # nobody has checked whose key that is
+            keys.setdefault((fact.item, fact.extension), set()).add(fact.key_id)
+    is_full = len(data or b"") > MAX_RECORD_BYTES - _MAX_LINE_BYTES
+    return Facts(persons, committed, by_digest, frozenset(accepted), keys, frozenset(commits), is_full)
 
 
 def _facts(data: bytes, place: Path) -> Iterator[Fact]:
     for line in data.decode("utf-8", "replace").split("\n")[:-1]:
         fields = line.split("\t")
         if len(fields) != len(Fact.__dataclass_fields__) or fields[0] not in _KINDS:
-            what = f"expected the record of who signed what in {place}, found a line that is none"
+            what = f"expected the record of who signed what in {place}, found an invalid line"
             raise RyeError("malformed_trust", what, where=place)
         yield Fact(*fields)
 

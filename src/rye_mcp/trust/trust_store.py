@@ -6,12 +6,12 @@ Rules:
   `trusted_keys/` of the user space, then, for items of the project alone, those of the project. The first one
   found counts.
 - A project's own documents are proposals. They count once this user, or `RYE_TRUSTED_KEYS`, has accepted
-  exactly that document; whoever clones a repository trusts nobody new.
+  exactly that document, unless the key was denied since; whoever clones a repository trusts nobody new.
 - The user space, its documents and its revocations are this user's alone to write, or are refused.
 - A key that a trusted person's key has signed as its successor (`[rotation]`) counts as that key does: what
   was decided about the old one, its owner and its scope, not what the new document claims. A decision about
-  the new document itself comes first. A revoked key has no successor, an agent's key neither. At most
-  `MAX_ROTATIONS` are followed, and each key once.
+  the new document, or a denial of its key, comes first. A revoked key has no successor, an agent's neither.
+  At most `MAX_ROTATIONS` are followed, and each key once.
 - A document that is malformed refuses what its key signed, and nothing else.
 - Every answer comes with the files that it rests on, so that who keeps it can tell when it may be another.
 """
@@ -235,26 +235,26 @@ class TrustStore:
         return old
 
     def _decided(self, proposal: TrustDocument, seen: Seen) -> Standing:
-        """What was decided about a document of the project itself."""
+        """What was decided about a document of the project itself, or about its key."""
         decisions = ProjectDecisions()
         if self._approvals is not None:
             decisions = self._approvals.read(seen.look)
         decision = decisions.proposals.get(proposal.digest)
-        if decision is Decision.DENIED:
+        if decision is Decision.DENIED or proposal.key.key_id in decisions.denied_keys:
             return Standing.DENIED
         if decision is Decision.ACCEPTED or proposal.key.key_id in self.accepted_keys:
             return Standing.TRUSTED
         return Standing.UNDECIDED
 
     def decide(self, proposal: TrustDocument, decision: Decision) -> None:
-        """Accept or deny a document of the project, exactly as it stands."""
+        """Accept a document of the project exactly as it stands, or deny its key."""
         self.decide_all((proposal,), decision)
 
     def decide_all(self, proposals: Iterable[TrustDocument], decision: Decision) -> None:
-        """Accept or deny documents of the project, exactly as they stand; all of them or none."""
+        """Accept documents of the project exactly as they stand, or deny their keys; all of them or none."""
         if self._approvals is None:
             raise RyeError("no_project", "expected a project whose proposal to decide on, found none")
-        self._approvals.decide([proposal.digest for proposal in proposals], decision)
+        self._approvals.decide({each.digest: each.key.key_id for each in proposals}, decision)
 
     def documents(self) -> Listing:
         """The documents of the user space."""

@@ -26,9 +26,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,6 @@ from rye_mcp.items import (
     ItemFile,
     ItemType,
     SpaceName,
-    is_item_id,
     relative_path,
     signed_path,
 )
@@ -47,20 +46,29 @@ from rye_mcp.trust import signature
 from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
 from rye_mcp.trust.claims import claim_by_lockfile, claim_by_user_space
 from rye_mcp.trust.directories import Directories
+from rye_mcp.trust.earlier import hint_for_changed, hint_for_renamed, whose_unsigned
 from rye_mcp.trust.manifest import SystemManifest
 from rye_mcp.trust.revocation import require_not_revoked
 from rye_mcp.trust.scope import Origin, Role, SignerKind, require_in_scope
 from rye_mcp.trust.sealed import MANIFEST_SHA256
 from rye_mcp.trust.signature import Claim, SignatureLine
-from rye_mcp.trust.signers import ACCEPTED, Fact, SignerRecord
+from rye_mcp.trust.signers import ACCEPTED, COMMITTED, Fact, SignerRecord
 from rye_mcp.trust.text import require_text
-from rye_mcp.trust.trust_store import Candidate, Moment, Seen, Standing, TrustStore
+from rye_mcp.trust.trust_store import AGENT_OWNER, Candidate, Moment, Seen, Standing, TrustStore
 
-__all__ = ["Evidence", "Moment", "RoleOf", "Signer", "Trust", "VerifiedItem", "verify_item", "verify_listing"]
+__all__ = [
+    "Evidence",
+    "Moment",
+    "RoleOf",
+    "Signer",
+    "Trust",
+    "VerifiedItem",
+    "signer_in_words",
+    "verify_item",
+    "verify_listing",
+]
 
 _MAX_KEPT_ANSWERS = 16_384
-_MAX_TRIED = 8
-"""How many former ids of a content are tried on a signature that is bad for its own."""
 
 RoleOf = Role | Callable[[bytes], Role]
 """A role, or what tells it from the verified bytes of an item."""
@@ -88,6 +96,21 @@ class Signer:
     def as_dict(self) -> dict[str, Any]:
         """Return what every answer shows of a signer."""
         return {"kind": self.kind.value, "owner": self.owner, "fingerprint": self.fingerprint}
+
+    @property
+    def in_words(self) -> str:
+        """Who signed, for whoever reads it: an agent is called that, and nobody is called `you`."""
+        return signer_in_words(self.kind, self.owner, self.fingerprint)
+
+
+def signer_in_words(kind: SignerKind, owner: str, fingerprint: str | None) -> str:
+    """The same of what `as_dict` returns."""
+    if kind is SignerKind.SYSTEM:
+        return f"the system ({owner})"
+    key = "" if fingerprint is None else f" ({fingerprint})"
+    if kind is SignerKind.AGENT:
+        return f"an agent{key}" if owner == AGENT_OWNER else f"an agent: {owner}{key}"
+    return f"{owner}{key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +183,7 @@ class Trust:
                 shared_as = self.approvals.repository
                 self._shared_record = SignerRecord(shared_as, lambda: state or state_directory())
         self.unrecorded: str | None = None
+        self.noted_commits: set[str] = set()
         self.answers: dict[tuple[object, ...], _Answer] = {}
 
     @cached_property
@@ -183,9 +207,20 @@ class Trust:
 
     def note(self, file: ItemFile, fact: Fact) -> None:
         """Write down who vouched for a file, for its space and for every worktree of the same repository."""
-        self.records[file.space.name].note(fact)
-        if file.space.name is SpaceName.PROJECT and self._shared_record is not None:
-            self._shared_record.note(fact)
+        for record in self.records_of(file.space.name):
+            record.note(fact)
+
+    def records_of(self, space: SpaceName) -> tuple[SignerRecord, ...]:
+        """Where facts about a space are written: for itself, and for every worktree of its repository."""
+        own = self.records[space]
+        if space is not SpaceName.PROJECT or self._shared_record is None:
+            return (own,)
+        return own, self._shared_record
+
+    @property
+    def is_record_full(self) -> bool:
+        """Whether there is no room to write down what a person vouches for: then no agent signs."""
+        return any(record.kept().value().is_full for record in self.all_records)
 
     def persons_claim(
         self, file: ItemFile, digest: str | None = None, seen: Seen | None = None
@@ -194,12 +229,24 @@ class Trust:
 
         What a person vouched for in the user space is theirs in every project.
         """
+        seen = seen or Seen()
         for record in self.all_records:
-            facts = (seen or Seen()).look(record.kept())
-            found = facts.person_of(file) or (facts.person_of_content(digest) if digest else None)
-            if found is not None:
-                return found
+            for fact in seen.look(record.kept()).claims(file, digest):
+                if fact.kind != COMMITTED or not self.is_agents(fact.key_id, file.space.name, seen):
+                    return fact
         return None
+
+    def is_agents(self, fingerprint: str, space: SpaceName, seen: Seen | None = None) -> bool:
+        """Whether this is the key of an agent that the user trusts."""
+        seen = seen or Seen()
+        try:
+            signer = self.store.find_signer(fingerprint, space, seen)
+            revoked = self.store.revocations(seen)
+        except RyeError:
+            return False  # nobody can tell whose it is
+        if signer is None or signer.kind is not SignerKind.AGENT:
+            return False
+        return signer.standing is Standing.TRUSTED and signer.key.key_id not in revoked
 
     def ids_of_persons(self, item_type: ItemType) -> frozenset[str]:
         """The ids of this type that a person is known to have vouched for; none where nobody can tell."""
@@ -226,17 +273,18 @@ class Trust:
         return any(moment.value(record.kept()).is_accepted(file, digest) for record in self.all_records)
 
     def was_signed_with(self, file: ItemFile, key_ids: Collection[str]) -> bool:
-        """Whether one of these keys is known to have vouched for an item of this id in the same space."""
+        """Whether one of these keys is known to have vouched for a file of this name in the same space."""
         try:
-            return not self.records[file.space.name].kept().value().keys_of(file).isdisjoint(key_ids)
+            known = self.records[file.space.name].all_facts()
         except RyeError:
             return False  # what nobody knows of has to be named
+        return any(not facts.keys_of(file).isdisjoint(key_ids) for facts in known)
 
     def accept_agents_work(self, file: ItemFile) -> None:
         """Let what an agent signed in place of a person's work run, as it is; a person has agreed to it."""
         digest = signature.locate(file).digest
         fact = Fact.of(file, digest, kind=ACCEPTED, key_id="-", owner="-")
-        self.records[file.space.name].accept(fact)
+        self.records[file.space.name].write((fact,))
 
     @cached_property
     def system_signer(self) -> Signer:
@@ -276,7 +324,7 @@ def verify_listing(file: ItemFile, trust: Trust, *, role: Role, moment: Moment |
 def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf, moment: Moment) -> VerifiedItem:
     if file.space.name is SpaceName.SYSTEM:
         return _verify_system_item(file, relative, trust, role)
-    claim = signature.locate(file)
+    claim = _located(file, trust)
     key = (file.space, file.item_type, file.item_id, file.extension, role, claim)
     answer = trust.answers.get(key)
     if answer is None or not answer.seen.still_holds(moment):
@@ -287,6 +335,17 @@ def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf, moment: M
     if answer.signer.kind is SignerKind.AGENT:
         _require_unclaimed(file, claim, trust, moment)
     return VerifiedItem(file, claim.digest, answer.signer, answer.timestamp, Evidence.SIGNATURE, answer.role)
+
+
+def _located(file: ItemFile, trust: Trust) -> Claim:
+    """The signature line; without one, the refusal says who is known to have signed the item before."""
+    try:
+        return signature.locate(file)
+    except RyeError as exc:
+        before = whose_unsigned(file, trust) if exc.code == "unsigned" else None
+        if before is not None:
+            exc.details["signed_before_by"], exc.hint = before
+        raise
 
 
 def _verify_system_item(file: ItemFile, relative: str, trust: Trust, role: RoleOf) -> VerifiedItem:
@@ -305,6 +364,7 @@ def _verify_signed_item(file: ItemFile, claim: Claim, trust: Trust, role: RoleOf
             f"found {claim.digest}",
             where=file.path,
             item_id=file.item_id,
+            hint=hint_for_changed(file, line, trust),
         )
     seen = Seen(moment)
     candidate = trust.store.find_signer(line.fingerprint, file.space.name, seen)
@@ -337,12 +397,11 @@ def _require_good_signature(
 ) -> None:
     if _is_signed_as(file, claim, line, candidate):
         return
-    before = _id_before(file, claim, line, candidate, trust)
-    hint = None if before is None else f"signed as {before}: was it renamed? rye sign {file.item_id}"
+    hint = hint_for_renamed(file, claim, line, trust, partial(_is_signed_as, candidate=candidate))
     raise RyeError(
         "bad_signature",
         f"expected a signature of {file.item_type} {file.item_id}{file.extension} by "
-        f"{candidate.owner} ({candidate.key.fingerprint}) in {file.path}, found one that is not",
+        f"{candidate.owner} ({candidate.key.fingerprint}) in {file.path}, found an invalid one",
         where=file.path,
         item_id=file.item_id,
         hint=hint,
@@ -361,21 +420,6 @@ def _is_signed_as(file: ItemFile, claim: Claim, line: SignatureLine, candidate: 
     return verify_signature(statement, line.signature, candidate.key.pem)
 
 
-def _id_before(
-    file: ItemFile, claim: Claim, line: SignatureLine, candidate: Candidate, trust: Trust
-) -> str | None:
-    """The id that this very signature was made for, where the record knows the content under another one."""
-    try:
-        facts = trust.records[file.space.name].kept().value().by_digest.get(claim.digest, [])
-    except RyeError:
-        return None  # only a hint is lost
-    for fact in facts[-_MAX_TRIED:]:
-        before = replace(file, item_id=fact.item_id, extension=fact.extension)
-        if is_item_id(fact.item_id) and _is_signed_as(before, claim, line, candidate):
-            return fact.item_id
-    return None
-
-
 def _require_not_a_persons(file: ItemFile, claim: Claim, trust: Trust, seen: Seen) -> None:
     fact = trust.persons_claim(file, seen=seen)
     if fact is None or any(
@@ -384,7 +428,7 @@ def _require_not_a_persons(file: ItemFile, claim: Claim, trust: Trust, seen: See
         return
     raise RyeError(
         "signer_changed",
-        f"expected the signature of a person in {file.path}, as {fact.owner} signed {fact.item_id} before, "
+        f"expected {file.path} as {fact.owner} signed {fact.item_id} before, or signed again by a person, "
         "found that an agent has signed it since",
         where=file.path,
         item_id=file.item_id,
@@ -411,7 +455,7 @@ def _require_trusted(file: ItemFile, candidate: Candidate) -> None:
     decided = "which you denied" if denied else "which you have not accepted"
     hint = "rye trust review"
     if candidate.kind is SignerKind.AGENT:
-        hint = f"an agent signed it; a person who has read it signs it with: rye sign {file.item_id}"
+        hint = f"an agent signed it: read it, and sign it if it is good: rye sign {file.item_id}"
     raise RyeError(
         "untrusted_key",
         f"expected a signer that you trust for {file.path}, found the key {candidate.key.key_id}, "

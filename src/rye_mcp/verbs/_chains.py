@@ -11,7 +11,7 @@ from rye_mcp.executor.chain_validator import ValidChain, require_valid
 from rye_mcp.executor.integrity_verifier import IntegrityVerifier
 from rye_mcp.executor.lockfile_resolver import LockfileResolver, Signed
 from rye_mcp.executor.lockfile_store import LockPlace
-from rye_mcp.items import SpaceName
+from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.notices import Notice
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import VerifiedItem
@@ -93,6 +93,41 @@ class Chains:
             return self.lockfiles.refresh(self.follow(root), signed)
         except RyeError:
             return None  # what is wrong with it is said when it runs
+
+    @cached_property
+    def _of_gone(self) -> tuple[LockPlace, ...]:
+        """The project's lockfiles of tools that are in no space any more."""
+        return tuple(
+            place
+            for place in self.lockfiles.store.list()
+            if place.space.name is SpaceName.PROJECT and self._is_gone(place.item_id)
+        )
+
+    def _is_gone(self, item_id: str) -> bool:
+        try:
+            self._context.spaces.find(item_id, ItemType.TOOL)
+        except RyeError as exc:
+            return exc.code == "item_not_found"
+        return False
+
+    def left_behind(self, item: VerifiedItem) -> tuple[LockPlace, ...]:
+        """The lockfiles of tools that are gone and had this content: it was renamed, most likely."""
+        return tuple(place for place in self._of_gone if self._pins_content(place, item.digest))
+
+    def _pins_content(self, place: LockPlace, digest: str) -> bool:
+        try:
+            return self.lockfiles.store.read(place).pins.root["integrity"] == digest
+        except RyeError:
+            return False
+
+    def left_behind_notice(self, item: VerifiedItem) -> Notice | None:
+        """That a renamed tool is still locked under its former id; for a person, who may change that."""
+        places = self.left_behind(item) if self._context.is_person else ()
+        if not places:
+            return None
+        former, now = places[0].item_id, item.file.item_id
+        what = f"{former} is gone but still locked, and {now} has its content"
+        return Notice("lock_left_behind", f"{what}: rye lock update {now} removes that lockfile")
 
     def _signed(self, item: VerifiedItem) -> Signed:
         """Whose work it is: of a person, that of her agents and of her old keys is hers."""

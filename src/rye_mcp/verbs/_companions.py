@@ -2,11 +2,9 @@
 
 Rules:
 
-- What has to be authentic is said in one place, for who runs and for who signs: `verify_deps` of the chain,
-  and the library of a runtime. Only what passes the gate behind the item is asked.
-- A file that can carry a signature line, and is an item by its path and its content, gets one. Every other,
-  and each that is named by whoever signs, is listed with its hash in the signed `deps.manifest.yaml` of the
-  tool's directory, or of the anchor. What is authentic already stays as it is.
+- `_needs` says what has to be authentic. A file that can carry a signature line, and is an item by its path
+  and its content, gets one. Every other, and each that is named by whoever signs, is listed with its hash in
+  the signed `deps.manifest.yaml` of the tool's directory, or of the anchor. What is authentic stays as it is.
 - What a key of the same person before a rotation has signed is signed again with this one: whoever revokes
   the old key loses nothing that was signed since.
 - Nothing is signed or listed along that the signer did not name, and that no key of hers vouched for before:
@@ -15,7 +13,7 @@ Rules:
   file is listed, once it was named.
 - Many files that want a signature are listed, all of them: one signature is checked then, instead of many.
 - A listing that is good goes on: what it lists is listed as it is now, and what is gone is left out; a change
-  is a warning that names the files. One that is not good is begun anew.
+  is a warning that names the files. An invalid listing is replaced.
 - The rules for items hold for all of it: what a person signed, no agent signs or lists, and in a listing of a
   person an agent changes nothing.
 - Everything is looked at before anything is written. Then come the files, then the listing, then the item:
@@ -31,23 +29,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.anchor import anchor_of, directory_of, markers_of
+from rye_mcp.executor.anchor import directory_of
 from rye_mcp.executor.chain import ChainElement
-from rye_mcp.executor.dependency_rules import DependencyRules, directory_asked_for, names_asked_for, rules_of
-from rye_mcp.executor.roles import MetadataRole
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     MAX_ITEM_BYTES,
-    SHEBANG,
     ItemFile,
     SpaceName,
-    comment_style,
-    parse_relative_path,
     printable,
 )
 from rye_mcp.metadata import examine
 from rye_mcp.notices import Notice
-from rye_mcp.spaces.source_tree import SourceName, SourceTree
+from rye_mcp.spaces.source_tree import SourceTree
 from rye_mcp.trust.dependency_manifest import (
     MAX_LISTED_BYTES,
     manifest_file,
@@ -55,14 +48,21 @@ from rye_mcp.trust.dependency_manifest import (
     verify_manifest,
 )
 from rye_mcp.trust.keys import SigningKey
-from rye_mcp.trust.scope import Role, SignerKind
+from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_item, sign_listing
 from rye_mcp.trust.text import require_honest_text
 from rye_mcp.trust.trust_store import Seen
 from rye_mcp.trust.verify import Signer, VerifiedItem, verify_item
 from rye_mcp.verbs._agreement import Agreement, digest_of, relative_of
 from rye_mcp.verbs._chains import Chains
-from rye_mcp.verbs._replacing import other_signer, require_not_a_persons, signed_by_another
+from rye_mcp.verbs._needs import Needs, needs_of
+from rye_mcp.verbs._replacing import (
+    item_at,
+    other_signer,
+    require_may_be_listed,
+    require_not_a_persons,
+    signed_by_another,
+)
 from rye_mcp.verbs.context import Context, options_of
 
 __all__ = ["CompanionSigner"]
@@ -73,19 +73,6 @@ MAX_SIGNED_ALONG: Final = 8
 _ANY_DIGEST: Final = "0" * 64
 _SHOWN: Final = 20
 """How many files a warning names."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """What has to be authentic, in which role; the directories whose listings count, the nearest first.
-
-    `markers` are the files that make the directory of the tool its anchor.
-    """
-
-    role: Role
-    directories: tuple[str, ...]
-    asked_for: tuple[SourceName, ...] = ()
-    markers: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -109,7 +96,7 @@ class _Listing:
 
     @property
     def is_changed(self) -> bool:
-        """Whether it has to be written. One that is not good would refuse the run, whatever is listed."""
+        """Whether it has to be written. An invalid listing would refuse the run, whatever it lists."""
         if self.good is None:
             return self.before is not None or bool(self.files)
         return self.by_old_key or dict(self.good) != self.files
@@ -150,7 +137,14 @@ class CompanionSigner:
             return task.warnings()
 
     def _looked(self, element: ChainElement, named: Sequence[str], tree: SourceTree) -> _Task:
-        task = _Task(self._context, self._key, element, tree, self._scope(element, tree), self._named)
+        task = _Task(
+            self._context,
+            self._key,
+            element,
+            tree,
+            needs_of(element, tree, self._chains, self._context.project),
+            self._named,
+        )
         for name in named:
             task.list_named(name)
         task.look()
@@ -161,25 +155,8 @@ class CompanionSigner:
         directory = directory_of(element)
         relative = element.path.relative_to(element.file.space.root).as_posix()
         with SourceTree(element.file.space.root) as tree:
-            task = _Task(self._context, self._key, element, tree, _Scope(verified.role, (directory,)))
+            task = _Task(self._context, self._key, element, tree, Needs(verified.role, (directory,)))
             task.list_as(relative, hashlib.sha256(verified.file.content).hexdigest())
-
-    def _scope(self, element: ChainElement, tree: SourceTree) -> _Scope:
-        own = directory_of(element)
-        role = MetadataRole.of(element.file)(element.file.content)
-        if element.metadata.is_runtime:
-            library = (element.metadata.anchor or {}).get("lib")
-            below = f"{own}/{library.rstrip('/')}" if isinstance(library, str) else None
-            return _Scope(role, (own,), tuple(names_asked_for(tree, DependencyRules(), below)))
-        chain = self._chains.behind(element)
-        if chain is None:
-            return _Scope(role, (own,))
-        anchor, rules = anchor_of(chain, self._context.project), rules_of(chain)
-        directories = [own]
-        if anchor is not None and anchor.relative not in (None, own):
-            directories.append(str(anchor.relative))
-        asked_for = names_asked_for(tree, rules, directory_asked_for(element, anchor, rules))
-        return _Scope(role, tuple(directories), tuple(asked_for), markers_of(chain, tree))
 
 
 class _Task:
@@ -191,18 +168,18 @@ class _Task:
         key: SigningKey,
         element: ChainElement,
         tree: SourceTree,
-        scope: _Scope,
+        needs: Needs,
         named: Container[str] | None = (),
     ) -> None:
         self._context = context
         self._key = key
         self._element = element
         self._tree = tree
-        self._scope = scope
+        self._needs = needs
         self._old_keys = _old_keys(context, key)
         self._own_keys = frozenset({key.public.key_id, *self._old_keys})
         self._own = element.path.relative_to(element.file.space.root).as_posix()
-        self._listings = [self._read_listing(directory) for directory in scope.directories]
+        self._listings = [self._read_listing(directory) for directory in needs.directories]
         self._to_sign: list[ItemFile] = []
         self._signed: list[str] = []
         self._listed: list[str] = []
@@ -215,7 +192,7 @@ class _Task:
     def look(self) -> None:
         """Find what has to be signed, and refuse what cannot be, before anything is."""
         require_honest_text(self._element.file)
-        for name in self._scope.asked_for:
+        for name in self._needs.asked_for:
             if not name.is_regular:
                 raise self._refusal(self._tree.unsafe(name), name.relative)
             if name.relative != self._own:
@@ -251,7 +228,7 @@ class _Task:
         for file in self._to_sign:
             relative = relative_of(file)
             try:
-                verified = sign_item(file, self._key, self._context.trust, role=self._scope.role)
+                verified = sign_item(file, self._key, self._context.trust, role=self._needs.role)
             except RyeError as exc:
                 raise self._refusal(exc, relative) from exc
             if agreement is not None:
@@ -323,8 +300,8 @@ class _Task:
 
     def _look_at_markers(self) -> None:
         """Name a marker that nobody vouches for, where no chain asks for it and it widens what is signed."""
-        markers = self._scope.markers
-        if self.is_settled or {name.relative for name in self._scope.asked_for}.intersection(markers):
+        markers = self._needs.markers
+        if self.is_settled or {name.relative for name in self._needs.asked_for}.intersection(markers):
             return
         if not any(self._is_listed(each) or self._is_signed(each) for each in markers):
             for each in markers:
@@ -334,6 +311,8 @@ class _Task:
     def _look_at_listing(self, listing: _Listing) -> None:
         if not listing.is_changed and not self._is_listed_in(listing):
             return
+        for path in listing.files:
+            self._require_may_be_listed(f"{listing.directory}/{path}")
         content = listing.before or render_listing(listing.files)
         file = manifest_file(self._element.file.space, listing.directory, content)
         self._require_allowed(file)
@@ -377,17 +356,11 @@ class _Task:
     def _as_item(self, relative: str) -> ItemFile | None:
         """The file as an item; None for what is none, or says of itself what no item can."""
         try:
-            item_type, item_id, extension = parse_relative_path(relative)
             found = self._tree.read(relative, limit=MAX_ITEM_BYTES)
         except RyeError:
             return None
-        if found is None or comment_style(extension) is None:
-            return None
-        if not extension and not found.content.startswith(SHEBANG):
-            return None
-        space = self._element.file.space
-        file = ItemFile(space, item_type, item_id, extension, space.root / relative, found.content)
-        return file if self._is_authentic(file) or _is_sound(file) else None
+        file = None if found is None else item_at(self._element.file.space, relative, found.content)
+        return file if file is not None and (self._is_authentic(file) or _is_sound(file)) else None
 
     def _is_listed(self, relative: str) -> bool:
         return any(path in {**listing.known, **listing.files} for listing, path in self._places(relative))
@@ -398,7 +371,7 @@ class _Task:
 
     def _is_authentic(self, file: ItemFile) -> bool:
         try:
-            signer = verify_item(file, self._context.trust, role=self._scope.role).signer
+            signer = verify_item(file, self._context.trust, role=self._needs.role).signer
             return self._may_rest_on(signer) and signer.key_id not in self._old_keys
         except RyeError:
             return False
@@ -437,12 +410,20 @@ class _Task:
         """The SHA256 of a file that may be listed; None when it is gone."""
         try:
             found = self._tree.read(relative, limit=MAX_LISTED_BYTES)
-            file = None if found is None else self._as_item(relative)
-            if file is not None and not self._is_authentic(file):
-                self._require_allowed(file)
         except RyeError as exc:
             raise self._refusal(exc, relative) from exc
         return None if found is None else hashlib.sha256(found.content).hexdigest()
+
+    def _require_may_be_listed(self, relative: str) -> None:
+        """No agent lists what is a person's, whatever else is in it; the item itself is signed for itself."""
+        if self._context.is_person or relative == self._own:
+            return
+        try:
+            found = self._tree.read(relative, limit=MAX_LISTED_BYTES)
+            content = b"" if found is None else found.content
+            require_may_be_listed(relative, content, self._context, asked_for=self._element.file)
+        except RyeError as exc:
+            raise self._refusal(exc, relative) from exc
 
     def _places(self, relative: str) -> Iterator[tuple[_Listing, str]]:
         """The listings that a file can stand in, and its path there."""
@@ -456,7 +437,7 @@ class _Task:
             return _Listing(directory, None, None)
         file = manifest_file(self._element.file.space, directory, found.content)
         try:
-            manifest = verify_manifest(file, self._context.trust, role=self._scope.role)
+            manifest = verify_manifest(file, self._context.trust, role=self._needs.role)
         except RyeError:
             return _Listing(directory, found.content, None)
         good = manifest.files if self._may_rest_on(manifest.signer) else None
@@ -469,10 +450,10 @@ class _Task:
             before = manifest_file(space, listing.directory, listing.before)
             self._note_other_signer(before)
             if listing.good is None:
-                what = f"{printable(before.path)} was not good: what only it listed is not listed any more"
+                what = f"{printable(before.path)} was invalid: files that only it listed are no longer listed"
                 self._others.append(Notice("listing_replaced", what))
         file = manifest_file(space, listing.directory, render_listing(listing.files))
-        sign_listing(file, self._key, self._context.trust, role=self._scope.role, before=listing.before)
+        sign_listing(file, self._key, self._context.trust, role=self._needs.role, before=listing.before)
 
     # --- what is told ---
 

@@ -12,22 +12,43 @@ Rules:
 - A file that is there stays, unless told otherwise, in the user space by a person. One with the same id and
   another extension, or with an id that differs only in case, stays in any case: the copy would make both of
   them ambiguous.
+- The item alone is copied. A warning names the files that it carries and that are not there as they are here,
+  with the command that takes them along.
 - Written whole or not at all, through no symbolic link. Of two who copy at once, one is told that the item
   exists.
 """
 
 from __future__ import annotations
 
+import posixpath
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemFile, SpaceName, printable, relative_path
+from rye_mcp.executor.anchor import directory_of
+from rye_mcp.executor.chain import ChainElement
+from rye_mcp.items import (
+    DEPENDENCY_MANIFEST_NAME,
+    MAX_ITEM_BYTES,
+    ItemFile,
+    ItemType,
+    Space,
+    SpaceName,
+    printable,
+    relative_path,
+)
+from rye_mcp.metadata import ItemMetadata
 from rye_mcp.notices import Notice
+from rye_mcp.spaces.source_tree import SourceTree
+from rye_mcp.trust.dependency_manifest import MAX_LISTED_BYTES, manifest_file, verify_manifest
 from rye_mcp.trust.files import make_user_space, opened_directory, translated
 from rye_mcp.trust.verify import Evidence, VerifiedItem
+from rye_mcp.verbs._chains import Chains
+from rye_mcp.verbs._needs import Needs, needs_of
 from rye_mcp.verbs.context import Context, options_of
 
 __all__ = ["Copied", "copy_item", "require_no_clash", "write_new"]
@@ -35,6 +56,8 @@ __all__ = ["Copied", "copy_item", "require_no_clash", "write_new"]
 _DIRECTORY_MODE: Final = 0o755
 _FILE_MODE: Final = 0o644
 _EXECUTABLE: Final = 0o111
+_SHOWN: Final = 20
+"""How many files a warning names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +69,12 @@ class Copied:
 
 
 def copy_item(
-    verified: VerifiedItem, destination: SpaceName, context: Context, *, overwrite: bool = False
+    verified: VerifiedItem,
+    metadata: ItemMetadata,
+    destination: SpaceName,
+    context: Context,
+    *,
+    overwrite: bool = False,
 ) -> Copied:
     """Write a verified item to another space; RyeError when it would not be valid there, or is in the way."""
     source = verified.file
@@ -66,8 +94,9 @@ def copy_item(
     copy = replace(source, space=space, path=path)
     warnings = _require_valid(copy, verified, context)
     require_no_clash(copy, context)
+    left = _left_behind(ChainElement(source, metadata), space, context)
     write_new(copy, mode=_mode_of(source), overwrite=overwrite)
-    return Copied(path, warnings)
+    return Copied(path, (*warnings, *left))
 
 
 def _require_valid(copy: ItemFile, verified: VerifiedItem, context: Context) -> tuple[Notice, ...]:
@@ -90,6 +119,77 @@ def _require_valid(copy: ItemFile, verified: VerifiedItem, context: Context) -> 
         f"signs it: rye sign {copy.item_id}{options}"
     )
     return (Notice("unsigned", what),)
+
+
+def _left_behind(element: ChainElement, space: Space, context: Context) -> tuple[Notice, ...]:
+    """What an item carries, and its new place has not, or not the same."""
+    if element.file.item_type is not ItemType.TOOL:
+        return ()
+    with SourceTree(element.file.space.root) as tree, SourceTree(space.root) as there:
+        names, listings = _carried(element, tree, context)
+        files = [each for each in names if _bytes_of(tree, each) != _bytes_of(there, each)]
+        is_taken = any(_bytes_of(there, each) is not None for each in listings)
+    if not files:
+        return ()
+    shown = ", ".join(map(printable, files[:_SHOWN]))
+    shown += f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+    command = _taking_along(element, space, files, [] if is_taken else listings)
+    asked = "" if context.is_person else "ask a person: "
+    what = (
+        f"{element.item_id} carries files that were not copied: {shown}; to take them along, {asked}{command}"
+    )
+    return (Notice("companions_not_copied", what),)
+
+
+def _carried(element: ChainElement, tree: SourceTree, context: Context) -> tuple[list[str], list[str]]:
+    """The files that an item carries, and the good listings that say so, by their paths below the space."""
+    needs = needs_of(element, tree, Chains(context), context.project)
+    names = {name.relative for name in needs.asked_for if name.is_regular}
+    listings = []
+    for directory in needs.directories:
+        relative = f"{directory}/{DEPENDENCY_MANIFEST_NAME}"
+        if listed := _listed_by(relative, tree, needs, element.file, context):
+            listings.append(relative)
+            names.update(listed)
+    own = element.path.relative_to(element.file.space.root).as_posix()
+    return sorted(names - {own}), listings
+
+
+def _listed_by(
+    relative: str, tree: SourceTree, needs: Needs, file: ItemFile, context: Context
+) -> Sequence[str]:
+    """The files of a good listing, by their paths below the space."""
+    found = tree.read(relative, limit=MAX_ITEM_BYTES)
+    if found is None:
+        return ()
+    directory = posixpath.dirname(relative)
+    try:
+        manifest = verify_manifest(
+            manifest_file(file.space, directory, found.content), context.trust, role=needs.role
+        )
+    except RyeError:
+        return ()  # nothing that it lists would run with the item here
+    return [f"{directory}/{each}" for each in manifest.files]
+
+
+def _bytes_of(tree: SourceTree, relative: str) -> bytes | None:
+    try:
+        found = tree.read(relative, limit=MAX_LISTED_BYTES)
+    except RyeError:
+        return None  # there is no such directory, or nothing that could be carried
+    return None if found is None else found.content
+
+
+def _taking_along(element: ChainElement, space: Space, files: Sequence[str], listings: Sequence[str]) -> str:
+    """The command that copies files to another space, and signs them there when no listing goes along."""
+    names = shlex.join(map(printable, [*files, *listings]))
+    source, target = (shlex.quote(printable(each.root)) for each in (element.file.space, space))
+    command = f"(cd {source} && cp --parents -- {names} {target})"
+    if listings:
+        return command
+    beside = (posixpath.relpath(each, directory_of(element)) for each in files)
+    named = "".join(f" --with {shlex.quote(printable(each))}" for each in beside)
+    return f"{command} && rye sign {element.item_id}{options_of(ItemType.TOOL, space.name)}{named}"
 
 
 def require_no_clash(copy: ItemFile, context: Context) -> None:

@@ -59,7 +59,7 @@ def not_carried(root: ChainElement, carried: Carried) -> Iterator[Notice]:
     if hiding:
         shown = ", ".join(map(printable, hiding[:_SHOWN]))
         what = f"{root.item_id} gets the modules of Python itself, not {shown} beside it"
-        yield Notice("not_carried", f"{what}: whoever means that file gives it another name")
+        yield Notice("not_carried", f"{what}: if you mean that file, rename it")
     if missing:
         shown = ", ".join(map(printable, missing[:_SHOWN]))
         options = " ".join(f"--with {printable(each)}" for each in missing[:_SHOWN])

@@ -4,50 +4,99 @@ Rules:
 
 - What a person is known to have vouched for is theirs: `person_required`, with the command for a person.
 - A person is known from the signature line, good or broken, unless it names the key of an agent that the
-  user trusts; from the lockfiles of the item, of every version; from the user's record, by id and by
-  content; from an item of the same id in the user space; and from the last commit, as far as it can be read.
+  user trusts; from the lockfiles of the item, of every version; from an item of the same id in the user
+  space; and from the user's record, by id and by content. The record knows the last commits too
+  (`rye_mcp.verbs._committed`).
+- What a listing of a person has is theirs too, in whatever directory above it the listing stands, unless the
+  listing is good and the file is as it says. For a listing that is not good, or is gone, the last commit
+  says what it had.
 - Each of these is enough: to remove one of them helps nobody.
+- A file that is no item is a person's by a signature line in it, and by their listings.
+- Where the record is full no agent signs, since it would not learn what a person signs from then on.
 """
 
 from __future__ import annotations
 
-import os
+import hashlib
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.git_objects import committed_files
+from rye_mcp.executor.git_objects import last_commits
 from rye_mcp.items import (
+    DEPENDENCY_MANIFEST_NAME,
+    MAX_ITEM_BYTES,
+    SHEBANG,
     ItemFile,
+    ItemType,
+    Space,
     SpaceName,
+    comment_style,
     parse_relative_path,
     printable,
-    signed_path,
 )
 from rye_mcp.notices import Notice
 from rye_mcp.spaces import DIRECTORY_NAME
+from rye_mcp.spaces.source_tree import SourceTree
 from rye_mcp.trust import signature
+from rye_mcp.trust.dependency_manifest import manifest_file, parse_listing, verify_manifest
 from rye_mcp.trust.keys import SigningKey
-from rye_mcp.trust.scope import SignerKind
-from rye_mcp.trust.trust_store import Seen, Standing
+from rye_mcp.trust.scope import Role
+from rye_mcp.trust.trust_store import Seen
+from rye_mcp.verbs._committed import content_digest, note_commits, unnoted_commits
 from rye_mcp.verbs.context import Context, options_of
 
-__all__ = ["other_signer", "require_not_a_persons", "signed_by_another"]
+__all__ = [
+    "item_at",
+    "other_signer",
+    "require_may_be_listed",
+    "require_not_a_persons",
+    "signed_by_another",
+]
+
+_Evidence = Callable[[ItemFile, Context], str | None]
 
 _DAMAGED: Final = "has a damaged signature line"
 
 
 def require_not_a_persons(file: ItemFile, context: Context, *, asked_for: ItemFile | None = None) -> None:
     """No agent signs what a person vouched for. `asked_for` is the item that rests on the file, if any."""
+    _require(file, context, asked_for or file, (*_OF_FILES, *_OF_ITEMS))
+
+
+def require_may_be_listed(relative: str, content: bytes, context: Context, *, asked_for: ItemFile) -> None:
+    """No agent lists what a person vouched for, whether it is an item or not, whatever else is in it."""
+    space = asked_for.space
+    file = item_at(space, relative, content)
+    if file is not None:
+        _require(file, context, asked_for, (*_OF_FILES, *_OF_ITEMS))
+    else:
+        path = space.root / relative
+        data = ItemFile(space, ItemType.TOOL, relative, path.suffix, path, content)
+        _require(data, context, asked_for, _OF_FILES)
+
+
+def _require(file: ItemFile, context: Context, asked_for: ItemFile, evidences: Sequence[_Evidence]) -> None:
     if context.is_person:
         return
-    for evidence in _EVIDENCE:
+    note_commits(unnoted_commits(context), context)
+    for evidence in evidences:
         whose = evidence(file, context)
         if whose is not None:
-            raise _refusal(file, whose, context, asked_for or file)
+            raise _refusal(file, whose, context, asked_for)
+
+
+def item_at(space: Space, relative: str, content: bytes) -> ItemFile | None:
+    """The file with its id; None where no item can be, or one that could hold no signature line."""
+    try:
+        item_type, item_id, extension = parse_relative_path(relative)
+    except RyeError:
+        return None
+    if comment_style(extension) is None or not (extension or content.startswith(SHEBANG)):
+        return None
+    return ItemFile(space, item_type, item_id, extension, space.root / relative, content)
 
 
 def other_signer(file: ItemFile, key: SigningKey, context: Context) -> Notice | None:
@@ -70,7 +119,7 @@ def _is_former(fingerprint: str, key: SigningKey, file: ItemFile, context: Conte
 def signed_by_another(file: ItemFile, context: Context, own: Collection[str]) -> bool:
     """Whether the signature line names a key that is neither in `own` nor of an agent of the user."""
     fingerprint = _signed_before(file)
-    if fingerprint is None or _is_agents(fingerprint, file, context):
+    if fingerprint is None or context.trust.is_agents(fingerprint, file.space.name):
         return False
     signer = context.trust.store.find_signer(fingerprint, file.space.name, Seen())
     return signer is None or signer.key.key_id not in own
@@ -100,7 +149,11 @@ def _by_line(file: ItemFile, context: Context) -> str | None:
         fingerprint = signature.parse(file, claim).fingerprint
     except RyeError as exc:
         return None if exc.code == "unsigned" else _DAMAGED
-    return None if _is_agents(fingerprint, file, context) else f"carries a signature of {fingerprint}"
+    return (
+        None
+        if context.trust.is_agents(fingerprint, file.space.name)
+        else f"carries a signature of {fingerprint}"
+    )
 
 
 def _by_other_claim(file: ItemFile, context: Context) -> str | None:
@@ -108,70 +161,75 @@ def _by_other_claim(file: ItemFile, context: Context) -> str | None:
 
 
 def _by_record(file: ItemFile, context: Context) -> str | None:
-    fact = context.trust.persons_claim(file, _digest(file))  # a copy today is a renamed file tomorrow
+    fact = context.trust.persons_claim(file, content_digest(file))  # a copy today is a renamed file tomorrow
     return None if fact is None else f"{fact.owner} has signed before, as {fact.item_id}"
 
 
-def _by_commit(file: ItemFile, context: Context) -> str | None:
-    """What the last commit holds at this id; if that is nothing, this content at a path that is gone."""
-    if context.project is None or file.space.name is not SpaceName.PROJECT:
+def _by_full_record(file: ItemFile, context: Context) -> str | None:
+    if not context.trust.is_record_full:
         return None
-    relative = signed_path(file.item_type, file.item_id, file.extension)
-    below = f"{DIRECTORY_NAME}/{relative.partition('/')[0]}"
-    own, digest = _id_of(relative), _digest(file)
+    return "nobody can tell whose it is, as the record of who signed what in this project is full"
 
-    def search(wanted: Callable[[str], bool], *, same: bool) -> str | None:
-        for path, content in committed_files(context.project or Path(), below, wanted):
-            before = replace(file, content=content)
-            if _by_line(before, context) and (same or _digest(before) == digest):
-                return f"a person has signed in the last commit, as {printable(path)}"
+
+def _by_listing(file: ItemFile, context: Context) -> str | None:
+    """That a listing of a person, in a directory above, has the file, and not as it is now."""
+    relative = file.path.relative_to(file.space.root).as_posix()
+    if file.path.name == DEPENDENCY_MANIFEST_NAME or not relative.startswith(f"{ItemType.TOOL.directory}/"):
         return None
+    for listing in _listings_above(file, relative):
+        path = relative.removeprefix(f"{listing.path.parent.relative_to(file.space.root).as_posix()}/")
+        if _may_differ(listing, path, file, context) and any(
+            evidence(listing, context) for evidence in (_by_line, *_OF_ITEMS)
+        ):
+            shown = printable(listing.path)
+            return f"stands in a listing that a person signed, {shown}, and is not as it says"
+    return None
 
-    kind = relative.partition("/")[0]
-    by_id = search(lambda path: _id_of(f"{kind}/{path}") == own, same=True)
-    if by_id is not None or digest is None:
-        return by_id
-    return search(lambda path: not os.path.lexists(file.space.root / kind / path), same=False)
+
+def _listings_above(file: ItemFile, relative: str) -> Iterator[ItemFile]:
+    """The listing of each directory that a file is in, the nearest first; empty where it is gone."""
+    parts = relative.split("/")[:-1]
+    with SourceTree(file.space.root) as tree:
+        for depth in range(len(parts), 0, -1):
+            directory = "/".join(parts[:depth])
+            found = tree.read(f"{directory}/{DEPENDENCY_MANIFEST_NAME}", limit=MAX_ITEM_BYTES)
+            yield manifest_file(file.space, directory, b"" if found is None else found.content)
 
 
-def _id_of(relative: str) -> str:
-    """The id of an item by its path, without case; the path of what lists files."""
+def _may_differ(listing: ItemFile, path: str, file: ItemFile, context: Context) -> bool:
+    """Whether a listing has a file, and is not good, or says that the file is another one."""
     try:
-        return parse_relative_path(relative)[1].lower()
+        known = verify_manifest(listing, context.trust, role=Role.TOOL).files.get(path)
     except RyeError:
-        return relative.lower()
+        return any(_lists(each, path) for each in _versions(listing, context))
+    return known is not None and known != hashlib.sha256(file.content).hexdigest()
 
 
-_EVIDENCE: Final[tuple[Callable[[ItemFile, Context], str | None], ...]] = (
-    _by_line,
+def _versions(listing: ItemFile, context: Context) -> Iterator[ItemFile]:
+    """A listing as it is, if it is there, and as the last commit has it."""
+    if listing.content:
+        yield listing
+    if context.project is not None and listing.space.name is SpaceName.PROJECT:
+        relative = listing.path.relative_to(listing.space.root).as_posix()
+        for commit in last_commits(context.project, DIRECTORY_NAME):
+            for _, content in commit.files(relative.__eq__):
+                yield replace(listing, content=content)
+
+
+def _lists(listing: ItemFile, path: str) -> bool:
+    """Whether a listing, good or not, has a file; one that cannot be read may have had any."""
+    try:
+        return path in parse_listing(listing)
+    except RyeError:
+        return True
+
+
+_OF_ITEMS: Final[tuple[_Evidence, ...]] = (
     _by_other_claim,
     _by_record,
-    _by_commit,
+    _by_full_record,
 )
-
-
-# --- keys ---
-
-
-def _is_agents(fingerprint: str, file: ItemFile, context: Context) -> bool:
-    """Whether this is the key of an agent that the user trusts."""
-    store, seen = context.trust.store, Seen()
-    signer = store.find_signer(fingerprint, file.space.name, seen)
-    return (
-        signer is not None
-        and signer.kind is SignerKind.AGENT
-        and signer.standing is Standing.TRUSTED
-        and signer.key.key_id not in store.revocations(seen)
-    )
-
-
-def _digest(file: ItemFile) -> str | None:
-    """The hash of the content without its signature line; None where there is nothing else."""
-    try:
-        content = signature.detach(file)
-    except RyeError:
-        content = file.content
-    return signature.content_digest(content) if content.strip() else None
+_OF_FILES: Final[tuple[_Evidence, ...]] = (_by_line, _by_listing)
 
 
 def _signed_before(file: ItemFile) -> str | None:

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Final
 
-from rye_mcp.errors import RyeError
+from rye_mcp.errors import RyeError, printable
 from rye_mcp.metadata import ItemMetadata
 from rye_mcp.trust.verify import Signer, VerifiedItem
 
-__all__ = ["VERIFIED", "Integrity", "metadata_as_dict"]
+__all__ = ["CARRIED", "VERIFIED", "Integrity", "metadata_as_dict"]
 
 VERIFIED: Final = "verified"
 """The state of an item that passed the gate; that of any other one is the code of its refusal."""
+
+CARRIED: Final = "carried"
+"""The state of a file that a good listing vouches for, as a part of the tools beside it."""
 
 _NOT_SHOWN: Final = frozenset({"declares_executor", "extra", "executor_id"})
 
 
 @dataclass(frozen=True, slots=True)
 class Integrity:
-    """Whether an item passed the gate: its signer and its hash, or the refusal."""
+    """Whether an item passed the gate: its signer and its hash, or the refusal.
+
+    `listing` is what vouches for a file that carries no good signature of its own; its signer is that of it.
+    """
 
     signer: Signer | None = None
     digest: str | None = None
     refusal: RyeError | None = None
+    listing: Path | None = None
 
     @classmethod
     def of(cls, verified: VerifiedItem) -> Integrity:
@@ -33,8 +41,10 @@ class Integrity:
 
     @property
     def state(self) -> str:
-        """`verified`, or the code of the refusal."""
-        return VERIFIED if self.refusal is None else self.refusal.code
+        """`verified`, `carried`, or the code of the refusal."""
+        if self.refusal is not None:
+            return self.refusal.code
+        return VERIFIED if self.listing is None else CARRIED
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data; a refusal with its reason and hint."""
@@ -43,8 +53,12 @@ class Integrity:
             "signer": None if self.signer is None else self.signer.as_dict(),
             "hash": self.digest,
         }
+        if self.listing is not None:
+            answer["listing"] = printable(self.listing)
         if self.refusal is not None:
             answer |= {"error": self.refusal.message, "hint": self.refusal.hint}
+            if owner := self.refusal.details.get("signed_before_by"):
+                answer["signed_before_by"] = owner
         return answer
 
 

@@ -6,8 +6,9 @@ Rules:
   gets the block where it is.
 - Only the block is written. Every line of the script stays, in its order, to the byte.
 - `propose` writes nothing: it reads the script, runs none of it, and says what it found. `write` writes
-  exactly what was proposed, unless the file has changed since then. Nothing is signed.
-- Nothing that is there is replaced. A script that names an executor already is one that was adopted.
+  exactly what was proposed, unless a file has changed since then. Nothing is signed.
+- Nothing that is there is replaced, but a tool that was adopted before, if that is asked for (`again`): it
+  gets the lines of the script as they are now. Its block stays unless the arguments are others.
 
     proposal = propose(AdoptRequest(Path("bin/report.py")), context)
     write(proposal, context)
@@ -16,9 +17,9 @@ Rules:
 from __future__ import annotations
 
 import difflib
-import json
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +27,6 @@ from typing import Any, Final
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.items import (
     EXTENSIONS,
-    MAX_ITEM_BYTES,
     ItemFile,
     ItemType,
     SpaceName,
@@ -37,6 +37,8 @@ from rye_mcp.items import (
 from rye_mcp.metadata import examine
 from rye_mcp.scripts import (
     Declared,
+    Kind,
+    block_of,
     calling_of,
     kind_of,
     metadata_block,
@@ -44,40 +46,68 @@ from rye_mcp.scripts import (
     read_script,
     with_block,
 )
+from rye_mcp.trust import signature
 from rye_mcp.verbs._copying import require_no_clash, write_new
+from rye_mcp.verbs._script_files import (
+    Imports,
+    module_kind,
+    read_script_file,
+    shell_word,
+    text_of_script,
+)
 from rye_mcp.verbs.context import Context
+from rye_mcp.visible import visible
 
 __all__ = ["AdoptRequest", "Proposal", "propose", "write"]
 
 _DIRECTORY: Final = "scripts"
 _NO_SEGMENT: Final = re.compile(r"[^A-Za-z0-9_-]+", re.ASCII)
 _FILE_MODE: Final = 0o644
-_BLOCK: Final = re.compile(r"^(?:#|//|--) /// rye[ \t]*$", re.MULTILINE)
 _NOTHING_READ: Final = "no arguments were found in it: if it takes some, say them in config and config_schema"
-_MARKERS: Final = ("package.json",)
+_OTHER_ARGUMENTS: Final = (
+    "its arguments are others than before, so the header is a new one: what you wrote into the old one "
+    "stands in the lines that begin with -"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptRequest:
-    """Which script, and what becomes of it. `help_text` is what it printed with `--help`, if it was asked."""
+    """Which script, and what becomes of it. `help_text` is what it printed with `--help`, if it was asked.
+
+    `again` is for a script that was adopted before, and has changed since.
+    """
 
     path: Path
     item_id: str | None = None
     subcommand: str | None = None
     description: str | None = None
     help_text: str | None = None
+    again: bool = False
+
+    @property
+    def command(self) -> str:
+        """The command that asks for this."""
+        options = (
+            ("--as", self.item_id),
+            ("--command", self.subcommand),
+            ("--description", self.description),
+        )
+        given = "".join(f" {name} {shell_word(value)}" for name, value in options if value is not None)
+        return f"rye adopt {shell_word(self.path)}{given}{' --again' if self.again else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What would be written, and out of what. `packages` are imports that Python or Node.js lacks."""
+    """What would be written, and out of what. `before` is the tool that it replaces."""
 
+    request: AdoptRequest
     source: Path
     original: bytes
     file: ItemFile
     declared: Declared
-    executor_id: str
-    packages: tuple[str, ...] = ()
+    kind: Kind
+    imports: Imports
+    before: bytes | None = None
     remarks: tuple[str, ...] = ()
 
     @property
@@ -91,45 +121,57 @@ class Proposal:
         found = calling_of(self.declared, None)[1]
         return tuple(found["properties"])
 
-    def _required(self) -> str:
+    @property
+    def next_commands(self) -> list[str]:
+        """What is to be done when it was written."""
         needed = [each.name for each in self.declared.options if each.required]
-        return "".join(f" --{name.replace('_', '-')} …" for name in needed)
+        required = "".join(f" --{name.replace('_', '-')} …" for name in needed)
+        item_id, words = self.file.item_id, [*map(shell_word, self.imports.below)]
+        commands = []
+        if words and not self.in_place:
+            start, target = shell_word(self.source.parent), shell_word(self.file.path.parent)
+            commands.append(f"(cd {start} && cp --parents -- {' '.join(words)} {target})")
+        commands.append(f"rye sign {item_id}{''.join(f' --with {each}' for each in words)}")
+        return [*commands, f"rye run {item_id}{required}"]
 
     def diff(self) -> str:
-        """What is added to the script, as a unified diff."""
-        before = self.original.decode().splitlines(keepends=True)
-        after = self.file.content.decode().splitlines(keepends=True)
-        names = (printable(self.source), printable(self.file.path))
-        return "".join(
-            f"{each.rstrip(chr(10))}\n" for each in difflib.unified_diff(before, after, *names, n=2)
-        )
+        """What is added to the script, or what changes in the tool, as a unified diff."""
+        before = self.original if self.before is None else self.before
+        source = self.source if self.before is None else self.file.path
+        names = (visible(printable(source)), visible(printable(self.file.path)))
+        changes = difflib.unified_diff(_lines(before), _lines(self.file.content), *names, n=2, lineterm="")
+        return "".join(f"{each}\n" for each in changes)
 
     def as_dict(self, *, written: bool) -> dict[str, Any]:
         """Return it as data."""
-        item_id = self.file.item_id
         return {
             "status": "adopted" if written else "proposed",
-            "item_id": item_id,
+            "item_id": self.file.item_id,
             "source": printable(self.source),
             "path": printable(self.file.path),
             "original": "the same file" if self.in_place else "kept",
             "reader": self.declared.reader,
-            "executor_id": self.executor_id,
+            "executor_id": self.kind.executor_id,
             "parameters": list(self.parameters),
-            "packages": list(self.packages),
+            "packages": list(self.imports.packages),
             "remarks": list(self.remarks),
             "diff": self.diff(),
-            "next": [f"rye sign {item_id}", f"rye run {item_id}{self._required()}"],
+            "next": self.next_commands,
         }
+
+
+def _lines(content: bytes) -> list[str]:
+    return content.decode().removesuffix("\n").split("\n")
 
 
 def propose(request: AdoptRequest, context: Context) -> Proposal:
     """What would make a tool of a script; RyeError for what cannot be one."""
     source = Path(request.path).resolve()
-    original = _read(source)
-    text = _text(source, original)
-    kind = kind_of(source, text, is_module=_is_module(source))
-    declared, imports = read_script(kind, text, source, request.subcommand)
+    original = read_script_file(source)
+    text = text_of_script(source, original)
+    is_module, remarks = module_kind(source)
+    kind = kind_of(source, text, is_module=is_module)
+    declared, names = read_script(kind, text, source, request.subcommand)
     if not declared.options and request.help_text is not None:
         declared = replace(read_help(request.help_text), description=declared.description)
     _require_subcommand(declared, request, source)
@@ -138,79 +180,40 @@ def propose(request: AdoptRequest, context: Context) -> Proposal:
         what = f"expected a project, found no {printable(space.root)}"
         raise RyeError("no_project", what, where=printable(space.root))
     item_id, extension, path = _place(source, kind.extension, request, space.root)
-    if _BLOCK.search(text) or (kind.extension == ".py" and "__executor_id__" in text):
-        what = "expected a script that says nothing about what runs it, found one that does"
-        raise RyeError("item_exists", what, where=printable(source), hint=f"rye sign {item_id}")
-    config, schema = calling_of(declared, request.subcommand)
-    fields = {
-        "version": "0.1.0",
-        "description": request.description or declared.description or f"Runs {source.name}.",
-        "executor_id": kind.executor_id,
-        "config": config,
-        "config_schema": schema,
-    }
-    content = with_block(text, metadata_block(fields, extension), extension).encode()
-    file = ItemFile(space, ItemType.TOOL, item_id, extension, path, content)
+    place = ItemFile(space, ItemType.TOOL, item_id, extension, path, b"")
+    _require_no_header(text, kind, source, place)
+    fields = _fields_of(declared, kind, request, source)
+    before = None if source == path else _adopted_before(place, request, context)
+    block = metadata_block(fields, extension)
+    if before is not None:
+        block, more = _block_again(before, fields, place, request)
+        remarks += more
+    file = replace(place, content=with_block(text, block, extension).encode())
     examine(file)
-    packages, beside = _apart(imports, source)
+    imports = Imports.of(names, source)
     if not declared.options:
-        kind = replace(kind, remarks=(*kind.remarks, _NOTHING_READ))
-    remarks = (*kind.remarks, *declared.remarks, *_remarks(packages, beside, kind.executor_id))
-    return Proposal(source, original, file, declared, kind.executor_id, packages, remarks)
+        remarks += (_NOTHING_READ,)
+    remarks = (*kind.remarks, *remarks, *declared.remarks, *_remarks(imports, kind))
+    return Proposal(request, source, original, file, declared, kind, imports, before, remarks)
 
 
 def write(proposal: Proposal, context: Context) -> None:
-    """Write what was proposed; RyeError when something is in the way, or the script has changed."""
-    if _read(proposal.source) != proposal.original:
-        what = "expected the script that was looked at, found that it has changed since"
-        raise RyeError("confirmation_outdated", what, where=printable(proposal.source), hint="adopt it again")
-    if proposal.in_place:
-        write_new(proposal.file, mode=proposal.source.stat().st_mode & 0o777, overwrite=True)
+    """Write what was proposed; RyeError when something is in the way, or a file has changed."""
+    _require_unchanged(proposal.source, proposal.original)
+    if proposal.before is not None:
+        _require_unchanged(proposal.file.path, proposal.before)
+    if proposal.in_place or proposal.before is not None:
+        mode = proposal.file.path.stat().st_mode & 0o777
+        write_new(proposal.file, mode=mode, overwrite=True)
         return
     require_no_clash(proposal.file, context)
-    try:
-        write_new(proposal.file, mode=_FILE_MODE)
-    except RyeError as exc:
-        if exc.code == "item_exists":
-            exc.hint = "take another id: rye adopt PATH --as ID"
-        raise
+    write_new(proposal.file, mode=_FILE_MODE)
 
 
-def _read(source: Path) -> bytes:
-    shown = printable(source)
-    try:
-        if not source.is_file():
-            raise RyeError("read_failed", "expected a script, found no regular file", where=shown)
-        size = source.stat().st_size
-        if size > MAX_ITEM_BYTES:
-            what = f"expected at most {MAX_ITEM_BYTES} bytes, found {size}"
-            raise RyeError("too_large", what, where=shown)
-        return source.read_bytes()
-    except OSError as exc:
-        raise RyeError("read_failed", f"expected a script, found: {exc.strerror}", where=shown) from exc
-
-
-def _text(source: Path, content: bytes) -> str:
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text or "\r" in text or text.startswith("\ufeff"):
-        what = "expected plain UTF-8 with LF, and no byte order mark, found other bytes"
-        raise RyeError("not_text", what, where=printable(source))
-    return text
-
-
-def _is_module(source: Path) -> bool:
-    """Whether the nearest package.json makes a JavaScript file a module."""
-    for directory in source.parents:
-        marker = directory / _MARKERS[0]
-        if marker.is_file():
-            try:
-                return bool(json.loads(marker.read_bytes()).get("type") == "module")
-            except (OSError, ValueError, AttributeError):
-                return False
-    return False
+def _require_unchanged(path: Path, content: bytes) -> None:
+    if read_script_file(path) != content:
+        what = "expected the file that was looked at, found that it has changed since"
+        raise RyeError("confirmation_outdated", what, where=printable(path), hint="adopt it again")
 
 
 def _require_subcommand(declared: Declared, request: AdoptRequest, source: Path) -> None:
@@ -218,11 +221,37 @@ def _require_subcommand(declared: Declared, request: AdoptRequest, source: Path)
     if request.subcommand is None and not declared.subcommands:
         return
     if request.subcommand not in declared.subcommands:
-        known = ", ".join(declared.subcommands) or "none"
-        what = f"expected one of its commands ({known}), each of which is a tool, found {request.subcommand}"
+        known = ", ".join(declared.subcommands) or "it has none"
+        found = "none named" if request.subcommand is None else visible(repr(request.subcommand))
+        what = f"expected one of its commands ({known}), each of which is a tool, found {found}"
         first = declared.subcommands[0] if declared.subcommands else None
-        hint = f"rye adopt PATH --command {first}" if first else "leave out --command"
+        hint = replace(request, subcommand=first).command
         raise RyeError("unknown_argument", what, where=printable(source), hint=hint)
+
+
+def _require_no_header(text: str, kind: Kind, source: Path, place: ItemFile) -> None:
+    """A script that says what runs it is a tool: it has to be signed, and not adopted."""
+    if block_of(text, place.extension) is None and not (
+        kind.extension == ".py" and "__executor_id__" in text
+    ):
+        return
+    what = "expected a script that says nothing about what runs it, found one that does"
+    hint = f"rye sign {place.item_id}"
+    if source != place.path:
+        hint = f"cp -- {shell_word(source)} {shell_word(place.path)} && {hint}"
+    raise RyeError("item_exists", what, where=printable(source), hint=hint)
+
+
+def _fields_of(declared: Declared, kind: Kind, request: AdoptRequest, source: Path) -> dict[str, Any]:
+    config, schema = calling_of(declared, request.subcommand)
+    name = visible(printable(source.name))
+    return {
+        "version": "0.1.0",
+        "description": request.description or declared.description or f"Runs {name}.",
+        "executor_id": kind.executor_id,
+        "config": config,
+        "config_schema": schema,
+    }
 
 
 def _place(source: Path, extension: str, request: AdoptRequest, root: Path) -> tuple[str, str, Path]:
@@ -241,35 +270,73 @@ def _place(source: Path, extension: str, request: AdoptRequest, root: Path) -> t
     return item_id, extension, root / relative_path(ItemType.TOOL, item_id, extension)
 
 
-def _apart(imports: frozenset[str], source: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The packages among the imports, and the files beside the script."""
-    beside = {name: each for name in imports for each in _files_of(name, source.parent) if each.is_file()}
-    packages = {name for name in imports - beside.keys() if not name.startswith(".")}
-    return tuple(sorted(packages)), tuple(sorted(map(printable, beside.values())))
+# --- a script that was adopted before ---
 
 
-def _files_of(name: str, directory: Path) -> Iterator[Path]:
-    """Where a script beside another one would be found by this name."""
-    if name.startswith("."):
-        endings = ("", ".js", ".ts", ".cjs", ".mjs", "/index.js")
-        yield from (directory / f"{name}{ending}" for ending in endings)
-    else:
-        yield from (directory / f"{name}.py", directory / name / "__init__.py")
+def _adopted_before(place: ItemFile, request: AdoptRequest, context: Context) -> bytes | None:
+    """The tool that is there, where it may be replaced; None where none is."""
+    elsewhere = replace(request, item_id=f"{place.item_id}-2").command
+    try:
+        require_no_clash(place, context)
+    except RyeError as exc:
+        exc.hint = elsewhere
+        raise
+    if not place.path.exists():
+        return None
+    before = read_script_file(place.path)
+    is_adopted = block_of(before.decode("utf-8", "replace"), place.extension) is not None
+    if is_adopted and request.again:
+        return before
+    shown = printable(place.path)
+    what = f"expected no item {place.item_id} in the {place.space.name} space, found one: {shown}"
+    hint = elsewhere
+    if is_adopted:
+        hint = f"{replace(request, again=True).command}, to take over how the script is now; or {elsewhere}"
+    raise RyeError("item_exists", what, where=shown, item_id=place.item_id, hint=hint)
 
 
-def _remarks(packages: tuple[str, ...], beside: tuple[str, ...], executor_id: str) -> Iterator[str]:
-    if packages and executor_id.endswith("/python_script_runtime"):
-        listed = ", ".join(f'"{each}"' for each in packages)
+def _block_again(
+    before: bytes, fields: Mapping[str, Any], place: ItemFile, request: AdoptRequest
+) -> tuple[str, tuple[str, ...]]:
+    """The block of a tool that was adopted before: its own, or a new one when the arguments are others."""
+    block = metadata_block(fields, place.extension)
+    text = signature.detach(replace(place, content=before)).decode()
+    found = block_of(text, place.extension)
+    if found is None or request.description is not None:
+        return block, ()
+    old = text.replace(found, "", 1)
+    declared, _ = read_script(kind_of(place.path, old), old, place.path, request.subcommand)
+    config, schema = calling_of(declared, request.subcommand)
+    if (config, schema) == (fields["config"], fields["config_schema"]):
+        return found, ()
+    return block, (_OTHER_ARGUMENTS,)
+
+
+# --- what is said ---
+
+
+def _remarks(imports: Imports, kind: Kind) -> Iterator[str]:
+    packages = ", ".join(imports.packages)
+    if packages and kind.executor_id.endswith("/python_script_runtime"):
+        listed = ", ".join(f'"{each}"' for each in imports.packages)
         yield (
-            f"it imports {', '.join(packages)}: either write a block '# /// script', "
+            f"it imports {packages}: either write a block '# /// script', "
             f"'# dependencies = [{listed}]', '# ///' and rye/core/runtimes/uv_script_runtime as executor_id, "
             "or install them into .venv of the project, and approve it: rye trust project"
         )
-    elif packages and executor_id.endswith("/node_runtime"):
-        named = " ".join(packages)
-        yield f"it imports {', '.join(packages)}: npm install {named} in the project, then: rye trust project"
-    if beside:
-        yield (
-            f"it loads files beside it: copy {', '.join(beside)} beside the tool, and sign them with it "
-            "(rye sign ID --with FILE)"
-        )
+    elif packages and kind.executor_id.endswith("/node_runtime"):
+        named = shlex.join(imports.packages)
+        yield f"it imports {packages}: npm install {named} in the project, then: rye trust project"
+    if kind.extension == ".ts":
+        yield "it is TypeScript: npm install tsx in the project, unless Node.js is 22.18 or newer"
+    yield from _remarks_on_files(imports)
+
+
+def _remarks_on_files(imports: Imports) -> Iterator[str]:
+    above = [each for each in imports.beside if each not in imports.below]
+    for files, what in (
+        (imports.beside, "it loads files beside it, which have to be signed with it"),
+        (above, "it loads files of a directory above it, which no tool takes along"),
+    ):
+        if files:
+            yield f"{what}: {', '.join(visible(printable(each)) for each in files)}"

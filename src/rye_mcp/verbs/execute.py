@@ -7,6 +7,7 @@ Rules:
 - A dry run goes through the same stages and stops before the last one. It tells what would run, and the names
   of variables, never their values.
 - What somebody has agreed to (`preview`) runs as it was then, or not at all.
+- What the last commits say of persons is on record before a tool runs for an agent: it may make others.
 - Instructions and knowledge pass the gate first: an agent follows what it is given here.
 
     result = await execute(ExecuteRequest("demo/hello", parameters={"name": "Ada"}), context)
@@ -29,6 +30,7 @@ from rye_mcp.items import ItemType
 from rye_mcp.metadata import ItemMetadata, body_of
 from rye_mcp.runs.records import Caller
 from rye_mcp.trust.verify import VerifiedItem
+from rye_mcp.verbs._committed import note_commits, unnoted_commits
 from rye_mcp.verbs._directives import check_inputs, instructions
 from rye_mcp.verbs._shapes import metadata_as_dict
 from rye_mcp.verbs.context import Context
@@ -129,6 +131,8 @@ def _asked_by(context: Context) -> Caller:
 
 
 async def _run(request: ExecuteRequest, context: Context, watch: Watch) -> ExecutionResult | DryRun:
+    if unnoted := unnoted_commits(context):
+        await apart(partial(note_commits, unnoted, context))
     executor = context.executor()
     if request.dry_run:
         return await executor.dry_run(request.item_id, request.parameters, timeout=request.timeout)

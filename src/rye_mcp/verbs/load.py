@@ -101,7 +101,7 @@ def load(request: LoadRequest, context: Context) -> LoadResult:
     integrity = Integrity.of(verified)
     if request.destination is None:
         return LoadResult(verified.file, metadata, integrity, found.shadowed)
-    copied = copy_item(verified, request.destination, context, overwrite=request.overwrite)
+    copied = copy_item(verified, metadata, request.destination, context, overwrite=request.overwrite)
     return LoadResult(
         verified.file, metadata, integrity, found.shadowed, copied.path, warnings=copied.warnings
     )

@@ -1,4 +1,4 @@
-"""`lock`: the lockfiles there are, what they say, whether they still fit, and writing them anew.
+"""`lock`: lists, shows, compares and updates lockfiles.
 
 Rules:
 
@@ -7,8 +7,10 @@ Rules:
 - `update` goes through the stages of a run up to the comparison, and pins what it finds: whatever would not
   run, is not locked. It tells everything that differs from what was locked before. What it writes goes to the
   project.
-- An older version than the locked one is locked only for who names the tool by its id: then the lockfiles of
-  the later versions are removed from the project.
+- An older version than the locked one is locked only if the caller names the tool by its id: then the
+  lockfiles of the later versions are removed from the project.
+- Where a tool that is named by its id was renamed, the lockfile of its former id is removed: that tool is
+  gone, and had the same content.
 - `verify` compares as a run would, and runs nothing. It looks at the version that each tool has now: a tool
   that is locked in other versions only is `lock_missing`.
 - What cannot be read, or does not fit, is in the list with its refusal, and stops nothing.
@@ -19,7 +21,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -154,6 +156,7 @@ class Updated:
     path: Path
     state: Literal["created", "updated", "unchanged"]
     changes: tuple[Difference, ...] = ()
+    removed: tuple[LockPlace, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data."""
@@ -163,6 +166,7 @@ class Updated:
             "path": printable(self.path),
             "state": self.state,
             "changes": [change.as_dict() for change in self.changes],
+            "removed": [printable(place.path) for place in self.removed],
         }
 
 
@@ -253,7 +257,8 @@ def lock_update(request: LockUpdateRequest, context: Context) -> LockUpdateResul
     context.spaces.require_project()
     chains = Chains(context)
     if not is_pattern(request.item_id):
-        return LockUpdateResult((_update(request.item_id, chains, may_be_older=True),))
+        updated_one = _update(request.item_id, chains, may_be_older=True)
+        return LockUpdateResult((replace(updated_one, removed=_remove_left_behind(request.item_id, chains)),))
     updated: list[Updated] = []
     failed: list[Verified] = []
     for item_id in _locked_ids(request.item_id, chains):
@@ -291,8 +296,16 @@ def _update(item_id: str, chains: Chains, *, may_be_older: bool) -> Updated:
     return Updated(root.item_id, root.version, path, state, changes)
 
 
+def _remove_left_behind(item_id: str, chains: Chains) -> tuple[LockPlace, ...]:
+    """Remove the lockfiles of the former ids of a tool that was renamed; those that were there."""
+    places = chains.left_behind(chains.follow(chains.find(item_id)).verified.root)
+    for place in places:
+        chains.lockfiles.store.remove(place)
+    return places
+
+
 def _readable(chains: Chains, item_id: str, version: str) -> StoredLock | None:
-    """The lockfile that counts so far; None for what is none, since it is going to be replaced."""
+    """The lockfile that counts so far; None if it is missing or invalid, since it is going to be replaced."""
     try:
         return chains.lockfiles.store.find(item_id, version)
     except RyeError:

@@ -403,6 +403,7 @@ class _Signer:
         return [
             *others,
             refreshed,
+            self._chains.left_behind_notice(item),
             *not_carried(root, valid.verified.carried),
             *in_shell(valid.verified.chain),
         ]

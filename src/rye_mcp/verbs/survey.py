@@ -6,8 +6,10 @@ Rules:
 - Spaces come by precedence. An item that another one with the same id hides is `shadowed`, and looked at all
   the same: it is what runs once the other one is gone.
 - A description is shown of verified items alone: everybody can write one.
+- What does not pass itself, and is as a good listing of a directory above says, is `carried`: a part of the
+  tools there, as a library is. What names its executor is a tool, and needs its own signature.
 - What passes and names nothing that runs it is a library, which other tools load. A pattern can leave those
-  out; they are counted. A library passes, too, when a good `deps.manifest.yaml` lists it as it is.
+  out; they are counted.
 - Where lockfiles are asked about, each tool that would run is looked at as a run does: its chain, its files
   and its lockfile. What would not run says why.
 - No content is kept.
@@ -22,9 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable
+from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, SpaceName, printable
+from rye_mcp.metadata import parse_metadata
 from rye_mcp.spaces import Reader
-from rye_mcp.verbs._listings import Listings
+from rye_mcp.verbs._carried import CarriedFiles
 from rye_mcp.verbs._locks import LockOutlook, LockOutlooks
 from rye_mcp.verbs._selection import EVERYTHING, Refused, Tracked, is_pattern, select
 from rye_mcp.verbs._shapes import Integrity
@@ -101,18 +104,24 @@ class Survey:
         return tuple(item for item in self.items if item.integrity.refusal is not None)
 
     @property
+    def carried(self) -> tuple[Surveyed, ...]:
+        """Those that a listing vouches for, as parts of the tools beside them."""
+        return tuple(item for item in self.items if item.integrity.listing is not None)
+
+    @property
     def would_not_run(self) -> tuple[Surveyed, ...]:
         """Those that passed, and that something behind them or their lockfile keeps from running."""
         return tuple(item for item in self.items if item.obstacle is not None)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data; the status says whether anything was refused, or would be when it runs."""
-        refused = len(self.refused)
+        refused, carried = len(self.refused), len(self.carried)
         return {
             "status": "refused" if refused or self.would_not_run else "verified",
             "items": [item.as_dict() for item in self.items],
             "total": len(self.items),
-            "verified": len(self.items) - refused,
+            "verified": len(self.items) - refused - carried,
+            "carried": carried,
             "refused": refused,
             "libraries_left_out": self.libraries_left_out,
             "would_not_run": len(self.would_not_run),
@@ -135,7 +144,7 @@ def survey(request: SurveyRequest, context: Context, *, tracked: Tracked = lambd
     judge = _Judge(context, locks=request.locks)
     with Reader() as reader:
         items = [_look_at(place, reader, judge, seen) for place in tracked(selection.places)]
-    items += map(_cannot_be_one, selection.refused)
+    items += map(judge.of_refused, selection.refused)
     shown = [item for item in items if request.libraries or not item.library]
     return Survey(tuple(sorted(shown, key=_order)), len(items) - len(shown))
 
@@ -165,10 +174,8 @@ def _look_at(place: ItemPlace, reader: Reader, judge: _Judge, seen: set[tuple[It
     try:
         file = reader.read(place)
     except RyeError as exc:
-        integrity = Integrity(refusal=exc)
-        return Surveyed(
-            place.item_id, place.item_type, place.space.name, place.path, integrity, shadowed=shadowed
-        )
+        who = (place.item_id, place.item_type)
+        return judge.of_none(*who, place.space, place.path, exc, shadowed=shadowed)
     return judge.of(file, shadowed=shadowed)
 
 
@@ -178,7 +185,7 @@ class _Judge:
     def __init__(self, context: Context, *, locks: bool) -> None:
         self.context = context
         self._locks = LockOutlooks(context) if locks else None
-        self._listings = Listings(context)
+        self._carried = CarriedFiles(context)
 
     def of(self, file: ItemFile, *, shadowed: bool) -> Surveyed:
         """What was found out about a file."""
@@ -187,20 +194,49 @@ class _Judge:
             verified = self.context.verify(file)
             metadata = self.context.metadata(verified)
         except RyeError as exc:
-            listed = self._listings.integrity(file)
-            integrity = listed or Integrity(refusal=exc)
-            return Surveyed(*who, integrity, shadowed=shadowed, library=listed is not None)
+            if _is_tool(file):
+                return Surveyed(*who, Integrity(refusal=exc), shadowed=shadowed)
+            return self.of_none(file.item_id, file.item_type, file.space, file.path, exc, shadowed=shadowed)
         integrity = Integrity.of(verified)
         library = file.item_type is ItemType.TOOL and metadata.is_library
         lock = None if self._locks is None or shadowed else self._locks.of(file, metadata)
         return Surveyed(*who, integrity, metadata.description, metadata.version, shadowed, library, lock)
 
+    def of_refused(self, refused: Refused) -> Surveyed:
+        """What was found out about what looks like an item and cannot be one."""
+        path = Path(refused.error.where or refused.space.root)
+        return self.of_none(refused.item_id, refused.item_type, refused.space, path, refused.error)
 
-def _cannot_be_one(refused: Refused) -> Surveyed:
-    path = Path(refused.error.where or refused.space.root)
-    return Surveyed(
-        refused.item_id, refused.item_type, refused.space.name, path, Integrity(refusal=refused.error)
-    )
+    def of_none(
+        self,
+        item_id: str,
+        item_type: ItemType,
+        space: Space,
+        path: Path,
+        error: RyeError,
+        *,
+        shadowed: bool = False,
+    ) -> Surveyed:
+        """What did not pass: refused, unless a listing carries it."""
+        carried = self._carried.integrity_of(space, path)
+        integrity = carried or Integrity(refusal=error)
+        return Surveyed(
+            item_id,
+            item_type,
+            space.name,
+            path,
+            integrity,
+            shadowed=shadowed,
+            library=carried is not None,
+        )
+
+
+def _is_tool(file: ItemFile) -> bool:
+    """Whether a file names what runs it: then it needs a signature of its own, whatever lists it."""
+    try:
+        return file.item_type is ItemType.TOOL and not parse_metadata(file).is_library
+    except RyeError:
+        return False
 
 
 def _order(item: Surveyed) -> tuple[int, str, str]:

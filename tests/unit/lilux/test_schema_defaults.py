@@ -155,7 +155,7 @@ def test_a_pattern_that_would_take_for_ever_ends_in_time() -> None:
 
 
 def test_defaults_that_multiply_are_an_error_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lilux.schemas._defaults.VALUES_LIMIT", 1000)
+    monkeypatch.setattr("lilux.schemas.schema_validator.VALUES_LIMIT", 1000)
     levels = {
         f"n{level}": {"properties": {name: {"$ref": f"#/$defs/n{level + 1}", "default": {}} for name in "ab"}}
         for level in range(60)
@@ -167,7 +167,7 @@ def test_defaults_that_multiply_are_an_error_of_the_schema(monkeypatch: pytest.M
 
 @pytest.mark.thorough
 def test_a_schema_that_grows_without_bound_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lilux.schemas._effort.TIME_LIMIT_S", 1.5)
+    monkeypatch.setattr("lilux.schemas._keywords.TIME_LIMIT_S", 1.5)
     steps = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
     definitions = {**steps, "a40": {}, "unused": {"default": 1}}
     for start in ({"$ref": "#/$defs/a0"}, {"properties": {"x": {"$ref": "#/$defs/a0"}}}):

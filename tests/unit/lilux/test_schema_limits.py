@@ -11,7 +11,7 @@ import pytest
 
 from lilux.primitives.errors import ConfigurationError
 from lilux.schemas import validate_parameters
-from lilux.schemas._effort import current
+from lilux.schemas._keywords import current
 
 DEPTH_LIMIT = 64
 """How many objects and lists of a value may stand inside each other."""
@@ -131,7 +131,7 @@ def test_nothing_that_is_given_is_changed() -> None:
 def test_a_pattern_that_would_take_for_ever_ends_in_time_and_never_as_valid(
     monkeypatch: pytest.MonkeyPatch, schema: Any, value: Any
 ) -> None:
-    monkeypatch.setattr("lilux.schemas._effort.PATTERN_LIMIT_S", 0.1)
+    monkeypatch.setattr("lilux.schemas._keywords.PATTERN_LIMIT_S", 0.1)
     validate_parameters(None, schema)
     started = time.process_time()
     found = errors(value, schema)
@@ -158,7 +158,7 @@ def test_nothing_is_left_of_a_validation() -> None:
 
 
 def test_a_schema_that_grows_without_bound_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lilux.schemas._effort.TIME_LIMIT_S", 0.3)
+    monkeypatch.setattr("lilux.schemas._keywords.TIME_LIMIT_S", 0.3)
     steps = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
     schema = {"$ref": "#/$defs/a0", "$defs": {**steps, "a40": {"type": "string"}}}
     started = time.process_time()
@@ -170,7 +170,7 @@ def test_a_schema_that_grows_without_bound_ends_in_time(monkeypatch: pytest.Monk
 def test_a_schema_that_cannot_be_checked_in_time_is_an_error_of_the_schema(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lilux.schemas._effort.TIME_LIMIT_S", 0)
+    monkeypatch.setattr("lilux.schemas._keywords.TIME_LIMIT_S", 0)
     with pytest.raises(ConfigurationError, match="cannot check the schema"):
         validate_parameters({}, {"description": "not seen by any other test"})
 

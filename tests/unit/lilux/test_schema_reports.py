@@ -105,7 +105,7 @@ def test_what_is_not_marked_is_shown_beside_it() -> None:
 
 
 def test_where_there_is_too_much_to_look_at_everything_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lilux.schemas._hidden.WALK_LIMIT", 3)
+    monkeypatch.setattr("lilux.schemas.schema_validator.WALK_LIMIT", 3)
     schema = {"additionalProperties": {"items": {"type": "null", **HIDE}}}
     result = validate_parameters({"a": [SECRET], "b": [SECRET], "c": [SECRET]}, schema)
     assert not result.valid

@@ -162,7 +162,7 @@ def test_a_reader_and_a_writer_do_not_wait_for_each_other(shelf: Shelf) -> None:
 def test_a_file_that_somebody_keeps_locked_is_copied_to_memory(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rye_mcp.catalog._schema.BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("rye_mcp.catalog._store.BUSY_TIMEOUT_S", 0.1)
     writer = sqlite3.connect(shelf.index_file(), isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     with shelf.open() as catalog:
@@ -178,7 +178,7 @@ def test_a_file_that_somebody_keeps_locked_is_copied_to_memory(
 def test_who_keeps_the_directory_locked_keeps_nobody_from_searching(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rye_mcp.catalog._schema.LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("rye_mcp.catalog._store.LOCK_TIMEOUT_S", 0.1)
     directory = os.open(shelf.cache, os.O_DIRECTORY)
     fcntl.flock(directory, fcntl.LOCK_EX)
     with shelf.open() as catalog:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rye_mcp.catalog._rows import features_of, insert, written_in_a_row, written_words
-from rye_mcp.catalog._schema import open_memory
+from rye_mcp.catalog._store import open_memory
 from rye_mcp.catalog._words import grams_of, sign_of
+from rye_mcp.catalog._writing import features_of, insert, written_in_a_row, written_words
 
 # Words that begin alike, that are numbers as the lines have, and that have letters beyond ASCII.
 WORDS = [

@@ -9,10 +9,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rye_mcp.catalog._ranking import as_sentence, reciprocal_rank_fusion
-from rye_mcp.catalog._schema import open_memory
-from rye_mcp.catalog._spelling import distance_between, similar_words, spell_out
-from rye_mcp.catalog._stems import Stemmer
-from rye_mcp.catalog._words import grams_of, name_words, sign_of, words_of
+from rye_mcp.catalog._store import open_memory
+from rye_mcp.catalog._words import (
+    Stemmer,
+    distance_between,
+    grams_of,
+    name_words,
+    sign_of,
+    similar_words,
+    spell_out,
+    words_of,
+)
 from rye_mcp.catalog.query import parse, written
 from tests.catalog_world import stem_of
 

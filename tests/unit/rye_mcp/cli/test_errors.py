@@ -24,12 +24,12 @@ def test_people_see_the_code_the_message_the_place_and_the_hint(capsys: pytest.C
 
 def test_every_issue_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     issues = [{"message": "expected text", "line": 3}, {"message": "expected a version"}]
-    report(RyeError("invalid_item", "all of it", hint="mend it", issues=issues))
+    report(RyeError("invalid_item", "all of it", hint="fix it", issues=issues))
     assert capsys.readouterr().err.splitlines() == [
         "rye: invalid_item: What the item says about itself is wrong.",
         "  line 3: expected text",
         "  expected a version",
-        "  hint:  mend it",
+        "  hint:  fix it",
     ]
 
 

@@ -66,7 +66,10 @@ def test_a_word_means_what_the_schema_says(words: list[str], parameters: dict[st
         (["-n", "Ada"], "-n"),
         (["--name"], "--name"),
         (["--count", "many"], "integer"),
-        (["--count", "--name"], "--count"),
+        (
+            ["--count", "--name"],
+            "found the option '--name'; if that is the value, write --count=V",
+        ),
         (["--options", "{"], "object"),
         (["--verbose", "maybe"], "maybe"),
     ],

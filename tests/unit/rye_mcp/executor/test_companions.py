@@ -23,6 +23,9 @@ def root(tmp_path: Path) -> Path:
         "helper.py",
         "pack/__init__.py",
         "pack/part.py",
+        "pack/deep/__init__.py",
+        "pack/deep/more.py",
+        "bare/part.py",
         "sub/more.csv",
         "lib.js",
     )
@@ -53,7 +56,12 @@ def mentioned(root: Path, code: str, extension: str = ".py") -> list[str]:
         (".py", "from . import helper", ["helper.py"]),
         (".py", "import os, helper as h", ["helper.py"]),
         (".py", "from pack import part", ["pack/__init__.py", "pack/part.py"]),
-        (".py", "import pack.part", ["pack/part.py"]),
+        (".py", "import pack.part", ["pack/__init__.py", "pack/part.py"]),
+        (
+            ".py",
+            "from pack.deep.more import x",
+            ["pack/__init__.py", "pack/deep/__init__.py", "pack/deep/more.py"],
+        ),
         (".py", "# open('data.json')", []),
         (".py", "open('nothing.json')", []),
         (".py", "open('../above.json')", []),
@@ -118,6 +126,26 @@ def test_a_failure_for_want_of_a_file_beside_the_tool_says_what_to_do(
             f"demo/report needs {missing}, which stands beside it but was not signed with it: "
             f"rye sign demo/report --with {missing}"
         )
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "missing"),
+    [
+        ("pack", "import pack.part", ["pack/__init__.py", "pack/part.py"]),
+        ("pack.part", "", ["pack/__init__.py", "pack/part.py"]),
+        ("pack.deep.more", "", ["pack/__init__.py", "pack/deep/__init__.py", "pack/deep/more.py"]),
+        ("bare", "from bare import part", ["bare/part.py"]),
+        ("bare.part", "", ["bare/part.py"]),
+    ],
+)
+def test_a_package_beside_the_tool_is_named_with_all_its_files(
+    root: Path, module: str, code: str, missing: list[str]
+) -> None:
+    tool = CarriedFile(f"{DIRECTORY}/report.py", code.encode(), "")
+    stderr = f"ModuleNotFoundError: No module named '{module}'"
+    hint = missing_companion(stderr, Carried((tool,), (), None, root), root / DIRECTORY)
+    assert hint is not None
+    assert hint.endswith(f": rye sign demo/report {' '.join(f'--with {each}' for each in missing)}")
 
 
 def test_a_module_that_python_found_elsewhere_is_not_missing_beside_the_tool(root: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from rye_mcp.executor.git_objects import committed_files
+from rye_mcp.executor.git_objects import last_commits
 from tests.git_world import WHO, git
 
 FILES = {f"demo/t{number}.py": (f"x = {number}\n" * 400 + "y = 1\n" * 400).encode() for number in range(12)}
@@ -35,7 +35,17 @@ def commit(root: Path, *options: str) -> None:
 
 
 def found(root: Path) -> dict[str, bytes]:
-    return dict(committed_files(root / "project", ".ai/tools", lambda _: True))
+    return dict(read(root, ".ai/tools"))
+
+
+def read(
+    root: Path,
+    below: str,
+    wanted: Callable[[str], bool] = lambda _: True,
+    known: Container[str] = (),
+) -> Iterator[tuple[str, bytes]]:
+    for last in last_commits(root / "project", below):
+        yield from last.files(wanted, known)
 
 
 @pytest.mark.first_case
@@ -58,9 +68,32 @@ def test_what_was_committed_counts_and_nothing_else(repository: Path) -> None:
     (repository / "project/.ai/tools/demo/t0.py").write_bytes(b"changed")
     git(repository, "add", "--all")
     assert found(repository) == FILES
-    wanted = committed_files(repository / "project", ".ai/tools", lambda path: path == "demo/t1.py")
+    wanted = read(repository, ".ai/tools", lambda path: path == "demo/t1.py")
     assert dict(wanted) == {"demo/t1.py": FILES["demo/t1.py"]}
-    assert dict(committed_files(repository / "project", ".ai/directives", lambda _: True)) == {}
+    assert dict(read(repository, ".ai/directives")) == {}
+
+
+def test_of_commits_since_a_known_one_each_new_content_is_read_once(repository: Path) -> None:
+    """Commits in which a file was there and is gone again count too, and a merge is one of them."""
+    commit(repository)
+    first = git(repository, "rev-parse", "HEAD")
+    path = repository / "project/.ai/tools/demo/t0.py"
+    for content in ("second\n", "third\n", "second\n"):
+        path.write_text(content)
+        git(repository, "commit", "-qam", content)
+    path.unlink()
+    git(repository, "commit", "-qam", "gone")
+    contents = [content for name, content in read(repository, ".ai/tools", known={first})]
+    assert sorted(contents) == [b"second\n", b"third\n"]
+    assert [*read(repository, ".ai/tools", known={"0" * 40})] == [*read(repository, ".ai/tools")]
+    git(repository, "checkout", "-qb", "side", first)
+    path.with_name("side.py").write_bytes(b"side\n")
+    git(repository, "add", "--all")
+    git(repository, "commit", "-qm", "side")
+    git(repository, "checkout", "-q", "main")
+    git(repository, "merge", "-q", "--no-edit", "side")
+    contents = [content for name, content in read(repository, ".ai/tools", known={first})]
+    assert sorted(contents) == [b"second\n", b"side\n", b"third\n"]
 
 
 def test_without_a_repository_or_a_commit_there_is_nothing(repository: Path) -> None:

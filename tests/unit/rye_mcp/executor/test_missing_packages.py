@@ -24,6 +24,11 @@ HINTS = {
         "expected tsx, or a Node.js that reads TypeScript (22.18), for x",
         ["npm install tsx in the project"],
     ),
+    "an unknown certificate authority": (
+        "error: Failed to fetch: https://pypi.org/simple/emoji/\n"
+        "  cause: client error (Connect)\n  cause: invalid peer certificate: UnknownIssuer",
+        ["set SSL_CERT_FILE"],
+    ),
     "a part of a package": ("Error: Cannot find module 'lodash/fp'", ["npm install lodash "]),
 }
 

@@ -19,6 +19,8 @@ from rye_mcp.mcp_server.answers import MAX_TEXTS, answer, followable, native_ans
         ),
         ("rye explain demo/hello", "execute with item_id demo/hello, dry_run true"),
         ("rye list", "search finds ids, by words for what you want"),
+        ("rye run demo/hello --help", "load with item_id demo/hello"),
+        ("read its error output, then: rye log show r-1", "read its error output; this was the run r-1"),
         ("look at a.py, then copy it with --overwrite", "look at a.py, then load it with overwrite true"),
     ],
 )
@@ -40,6 +42,26 @@ def test_what_a_command_looks_up_is_a_call(hint: str, followed: str) -> None:
 )
 def test_every_other_hint_stays_as_it_is(hint: str) -> None:
     assert followable({"hint": hint}) == {"hint": hint}
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        ("untrusted_key", "rye trust review"),
+        ("lock_mismatch", "rye lock update demo/hello"),
+        ("remote_changed", "rye mcp update notes shows what changed"),
+        ("out_of_scope", "read it, and sign it if it is good: rye sign demo/hello"),
+        ("tool_failed", "run npm install ms"),
+    ],
+)
+def test_what_only_a_person_can_do_is_addressed_to_one(code: str, hint: str) -> None:
+    assert followable({"code": code, "hint": hint}) == {"code": code, "hint": f"ask a person: {hint}"}
+
+
+def test_each_of_two_ways_is_addressed_by_itself() -> None:
+    facts = {"code": "tool_failed", "hint": "let uv install it. Or pip install ms && rye trust project"}
+    expected = "let uv install it. Or ask a person: pip install ms && rye trust project"
+    assert followable(facts)["hint"] == expected
 
 
 def test_an_answer_has_such_a_hint_in_its_facts_and_in_its_text() -> None:

@@ -66,7 +66,7 @@ def question(values: dict[str, Any], secret: frozenset[str] = frozenset(), **mor
 def test_a_question_about_a_run_says_what_who_which_bytes_where_and_with_what() -> None:
     assert question({"name": "Ada", "n": [1, {"x": None}]}).text.splitlines() == [
         "Run demo/run?",
-        r"signed by: ada\nsha256: 0 (person) ffffffffffffffff",
+        r"signed by: ada\nsha256: 0 (ffffffffffffffff)",
         f"sha256: {'d' * 64}",
         "project: /home/ada/the site",
         "brings: tools/demo/lib.py",

@@ -37,7 +37,7 @@ def test_an_error_says_where_and_how_to_mend_it() -> None:
     with pytest.raises(RyeError) as caught:
         parse_metadata(item("x = 1\n__version__ = 2\n"))
     assert caught.value.where == "/work/project/.ai/tools/demo/hello.py:2"
-    assert caught.value.hint == "mend /work/project/.ai/tools/demo/hello.py, then: rye sign demo/hello"
+    assert caught.value.hint == "fix /work/project/.ai/tools/demo/hello.py, then: rye sign demo/hello"
     assert caught.value.details["item_id"] == "demo/hello"
 
 

@@ -301,3 +301,56 @@ def test_flags_are_read_from_a_help_text() -> None:
     }
     assert config["flags"] == flags
     assert schema["properties"]["name"] == {"type": "string", "description": "a name"}
+
+
+USAGES = {
+    "argparse": (
+        "usage: x.py [-h] [--top N] [--names NAMES [NAMES ...]] file [rest ...]\n\npositional arguments:\n"
+        "  file        what to read\n  rest        more\n\noptions:\n  --top N     how many\n",
+        ["file", "rest"],
+        ["file"],
+    ),
+    "click": ("Usage: x.py [OPTIONS] SRC [DST]...\n\n  Copies.\n", ["src", "dst"], ["src"]),
+    "brackets": ("Usage: node greet.js <name> [<times>] --loud\n", ["name", "times"], ["name"]),
+    "GNU": (
+        "Usage: x [OPTION]... SOURCE DEST\nCopy SOURCE to DEST.\n",
+        ["source", "dest"],
+        ["source", "dest"],
+    ),
+    "one or more": ("usage: t [-o OUT] paths [paths ...]\n\narguments:\n  paths\n", ["paths"], ["paths"]),
+    "no usage": ("Arguments:\n  NAME  who\n", ["name"], ["name"]),
+    "prose": ("usage: run this with care\n", [], []),
+    "a traceback": ('Traceback (most recent call last):\n  File "x.py", line 1, in <module>\n', [], []),
+}
+
+
+@pytest.mark.parametrize(("text", "places", "required"), USAGES.values(), ids=USAGES)
+def test_positionals_are_read_from_a_help_text(text: str, places: list[str], required: list[str]) -> None:
+    config, schema = calling_of(read_help(text), None)
+    assert config.get("positionals", []) == places
+    assert schema.get("required", []) == required
+
+
+def test_a_subcommand_is_described_by_its_own_help() -> None:
+    code = '"""Keeps things."""\n' + SUBCOMMANDS.replace('"build"', '"build", help="Build it."')
+    declared, _ = read_script(kind_of(PurePath("a.py"), code), code, PurePath("a.py"), "build")
+    assert declared.description == "Build it."
+    assert "options that stand before the subcommand are left out: --root" in declared.remarks
+
+
+def test_a_list_that_a_script_collects_gives_its_name() -> None:
+    code = (
+        "const args = process.argv.slice(2);\nconst files = [];\nfor (let i = 0; i < args.length; i++) {\n"
+        "  if (args[i] === '--all') { all = true; } else { files.push(args[i]); }\n}\n"
+    )
+    declared, _ = read_script(kind_of(PurePath("a.js"), code), code, PurePath("a.js"), None)
+    assert [option.name for option in declared.options] == ["all", "files"]
+
+
+def test_a_default_that_is_no_literal_shows_nothing_of_this_process() -> None:
+    code = (
+        "import argparse, os\np = argparse.ArgumentParser()\n"
+        "p.add_argument('--dir', default=os.getcwd(), help='where (default %(default)s)')\n"
+    )
+    declared, _ = read_script(kind_of(PurePath("a.py"), code), code, PurePath("a.py"), None)
+    assert declared.options[0].schema["description"] == "where (default …)"

@@ -18,7 +18,7 @@ from rye_mcp.trust.revocation import revoke
 from rye_mcp.trust.scope import Origin, Role, Scope, SignerKind
 from rye_mcp.trust.sign import sign_content
 from rye_mcp.trust.trust_document import TrustDocument
-from rye_mcp.trust.verify import Evidence, verify_item
+from rye_mcp.trust.verify import Evidence, signer_in_words, verify_item
 from tests.trust_world import CONTENT, NOW, World, new_key, old, refused
 
 SOURCE = Path(verify_module.__file__).parents[1]
@@ -209,3 +209,18 @@ class TestAKeptAnswer:
         moved: ItemFile = replace(file, **other)  # type: ignore[arg-type]
         with pytest.raises(RyeError):
             verify_item(moved, trust, role=Role.TOOL)
+
+
+@pytest.mark.parametrize(
+    ("kind", "owner", "fingerprint", "words"),
+    [
+        (SignerKind.PERSON, "ada", "f" * 16, f"ada ({'f' * 16})"),
+        (SignerKind.AGENT, "your agent", "f" * 16, f"an agent ({'f' * 16})"),
+        (SignerKind.AGENT, "ci", "f" * 16, f"an agent: ci ({'f' * 16})"),
+        (SignerKind.SYSTEM, "rye-mcp 0.1.0", None, "the system (rye-mcp 0.1.0)"),
+    ],
+)
+def test_who_signed_is_said_in_words(
+    kind: SignerKind, owner: str, fingerprint: str | None, words: str
+) -> None:
+    assert signer_in_words(kind, owner, fingerprint) == words

@@ -467,7 +467,7 @@ def test_a_pin_without_a_signer_is_moved_by_nobody(lock: LockWorld) -> None:
 @pytest.mark.parametrize("content", [b"{", b"[]"])
 def test_a_lockfile_that_is_none_stays_as_it_is(lock: LockWorld, content: bytes) -> None:
     lock.path.write_bytes(content)
-    assert signed_again(lock) == []
+    assert signed_again(lock) == ["malformed_lockfile"]
     assert lock.path.read_bytes() == content
 
 

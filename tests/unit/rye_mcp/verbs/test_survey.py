@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from rye_mcp.items import ItemPlace, ItemType, SpaceName
+from rye_mcp.verbs.sign import SignRequest, sign
 from rye_mcp.verbs.survey import SurveyRequest, survey
 from tests.trust_world import World, refused
 from tests.verb_world import DIRECTIVE, person, put, tool
@@ -33,6 +34,44 @@ def test_nothing_is_left_out(world: World) -> None:
     assert json.loads(json.dumps(answer)) == answer
     assert (answer["status"], answer["refused"]) == ("refused", 3)
     assert answer["total"] == answer["verified"] + 3 == len(found.items)
+
+
+def test_what_only_a_good_listing_carries_is_no_refusal(world: World) -> None:
+    """A helper without a line, a broken one, two files of one id, and data that is named like an item."""
+    put(world, tool())
+    helper = put(world, b"x = 1\n", "demo/helper").path
+    beside = {
+        "twice.py": b"y = 1\n",
+        "twice.sh": b"echo\n",
+        "lib/broken.py": b"def (:\n",
+        "lib/data.yaml": b"a: 1\n",
+    }
+    for name, content in beside.items():
+        path = helper.with_name("lib").parent / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+    sign(SignRequest("demo/hello", companions=("helper.py", *beside)), person(world))
+    before = survey(SurveyRequest("demo/*"), person(world))
+    states = {item.path.name: item.integrity.state for item in before.items}
+    parts = ("helper.py", "twice.py", "broken.py", "data.yaml")
+    assert states == {"hello.py": "verified"} | dict.fromkeys(parts, "carried")
+    answer = before.as_dict()
+    assert answer["status"] == "verified"
+    assert (answer["carried"], answer["verified"], answer["refused"]) == (4, 1, 0)
+    carried = next(each for each in answer["items"] if each["item_id"] == "demo/helper")
+    assert carried["integrity"]["listing"] == str(helper.with_name("deps.manifest.yaml"))
+    assert carried["integrity"]["signer"]["owner"] == "leo"
+
+    helper.write_bytes(b"x = 2\n")
+    after = survey(SurveyRequest("demo/*"), person(world))
+    assert {item.path.name for item in after.refused} == {"helper.py"}
+    (one,) = survey(SurveyRequest("demo/helper"), person(world)).items
+    assert one.integrity.state == "unsigned"
+
+    listing = helper.with_name("deps.manifest.yaml")
+    listing.write_bytes(listing.read_bytes().replace(b"a", b"b", 1))
+    nothing = survey(SurveyRequest("demo/*"), person(world))
+    assert not nothing.carried
 
 
 def test_the_order_is_that_of_precedence_then_ids(world: World) -> None:

@@ -22,12 +22,12 @@ def ground(tmp_path: Path) -> Ground:
 
 
 @pytest.mark.parametrize(
-    "twin",
+    "path",
     ["demo/Hello.py", "demo/HELLO.sh", "Demo/hello.py", "DEMO/hellO.yaml", "Demo/Hello"],
 )
-def test_twins_are_refused_whichever_is_asked_for(ground: Ground, twin: str) -> None:
-    other = ground.write("project", f"tools/{twin}", b"#!/bin/sh\n")
-    for item_id in ("demo/hello", twin.partition(".")[0]):
+def test_ids_that_differ_only_in_case_are_refused(ground: Ground, path: str) -> None:
+    other = ground.write("project", f"tools/{path}", b"#!/bin/sh\n")
+    for item_id in ("demo/hello", path.partition(".")[0]):
         with refused("ambiguous_item", ground) as caught:
             ground.spaces.find(item_id)
         assert str(other) in caught.value.message
@@ -64,13 +64,13 @@ def test_a_twin_that_comes_or_goes_is_noticed_though_directories_are_kept_in_min
         time.sleep(0.03)  # until the directory counts as left alone
         spaces.find("demo/hello")
         assert spaces.find("demo/hello").item.item_id == "demo/hello"
-        twin = ground.write("project", "tools/demo/Hello.py")
+        other = ground.write("project", "tools/demo/Hello.py")
         with refused("ambiguous_item", ground):
             spaces.find("demo/hello")
         time.sleep(0.03)
         with refused("ambiguous_item", ground):
             spaces.find("demo/hello")
-        twin.unlink()
+        other.unlink()
         spaces.find("demo/hello")
 
 

@@ -1,4 +1,8 @@
-"""What is wrong with an item's metadata: one finding, and all of them as one error."""
+"""What an item says about itself before it is checked, and the issues that are found in it.
+
+`Raw` is what every reader of this package produces. `Issues` collects what is wrong, and raises all of it as
+one RyeError `invalid_item`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,85 @@ from typing import Any, Final
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, printable
 
-__all__ = ["Issue", "Issues", "Unreadable", "without_values"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_INT_BITS",
+    "MAX_NODES",
+    "Issue",
+    "Issues",
+    "Place",
+    "Raw",
+    "Unreadable",
+    "Way",
+    "kind",
+    "without_values",
+]
+
+MAX_DEPTH: Final = 64
+"""How many lists and mappings may stand inside each other."""
+
+MAX_NODES: Final = 20_000
+"""How many values there may be in one item, those behind aliases counted each time."""
+
+MAX_INT_BITS: Final = 1024
+"""How long a whole number may be."""
+
+
+Way = tuple[str | int, ...]
+"""The keys and positions that lead to a value, the name of its field first."""
+
+Place = tuple[int, int]
+"""A line and a column, both counted from 1."""
+
+
+@dataclass(slots=True)
+class Raw:
+    """What an item says about itself, before anything of it was checked.
+
+    `values` are by the names of metadata fields, `lines` says in which line of the file each begins. `places`
+    says of every value, by the way to it, in which line and column it begins, for who asks for all of that;
+    `description` is what the code says for want of a description, such as a docstring. `besides` are names of
+    Python that look like those of metadata and are none, with their lines, for who asks for all of that too.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    description: str | None = None
+    places: dict[Way, Place] = field(default_factory=dict)
+    besides: dict[str, int] = field(default_factory=dict)
+
+    def column(self, name: str) -> int | None:
+        """Where in the line of a field its value begins, when it does so there and that is known."""
+        line, column = self.places.get((name,), (None, None))
+        return column if line == self.lines.get(name) else None
+
+    def place(self, way: Way) -> Place | tuple[int | None, None]:
+        """Where a value begins, or the nearest around it of which that is known."""
+        for length in range(len(way), 0, -1):
+            if way[:length] in self.places:
+                return self.places[way[:length]]
+        return self.lines.get(str(way[0])), None
+
+
+def kind(value: object) -> str:
+    """What a value is, in words for messages."""
+    if value is None:
+        return "nothing (null)"
+    if isinstance(value, bool):
+        return str(value).lower()
+    for types, name in _KINDS:
+        if isinstance(value, types):
+            return name
+    return type(value).__name__
+
+
+_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (str, "text"),
+    ((int, float), "a number"),
+    (list, "a list"),
+    (dict, "a mapping"),
+)
+
 
 MAX_ISSUES: Final = 50
 """How many issues are reported; one more says that there are others."""
@@ -18,7 +100,7 @@ MAX_ISSUES: Final = 50
 _NAMED = 3
 _SHOWN_CHARACTERS = 300
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_./\[\]-]{1,80}")
+_FIELD_NAME: Final = re.compile(r"[A-Za-z0-9_./\[\]-]{1,80}")
 """A name that cannot be a sentence."""
 
 _QUOTED: Final = re.compile(r"""\*\S+|(?=.*[A-Za-z]{4})(?:'.*'|".*")""", re.DOTALL)
@@ -87,8 +169,8 @@ def without_values(error: RyeError, file: ItemFile) -> RyeError:
 def _without_value(issue: Issue) -> Issue:
     place, separator, expected = issue.message.partition("expected ")
     expected = _QUOTED.sub("…", expected.partition(", found")[0]) if separator else "something else"
-    place = place if _NAME.fullmatch(place.removesuffix(": ")) else ""
-    name = issue.field if issue.field is None or _NAME.fullmatch(issue.field) else None
+    place = place if _FIELD_NAME.fullmatch(place.removesuffix(": ")) else ""
+    name = issue.field if issue.field is None or _FIELD_NAME.fullmatch(issue.field) else None
     return Issue(f"{place}expected {expected}", issue.line, name, issue.column)
 
 
@@ -101,7 +183,7 @@ def _refusal(found: list[Issue], file: ItemFile) -> RyeError:
         "invalid_item",
         f"{where}: {first}{others}",
         where=":".join(str(each) for each in (where, issues[0].line, issues[0].column) if each is not None),
-        hint=f"mend {shlex.quote(where)}, then: rye sign {file.item_id}",
+        hint=f"fix {shlex.quote(where)}, then: rye sign {file.item_id}",
         item_id=file.item_id,
         issues=[issue.as_dict() for issue in issues],
     )

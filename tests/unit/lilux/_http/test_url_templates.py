@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from lilux._http.template import Target, render_url
+from lilux._http.url import Target, render_url
 from lilux.primitives.errors import ConfigurationError
 
 ENV = {
