@@ -33,7 +33,7 @@ __all__ = ["MAX_CALL_BYTES", "command"]
 MAX_CALL_BYTES = 64 * 1024
 """How large arguments and environment may be together."""
 
-PACKAGES = ("rye_mcp.mcp_surface", "rye_mcp.executor", "rye_mcp.verbs", "rye_mcp.catalog", "rye_mcp.runs")
+PACKAGES = ("rye_mcp.mcp_server", "rye_mcp.executor", "rye_mcp.verbs", "rye_mcp.catalog", "rye_mcp.runs")
 LOADED = (
     *("rye_mcp.server", "rye_mcp.app", "lilux.schemas", "lilux.primitives.signing"),
     *("anyio._backends._asyncio", "email.parser", "platformdirs.unix", "ruamel.yaml"),

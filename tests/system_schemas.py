@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from rye_mcp.items import ItemType, SpaceName
-from rye_mcp.mcp_surface.definitions import DEFINITIONS
+from rye_mcp.mcp_server.definitions import DEFINITIONS
 from rye_mcp.metadata import parse_metadata
 from rye_mcp.metadata.field_schemas import SCHEMA_KINDS, metadata_schema
 from rye_mcp.spaces import Spaces

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from rye_mcp.cli import COMMANDS, RyeGroup
-from rye_mcp.mcp_surface.options import _parser
+from rye_mcp.mcp_server.options import _parser
 from scripts.reference.tables import cell, code, table
 
 __all__ = ["PARTS", "every_command"]

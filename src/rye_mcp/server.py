@@ -10,9 +10,9 @@ import sys
 from functools import partial
 from importlib.metadata import version
 
-from rye_mcp.mcp_surface.logs import log_crashes, log_to_standard_error
-from rye_mcp.mcp_surface.projects import Projects
-from rye_mcp.mcp_surface.surface import RyeServer
+from rye_mcp.mcp_server.logs import log_crashes, log_to_standard_error
+from rye_mcp.mcp_server.projects import Projects
+from rye_mcp.mcp_server.rye_server import RyeServer
 
 __all__ = ["main", "mcp"]
 
@@ -27,7 +27,7 @@ def main() -> int:
     log_crashes()
     server = mcp
     if arguments := sys.argv[1:]:
-        from rye_mcp.mcp_surface.options import read_options
+        from rye_mcp.mcp_server.options import read_options
 
         options = read_options(arguments)
         log_to_standard_error(options.log_level)
@@ -40,7 +40,7 @@ def main() -> int:
             confirm=options.confirm,
         )
         if options.http is not None:
-            from rye_mcp.mcp_surface.http import serve_http
+            from rye_mcp.mcp_server.http import serve_http
 
             return serve_http(make, projects, options.http)
         server = make()

@@ -18,7 +18,7 @@ from anyio import to_thread
 from mcp import MCPError
 
 from rye_mcp.items import ItemFile, ItemType, Space, SpaceName
-from rye_mcp.mcp_surface.names import possible_names
+from rye_mcp.mcp_server.listings import possible_names
 from rye_mcp.trust.approvals import Approvals
 from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.revocation import revoke

@@ -13,8 +13,8 @@ from mcp import Client
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.mcp_surface import entries
-from rye_mcp.mcp_surface.surface import RyeServer
+from rye_mcp.mcp_server import listings
+from rye_mcp.mcp_server.rye_server import RyeServer
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_item
 from rye_mcp.verbs.sign import SignRequest, sign
@@ -61,7 +61,7 @@ async def shown(scene: Bridged) -> Mapping[str, Any]:
 async def test_a_tool_that_no_list_can_hold_is_left_out_alone(
     scene: Bridged, kind: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    entries.say_left_out.cache_clear()
+    listings.say_left_out.cache_clear()
     write(scene, "good")
     sign(SignRequest("demo/good"), scene.app.context())
     write(scene, "bad", config_schema={"type": kind})
@@ -89,7 +89,7 @@ async def test_whatever_is_wrong_with_one_entry_the_others_are_listed(
     for name in ("one", "two"):
         write(scene, name)
         sign(SignRequest(f"demo/{name}"), scene.app.context())
-    monkeypatch.setattr(entries, "MAX_LIST_BYTES", 2000)
+    monkeypatch.setattr(listings, "MAX_LIST_BYTES", 2000)
     write(scene, "long", config_schema={"type": "object", "description": "x" * 2000})
     sign(SignRequest("demo/long"), scene.app.context())
     found = await shown(scene)

@@ -15,8 +15,7 @@ from rye_mcp.bridge.offers import offered_by
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.marks import without_our_addresses
-from rye_mcp.mcp_surface.answers import answer
-from rye_mcp.mcp_surface.content import blocks_in
+from rye_mcp.mcp_server.answers import answer, blocks_in
 from rye_mcp.trust.approvals import Approvals
 from rye_mcp.verbs import mcp_servers as servers
 from rye_mcp.verbs.load import LoadRequest, load

@@ -11,8 +11,7 @@ import pytest
 from rye_mcp.app import App, Settings
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
-from rye_mcp.mcp_surface.apps import Apps
-from rye_mcp.mcp_surface.projects import Projects
+from rye_mcp.mcp_server.projects import Apps, Projects
 from tests.file_system_world import at_desk
 from tests.lock_world import LockWorld, files_below
 from tests.people import Person

@@ -19,8 +19,8 @@ from rye_mcp.catalog._document import MAX_TEXT
 from rye_mcp.catalog._space_index import GROUP
 from rye_mcp.catalog.query import parse
 from rye_mcp.items import ItemType, SpaceName
-from rye_mcp.mcp_surface.projects import Projects
-from rye_mcp.mcp_surface.surface import RyeServer
+from rye_mcp.mcp_server.projects import Projects
+from rye_mcp.mcp_server.rye_server import RyeServer
 from rye_mcp.verbs.search import SearchRequest, search
 from tests.trust_world import World
 from tests.verb_world import agent, put

@@ -18,9 +18,9 @@ from mcp.shared.exceptions import MCPError
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.mcp_surface import entries
-from rye_mcp.mcp_surface.entries import MAX_PAGE_BYTES
-from rye_mcp.mcp_surface.surface import RyeServer
+from rye_mcp.mcp_server import listings
+from rye_mcp.mcp_server.listings import MAX_PAGE_BYTES
+from rye_mcp.mcp_server.rye_server import RyeServer
 from rye_mcp.metadata import MAX_LISTED_BYTES
 from rye_mcp.verbs.sign import SignRequest, sign
 from rye_mcp.visible import visible_lines
@@ -147,7 +147,7 @@ async def test_a_page_begins_behind_the_last_one_whatever_has_changed(
 ) -> None:
     for name in ("b", "d", "f"):
         long(scene, name, 1000, signed)
-    monkeypatch.setattr(entries, "MAX_PAGE_BYTES", 2000)
+    monkeypatch.setattr(listings, "MAX_PAGE_BYTES", 2000)
     async with Client(RyeServer(lambda _path: scene.app, expose=("demo/*",))) as client:
         first, cursor = await names(client, None)
         assert first == [*VERBS, "demo_b"]
@@ -175,7 +175,7 @@ async def test_a_cursor_that_somebody_makes_up_is_refused_or_a_place_in_the_same
 async def test_an_entry_that_no_page_has_room_for_is_left_out_alone(
     scene: Bridged, caplog: pytest.LogCaptureFixture
 ) -> None:
-    entries.say_left_out.cache_clear()
+    listings.say_left_out.cache_clear()
     long(scene, "good", 10, signed)
     long(scene, "long", MAX_PAGE_BYTES, sign_unseen)
     async with Client(RyeServer(lambda _path: scene.app, expose=("demo/*",))) as client:

@@ -16,7 +16,7 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.results import ExecutionResult
-from rye_mcp.mcp_surface.answers import answer
+from rye_mcp.mcp_server.answers import answer
 from tests.bridge_world import Bridged
 
 LIMIT = 200_000

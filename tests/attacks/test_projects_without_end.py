@@ -11,9 +11,9 @@ import pytest
 from mcp import Client
 
 from rye_mcp.app import App
-from rye_mcp.mcp_surface import apps
-from rye_mcp.mcp_surface.projects import Projects
-from rye_mcp.mcp_surface.surface import RyeServer
+from rye_mcp.mcp_server import projects
+from rye_mcp.mcp_server.projects import Projects
+from rye_mcp.mcp_server.rye_server import RyeServer
 from tests.mcp_world import facts
 
 FEW = 4
@@ -27,7 +27,7 @@ def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER_SPACE", str(tmp_path / "home"))
     for name in ("STATE_HOME", "CACHE_HOME"):
         monkeypatch.setenv(f"XDG_{name}", str(tmp_path / name))
-    monkeypatch.setattr(apps, "MAX_PROJECTS", FEW)
+    monkeypatch.setattr(projects, "MAX_PROJECTS", FEW)
     monkeypatch.chdir(tmp_path)
 
 

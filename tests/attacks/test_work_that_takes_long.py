@@ -17,8 +17,8 @@ from mcp import Client
 from rye_mcp.apart import HANDS, apart
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.mcp_surface.requests import in_its_turn
-from rye_mcp.mcp_surface.surface import RyeServer
+from rye_mcp.mcp_server.requests import in_its_turn
+from rye_mcp.mcp_server.rye_server import RyeServer
 from rye_mcp.verbs.execute import ExecuteRequest, execute
 from rye_mcp.verbs.sign import SignRequest, sign
 from tests.bridge_world import Bridged

@@ -182,7 +182,7 @@ def test_what_is_printed_never_reaches_the_client(workshop: Workshop) -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); print('stray: before')\n"
         "import os, subprocess, atexit\n"
-        "from rye_mcp.mcp_surface import calls\n"
+        "from rye_mcp.mcp_server import calls\n"
         "from rye_mcp import server\n"
         "search = calls.CALLS['search']\n"
         "async def noisy(arguments, asked):\n"

@@ -122,3 +122,12 @@ def _pinned_for_node() -> Iterator[str]:
     pins = json.loads((ROOT / "tests/conformance/package.json").read_text(encoding="utf-8"))
     for name, version in (pins["dependencies"] | pins["optionalDependencies"]).items():
         yield version.removeprefix("npm:").rpartition("@")[0] if version.startswith("npm:") else name
+
+
+def test_the_page_of_the_server_names_each_module_of_it() -> None:
+    page = (ROOT / "docs/architecture/mcp-server.md").read_text(encoding="utf-8")
+    table = page.partition("## Modules")[2].partition("\n## ")[0]
+    first = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    named = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
+    modules = (ROOT / "src/rye_mcp/mcp_server").glob("*.py")
+    assert named == {path.stem for path in modules} - {"__init__"}

@@ -3,7 +3,7 @@
 Rules:
 
 - The data of a success is what MCP has: `content`, and `structuredContent` where there is some. Both reach a
-  client of ours as they are, as far as its own rules let them: see `rye_mcp.mcp_surface.content`. Nothing in
+  client of ours as they are, as far as its own rules let them: see `rye_mcp.mcp_server.answers`. Nothing in
   them speaks in the name of rye-mcp (`rye_mcp.marks`).
 - An answer that says `isError` is a failure, and what it says is its error. So is one that does not fit the
   output schema that a person approved, or that has a number that JSON cannot hold: it would become null.

@@ -29,7 +29,7 @@ def handle_logs() -> None:
 class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record."""
-        from rye_mcp.mcp_surface.logs import told_text
+        from rye_mcp.mcp_server.logs import told_text
 
         level = "error" if record.levelno >= logging.ERROR else "warning"
         typer.echo(visible(f"rye: {level}: {record.name}: {told_text(record)}"), err=True)

@@ -82,7 +82,7 @@ class _Seen:
 
 async def _as_an_agent(scene: _Scene, tell: Tell) -> _Seen:
     # Not before it is needed: the SDK takes longer to load than everything else here to happen.
-    from rye_mcp.mcp_surface.client import client_of, server_command
+    from rye_mcp.mcp_server.stdio import client_of, server_command
 
     heard: list[str] = []
 

@@ -283,7 +283,7 @@ async def _closing(executor: PrimitiveExecutor) -> AsyncIterator[PrimitiveExecut
 
 async def _watch(tool: Path, send: MemoryObjectSendStream[str]) -> None:
     """Tell of every change beside the tool, and of the tool; and from when on changes are seen."""
-    from rye_mcp.mcp_surface.watching import watch
+    from rye_mcp.mcp_server.file_changes import watch
 
     async def changed(paths: frozenset[Path]) -> None:
         await send.send(_WATCHED if paths <= {tool} else _CHANGED)

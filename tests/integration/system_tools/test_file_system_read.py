@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.mcp_surface.answers import answer
+from rye_mcp.mcp_server.answers import answer
 from tests.file_system_world import Desk, at_desk
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState, use_span
 
 from rye_mcp.executor.trace_context import TraceContext
-from rye_mcp.mcp_surface.requests import trace_of_call
+from rye_mcp.mcp_server.requests import trace_of_call
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 STATE = "rojo=00f067aa0ba902b7,congo@x=t61r cWkg"
