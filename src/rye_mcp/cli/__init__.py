@@ -81,7 +81,7 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "lock": CommandPlace(
             "rye_mcp.cli.lock",
             "lock",
-            "What tools were when they were locked, and whether they still are.",
+            "Lock tools as they are now, and check that they still are.",
             TRUST,
         ),
         "trust": CommandPlace(

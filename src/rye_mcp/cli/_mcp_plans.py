@@ -120,35 +120,43 @@ def _is_rye(said: Mapping[str, Any]) -> bool:
 
 
 def _found(name: str, said: Mapping[str, Any], to: SpaceName) -> Found:
+    try:
+        config, values = _config_of(name, said)
+    except _UnusableError as exc:
+        return Found(name, None, why_not=str(exc))
+    return Found(name, ServerPlan(name, {**config, "server": name}, to), values)
+
+
+class _UnusableError(ValueError):
+    """Why a server in a configuration cannot be brought in."""
+
+
+def _config_of(name: str, said: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The configuration of its items, and the values of its variables; _UnusableError for what has none."""
     url, command = said.get("url") or said.get("serverUrl"), said.get("command")
-    given = said.get("headers" if url else "env") or {}
-    args = said.get("args") or []
-    if not isinstance(args, list) or not isinstance(given, Mapping):
-        return Found(
-            name, None, why_not="expected a list of arguments, and an object of variables or headers"
-        )
-    if not all(isinstance(each, str) for each in (*args, *given.values())):
-        return Found(name, None, why_not="expected texts as arguments, variables and headers")
+    given, args = said.get("headers" if url else "env") or {}, said.get("args") or []
+    _require_texts(args, given)
     if said.get("type") == "sse":
-        return Found(
-            name, None, why_not="it speaks the old HTTP+SSE transport: ask for its Streamable HTTP address"
-        )
+        raise _UnusableError("it speaks the old HTTP+SSE transport: ask for its Streamable HTTP address")
     if isinstance(url, str) and url.startswith(_SCHEMES):
         texts, values = _without_secrets(given, is_header=True, server=name)
         config: dict[str, Any] = {"transport": "http", "url": url, "headers": texts}
     elif isinstance(command, str) and command:
         texts, values = _without_secrets(given, is_header=False, server=name)
-        config = {
-            "transport": "stdio",
-            "command": command,
-            "args": list(map(_from_client, args)),
-            "env": texts,
-        }
+        words = list(map(_from_client, args))
+        config = {"transport": "stdio", "command": command, "args": words, "env": texts}
     else:
-        return Found(name, None, why_not="expected a command or an address, found neither")
+        raise _UnusableError("expected a command or an address, found neither")
     if "${input:" in str(config):
-        return Found(name, None, why_not="it asks for input of its client: add it with --env or --header")
-    return Found(name, ServerPlan(name, {**config, "server": name}, to), values)
+        raise _UnusableError("it asks for input of its client: add it with --env or --header")
+    return config, values
+
+
+def _require_texts(args: Any, given: Any) -> None:
+    if not isinstance(args, list) or not isinstance(given, Mapping):
+        raise _UnusableError("expected a list of arguments, and an object of variables or headers")
+    if not all(isinstance(each, str) for each in (*args, *given.values())):
+        raise _UnusableError("expected texts as arguments, variables and headers")
 
 
 def _without_secrets(

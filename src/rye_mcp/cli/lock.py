@@ -44,7 +44,7 @@ from rye_mcp.verbs.lock import (
 
 __all__ = ["lock"]
 
-lock = command_group("What tools were when they were locked, and whether they still are.")
+lock = command_group("Lock tools as they are now, and check that they still are.")
 
 _SHOWN_DIGITS = 16
 _NOTHING = "nothing is locked"

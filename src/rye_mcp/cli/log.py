@@ -22,13 +22,13 @@ import typer
 
 from rye_mcp.cli._common import JsonOption, command_group, print_json, print_table, visible, visible_lines
 from rye_mcp.cli._group import EXIT_INTERRUPTED
-from rye_mcp.notices import Notice
 from rye_mcp.runs.log import RunLog, RunRecord
 from rye_mcp.runs.outputs import DEFAULT_LENGTH, MAX_LENGTH, RunOutputs
 from rye_mcp.runs.records import RUNNING
 from rye_mcp.verbs.runs import (
     DEFAULT_LIMIT,
     OutputRequest,
+    RunList,
     RunsRequest,
     ShownRun,
     follow_runs,
@@ -54,38 +54,62 @@ RunArgument = Annotated[
 ]
 
 
+ItemOption = Annotated[
+    str, typer.Option("--item", metavar="ID|GLOB", help="Only these items, such as 'demo/*'.")
+]
+OfProjectOption = Annotated[
+    Path | None, typer.Option("--project", metavar="DIR", help="Only runs in this project.")
+]
+StatusOption = Annotated[
+    str | None,
+    typer.Option("--status", metavar="STATUS", help="success, error, running, or a code, as timeout."),
+]
+SinceOption = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Begun then or later: 2h, 3d, or 2026-11-18T14:00."),
+]
+UntilOption = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Begun before; in the same forms.")
+]
+LimitOption = Annotated[
+    int, typer.Option("--limit", metavar="N", min=1, help="At most so many, the newest ones.")
+]
+FollowOption = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on with every run that begins or ends, until Ctrl-C.")
+]
+
+OutputOption = Annotated[
+    bool, typer.Option("--output", help="Print what it wrote, as far as that was kept, and nothing else.")
+]
+StreamOption = Annotated[
+    str | None, typer.Option("--stream", metavar="NAME", help="stdout (the default), stderr or result.")
+]
+PatternOption = Annotated[
+    str | None, typer.Option("--pattern", metavar="REGEX", help="Only lines in which this is found.")
+]
+OffsetOption = Annotated[
+    int, typer.Option("--offset", metavar="BYTE", help="Begin there; below 0, from the end.")
+]
+LengthOption = Annotated[
+    int | None, typer.Option("--length", metavar="BYTES", min=1, help="Print at most so many.")
+]
+
+
 @log.callback(invoke_without_command=True, no_args_is_help=False)
 def runs(
     ctx: typer.Context,
-    item: Annotated[
-        str, typer.Option("--item", metavar="ID|GLOB", help="Only these items, such as 'demo/*'.")
-    ] = "*",
-    project: Annotated[
-        Path | None, typer.Option("--project", metavar="DIR", help="Only runs in this project.")
-    ] = None,
-    status: Annotated[
-        str | None,
-        typer.Option("--status", metavar="STATUS", help="success, error, running, or a code, as timeout."),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="Begun then or later: 2h, 3d, or 2026-11-18T14:00."),
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Begun before; in the same forms.")
-    ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="At most so many, the newest ones.")
-    ] = DEFAULT_LIMIT,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with every run that begins or ends, until Ctrl-C.")
-    ] = False,
+    item: ItemOption = "*",
+    project: OfProjectOption = None,
+    status: StatusOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    limit: LimitOption = DEFAULT_LIMIT,
+    follow: FollowOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List what has run, the newest first; or follow it."""
     if ctx.invoked_subcommand is not None:
-        if any(_was_given(ctx, name) for name in ctx.params):
-            raise typer.BadParameter(f"expected options after {ctx.invoked_subcommand}, found some before it")
+        _require_no_options(ctx)
         return
     request = RunsRequest(
         item_id=item,
@@ -102,34 +126,18 @@ def runs(
         found = list_runs(request, kept)
     if as_json:
         print_json(found.as_dict())
-        return
-    _print_notices(found.notices)
-    if found.runs:
-        red = (number for number, record in enumerate(found.runs) if record.status == "error")
-        print_table(HEADERS, [_cells(record) for record in found.runs], red=red)
     else:
-        typer.echo("no run yet" if request == _EVERYTHING else "no such run")
+        _print_runs(found, asked_for=request)
 
 
 @log.command()
 def show(
     run: RunArgument,
-    output: Annotated[
-        bool, typer.Option("--output", help="Print what it wrote, as far as that was kept, and nothing else.")
-    ] = False,
-    stream: Annotated[
-        str | None, typer.Option("--stream", metavar="NAME", help="stdout (the default), stderr or result.")
-    ] = None,
-    pattern: Annotated[
-        str | None,
-        typer.Option("--pattern", metavar="REGEX", help="Only lines in which this is found."),
-    ] = None,
-    offset: Annotated[
-        int, typer.Option("--offset", metavar="BYTE", help="Begin there; below 0, from the end.")
-    ] = 0,
-    length: Annotated[
-        int | None, typer.Option("--length", metavar="BYTES", min=1, help="Print at most so many.")
-    ] = None,
+    output: OutputOption = False,
+    stream: StreamOption = None,
+    pattern: PatternOption = None,
+    offset: OffsetOption = 0,
+    length: LengthOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show one run; or, with --output, what it wrote."""
@@ -146,11 +154,14 @@ def show(
         shown = show_run(run, kept, outputs)
     if as_json:
         print_json(shown.as_dict())
-        return
-    for label, text in _facts(shown):
-        typer.echo(visible(f"{label:<12}{text}"))
-    if shown.record.stderr_end is not None:
-        typer.echo(f"\nwhat it last wrote on standard error:\n\n{visible_lines(shown.record.stderr_end)}")
+    else:
+        _print_run(shown)
+
+
+def _require_no_options(ctx: typer.Context) -> None:
+    """Options before the name of a subcommand would be ignored."""
+    if any(_was_given(ctx, name) for name in ctx.params):
+        raise typer.BadParameter(f"expected options after {ctx.invoked_subcommand}, found some before it")
 
 
 def _was_given(ctx: typer.Context, name: str) -> bool:
@@ -190,6 +201,23 @@ def _follow(request: RunsRequest, kept: RunLog, *, as_json: bool) -> None:
         raise typer.Exit(EXIT_INTERRUPTED) from exc
 
 
+def _print_runs(found: RunList, *, asked_for: RunsRequest) -> None:
+    for notice in found.notices:
+        typer.echo(visible(f"rye: warning: {notice.code}: {notice.message}"), err=True)
+    if found.runs:
+        red = (number for number, record in enumerate(found.runs) if record.status == "error")
+        print_table(HEADERS, [_cells(record) for record in found.runs], red=red)
+    else:
+        typer.echo("no run yet" if asked_for == _EVERYTHING else "no such run")
+
+
+def _print_run(shown: ShownRun) -> None:
+    for label, text in _facts(shown):
+        typer.echo(visible(f"{label:<12}{text}"))
+    if shown.record.stderr_end is not None:
+        typer.echo(f"\nwhat it last wrote on standard error:\n\n{visible_lines(shown.record.stderr_end)}")
+
+
 def _line(record: RunRecord) -> str:
     return FOLLOWED.format(*(visible(cell) for cell in _cells(record)))
 
@@ -225,23 +253,30 @@ def _facts(shown: ShownRun) -> Iterator[tuple[str, str]]:
     yield "exit", " ".join(f"{name} {value}" for name, value in _exit(record))
     yield "begun", record.begun.astimezone().isoformat(sep=" ", timespec="milliseconds")
     yield "took", _took(_duration_ms(record))
-    if record.user_ms is not None and record.system_ms is not None and record.max_rss_kb is not None:
-        used = f"{record.user_ms:.0f} ms of user and {record.system_ms:.0f} ms of system time"
-        yield "used", f"{used}, {record.max_rss_kb} KiB"
+    yield from _used(record)
     yield "project", record.project or "-"
     yield "who", record.caller + (f" ({record.client})" if record.client else "")
     yield "signer", record.signer or "-"
     yield "sealed", "yes" if record.sealed else "no"
-    if record.parent is not None:
-        yield "parent", record.parent
+    yield from (("parent", record.parent),) if record.parent is not None else ()
     yield "parameters", ", ".join(record.parameters) or "-"
-    for item_id, digest in record.chain:
-        yield "chain", f"{item_id} {digest}"
-    for stream, digest in record.digests:
-        yield "sha256", f"{digest} {stream}"
+    yield from (("chain", f"{item_id} {digest}") for item_id, digest in record.chain)
+    yield from (("sha256", f"{digest} {stream}") for stream, digest in record.digests)
+    yield from _kept(shown)
+
+
+def _used(record: RunRecord) -> Iterator[tuple[str, str]]:
+    """What it used of the machine, where that was measured."""
+    if record.user_ms is not None and record.system_ms is not None and record.max_rss_kb is not None:
+        used = f"{record.user_ms:.0f} ms of user and {record.system_ms:.0f} ms of system time"
+        yield "used", f"{used}, {record.max_rss_kb} KiB"
+
+
+def _kept(shown: ShownRun) -> Iterator[tuple[str, str]]:
+    """The output that is kept, with the command that prints it."""
     for stream, size in shown.kept.items():
-        hint = "" if stream == "stdout" else f" --stream {stream}"
-        yield stream, f"{size} bytes: rye log show {record.run_id} --output{hint}"
+        option = "" if stream == "stdout" else f" --stream {stream}"
+        yield stream, f"{size} bytes: rye log show {shown.record.run_id} --output{option}"
 
 
 def _exit(record: RunRecord) -> Iterable[tuple[str, object]]:
@@ -259,8 +294,3 @@ def _print_output(request: OutputRequest, outputs: RunOutputs, *, everything: bo
         if not everything or piece.next_offset is None:
             return
         request = replace(request, offset=piece.next_offset)
-
-
-def _print_notices(notices: Iterable[Notice]) -> None:
-    for notice in notices:
-        typer.echo(visible(f"rye: warning: {notice.code}: {notice.message}"), err=True)

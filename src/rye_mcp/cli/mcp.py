@@ -63,6 +63,43 @@ NetworkOption = Annotated[
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Agree without being asked.")]
+WordsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="URL | -- COMMAND…", help="Where it is, or what starts it.")
+]
+EnvOption = Annotated[
+    list[str] | None,
+    typer.Option("--env", metavar="NAME", help="A variable that it may see; more than once."),
+]
+HeaderOption = Annotated[
+    list[str] | None,
+    typer.Option("--header", metavar="TEXT", help="'Name: ${VARIABLE}' for every request; more than once."),
+]
+StartTimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--start-timeout",
+        metavar="SECONDS",
+        min=0.1,
+        max=3600,
+        help="How long it may take to say what it offers.",
+    ),
+]
+ServersArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]…", help="Which servers; without any, they are listed."),
+]
+ClientOption = Annotated[
+    ClientName | None,
+    typer.Option("--from", metavar="CLIENT", help="Only those of " + ", ".join(ClientName)),
+]
+FromProjectOption = Annotated[
+    bool, typer.Option("--from-project", help="Those that files of the project name, such as .mcp.json.")
+]
+EverythingOption = Annotated[bool, typer.Option("--all", help="All that you are set up with.")]
+ImportedToOption = Annotated[
+    SpaceName | None,
+    typer.Option("--to", metavar="SPACE", help="Where its tools go: user, or project (with --from-project)."),
+]
 
 _OURS = (SpaceName.PROJECT, SpaceName.USER)
 
@@ -70,26 +107,11 @@ _OURS = (SpaceName.PROJECT, SpaceName.USER)
 @mcp.command()
 def add(
     name: NameArgument,
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="URL | -- COMMAND…", help="Where it is, or what starts it.")
-    ] = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option("--env", metavar="NAME", help="A variable that it may see; more than once."),
-    ] = None,
-    header: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--header", metavar="TEXT", help="'Name: ${VARIABLE}' for every request; more than once."
-        ),
-    ] = None,
+    words: WordsArgument = None,
+    env: EnvOption = None,
+    header: HeaderOption = None,
     network: NetworkOption = None,
-    start_timeout: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS", min=0.1, max=3600, help="How long it may take to say what it offers."
-        ),
-    ] = None,
+    start_timeout: StartTimeoutOption = None,
     to: ToOption = SpaceName.PROJECT,
     only: OnlyOption = None,
     project: ProjectOption = None,
@@ -137,11 +159,9 @@ def update(
     known = _known(name, space, context)
     offered = offered_now(known.config, app, context, {})
     comparison = servers.compare(known, offered, tuple(only or ()))
-    agreed = comparison.is_none or yes
     if not as_json:
         _print_comparison(name, comparison)
-        if not agreed and can_ask():
-            agreed = typer.confirm("Sign this", default=False, err=True)
+    agreed = comparison.is_none or yes or _agrees(as_json=as_json)
     written = None
     if agreed and not comparison.is_none:
         written = servers.update(known, comparison, offered, context, servers.signing_key(context))
@@ -149,9 +169,9 @@ def update(
         print_json({**_compared(name, comparison), **({} if written is None else _answer(name, written))})
     elif written is not None:
         _print_written(written, "signed")
+    elif not agreed:
+        typer.echo(f"nothing was signed: look at it, then rye mcp update {name} --yes", err=True)
     if not agreed:
-        if not as_json:
-            typer.echo(f"nothing was signed: look at it, then rye mcp update {name} --yes", err=True)
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -176,24 +196,11 @@ def remove(
 
 @mcp.command("import")
 def import_servers(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME]…", help="Which servers; without any, they are listed."),
-    ] = None,
-    client: Annotated[
-        ClientName | None,
-        typer.Option("--from", metavar="CLIENT", help="Only those of " + ", ".join(ClientName)),
-    ] = None,
-    from_project: Annotated[
-        bool, typer.Option("--from-project", help="Those that files of the project name, such as .mcp.json.")
-    ] = False,
-    everything: Annotated[bool, typer.Option("--all", help="All that you are set up with.")] = False,
-    to: Annotated[
-        SpaceName | None,
-        typer.Option(
-            "--to", metavar="SPACE", help="Where its tools go: user, or project (with --from-project)."
-        ),
-    ] = None,
+    names: ServersArgument = None,
+    client: ClientOption = None,
+    from_project: FromProjectOption = False,
+    everything: EverythingOption = False,
+    to: ImportedToOption = None,
     network: NetworkOption = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
@@ -233,6 +240,11 @@ def _list_configured(client: ClientName | None, app: App, wanted: Origin, *, as_
 
 
 # --- doing it ---
+
+
+def _agrees(*, as_json: bool) -> bool:
+    """Whether a person at a terminal says that they sign what was shown."""
+    return can_ask(as_json=as_json) and typer.confirm("Sign this", default=False, err=True)
 
 
 def _known(name: str, space: SpaceName | None, context: Context) -> Known:

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,6 +34,9 @@ from rye_mcp.items import ItemType
 from rye_mcp.trust.verify import Signer
 from rye_mcp.verbs.search import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, SearchResult, Shown, search
 
+if TYPE_CHECKING:
+    from rye_mcp.verbs.context import Context
+
 __all__ = ["Order", "search_items"]
 
 _DESCRIPTION_WIDTH = 60
@@ -46,39 +50,47 @@ class Order(StrEnum):
     DATE = "date"
 
 
+QueryArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="QUERY", help="What to search for; by default everything.", show_default=False),
+]
+ScopeOption = Annotated[
+    str | None,
+    typer.Option("--scope", metavar="SCOPE", help="A type and a pattern of ids, such as 'tool.demo.*'."),
+]
+LimitOption = Annotated[
+    int, typer.Option("--limit", metavar="N", min=1, max=MAX_LIMIT, help="How many results to show.")
+]
+OffsetOption = Annotated[
+    int, typer.Option("--offset", metavar="N", min=0, help="How many results to pass over.")
+]
+OrderOption = Annotated[Order, typer.Option("--sort", metavar="ORDER", help="By score, name or date.")]
+FieldsOption = Annotated[
+    list[str] | None,
+    typer.Option("--field", metavar="FIELD", help="Search this field; can be given several times."),
+]
+FiltersOption = Annotated[
+    list[str] | None,
+    typer.Option("--filter", metavar="NAME=VALUE", help="Only items of which this is so."),
+]
+FuzzyOption = Annotated[
+    int, typer.Option("--fuzzy", metavar="N", min=0, max=2, help="How many letters of a word may differ.")
+]
+DetailOption = Annotated[bool, typer.Option("--detail", help="With --json: schemas and previews too.")]
+OpenOption = Annotated[bool, typer.Option("--open", help="Show the first result, as rye show does.")]
+
+
 def search_items(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="QUERY", help="What to search for; by default everything.", show_default=False
-        ),
-    ] = None,
-    scope: Annotated[
-        str | None,
-        typer.Option("--scope", metavar="SCOPE", help="A type and a pattern of ids, such as 'tool.demo.*'."),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=MAX_LIMIT, help="How many results to show.")
-    ] = DEFAULT_LIMIT,
-    offset: Annotated[int, typer.Option(metavar="N", min=0, help="How many results to pass over.")] = 0,
-    sort_by: Annotated[
-        Order, typer.Option("--sort", metavar="ORDER", help="By score, name or date.")
-    ] = Order.SCORE,
-    fields: Annotated[
-        list[str] | None,
-        typer.Option("--field", metavar="FIELD", help="Search this field; can be given several times."),
-    ] = None,
-    filters: Annotated[
-        list[str] | None,
-        typer.Option("--filter", metavar="NAME=VALUE", help="Only items of which this is so."),
-    ] = None,
-    fuzzy: Annotated[
-        int, typer.Option(metavar="N", min=0, max=2, help="How many letters of a word may differ.")
-    ] = 0,
-    detail: Annotated[bool, typer.Option("--detail", help="With --json: schemas and previews too.")] = False,
-    open_first: Annotated[
-        bool, typer.Option("--open", help="Show the first result, as rye show does.")
-    ] = False,
+    words: QueryArgument = None,
+    scope: ScopeOption = None,
+    limit: LimitOption = DEFAULT_LIMIT,
+    offset: OffsetOption = 0,
+    sort_by: OrderOption = Order.SCORE,
+    fields: FieldsOption = None,
+    filters: FiltersOption = None,
+    fuzzy: FuzzyOption = 0,
+    detail: DetailOption = False,
+    open_first: OpenOption = False,
     space: SpaceOption = None,
     item_type: TypeOption = ItemType.TOOL,
     project: ProjectOption = None,
@@ -97,6 +109,18 @@ def search_items(
         fuzzy={"max_distance": fuzzy} if fuzzy else False,
         detail=detail,
     )
+    context, result = _search(request, project, as_json=as_json)
+    if open_first:
+        first = _first(result)
+        show(first.item_id, space=first.space, item_type=first.item_type, project=project, as_json=as_json)
+    elif as_json:
+        print_json(result.as_dict())
+    else:
+        _print(result, signers_in_words(context))
+
+
+def _search(request: SearchRequest, project: Path | None, *, as_json: bool) -> tuple[Context, SearchResult]:
+    """Search in an index that is as new as the items; people are told what is wrong with it."""
     app = open_app(project)
     with app.catalog() as catalog:
         with _indexing() as progress:
@@ -106,13 +130,7 @@ def search_items(
         notices = catalog.notices
     for notice in () if as_json else notices:
         typer.echo(visible(f"rye: warning: {notice}"), err=True)
-    if open_first:
-        first = _first(result)
-        show(first.item_id, space=first.space, item_type=first.item_type, project=project, as_json=as_json)
-    elif as_json:
-        print_json(result.as_dict())
-    else:
-        _print(result, signers_in_words(context))
+    return context, result
 
 
 @contextmanager

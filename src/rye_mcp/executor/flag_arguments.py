@@ -102,23 +102,30 @@ class _Call:
         yield from (flag.on + joined + text,) if text or joined else (flag.on, text)
 
     def _placed(self) -> Iterator[str]:
-        """What has a place, without a gap; `--` when anything comes after it."""
-        given = [each for each in self.calling.positionals if each.name == _SEPARATOR or self._has(each)]
+        """What has a place; `--` when anything comes after it."""
+        given = list(self._given())
         while given and given[-1].name == _SEPARATOR:
             given.pop()
-        missing: str | None = None
-        for each in self.calling.positionals:
-            if each.name != _SEPARATOR and not self._has(each):
-                missing = missing or each.name
-            elif each.name != _SEPARATOR and missing is not None:
-                problem = f"expected {missing} too, which comes before it, found none"
-                raise self.filling.wrong_parameters(frozenset({each.name}), problem)
         for each in given:
             if each.name == _SEPARATOR:
                 yield _SEPARATOR
-                continue
-            for value in _elements(self._value(each.name)):
-                yield self._apart(each.name, value, each.takes_any)
+            else:
+                for value in _elements(self._value(each.name)):
+                    yield self._apart(each.name, value, each.takes_any)
+
+    def _given(self) -> Iterator[Positional]:
+        """Each `--`, and the places that are taken; RyeError for a gap before one of them."""
+        missing: str | None = None
+        for each in self.calling.positionals:
+            if each.name == _SEPARATOR:
+                yield each
+            elif not self._has(each):
+                missing = missing or each.name
+            elif missing is None:
+                yield each
+            else:
+                problem = f"expected {missing} too, which comes before it, found none"
+                raise self.filling.wrong_parameters(frozenset({each.name}), problem)
 
     def _has(self, positional: Positional) -> bool:
         return self._value(positional.name) not in (None, [])

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -126,14 +126,7 @@ def read_calling(
     properties = properties if isinstance(properties, dict) else {}
     positionals = tuple(_positionals(config.get("positionals", []), properties, problems))
     by_place = {each.name for each in positionals}
-    texts = config.get(FLAGS, {})
-    if not isinstance(texts, dict):
-        problems.append((FLAGS, f"expected a mapping, found {type(texts).__name__}"))
-        texts = {}
-    for name in texts:
-        if name not in properties or name in by_place:
-            why = "which has a place" if name in by_place else "which config_schema does not declare"
-            problems.append((f"{FLAGS}.{name}", f"expected a parameter that becomes a flag, found one {why}"))
+    texts = dict(_texts(config.get(FLAGS, {}), properties, by_place, problems))
     names = [name for name in properties if name not in by_place and (name in texts or name not in elsewhere)]
     flags = dict(_flags(names, texts, properties, problems))
     subcommand = config.get("subcommand")
@@ -142,6 +135,20 @@ def read_calling(
     if config.get(ARGUMENTS) != FLAGS:
         problems.append((ARGUMENTS, f"expected {FLAGS}, found {config.get(ARGUMENTS)!r:.80}"))
     return Calling(flags, positionals, subcommand), problems
+
+
+def _texts(
+    given: Any, properties: Mapping[str, Any], by_place: Collection[str], problems: list[tuple[str, str]]
+) -> Iterator[tuple[str, Any]]:
+    """The text of each flag; one of no parameter, or of one that has a place, is a problem."""
+    if not isinstance(given, dict):
+        problems.append((FLAGS, f"expected a mapping, found {type(given).__name__}"))
+        return
+    for name, text in given.items():
+        if name not in properties or name in by_place:
+            why = "which has a place" if name in by_place else "which config_schema does not declare"
+            problems.append((f"{FLAGS}.{name}", f"expected a parameter that becomes a flag, found one {why}"))
+        yield name, text
 
 
 def _positionals(

@@ -283,9 +283,9 @@ _FLAGS: Final = re.compile(r"(?:case|===?|includes\(|indexOf\()\s*(['\"])(--?[A-
 _ATTACHED: Final = re.compile(r"startsWith\(\s*(['\"])(--[A-Za-z][\w-]*)=\1")
 _NEXT: Final = re.compile(r"\[\s*(?:\+\+\s*\w+|\w+\s*\+\s*1|\w+\s*\+=\s*1)\s*\]|\.shift\(\)|\.next\(\)")
 _COLLECTED: Final = re.compile(r"\belse\s*\{?\s*(\w+)\.push\(")
-_SLICED: Final = re.compile(
-    r"(?:(\w+)|\[([\w\s,=.'\"]+)\])(?:\s*:\s*[\w\[\]]+)?\s*=\s*process\.argv\.slice\(2\)"
-)
+_TAKEN: Final = r"(?:(\w+)|\[([\w\s,=.'\"]+)\])(?:\s*:\s*[\w\[\]]+)?\s*=\s*process\.argv"
+_SLICED: Final = re.compile(_TAKEN + r"\.slice\(2\)")
+_WHOLE: Final = re.compile(_TAKEN + r"(?=[ \t]*(?:;|$))", re.MULTILINE)
 
 
 def _argv(code: str, subcommand: str | None) -> Declared | None:
@@ -335,25 +335,28 @@ def _compared(code: str, found: re.Match[str], flag: str) -> Option:
 def _places(code: str) -> Iterator[Option]:
     """What is taken by its place: out of a list in brackets, by a number, or all that is left."""
     sliced = _SLICED.search(code)
-    name, names = (sliced[1], sliced[2]) if sliced else (None, None)
-    found = dict(_in_brackets(names or ""))
-    of_name = _by_number(code, re.escape(name), 0) if name else ()
+    taken = sliced or _WHOLE.search(code)
+    name, names = (taken[1], taken[2]) if taken else (None, None)
+    first = 0 if sliced else 2
+    found = dict(_in_brackets(names or "", first))
+    of_name = _by_number(code, rf"(?<!\.){re.escape(name)}", first) if name else ()
     for number, option in (*_by_number(code, r"process\.argv", 2), *of_name):
         found.setdefault(number, option)
     yield from (found[number] for number in sorted(found))
-    if name and not found and not re.search(r"indexOf|includes", code):
+    if sliced and name and not found and not re.search(r"indexOf|includes", code):
         collected = _COLLECTED.search(code)
         yield Option(parameter_name(collected[1]) if collected else "args", None, _LIST)
 
 
-def _in_brackets(names: str) -> Iterator[tuple[int, Option]]:
-    """The places of `[source, target = "."] = process.argv.slice(2)`."""
-    for number, part in enumerate(names.split(",") if names else ()):
+def _in_brackets(names: str, first: int) -> Iterator[tuple[int, Option]]:
+    """The places of `[source, target = "."] = process.argv.slice(2)`; the arguments begin at `first`."""
+    for number, part in enumerate(names.split(",")[first:] if names else ()):
         name, _, default = part.strip().partition("=")
         many = name.startswith("...")
         schema = _LIST if many else {"type": "string"}
         required = not default and not many
-        yield number, Option(parameter_name(name.strip(" .")), None, schema, required, takes_any=True)
+        called = parameter_name(name.strip(" .\n")) if name.strip() else f"arg{number + 1}"
+        yield number, Option(called, None, schema, required, takes_any=True)
 
 
 def _by_number(code: str, source: str, first: int) -> Iterator[tuple[int, Option]]:

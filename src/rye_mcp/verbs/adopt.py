@@ -326,9 +326,12 @@ def _remarks(imports: Imports, kind: Kind) -> Iterator[str]:
         )
     elif packages and kind.executor_id.endswith("/node_runtime"):
         named = shlex.join(imports.packages)
-        yield f"it imports {packages}: npm install {named} in the project, then: rye trust project"
+        yield (
+            f"it imports {packages}: unless it is there already, npm install {named} in the project, "
+            "then: rye trust project"
+        )
     if kind.extension == ".ts":
-        yield "it is TypeScript: npm install tsx in the project, unless Node.js is 22.18 or newer"
+        yield "it is TypeScript: it needs Node.js 22.18 or newer, or tsx: npm install tsx in the project"
     yield from _remarks_on_files(imports)
 
 

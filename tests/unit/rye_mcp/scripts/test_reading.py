@@ -182,6 +182,30 @@ CASES: dict[str, tuple[str, str, str | None, dict[str, str], list[str], list[str
         ["from ANY", "to ANY"],
         ["from"],
     ),
+    "process.argv with the program and the script": (
+        "a.ts",
+        "const [, , who, where = '.']: string[] = process.argv;\n",
+        None,
+        {},
+        ["who ANY", "where ANY"],
+        ["who"],
+    ),
+    "process.argv under another name": (
+        "a.cjs",
+        "const argv = process.argv\nconst from = argv[2];\nconst size = Number(argv[3]);\n",
+        None,
+        {},
+        ["from ANY", "size ANY"],
+        ["from", "size"],
+    ),
+    "process.argv of which one place is passed over": (
+        "a.cjs",
+        "const [, to] = process.argv.slice(2);\n",
+        None,
+        {},
+        ["arg1 ANY", "to ANY"],
+        ["arg1", "to"],
+    ),
     "process.argv with flags": (
         "a.cjs",
         "const a = process.argv.slice(2);\nfor (let i = 0; i < a.length; i++) switch (a[i]) {\ncase '-n':\n"
