@@ -46,7 +46,7 @@ def sign_items(
 ) -> None:
     """Sign an item, or all that match a pattern, with your key.
 
-    A pattern leaves what a person has validly signed as it is; what your agent signed, it signs as yours.
+    A pattern leaves what is validly signed as it is. To vouch for what your agent signed, name it by its id.
     """
     request = SignRequest(pattern, item_type, space, tuple(companions or ()), all_beside=all_beside)
     context = person(open_app(project), as_json=as_json)

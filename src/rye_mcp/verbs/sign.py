@@ -11,8 +11,8 @@ Rules:
 - An executor that cannot be found is a warning: it may come later. So is a signature of somebody else that is
   replaced: from now on it is the new signer who vouches for the item.
 - A pattern signs everything that matches, one after the other: what fails is reported, and stops nothing.
-  What is validly signed, with all that it rests on, stays as it is; but a person puts their name to an
-  agent's work, and their new key to what a former key of theirs signed.
+  What is validly signed, with all that it rests on, stays as it is, an agent's work too: a person who has
+  read that names it. But a person puts a new key to what a former key of theirs signed.
 - What a tool rests on is signed or listed before it: see `rye_mcp.verbs._companions`. What its code names and
   will not be there when it runs is a warning, and so are text of a caller inside of a shell's command, and
   examples that its own schema refuses.
@@ -331,18 +331,16 @@ class _Signer:
         try:
             verified = self._context.verify(file)
             element = ChainElement(file, self._context.metadata(verified))
-            if self._context.is_person and not self._stays_with(verified.signer):
+            if self._context.is_person and self._is_of_a_former_key(verified.signer):
                 return False
             return file.item_type is not ItemType.TOOL or self._companions.is_settled(element)
         except RyeError:
             return False
 
-    def _stays_with(self, signer: Signer) -> bool:
-        """Whether a person leaves a signature as it is: that of her key, or of another person."""
+    def _is_of_a_former_key(self, signer: Signer) -> bool:
+        """Whether a signature is that of a key which this person has replaced by a new one."""
         own = self._context.trust.store.find_signer(self._key.public.fingerprint, SpaceName.PROJECT, Seen())
-        if signer.kind is not SignerKind.PERSON or own is None:
-            return False
-        return signer.key_id not in own.before
+        return own is None or signer.key_id in own.before
 
     def planned(self, file: ItemFile, named: Sequence[str] = ()) -> dict[str, str]:
         """What would be vouched for with an item; RyeError for what would not be signed."""
