@@ -159,6 +159,43 @@ def forget_persons(world: World) -> None:
             record.unlink()
 
 
+def on_a_branch_of_any_name(project: Path) -> None:
+    git(project, "checkout", "-q", "-b", "fix(core),ü!")
+
+
+def under_a_second_name(project: Path) -> None:
+    git(project, "symbolic-ref", "refs/heads/second", git(project, "symbolic-ref", "HEAD"))
+    git(project, "symbolic-ref", "HEAD", "refs/heads/second")
+
+
+@pytest.mark.parametrize(
+    "kept", [on_a_branch_of_any_name, under_a_second_name], ids=lambda each: each.__name__
+)
+def test_whatever_a_branch_is_called_its_last_commit_counts(
+    world: World, kept: Callable[[Path], None]
+) -> None:
+    file = put(world, tool(), signed=True)
+    committed(world.project)
+    kept(world.project)
+    forget(world)
+    taken(file.path)
+    refused("person_required", lambda: sign(SignRequest("demo/hello"), agent(world)))
+
+
+def test_a_commit_that_a_clone_of_a_clone_borrows_counts(world: World, tmp_path: Path) -> None:
+    file = put(world, tool(), signed=True)
+    committed(world.project)
+    first, second = tmp_path / "first", tmp_path / "second"
+    git(tmp_path, "clone", "-q", "--shared", str(world.project), str(first))
+    git(tmp_path, "clone", "-q", "--shared", str(first), str(second))
+    (world.project / ".git").rename(tmp_path / "lender")
+    (first / ".git/objects/info/alternates").write_text(f"{tmp_path / 'lender/objects'}\n")
+    (second / ".git").rename(world.project / ".git")
+    forget(world)
+    taken(file.path)
+    refused("person_required", lambda: sign(SignRequest("demo/hello"), agent(world)))
+
+
 @pytest.mark.parametrize("asked_first", [False, True])
 def test_a_copy_that_was_made_before_the_original_is_gone(world: World, asked_first: bool) -> None:
     """The copy would be the agent's, to change and to sign, under the old name too."""

@@ -40,7 +40,7 @@ _BUILT_IN: Final = frozenset(
 def imported_packages(text: str) -> frozenset[str]:
     """What a script imports and Node.js does not bring along: packages, and files (`./…`)."""
     names = {found[2] for found in _IMPORT.finditer(_plain(text))}
-    packages = {each for each in names if not each.startswith(("/", "node:", "#"))}
+    packages = {each for each in names if not each.startswith(("/", "node:", "#", "-"))}
     firsts = {
         "/".join(each.split("/")[: 2 if each[0] == "@" else 1]) if each[0] != "." else each
         for each in packages
