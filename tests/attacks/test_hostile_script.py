@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.items import MAX_ITEM_BYTES
+from rye_mcp.scripts.kinds import MAX_READ_CHARACTERS
 from rye_mcp.verbs.adopt import AdoptRequest, Proposal, propose
 from tests.attacks.test_deep_nesting import SLOW
 from tests.trust_world import World, refused
@@ -118,3 +119,22 @@ def test_the_command_that_is_proposed_names_this_very_file(name: bytes) -> None:
     word = command.removeprefix("rye adopt ")
     done = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
     assert done.stdout == name
+
+
+UNENDING = {
+    "lines": ("hi.sh", "#!/bin/bash\n" + "\n" * MAX_READ_CHARACTERS),
+    "a word": ("hi.js", 'import "minimist";\nprocess.argv;' + "a" * MAX_READ_CHARACTERS),
+}
+
+
+@pytest.mark.parametrize(("name", "content"), UNENDING.values(), ids=UNENDING)
+def test_a_script_is_not_looked_through_from_each_of_its_characters(
+    world: World, name: str, content: str
+) -> None:
+    """That would take minutes: what is looked for could begin anywhere, and ends nowhere."""
+    assert not adopted(world, name, content).declared.options
+
+
+def test_a_block_of_packages_is_looked_for_at_the_beginning(world: World) -> None:
+    """Here one could begin in each of many lines."""
+    refused("invalid_item", lambda: adopted(world, "hi.py", "# /// script\n" * 80_000))
