@@ -50,7 +50,7 @@ _REF: Final = re.compile(rb"ref: (refs/[^\0-\x20\x7f~^:?*\[\\]{1,1000})")
 _PARENT: Final = re.compile(rb"tree [0-9a-f]{40,64}\nparent ([0-9a-f]{40}(?:[0-9a-f]{24})?)\n")
 _GITDIR: Final = b"gitdir: "
 _NAME: Final = re.compile(rb"(\d{5,6}) ([^/\0]{1,4096})\0")
-_DIRECTORY, _FILES = b"40000", (b"100644", b"100755")
+_DIRECTORY, _FILE = re.compile(rb"0?40000"), re.compile(rb"100[0-7]{3}")
 _MAGIC: Final = b"\xfftOc\0\0\0\x02"
 _FANOUT: Final = 8
 _NAMES: Final = _FANOUT + 256 * 4
@@ -210,7 +210,7 @@ class _Walk:
         tree = line.decode()
         for part in inside:
             listed = _entries(self.objects, tree)
-            entries = {name: entry for mode, name, entry in listed if mode == _DIRECTORY}
+            entries = {name: entry for mode, name, entry in listed if _DIRECTORY.fullmatch(mode)}
             if os.fsencode(part) not in entries:
                 return
             tree = entries[os.fsencode(part)]
@@ -227,9 +227,9 @@ class _Walk:
             for mode, name, entry in _entries(self.objects, tree):
                 path = above + os.fsdecode(name)
                 self._count(entries=1)
-                if mode == _DIRECTORY and depth < _MAX_DEPTH:
+                if _DIRECTORY.fullmatch(mode) and depth < _MAX_DEPTH:
                     directories.append((f"{path}/", entry, depth + 1))
-                elif mode in _FILES and (path, entry) not in self.seen:
+                elif _FILE.fullmatch(mode) and (path, entry) not in self.seen:
                     self.seen.add((path, entry))
                     yield path, entry
 
