@@ -4,7 +4,8 @@ Rules:
 
 - No git is run: a repository's configuration can make git run programs, and a partial clone makes even
   `git cat-file` fetch. Loose objects and packs (index version 2) are read as bytes.
-- Every repository around the project is asked, from the project up, through worktrees and alternates.
+- Every repository around the project is asked, from the project up, through worktrees and alternates. Above
+  the project, one to which another user can write (`/tmp/.git`) says nothing.
 - Besides the last commit, those before it are read up to one that the caller knows, by their first parents.
 - All of it is written by others: every size, depth and count is limited, and the bytes that are unpacked and
   put together for one answer have a limit together. Only regular files are opened.
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 from rye_mcp.items import MAX_ITEM_BYTES
+from rye_mcp.trust.others import why_others_write
 
 __all__ = ["LastCommit", "last_commits"]
 
@@ -85,7 +87,8 @@ def last_commits(project: Path, below: str) -> Iterator[LastCommit]:
     """The last commit of each repository around a project, to read a directory of the project in it."""
     real = Path(os.path.realpath(project))
     for root in (real, *real.parents):
-        if os.path.lexists(root / ".git"):
+        own = root / ".git"
+        if os.path.lexists(own) and (root == real or why_others_write(str(own)) is None):
             with suppress(*_CANNOT):
                 repository = _Repository.at(root)
                 inside = (real.relative_to(root) / below).parts
