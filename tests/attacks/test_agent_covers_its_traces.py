@@ -6,6 +6,7 @@ Nothing was ever verified in these clones: what is known of persons stands in fi
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,82 @@ def forget_persons(world: World) -> None:
     for record in (world.state / "signers").glob("*.tsv"):
         if not record.name.endswith(".agents.tsv"):
             record.unlink()
+
+
+def on_a_branch_of_any_name(project: Path) -> None:
+    git(project, "checkout", "-q", "-b", "fix(core),ü!")
+
+
+def under_a_second_name(project: Path) -> None:
+    git(project, "symbolic-ref", "refs/heads/second", git(project, "symbolic-ref", "HEAD"))
+    git(project, "symbolic-ref", "HEAD", "refs/heads/second")
+
+
+@pytest.mark.parametrize(
+    "kept", [on_a_branch_of_any_name, under_a_second_name], ids=lambda each: each.__name__
+)
+def test_whatever_a_branch_is_called_its_last_commit_counts(
+    world: World, kept: Callable[[Path], None]
+) -> None:
+    file = put(world, tool(), signed=True)
+    committed(world.project)
+    kept(world.project)
+    forget(world)
+    taken(file.path)
+    refused("person_required", lambda: sign(SignRequest("demo/hello"), agent(world)))
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "as_git_writes"),
+    [("tools/demo", b"100664 hello.py", b"100644 hello.py"), ("tools", b"040000 demo", b"40000 demo")],
+    ids=["a file", "a directory"],
+)
+def test_modes_that_git_once_wrote_and_still_takes_count(
+    world: World, path: str, mode: bytes, as_git_writes: bytes
+) -> None:
+    """An older git wrote 100664 for files, other programs 040000 for directories."""
+    file = put(world, tool(), signed=True)
+    committed(world.project)
+    tree = objects(world.project, "cat-file", "tree", f"HEAD:.ai/{path}")
+    assert as_git_writes in tree
+    entry = as_tree(world.project, tree.replace(as_git_writes, mode))
+    for above in (*list(Path(".ai", path).parents)[:-1], Path()):
+        name = Path(".ai", path).relative_to(above).parts[0]
+        tree = objects(world.project, "cat-file", "tree", f"HEAD:{above}" if above.parts else "HEAD^{tree}")
+        head, _, rest = tree.partition(f"40000 {name}\0".encode())
+        entry = as_tree(world.project, head + f"40000 {name}\0".encode() + entry + rest[len(entry) :])
+    name = git(world.project, "commit-tree", entry.hex(), "-m", "as it once was")
+    git(world.project, "update-ref", "HEAD", name)
+    forget(world)
+    taken(file.path)
+    refused("person_required", lambda: sign(SignRequest("demo/hello"), agent(world)))
+
+
+def objects(project: Path, *arguments: str, given: bytes | None = None) -> bytes:
+    """What git prints, to the byte."""
+    return subprocess.run(
+        ["git", *arguments], cwd=project, input=given, capture_output=True, check=True
+    ).stdout
+
+
+def as_tree(project: Path, tree: bytes) -> bytes:
+    """The id of a directory with these entries."""
+    options = ("-t", "tree", "-w", "--literally", "--stdin")
+    return bytes.fromhex(objects(project, "hash-object", *options, given=tree).decode())
+
+
+def test_a_commit_that_a_clone_of_a_clone_borrows_counts(world: World, tmp_path: Path) -> None:
+    file = put(world, tool(), signed=True)
+    committed(world.project)
+    first, second = tmp_path / "first", tmp_path / "second"
+    git(tmp_path, "clone", "-q", "--shared", str(world.project), str(first))
+    git(tmp_path, "clone", "-q", "--shared", str(first), str(second))
+    (world.project / ".git").rename(tmp_path / "lender")
+    (first / ".git/objects/info/alternates").write_text(f"{tmp_path / 'lender/objects'}\n")
+    (second / ".git").rename(world.project / ".git")
+    forget(world)
+    taken(file.path)
+    refused("person_required", lambda: sign(SignRequest("demo/hello"), agent(world)))
 
 
 @pytest.mark.parametrize("asked_first", [False, True])

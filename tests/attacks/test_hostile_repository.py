@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from rye_mcp.items import ItemType
 from tests.git_world import READING, ask, commit, git, refusal, repository
 from tests.runtime_workshop import Workshop
+from tests.trust_world import World, refused
+from tests.verb_world import person, put
+from tests.verb_world import tool as tool_text
 
 CONFIGURATION = """
 [core]
@@ -237,3 +241,22 @@ async def test_git_gets_no_more_memory_than_it_needs_to_read(
     monkeypatch.setenv("PATH", f"{telling.parent}:{os.environ['PATH']}")
     await ask(workshop, "status")
     assert set((tmp_path / "told").read_text().split()) == {str(2 * 1024 * 1024)}
+
+
+def test_no_hint_has_a_person_run_git_where_the_repository_may_name_programs(tmp_path: Path) -> None:
+    """An unpacked archive with a changed tool: what the refusal says to run would start its programs."""
+    world = World(tmp_path)
+    file = put(world, tool_text(), signed=True)
+    git(world.project, "init", "--quiet")
+    file.path.write_bytes(file.path.read_bytes() + b"# changed\n")
+    ran = plant(world.project)
+    for approved in (False, True):
+        approvals = world.trust().approvals
+        assert approvals is not None
+        approvals.approve_project(approved=approved)
+        found = person(world).spaces.find("demo/hello", ItemType.TOOL).item
+        error = refused("content_changed", lambda: person(world).verify(found))  # noqa: B023
+        assert error.hint.startswith("look at what changed")
+        assert error.hint.endswith("then: rye sign demo/hello")
+        assert ("git -C" in error.hint) is approved
+    assert not list(ran.iterdir())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from rye_mcp.items import MAX_ITEM_BYTES
+from rye_mcp.scripts.kinds import MAX_READ_CHARACTERS
 from rye_mcp.verbs.adopt import AdoptRequest, Proposal, propose
 from tests.attacks.test_deep_nesting import SLOW
 from tests.trust_world import World, refused
@@ -90,3 +92,49 @@ def test_of_a_script_that_never_closes_a_bracket_the_beginning_is_read(
     content = first + again * ((MAX_ITEM_BYTES - 2000) // len(again))
     proposal = adopted(world, name, content)
     assert any("the first 65536 characters alone" in each for each in proposal.remarks)
+
+
+def test_no_import_becomes_an_option_of_the_command_that_is_proposed(world: World) -> None:
+    """`npm install -g ms` installs for everybody."""
+    content = 'import "-g";\nimport "--prefix";\nimport "ms";\n'
+    (remark,) = (each for each in adopted(world, "hi.mjs", content).remarks if "npm install" in each)
+    assert "npm install ms in the project" in remark
+    assert " -" not in remark
+
+
+NAMES = (
+    b"soft\xc2\xadhyphen",
+    b"next\xc2\x85line",
+    b"no\xffUTF-8",
+    b"a'b\\c\nd\xe2\x80\xae.py",
+    "caf\u00e9".encode(),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_command_that_is_proposed_names_this_very_file(name: bytes) -> None:
+    """Beside a name that cannot be shown there may be one of the bytes that its escapes look like."""
+    command = AdoptRequest(Path(os.fsdecode(name))).command
+    assert command.isprintable()
+    word = command.removeprefix("rye adopt ")
+    done = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True)
+    assert done.stdout == name
+
+
+UNENDING = {
+    "lines": ("hi.sh", "#!/bin/bash\n" + "\n" * MAX_READ_CHARACTERS),
+    "a word": ("hi.js", 'import "minimist";\nprocess.argv;' + "a" * MAX_READ_CHARACTERS),
+}
+
+
+@pytest.mark.parametrize(("name", "content"), UNENDING.values(), ids=UNENDING)
+def test_a_script_is_not_looked_through_from_each_of_its_characters(
+    world: World, name: str, content: str
+) -> None:
+    """That would take minutes: what is looked for could begin anywhere, and ends nowhere."""
+    assert not adopted(world, name, content).declared.options
+
+
+def test_a_block_of_packages_is_looked_for_at_the_beginning(world: World) -> None:
+    """Here one could begin in each of many lines."""
+    refused("invalid_item", lambda: adopted(world, "hi.py", "# /// script\n" * 80_000))

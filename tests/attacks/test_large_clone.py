@@ -1,11 +1,12 @@
 """A clone is so large that a search in it, or in another project, takes minutes.
 
 An index is made of what nobody has vouched for. However much that is, of an item and of a space little
-counts.
+counts. An agent's first call waits until the last commit was read, and that has a limit as well.
 """
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,10 +19,12 @@ from rye_mcp.catalog import Catalog, SearchQuery
 from rye_mcp.catalog._document import MAX_TEXT
 from rye_mcp.catalog._space_index import GROUP
 from rye_mcp.catalog.query import parse
-from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.executor.git_objects import last_commits
+from rye_mcp.items import MAX_ITEM_BYTES, ItemType, SpaceName
 from rye_mcp.mcp_server.projects import Projects
 from rye_mcp.mcp_server.rye_server import RyeServer
 from rye_mcp.verbs.search import SearchRequest, search
+from tests.git_world import WHO, git
 from tests.trust_world import World
 from tests.verb_world import agent, put
 
@@ -86,3 +89,29 @@ async def test_a_large_clone_keeps_no_search_in_another_project_waiting(
                 await client.call_tool("search", {**asked, "project_path": str(other)})
         finally:
             over.set()
+
+
+def test_a_commit_that_unpacks_to_much_is_read_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few kilobytes: one file that is too large for an item, under many names, and one more."""
+    for name, value in WHO.items():
+        monkeypatch.setenv(name, value)
+    git(tmp_path, "init", "-q")
+    large, small, listing = tmp_path / "large", tmp_path / "small", tmp_path / "listing"
+    large.write_bytes(bytes(MAX_ITEM_BYTES + 100))
+    small.write_bytes(b"print(1)\n")
+    ids = {each: git(tmp_path, "hash-object", "-w", str(each)) for each in (large, small)}
+
+    def names_after(count: int) -> list[str]:
+        names = [f"t{number:06}.py" for number in range(count)]
+        lines = [f"100644 {ids[large]}\t.ai/{name}\n" for name in names]
+        listing.write_text("".join([*lines, f"100644 {ids[small]}\t.ai/z.py\n"]))
+        with listing.open() as given:
+            subprocess.run(["git", "update-index", "--index-info"], cwd=tmp_path, stdin=given, check=True)
+        git(tmp_path, "commit", "-qm", "all of it")
+        [last] = last_commits(tmp_path, ".ai")
+        return [name for name, _ in last.files(lambda _: True)]
+
+    assert names_after(10) == ["z.py"]
+    assert names_after((512 << 20) // MAX_ITEM_BYTES) == []

@@ -5,14 +5,19 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from rye_mcp.app import Settings
+from rye_mcp.executor.git_objects import last_commits
+from tests.git_world import git
 from tests.people import Person
 from tests.trust_world import World
 from tests.users import ADA, BOB, as_user, two_users
+
+WHO = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.org")
 
 
 def found_from(place: Path, directory: Path) -> str | None:
@@ -37,6 +42,22 @@ def test_what_another_user_makes_above_is_passed_over(everybody: Path) -> None:
     assert as_user(ADA, lambda: found_from(home, everybody)) is None
     as_user(ADA, (mine / ".ai").mkdir)
     assert as_user(ADA, lambda: found_from(home, mine)) == str(mine)
+
+
+@two_users
+def test_a_repository_that_another_user_makes_above_says_nothing_of_a_project(everybody: Path) -> None:
+    """It would fill the record of signers, in which nothing is forgotten, and take ids from agents."""
+    everybody.chmod(0o1777)
+    theirs, mine = everybody / "theirs", everybody / "mine"
+    for user, place in ((BOB, theirs), (ADA, mine)):
+        as_user(user, place.mkdir)
+        as_user(user, partial(git, place, "init", "-q"))
+        as_user(user, partial(git, place, *WHO, "commit", "-q", "--allow-empty", "-m", "all of it"))
+    name = as_user(ADA, partial(git, mine, "rev-parse", "HEAD"))
+    as_user(BOB, lambda: str((theirs / ".git").rename(everybody / ".git")))
+    as_user(ADA, (mine / "below").mkdir)
+    found = as_user(ADA, lambda: [each.name for each in last_commits(mine / "below", ".ai")])
+    assert found == [name]
 
 
 def of_everybody(project: Path) -> None:

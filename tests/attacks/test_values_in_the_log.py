@@ -57,3 +57,16 @@ def test_names_are_kept_and_values_are_not(tmp_path: Path, ending: str) -> None:
     [run_id] = [row["run_id"]]
     end = bob.rye("log", "show", run_id, "--json", cwd=project).json["stderr_end"]
     assert end == ("error hunter2\n" if ending == "fail" else None)
+
+
+@pytest.mark.parametrize(("item_id", "code"), [("demo/\udcff", "invalid_id"), ("x" * 10_000, "invalid_id")])
+def test_of_the_id_of_a_refused_call_little_is_kept(tmp_path: Path, item_id: str, code: str) -> None:
+    """It can be anything that a caller likes, and as long."""
+    bob = Person("bob", tmp_path / "bob")
+    project = tmp_path / "project"
+    project.mkdir()
+    bob.begin(project)
+    assert f"rye: {code}: " in bob.rye("run", item_id, cwd=project, code=1).err
+    [row] = bob.rye("log", "--json", cwd=project).json["runs"]
+    assert row["code"] == code
+    assert len(row["item_id"]) <= 600

@@ -63,6 +63,7 @@ def test_a_file_that_was_renamed_is_called_that(leo: Person, project: Path) -> N
 
 def test_a_renamed_file_that_also_changed_is_looked_at_first(leo: Person, project: Path) -> None:
     path = (project / HELLO).with_name("welcome.py")
+    leo.rye("trust", "project", cwd=project)
     leo.rye("sign", "demo/hello", cwd=project)
     for command in ("init -q", "add --all", "commit -qm signed"):
         git(project, *command.split())

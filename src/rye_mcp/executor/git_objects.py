@@ -4,9 +4,11 @@ Rules:
 
 - No git is run: a repository's configuration can make git run programs, and a partial clone makes even
   `git cat-file` fetch. Loose objects and packs (index version 2) are read as bytes.
-- Every repository around the project is asked, from the project up, through worktrees and alternates.
+- Every repository around the project is asked, from the project up, through worktrees and alternates. Above
+  the project, one to which another user can write (`/tmp/.git`) says nothing.
 - Besides the last commit, those before it are read up to one that the caller knows, by their first parents.
-- All of it is written by others: every size, depth and count is limited, and only regular files are opened.
+- All of it is written by others: every size, depth and count is limited, and the bytes that are unpacked and
+  put together for one answer have a limit together. Only regular files are opened.
 - What cannot be read is left out, without an error: this only ever adds to what else is known.
 """
 
@@ -20,10 +22,12 @@ import zlib
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from rye_mcp.items import MAX_ITEM_BYTES
+from rye_mcp.trust.others import why_others_write
 
 __all__ = ["LastCommit", "last_commits"]
 
@@ -33,31 +37,47 @@ _MAX_REFS_BYTES: Final = 16 << 20
 _MAX_COMMITS: Final = 500
 _MAX_ENTRIES: Final = 100_000
 _MAX_WANTED_BYTES: Final = 64 << 20
+_MAX_WORK_BYTES: Final = 512 << 20
+_LOOKUP_BYTES: Final = 4096
 _MAX_DIRECTORIES: Final = 4_000
 _MAX_DEPTH: Final = 16
 _MAX_DELTAS: Final = 100
 _MAX_PACKS: Final = 200
-_MAX_ALTERNATES: Final = 5
+_MAX_ALTERNATES: Final = 10
+_MAX_NAMES_OF_NAMES: Final = 5
 _CHUNK: Final = 64 << 10
 
 _ID: Final = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
-_REF: Final = re.compile(rb"ref: (refs/[\w./+@#%=-]{1,1000})")
+_REF: Final = re.compile(rb"ref: (refs/[^\0-\x20\x7f~^:?*\[\\]{1,1000})")
 _PARENT: Final = re.compile(rb"tree [0-9a-f]{40,64}\nparent ([0-9a-f]{40}(?:[0-9a-f]{24})?)\n")
 _GITDIR: Final = b"gitdir: "
 _NAME: Final = re.compile(rb"(\d{5,6}) ([^/\0]{1,4096})\0")
-_DIRECTORY, _FILES = b"40000", (b"100644", b"100755")
+_DIRECTORY, _FILE = re.compile(rb"0?40000"), re.compile(rb"100[0-7]{3}")
 _MAGIC: Final = b"\xfftOc\0\0\0\x02"
 _FANOUT: Final = 8
 _NAMES: Final = _FANOUT + 256 * 4
 _COMMIT, _TREE, _BLOB, _BY_OFFSET, _BY_NAME = 1, 2, 3, 6, 7
 _KINDS: Final = {b"commit": _COMMIT, b"tree": _TREE, b"blob": _BLOB}
 
-Place = tuple[str, ...]
+Places = tuple[str, ...]
 """Directories that objects are looked for in: those of the repository, and of its alternates."""
 
 
 class _UnreadableError(ValueError):
     """A repository that cannot be read, or not within the limits."""
+
+
+@dataclass(slots=True)
+class _Objects:
+    """The objects of a repository, and how many bytes may still be unpacked and put together to read them."""
+
+    places: Places
+    left: int = _MAX_WORK_BYTES
+
+    def spend(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise _UnreadableError("expected objects that are read with less work")
 
 
 _CANNOT: Final = (OSError, ValueError, zlib.error, struct.error, IndexError, RecursionError)
@@ -67,7 +87,8 @@ def last_commits(project: Path, below: str) -> Iterator[LastCommit]:
     """The last commit of each repository around a project, to read a directory of the project in it."""
     real = Path(os.path.realpath(project))
     for root in (real, *real.parents):
-        if os.path.lexists(root / ".git"):
+        own = root / ".git"
+        if os.path.lexists(own) and (root == real or why_others_write(str(own)) is None):
             with suppress(*_CANNOT):
                 repository = _Repository.at(root)
                 inside = (real.relative_to(root) / below).parts
@@ -80,14 +101,15 @@ class LastCommit:
 
     name: str
     inside: tuple[str, ...]
-    places: Place
+    places: Places
 
     def files(self, wanted: Callable[[str], bool], known: Container[str] = ()) -> Iterator[tuple[str, bytes]]:
         """The wanted files below the directory, by their paths from there: all, or those that are not in a
         known commit before it. Then it is also those of the commits between the two.
         """
-        room, walk = _MAX_WANTED_BYTES, _Walk(self.places)
-        before, commits = self._since(known)
+        objects = _Objects(self.places)
+        room, walk = _MAX_WANTED_BYTES, _Walk(objects)
+        before, commits = self._since(known, objects)
         if before is not None:
             with suppress(*_CANNOT):
                 for _ in walk.new_files(before, self.inside):
@@ -97,16 +119,16 @@ class LastCommit:
                 for path, name in walk.new_files(commit, self.inside):
                     if room > 0 and wanted(path):
                         with suppress(*_CANNOT):
-                            content = _read(self.places, name, _BLOB, MAX_ITEM_BYTES)
+                            content = _read(objects, name, _BLOB, MAX_ITEM_BYTES)
                             room -= len(content)
                             yield path, content
 
-    def _since(self, known: Container[str]) -> tuple[str | None, list[str]]:
+    def _since(self, known: Container[str], objects: _Objects) -> tuple[str | None, list[str]]:
         """The nearest known commit and those after it, the last first; the last alone where none is near."""
         commits = [self.name]
         with suppress(*_CANNOT):
             while len(commits) <= _MAX_COMMITS:
-                head = _read(self.places, commits[-1], _COMMIT, _MAX_OBJECT_BYTES)
+                head = _read(objects, commits[-1], _COMMIT, _MAX_OBJECT_BYTES)
                 parent = _PARENT.match(head)
                 if parent is None:
                     break
@@ -125,7 +147,7 @@ class _Repository:
 
     own: Path
     common: Path
-    objects: Place
+    objects: Places
 
     @classmethod
     def at(cls, root: Path) -> _Repository:
@@ -144,9 +166,9 @@ class _Repository:
     def head(self) -> bytes:
         """The id of the last commit."""
         line = _small(self.own / "HEAD").strip()
-        found = _REF.fullmatch(line)
-        if found is not None:
-            line = self._resolved(found[1])
+        for _ in range(_MAX_NAMES_OF_NAMES):
+            if (found := _REF.fullmatch(line)) is not None:
+                line = self._resolved(found[1])
         if not _ID.fullmatch(line):
             raise _UnreadableError("expected a commit, found none")
         return line
@@ -157,39 +179,41 @@ class _Repository:
         for directory in (self.own, self.common):
             with suppress(OSError):
                 return _small(directory / os.fsdecode(ref)).strip()
-        for line in _whole(self.common / "packed-refs", _MAX_REFS_BYTES).split(b"\n"):
-            name, _, rest = line.partition(b" ")
-            if rest == ref:
-                return name
-        raise _UnreadableError("expected a commit, found none")
+        packed = b"\n" + _whole(self.common / "packed-refs", _MAX_REFS_BYTES) + b"\n"
+        found = packed.find(b" " + ref + b"\n")
+        return packed[packed.rfind(b"\n", 0, found + 1) + 1 : max(found, 0)]
 
 
-def _places(objects: Path) -> Place:
-    places = [str(objects)]
-    with suppress(OSError):
-        others = _small(objects / "info/alternates").split(b"\n")[:_MAX_ALTERNATES]
-        places += [str(objects / os.fsdecode(line)) for line in others if line]
-    return tuple(places)
+def _places(objects: Path) -> Places:
+    """A directory of objects, and its alternates, each of which may have some of its own."""
+    places = [objects]
+    for place in places:
+        with suppress(*_CANNOT):
+            lines = _small(place / "info/alternates").split(b"\n")
+            others = (place / os.fsdecode(line) for line in lines if line and not line.startswith(b"#"))
+            places += islice((each for each in others if each not in places), _MAX_ALTERNATES - len(places))
+    return tuple(map(str, places))
 
 
 @dataclass(slots=True)
 class _Walk:
     """A walk through several commits, which lists each file and directory once, within one set of limits."""
 
-    places: Place
+    objects: _Objects
     seen: set[tuple[str, str]] = field(default_factory=set)
     entries: int = 0
     directories: int = 0
 
     def new_files(self, commit: str, inside: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """Each file below a directory that was not listed yet, with the id of its content."""
-        head = _read(self.places, commit, _COMMIT, _MAX_OBJECT_BYTES)
+        head = _read(self.objects, commit, _COMMIT, _MAX_OBJECT_BYTES)
         line = head.partition(b"\n")[0].removeprefix(b"tree ")
         if not _ID.fullmatch(line):
             raise _UnreadableError("expected the tree of a commit, found none")
         tree = line.decode()
         for part in inside:
-            entries = {name: entry for mode, name, entry in _entries(self.places, tree) if mode == _DIRECTORY}
+            listed = _entries(self.objects, tree)
+            entries = {name: entry for mode, name, entry in listed if _DIRECTORY.fullmatch(mode)}
             if os.fsencode(part) not in entries:
                 return
             tree = entries[os.fsencode(part)]
@@ -203,12 +227,12 @@ class _Walk:
                 continue
             self.seen.add((above, tree))
             self._count(directories=1)
-            for mode, name, entry in _entries(self.places, tree):
+            for mode, name, entry in _entries(self.objects, tree):
                 path = above + os.fsdecode(name)
                 self._count(entries=1)
-                if mode == _DIRECTORY and depth < _MAX_DEPTH:
+                if _DIRECTORY.fullmatch(mode) and depth < _MAX_DEPTH:
                     directories.append((f"{path}/", entry, depth + 1))
-                elif mode in _FILES and (path, entry) not in self.seen:
+                elif _FILE.fullmatch(mode) and (path, entry) not in self.seen:
                     self.seen.add((path, entry))
                     yield path, entry
 
@@ -219,9 +243,9 @@ class _Walk:
             raise _UnreadableError("expected fewer files")
 
 
-def _entries(places: Place, tree: str) -> Iterator[tuple[bytes, bytes, str]]:
+def _entries(objects: _Objects, tree: str) -> Iterator[tuple[bytes, bytes, str]]:
     """The entries of a directory: mode, name, and the id of what is there."""
-    data = _read(places, tree, _TREE, _MAX_OBJECT_BYTES)
+    data = _read(objects, tree, _TREE, _MAX_OBJECT_BYTES)
     length, position = len(tree) // 2, 0
     while position < len(data):
         found = _NAME.match(data, position)
@@ -234,37 +258,38 @@ def _entries(places: Place, tree: str) -> Iterator[tuple[bytes, bytes, str]]:
 # --- objects ---
 
 
-def _read(places: Place, name: str, kind: int, limit: int) -> bytes:
+def _read(objects: _Objects, name: str, kind: int, limit: int) -> bytes:
     """The bytes of an object of this kind."""
-    found, data = _object(places, name, limit, 0)
+    found, data = _object(objects, name, limit, 0)
     if found != kind:
         raise _UnreadableError("expected another kind of object")
     return data
 
 
-def _object(places: Place, name: str, limit: int, deltas: int) -> tuple[int, bytes]:
-    for objects in places:
+def _object(objects: _Objects, name: str, limit: int, deltas: int) -> tuple[int, bytes]:
+    for place in objects.places:
         with suppress(FileNotFoundError):
-            return _loose(Path(objects, name[:2], name[2:]), limit)
-    for objects in places:
-        for index in _indexes(objects):
+            return _loose(objects, Path(place, name[:2], name[2:]), limit)
+    for place in objects.places:
+        for index in _indexes(place):
+            objects.spend(_LOOKUP_BYTES)
             with suppress(FileNotFoundError), _opened(Path(index)) as descriptor:
                 offset = _offset(descriptor, bytes.fromhex(name))
                 if offset is not None:
-                    return _packed(places, f"{index[:-4]}.pack", offset, limit, deltas, len(name) // 2)
+                    return _packed(objects, f"{index[:-4]}.pack", offset, limit, deltas, len(name) // 2)
     raise _UnreadableError("expected an object, found none")
 
 
-def _indexes(objects: str) -> list[str]:
+def _indexes(place: str) -> list[str]:
     with suppress(OSError):
-        names = [name for name in os.listdir(f"{objects}/pack") if name.endswith(".idx")]  # noqa: PTH208
-        return [f"{objects}/pack/{name}" for name in sorted(names)[:_MAX_PACKS]]
+        names = [name for name in os.listdir(f"{place}/pack") if name.endswith(".idx")]  # noqa: PTH208
+        return [f"{place}/pack/{name}" for name in sorted(names)[:_MAX_PACKS]]
     return []
 
 
-def _loose(path: Path, limit: int) -> tuple[int, bytes]:
+def _loose(objects: _Objects, path: Path, limit: int) -> tuple[int, bytes]:
     with _opened(path) as descriptor:
-        data = _inflated(descriptor, 0, limit + 64)
+        data = _inflated(objects, descriptor, 0, limit + 64)
     header, _, content = data.partition(b"\0")
     kind, _, size = header.partition(b" ")
     if kind not in _KINDS or size != str(len(content)).encode():
@@ -272,7 +297,9 @@ def _loose(path: Path, limit: int) -> tuple[int, bytes]:
     return _KINDS[kind], content
 
 
-def _packed(places: Place, pack: str, offset: int, limit: int, deltas: int, length: int) -> tuple[int, bytes]:
+def _packed(
+    objects: _Objects, pack: str, offset: int, limit: int, deltas: int, length: int
+) -> tuple[int, bytes]:
     """An entry of a pack, with what it differs from if it is a difference. Ids have this length."""
     if deltas > _MAX_DELTAS:
         raise _UnreadableError("expected fewer differences on top of each other")
@@ -282,22 +309,22 @@ def _packed(places: Place, pack: str, offset: int, limit: int, deltas: int, leng
         while head[position - 1] & 0x80:
             position += 1
         if kind in _KINDS.values():
-            return kind, _inflated(descriptor, offset + position, limit)
+            return kind, _inflated(objects, descriptor, offset + position, limit)
         base = offset
         if kind == _BY_OFFSET:
             back, position = _distance(head, position)
             base -= back
             if not 0 < base < offset:
                 raise _UnreadableError("expected a difference from what is before it")
-            change = _inflated(descriptor, offset + position, limit)
-            found, data = _packed(places, pack, base, _MAX_OBJECT_BYTES, deltas + 1, length)
+            change = _inflated(objects, descriptor, offset + position, limit)
+            found, data = _packed(objects, pack, base, _MAX_OBJECT_BYTES, deltas + 1, length)
         elif kind == _BY_NAME:
             name = head[position : position + length].hex()
-            change = _inflated(descriptor, offset + position + length, limit)
-            found, data = _object(places, name, _MAX_OBJECT_BYTES, deltas + 1)
+            change = _inflated(objects, descriptor, offset + position + length, limit)
+            found, data = _object(objects, name, _MAX_OBJECT_BYTES, deltas + 1)
         else:
             raise _UnreadableError("expected a commit, a tree or a file")
-    return found, _changed(data, change, limit)
+    return found, _changed(objects, data, change, limit)
 
 
 def _offset(descriptor: int, name: bytes) -> int | None:
@@ -343,12 +370,13 @@ def _size(data: bytes, position: int) -> tuple[int, int]:
             return value, position
 
 
-def _changed(base: bytes, change: bytes, limit: int) -> bytes:
+def _changed(objects: _Objects, base: bytes, change: bytes, limit: int) -> bytes:
     """What a difference makes of what it differs from."""
     before, position = _size(change, 0)
     size, position = _size(change, position)
     if before != len(base) or size > limit:
         raise _UnreadableError("expected a difference that fits")
+    objects.spend(size)
     parts = bytearray()
     while position < len(change) and len(parts) <= size:
         order = change[position]
@@ -397,7 +425,7 @@ def _small(path: Path) -> bytes:
     return _whole(path, _MAX_SMALL_BYTES)
 
 
-def _inflated(descriptor: int, position: int, limit: int) -> bytes:
+def _inflated(objects: _Objects, descriptor: int, position: int, limit: int) -> bytes:
     """What is compressed from there on; never more than the limit, whatever it says of itself."""
     stream, parts, size = zlib.decompressobj(), [], 0
     while not stream.eof:
@@ -410,6 +438,7 @@ def _inflated(descriptor: int, position: int, limit: int) -> bytes:
         part = stream.decompress(data, limit + 1 - size)
         parts.append(part)
         size += len(part)
+        objects.spend(len(part))
         if size > limit:
             raise _UnreadableError("expected a smaller object")
     return b"".join(parts)

@@ -28,6 +28,9 @@ MAX_NAMES: Final = 100
 MAX_CHARACTERS: Final = 200
 """How much is kept of a name that comes from outside."""
 
+MAX_ID_CHARACTERS: Final = 600
+"""How much is kept of the id that a call names, which may be anything: all of what can be an id."""
+
 MAX_STDERR_BYTES: Final = 4096
 """How much is kept of the end of standard error of a run that failed."""
 
@@ -123,7 +126,7 @@ def row_of(record: RunRecord) -> tuple[Any, ...]:
     """A record as SQLite takes it."""
     return (
         check_run_id(record.run_id),
-        record.item_id,
+        _short(record.item_id, MAX_ID_CHARACTERS),
         record.item_type,
         None if record.project is None else printable(record.project),
         msgspec.json.encode(record.chain).decode(),
@@ -163,14 +166,13 @@ def _pairs(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, digest) for name, digest in msgspec.json.decode(text))
 
 
-def _short(text: str) -> str:
-    return printable(text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…")
+def _short(text: str, limit: int = MAX_CHARACTERS) -> str:
+    return printable(text if len(text) <= limit else f"{text[: limit - 1]}…")
 
 
 def _end(text: str) -> str:
     """The last bytes of a text, without the half of a character."""
-    data = text.encode("utf-8", "replace")
-    return text if len(data) <= MAX_STDERR_BYTES else data[-MAX_STDERR_BYTES:].decode("utf-8", "ignore")
+    return text.encode("utf-8", "replace")[-MAX_STDERR_BYTES:].decode("utf-8", "ignore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,7 +76,7 @@ def kind_of(path: PurePath, text: str, *, is_module: bool = False) -> Kind:
 
 
 def _python(text: str) -> Kind:
-    block = _SCRIPT.search(text)
+    block = _SCRIPT.search(text, 0, MAX_READ_CHARACTERS)
     if block and _DEPENDENCIES.search(block[1]):
         return Kind(".py", f"{_WHERE}/uv_script_runtime")
     return Kind(".py", f"{_WHERE}/python_script_runtime")

@@ -16,7 +16,11 @@ from rye_mcp.scripts.shell import first_comment
 
 __all__ = ["imported_packages", "read_node_script"]
 
-_STRING: Final = r"(?:'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`((?:[^`\\$]|\\.)*)`)"
+_STRING: Final = (
+    r"(?:'((?:[^'\\\n]|\\.){0,2000})'|\"((?:[^\"\\\n]|\\.){0,2000})\"|`((?:[^`\\$]|\\.){0,4000})`)"
+)
+"""A text, up to a length: where many begin and none ends, each is looked through no further than that."""
+
 _TEXT: Final = re.compile(_STRING)
 _COMMENTS: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.S)
 _IMPORT: Final = re.compile(r"\b(?:from|import|require\(|import\()\s*(['\"])([^'\"\n]+)\1")
@@ -24,7 +28,7 @@ _BRACKET: Final = re.compile(rf"{_STRING}|[()\[\]{{}}]")
 _MAX_CALL: Final = 16 << 10
 """How many characters the arguments of one call may have."""
 
-_MEMBER: Final = re.compile(r"(?:^|[{,])\s*(?:'([^']+)'|\"([^\"]+)\"|([\w$]+))\s*:\s*", re.M)
+_MEMBER: Final = re.compile(r"(?:\A|[{,])\s*(?:'([^']+)'|\"([^\"]+)\"|([\w$]+))\s*:\s*")
 _USAGE: Final = re.compile(r"(?:(-\w)\b)?(?:[,\s|]+(?=-))?(--?[A-Za-z][\w-]*)?(?:[ =]([<\[])([^>\]]+)[>\]])?")
 _LIST: Final = {"type": "array", "items": {"type": "string"}}
 _BUILT_IN: Final = frozenset(
@@ -40,7 +44,7 @@ _BUILT_IN: Final = frozenset(
 def imported_packages(text: str) -> frozenset[str]:
     """What a script imports and Node.js does not bring along: packages, and files (`./…`)."""
     names = {found[2] for found in _IMPORT.finditer(_plain(text))}
-    packages = {each for each in names if not each.startswith(("/", "node:", "#"))}
+    packages = {each for each in names if not each.startswith(("/", "node:", "#", "-"))}
     firsts = {
         "/".join(each.split("/")[: 2 if each[0] == "@" else 1]) if each[0] != "." else each
         for each in packages
@@ -251,7 +255,7 @@ def _yargs_option(name: str, source: str) -> Option:
 
 
 def _minimist(code: str, subcommand: str | None) -> Declared | None:
-    found = re.search(r"(?:(\w+)|\{([^{}]*)\})\s*=\s*\w+\(\s*process\.argv\.slice\(2\)\s*(,\s*\{)?", code)
+    found = re.search(r"(?:\b(\w+)|\{([^{}]*)\})\s*=\s*\w+\(\s*process\.argv\.slice\(2\)\s*(,\s*\{)?", code)
     if not found:
         return None
     given = dict(_members(_inside(code, found.end() - 1))) if found[3] else {}
@@ -283,7 +287,7 @@ _FLAGS: Final = re.compile(r"(?:case|===?|includes\(|indexOf\()\s*(['\"])(--?[A-
 _ATTACHED: Final = re.compile(r"startsWith\(\s*(['\"])(--[A-Za-z][\w-]*)=\1")
 _NEXT: Final = re.compile(r"\[\s*(?:\+\+\s*\w+|\w+\s*\+\s*1|\w+\s*\+=\s*1)\s*\]|\.shift\(\)|\.next\(\)")
 _COLLECTED: Final = re.compile(r"\belse\s*\{?\s*(\w+)\.push\(")
-_TAKEN: Final = r"(?:(\w+)|\[([\w\s,=.'\"]+)\])(?:\s*:\s*[\w\[\]]+)?\s*=\s*process\.argv"
+_TAKEN: Final = r"(?:\b(\w+)|\[([\w\s,=.'\"]+)\])(?:\s*:\s*[\w\[\]]+)?\s*=\s*process\.argv"
 _SLICED: Final = re.compile(_TAKEN + r"\.slice\(2\)")
 _WHOLE: Final = re.compile(_TAKEN + r"(?=[ \t]*(?:;|$))", re.MULTILINE)
 

@@ -13,7 +13,7 @@ __all__ = ["read_perl_script", "read_ruby_script"]
 
 _LONG: Final = re.compile(r"\bGetOptions(?:FromArray)?\s*\((.*?)\)\s*(?:or|\|\||;|and|&&)", re.S)
 _SPEC: Final = re.compile(r"(['\"])([\w|?-]+)((?:[=:][sifo][@%]?|[!+]|:\d+)?(?:\{[\d,]*\})?)\1\s*(?:=>|,)")
-_WORDS: Final = re.compile(r"\bqw\s*([\[({/<])(.*?)[\])}/>]", re.S)
+_WORDS: Final = re.compile(r"\bqw\s*([\[({/<])(.{0,4000}?)[\])}/>]", re.S)
 _PLAIN_SPEC: Final = re.compile(r"([\w|?-]+)([=:]\S+|[!+])?")
 _STD: Final = re.compile(r"\bgetopts?\s*\(\s*(['\"])([\w:]+)\1")
 _RUBY: Final = re.compile(r"\.on\(\s*((?:(['\"])(?:[^'\"\\\n]|\\.)*\2\s*,?\s*)+)")

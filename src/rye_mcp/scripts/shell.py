@@ -24,17 +24,18 @@ _FUNCTION: Final = re.compile(
 _LOOP: Final = re.compile(r"^([ \t]*)(?:while|until|for)\b(.*?)^\1done\b", re.M | re.S)
 _TAKES_FLAGS: Final = re.compile(r"\bshift\b|\bgetopts\b|^\s*\w+\s+in\s+\"?\$[@*].*\bcase\b", re.S)
 _BRANCH: Final = re.compile(
-    r"(?:^|;;&?|\bin\b)[ \t]*\(?[ \t]*([^\s()#;][^()\n;]*?)[ \t]*\)(.*?)(?=;;|\besac\b)", re.M | re.S
+    r"(?:^|;;&?|\bin\b)[ \t]*(?:\([ \t]*)?([^\s()#;][^()\n;]*?)[ \t]*\)(.{0,4000}?)(?=;;|\besac\b)",
+    re.M | re.S,
 )
 _TAKES: Final = re.compile(
-    r"(\w+)(\+?)=\(?[\"']?[^\s\"'$=]*=?\$(?:\{(?:2|1|OPTARG)\b[^}]*\}|2\b|1\b|OPTARG\b)"
+    r"\b(\w+)(\+?)=\(?[\"']?[^\s\"'$=]*=?\$(?:\{(?:2|1|OPTARG)\b[^}]*\}|2\b|1\b|OPTARG\b)"
 )
-_SETS: Final = re.compile(r"^\s*(?:local\s+|declare\s+|export\s+|let\s+)?(\w+)(?:=|\+\+)", re.M)
+_SETS: Final = re.compile(r"^[ \t]*(?:local\s+|declare\s+|export\s+|let\s+)?(\w+)(?:=|\+\+)", re.M)
 _PLACE: Final = re.compile(
     r"(?:(?<![\w$])(\w+)=)?[\"']?\$(?:\{([1-9])(?:(:?[-?=+])([^}]*))?[^}]*\}|([1-9])(?![0-9]))"
 )
 _ALL: Final = re.compile(r"\$\{?[@*]|\bfor\s+\w+\s*(?:;\s*|\n\s*)?do\b")
-_MAIN_CALL: Final = re.compile(r"^\s*(?:exec\s+)?main\s+\"?\$\{?[@*]", re.M)
+_MAIN_CALL: Final = re.compile(r"^[ \t]*(?:exec\s+)?main\s+\"?\$\{?[@*]", re.M)
 _COMMENT: Final = re.compile(r"(?m)(?<!\S)#.*$")
 _ABOUT: Final = re.compile(r"\b(?:usage|help|print_help|show_help|version)\b", re.I)
 _FLAG: Final = re.compile(r"--?[A-Za-z0-9][\w.-]*(=\*)?", re.ASCII)
@@ -43,7 +44,8 @@ _NO_WORDS: Final = re.compile(
 )
 _OWN_NAME: Final = re.compile(r"^[\w.-]+\s+(?:[-–—:]|--)\s+")  # noqa: RUF001 - dashes that people write
 _SOURCES: Final = re.compile(
-    r"^\s*(?:source|\.)\s+[\"']?(?:\$\(dirname[^)]*\)[\"']?|\$\{?\w*(?:DIR|HERE|dir|here)\w*\}?|\.)/([\w./-]+)",
+    r"^[ \t]*(?:source|\.)\s+[\"']?"
+    r"(?:\$\(dirname[^)]*\)[\"']?|\$\{?\w*(?:DIR|HERE|dir|here)\w*\}?|\.)/([\w./-]+)",
     re.M,
 )
 _HEAD_LINES: Final = 40

@@ -3,7 +3,7 @@
 Rules:
 
 - Signing is proposed only for exactly the bytes that somebody signed last under the other id. For anything
-  else, the hint says to look first, with the command that shows what changed.
+  else, the hint says to look first, with the command that shows what changed where git may be started.
 - A record that cannot be read costs the hint and nothing else.
 """
 
@@ -39,9 +39,12 @@ def whose_unsigned(file: ItemFile, trust: Trust) -> tuple[str, str] | None:
         if fact is not None:
             name = "this" if fact.item_id == file.item_id else fact.item_id
             what = f"{fact.owner} signed {name} before"
-            return fact.owner, f"{what}: {_look(file, fact)}, then: rye sign {file.item_id}"
+            return fact.owner, f"{what}: {_look(file, trust, fact)}, then: rye sign {file.item_id}"
         if trust.other_claim(file) is not None:
-            return "a person", f"a person signed this before: {_look(file)}, then: rye sign {file.item_id}"
+            return (
+                "a person",
+                f"a person signed this before: {_look(file, trust)}, then: rye sign {file.item_id}",
+            )
     return None
 
 
@@ -51,9 +54,9 @@ def hint_for_changed(file: ItemFile, line: SignatureLine, trust: Trust) -> str:
     is_own = any(fact.item_id == file.item_id for fact in facts)
     former = None if is_own else next((fact for fact in facts if is_item_id(fact.item_id)), None)
     if former is None:
-        return f"{_look(file)}, then: rye sign {file.item_id}"
+        return f"{_look(file, trust)}, then: rye sign {file.item_id}"
     what = f"{former.owner} signed it as {former.item_id}, and it also changed since"
-    return f"{what}: {_look(file, former)}, then: rye sign {file.item_id}"
+    return f"{what}: {_look(file, trust, former)}, then: rye sign {file.item_id}"
 
 
 def hint_for_renamed(
@@ -68,19 +71,19 @@ def hint_for_renamed(
     for fact in _of_content(claim.digest, facts)[-_MAX_TRIED:]:
         before = replace(file, item_id=fact.item_id, extension=fact.extension)
         if is_item_id(fact.item_id) and is_signed_as(before, claim, line):
-            return _renamed(file, before, fact, facts[0])
+            return _renamed(file, before, fact, facts[0], trust)
     return None
 
 
-def _renamed(file: ItemFile, before: ItemFile, fact: Fact, facts: Facts) -> str:
+def _renamed(file: ItemFile, before: ItemFile, fact: Fact, facts: Facts, trust: Trust) -> str:
     own, latest = facts.person_of(file), facts.person_of(before)
     sign = f"rye sign {file.item_id}"
     if own is not None and own.digest != fact.digest:
         what = f"{fact.owner} signed it as {fact.item_id}, and {own.owner} signed something else here"
-        return f"{what}: {_look(file)}, then: {sign}"
+        return f"{what}: {_look(file, trust)}, then: {sign}"
     if latest is not None and latest.digest != fact.digest:
         what = f"{fact.owner} signed it as {fact.item_id}, and something else there later"
-        return f"{what}: {_look(file, fact)}, then: {sign}"
+        return f"{what}: {_look(file, trust, fact)}, then: {sign}"
     return f"{fact.owner} signed exactly these bytes as {fact.item_id}; if you renamed it: {sign}"
 
 
@@ -95,10 +98,15 @@ def _of_content(digest: str, known: Iterable[Facts]) -> list[Fact]:
     return [fact for facts in known for fact in facts.by_digest.get(digest, [])]
 
 
-def _look(file: ItemFile, former: Fact | None = None) -> str:
-    """How to see what changed. In a repository, `git` shows it, whether the change was committed or not."""
+def _look(file: ItemFile, trust: Trust, former: Fact | None = None) -> str:
+    """How to see what changed. In a repository, `git` shows it, whether the change was committed or not.
+
+    git starts the programs that a repository names: no command for one that the person has not approved.
+    """
     above = file.space.root.parent
-    if not any(os.path.lexists(each / ".git") for each in (above, *above.parents)):
+    around = (each for each in (above, *above.parents) if os.path.lexists(each / ".git"))
+    repository = next(around, None)
+    if repository is None or trust.directories.why_not(str(repository)) is not None:
         return "look at what changed"
     git = f"git -C {shlex.quote(printable(above))}"
     if former is None or former.item_id == file.item_id:

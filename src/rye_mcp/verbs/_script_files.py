@@ -87,8 +87,16 @@ def shell_word(value: Path | str) -> str:
     shown = visible(printable(text))
     if shown == text:
         return shlex.quote(text)
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"$'{visible(printable(escaped))}'"
+    return f"$'{''.join(map(_escaped, text))}'"
+
+
+def _escaped(character: str) -> str:
+    """A character between `$'` and `'`: itself, or its bytes where it cannot be seen."""
+    if character in "\\'":
+        return f"\\{character}"
+    if visible(printable(character)) == character:
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
 
 
 def _files_of(name: str, directory: Path) -> Iterator[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 import zlib
 from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
@@ -154,3 +155,20 @@ def test_differences_that_never_end_are_left_out(repository: Path) -> None:
         data[position] ^= 0x70
     pack.write_bytes(data)
     assert set(found(repository).items()) <= set(FILES.items())
+
+
+def test_many_refs_in_one_file_are_not_taken_apart(repository: Path) -> None:
+    """Whoever asks for the last commit waits for it, and the file may have 16 MiB."""
+    commit(repository)
+    name = git(repository, "rev-parse", "HEAD")
+    git(repository, "pack-refs", "--all")
+    packed = repository / ".git/packed-refs"
+    packed.write_bytes(b"xy\n" * 5_000_000 + packed.read_bytes())
+    tracemalloc.start()
+    try:
+        [last] = last_commits(repository / "project", ".ai")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert last.name == name
+    assert peak < 5 * packed.stat().st_size

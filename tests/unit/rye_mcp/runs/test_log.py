@@ -96,6 +96,22 @@ def test_long_names_make_no_large_row(log: RunLog) -> None:
     assert {len(name) for name in (*found.parameters, found.client or "")} == {200}
 
 
+def test_the_id_of_a_refused_call_makes_no_large_row(log: RunLog) -> None:
+    longest = "/".join(["x" * 64] * 8)
+    for item_id in (longest, "x" * 1_000_000):
+        log.append(run(item_id=item_id, kind="refused", code="invalid_id"))
+    large, whole = log.list()
+    assert whole.item_id == longest
+    assert len(large.item_id) == 600
+
+
+def test_half_a_character_is_logged_as_an_escape(log: RunLog) -> None:
+    assert log.append(run(item_id="demo/\udcff\ud800", stderr_end="\udcff")) == ()
+    [found] = log.list()
+    assert found.item_id == "demo/\\udcff\\ud800"
+    assert found.stderr_end == "?"
+
+
 def test_the_same_run_is_not_written_twice(log: RunLog) -> None:
     record = run()
     assert log.append(record) == ()
