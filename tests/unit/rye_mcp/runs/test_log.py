@@ -157,7 +157,8 @@ def test_what_runs_and_what_is_lost_can_be_asked_for(log: RunLog, status: str, f
 
 
 def test_refused_calls_do_not_push_runs_out(state: Path) -> None:
-    with RunLog(state, kept_refusals=10) as log:
+    """There are more of them than runs that are kept: a run is not counted by the refusals after it."""
+    with RunLog(state, kept_rows=20, kept_refusals=10) as log:
         log.append(kept := run())
         for _ in range(600):
             log.append(run(kind="refused", code="unsigned"))
