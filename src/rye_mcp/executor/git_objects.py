@@ -4,7 +4,8 @@ Rules:
 
 - No git is run: a repository's configuration can make git run programs, and a partial clone makes even
   `git cat-file` fetch. Loose objects and packs (index version 2) are read as bytes.
-- Every repository around the project is asked, from the project up, through worktrees and alternates.
+- Every repository around the directory is asked, from the directory up, through worktrees and alternates. Its
+  submodules count as directories of it, as the commit says that they are.
 - Besides the last commit, those before it are read up to one that the caller knows, by their first parents.
 - All of it is written by others: every size, depth and count is limited, and only regular files are opened.
 - What cannot be read is left out, without an error: this only ever adds to what else is known.
@@ -37,15 +38,19 @@ _MAX_DIRECTORIES: Final = 4_000
 _MAX_DEPTH: Final = 16
 _MAX_DELTAS: Final = 100
 _MAX_PACKS: Final = 200
-_MAX_ALTERNATES: Final = 5
+_MAX_PLACES: Final = 32
+_MAX_REFERENCES: Final = 5
 _CHUNK: Final = 64 << 10
 
 _ID: Final = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
-_REF: Final = re.compile(rb"ref: (refs/[\w./+@#%=-]{1,1000})")
+_REF: Final = re.compile(rb"ref: (refs/[^\0- \x7f~^:?*\[\\]{1,1000})")
+"""What git allows in the name of a branch: also what is no ASCII, commas, quotes and parentheses."""
+
 _PARENT: Final = re.compile(rb"tree [0-9a-f]{40,64}\nparent ([0-9a-f]{40}(?:[0-9a-f]{24})?)\n")
 _GITDIR: Final = b"gitdir: "
 _NAME: Final = re.compile(rb"(\d{5,6}) ([^/\0]{1,4096})\0")
-_DIRECTORY, _FILES = b"40000", (b"100644", b"100755")
+_DIRECTORY, _FILES, _SUBMODULE = b"40000", (b"100644", b"100755"), b"160000"
+_NO_NAMES: Final = (b".", b"..")
 _MAGIC: Final = b"\xfftOc\0\0\0\x02"
 _FANOUT: Final = 8
 _NAMES: Final = _FANOUT + 256 * 4
@@ -65,28 +70,32 @@ _CANNOT: Final = (OSError, ValueError, zlib.error, struct.error, IndexError, Rec
 
 def last_commits(project: Path, below: str) -> Iterator[LastCommit]:
     """The last commit of each repository around a project, to read a directory of the project in it."""
-    real = Path(os.path.realpath(project))
-    for root in (real, *real.parents):
+    directory = Path(os.path.realpath(project)) / below
+    for root in (directory, *directory.parents):
         if os.path.lexists(root / ".git"):
             with suppress(*_CANNOT):
                 repository = _Repository.at(root)
-                inside = (real.relative_to(root) / below).parts
-                yield LastCommit(repository.head().decode(), inside, repository.objects)
+                inside = directory.relative_to(root).parts
+                yield LastCommit(repository.head().decode(), inside, repository.objects, directory)
 
 
 @dataclass(frozen=True, slots=True)
 class LastCommit:
-    """The last commit of a repository, by its name, and the directory in it that is looked at."""
+    """The last commit of a repository, by its name, and the directory in it that is looked at.
+
+    `directory` is where that is in the working tree.
+    """
 
     name: str
     inside: tuple[str, ...]
     places: Place
+    directory: Path
 
     def files(self, wanted: Callable[[str], bool], known: Container[str] = ()) -> Iterator[tuple[str, bytes]]:
         """The wanted files below the directory, by their paths from there: all, or those that are not in a
         known commit before it. Then it is also those of the commits between the two.
         """
-        room, walk = _MAX_WANTED_BYTES, _Walk(self.places)
+        room, walk = _MAX_WANTED_BYTES, _Walk(self.places, self.directory)
         before, commits = self._since(known)
         if before is not None:
             with suppress(*_CANNOT):
@@ -97,7 +106,7 @@ class LastCommit:
                 for path, name in walk.new_files(commit, self.inside):
                     if room > 0 and wanted(path):
                         with suppress(*_CANNOT):
-                            content = _read(self.places, name, _BLOB, MAX_ITEM_BYTES)
+                            content = _read(walk.places, name, _BLOB, MAX_ITEM_BYTES)
                             room -= len(content)
                             yield path, content
 
@@ -144,8 +153,9 @@ class _Repository:
     def head(self) -> bytes:
         """The id of the last commit."""
         line = _small(self.own / "HEAD").strip()
-        found = _REF.fullmatch(line)
-        if found is not None:
+        for _ in range(_MAX_REFERENCES):
+            if (found := _REF.fullmatch(line)) is None:
+                break
             line = self._resolved(found[1])
         if not _ID.fullmatch(line):
             raise _UnreadableError("expected a commit, found none")
@@ -165,11 +175,14 @@ class _Repository:
 
 
 def _places(objects: Path) -> Place:
-    places = [str(objects)]
-    with suppress(OSError):
-        others = _small(objects / "info/alternates").split(b"\n")[:_MAX_ALTERNATES]
-        places += [str(objects / os.fsdecode(line)) for line in others if line]
-    return tuple(places)
+    """The objects of a repository, and those of its alternates, which may have alternates too."""
+    places = [objects]
+    for place in places:  # which grows meanwhile
+        with suppress(OSError):
+            lines = _small(place / "info/alternates").split(b"\n")
+            others = [place / os.fsdecode(line) for line in lines if line]
+            places += [each for each in others if each not in places][: _MAX_PLACES - len(places)]
+    return tuple(map(str, places))
 
 
 @dataclass(slots=True)
@@ -177,17 +190,14 @@ class _Walk:
     """A walk through several commits, which lists each file and directory once, within one set of limits."""
 
     places: Place
+    directory: Path
     seen: set[tuple[str, str]] = field(default_factory=set)
     entries: int = 0
     directories: int = 0
 
     def new_files(self, commit: str, inside: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """Each file below a directory that was not listed yet, with the id of its content."""
-        head = _read(self.places, commit, _COMMIT, _MAX_OBJECT_BYTES)
-        line = head.partition(b"\n")[0].removeprefix(b"tree ")
-        if not _ID.fullmatch(line):
-            raise _UnreadableError("expected the tree of a commit, found none")
-        tree = line.decode()
+        tree = self._tree_of(commit)
         for part in inside:
             entries = {name: entry for mode, name, entry in _entries(self.places, tree) if mode == _DIRECTORY}
             if os.fsencode(part) not in entries:
@@ -208,9 +218,26 @@ class _Walk:
                 self._count(entries=1)
                 if mode == _DIRECTORY and depth < _MAX_DEPTH:
                     directories.append((f"{path}/", entry, depth + 1))
+                elif mode == _SUBMODULE and depth < _MAX_DEPTH and name not in _NO_NAMES:
+                    directories += [(f"{path}/", each, depth + 1) for each in self._trees_of(path, entry)]
                 elif mode in _FILES and (path, entry) not in self.seen:
                     self.seen.add((path, entry))
                     yield path, entry
+
+    def _tree_of(self, commit: str) -> str:
+        head = _read(self.places, commit, _COMMIT, _MAX_OBJECT_BYTES)
+        line = head.partition(b"\n")[0].removeprefix(b"tree ")
+        if not _ID.fullmatch(line):
+            raise _UnreadableError("expected the tree of a commit, found none")
+        return line.decode()
+
+    def _trees_of(self, path: str, pinned: str) -> Iterator[str]:
+        """The tree of the commit that a submodule is pinned to, if the submodule is there."""
+        with suppress(*_CANNOT):
+            objects = _Repository.at(self.directory / path).objects
+            others = (each for each in objects if each not in self.places)
+            self.places += tuple(others)[: _MAX_PLACES - len(self.places)]
+            yield self._tree_of(pinned)
 
     def _count(self, *, directories: int = 0, entries: int = 0) -> None:
         self.directories += directories
