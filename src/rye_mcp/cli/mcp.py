@@ -332,8 +332,10 @@ def _print_comparison(name: str, comparison: Comparison) -> None:
         typer.echo(visible(f"{tool} has changed:"))
         for line in lines:
             typer.echo(f"  {visible_lines(line)}")
-    for tool in comparison.added:
-        typer.echo(visible(f"{tool} is new"))
+    for tool, lines in comparison.added.items():
+        typer.echo(visible(f"{tool} is new:"))
+        for line in lines:
+            typer.echo(f"  {line}")
     for tool in comparison.gone:
         typer.echo(visible(f"{tool} is not offered any more"))
 

@@ -77,7 +77,7 @@ _FORGET: Final = (
     "DELETE FROM runs WHERE (kind IS :refused) = :is_refused AND seq <= (SELECT seq FROM runs "
     "WHERE (kind IS :refused) = :is_refused ORDER BY seq DESC LIMIT 1 OFFSET :kept)"
 )
-"""Counted among their own kind: each row takes a number, so numbers tell nothing of how many runs there are."""
+"""Rows are counted, each kind by itself. Their numbers say nothing of it, since every row takes one."""
 
 _Identity = tuple[int, int]
 Answer = TypeVar("Answer")
