@@ -168,6 +168,20 @@ def test_refused_calls_do_not_push_runs_out(state: Path) -> None:
     assert 11 <= len(found) <= 11 + 110
 
 
+@pytest.mark.parametrize("item_id", ["x" * 3_000_000, "a/" * 200_000, "\x1b]" * 1000, "\ud800" * 1000])
+def test_of_what_is_no_id_little_is_kept(log: RunLog, item_id: str) -> None:
+    log.append(record := run(kind="refused", code="invalid_id", item_id=item_id))
+    kept = log.get(record.run_id).item_id
+    assert len(kept) <= 1200
+    assert log.path.with_name(f"{log.path.name}-wal").stat().st_size < 200_000
+
+
+def test_an_id_is_kept_whole(log: RunLog) -> None:
+    longest = "/".join(["a" * 64] * 8)
+    log.append(record := run(item_id=longest))
+    assert log.get(record.run_id).item_id == longest
+
+
 def test_only_the_end_of_standard_error_is_kept(log: RunLog) -> None:
     log.append(record := run(stderr_end="ä" * 5000 + "the end"))
     end = log.get(record.run_id).stderr_end
