@@ -4,6 +4,8 @@ Rules:
 
 - Signing is proposed only for exactly the bytes that somebody signed last under the other id. For anything
   else, the hint says to look first, with the command that shows what changed.
+- A hint has a command of git only in a project that was approved: a repository can name programs, and every
+  command of git that a person types there starts them.
 - A record that cannot be read costs the hint and nothing else.
 """
 
@@ -16,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemFile, is_item_id, printable, signed_path
+from rye_mcp.items import ItemFile, SpaceName, is_item_id, printable, signed_path
 from rye_mcp.trust import signature
 from rye_mcp.trust.signature import Claim, SignatureLine
 from rye_mcp.trust.signers import Fact, Facts
@@ -39,9 +41,10 @@ def whose_unsigned(file: ItemFile, trust: Trust) -> tuple[str, str] | None:
         if fact is not None:
             name = "this" if fact.item_id == file.item_id else fact.item_id
             what = f"{fact.owner} signed {name} before"
-            return fact.owner, f"{what}: {_look(file, fact)}, then: rye sign {file.item_id}"
+            return fact.owner, f"{what}: {_look(file, trust, fact)}, then: rye sign {file.item_id}"
         if trust.other_claim(file) is not None:
-            return "a person", f"a person signed this before: {_look(file)}, then: rye sign {file.item_id}"
+            what = "a person signed this before"
+            return "a person", f"{what}: {_look(file, trust)}, then: rye sign {file.item_id}"
     return None
 
 
@@ -51,9 +54,9 @@ def hint_for_changed(file: ItemFile, line: SignatureLine, trust: Trust) -> str:
     is_own = any(fact.item_id == file.item_id for fact in facts)
     former = None if is_own else next((fact for fact in facts if is_item_id(fact.item_id)), None)
     if former is None:
-        return f"{_look(file)}, then: rye sign {file.item_id}"
+        return f"{_look(file, trust)}, then: rye sign {file.item_id}"
     what = f"{former.owner} signed it as {former.item_id}, and it also changed since"
-    return f"{what}: {_look(file, former)}, then: rye sign {file.item_id}"
+    return f"{what}: {_look(file, trust, former)}, then: rye sign {file.item_id}"
 
 
 def hint_for_renamed(
@@ -68,19 +71,20 @@ def hint_for_renamed(
     for fact in _of_content(claim.digest, facts)[-_MAX_TRIED:]:
         before = replace(file, item_id=fact.item_id, extension=fact.extension)
         if is_item_id(fact.item_id) and is_signed_as(before, claim, line):
-            return _renamed(file, before, fact, facts[0])
+            return _renamed(file, before, fact, trust)
     return None
 
 
-def _renamed(file: ItemFile, before: ItemFile, fact: Fact, facts: Facts) -> str:
-    own, latest = facts.person_of(file), facts.person_of(before)
+def _renamed(file: ItemFile, before: ItemFile, fact: Fact, trust: Trust) -> str:
+    persons = _facts(file, trust)[0]
+    own, latest = persons.person_of(file), persons.person_of(before)
     sign = f"rye sign {file.item_id}"
     if own is not None and own.digest != fact.digest:
         what = f"{fact.owner} signed it as {fact.item_id}, and {own.owner} signed something else here"
-        return f"{what}: {_look(file)}, then: {sign}"
+        return f"{what}: {_look(file, trust)}, then: {sign}"
     if latest is not None and latest.digest != fact.digest:
         what = f"{fact.owner} signed it as {fact.item_id}, and something else there later"
-        return f"{what}: {_look(file, fact)}, then: {sign}"
+        return f"{what}: {_look(file, trust, fact)}, then: {sign}"
     return f"{fact.owner} signed exactly these bytes as {fact.item_id}; if you renamed it: {sign}"
 
 
@@ -95,10 +99,10 @@ def _of_content(digest: str, known: Iterable[Facts]) -> list[Fact]:
     return [fact for facts in known for fact in facts.by_digest.get(digest, [])]
 
 
-def _look(file: ItemFile, former: Fact | None = None) -> str:
+def _look(file: ItemFile, trust: Trust, former: Fact | None = None) -> str:
     """How to see what changed. In a repository, `git` shows it, whether the change was committed or not."""
     above = file.space.root.parent
-    if not any(os.path.lexists(each / ".git") for each in (above, *above.parents)):
+    if not (os.path.lexists(above / ".git") and _may_run_git(file, trust)):
         return "look at what changed"
     git = f"git -C {shlex.quote(printable(above))}"
     if former is None or former.item_id == file.item_id:
@@ -108,3 +112,12 @@ def _look(file: ItemFile, former: Fact | None = None) -> str:
     before = f"{file.space.root.name}/{signed_path(file.item_type, former.item_id, former.extension)}"
     shown = f"{git} show {shlex.quote(f'HEAD:./{before}')} | diff - {shlex.quote(printable(file.path))}"
     return f"look at what changed ({shown})"
+
+
+def _may_run_git(file: ItemFile, trust: Trust) -> bool:
+    """Whether the programs that a repository names are those of the user, or of a project they approved."""
+    if file.space.name is SpaceName.USER:
+        return True
+    with suppress(RyeError):
+        return trust.approvals is not None and trust.approvals.read().approved
+    return False
