@@ -38,7 +38,7 @@ _MAX_DIRECTORIES: Final = 4_000
 _MAX_DEPTH: Final = 16
 _MAX_DELTAS: Final = 100
 _MAX_PACKS: Final = 200
-_MAX_PLACES: Final = 32
+_MAX_PLACES: Final = 12
 _MAX_REFERENCES: Final = 5
 _CHUNK: Final = 64 << 10
 
