@@ -14,7 +14,7 @@ from rye_mcp.bridge.definitions import Definition, whole
 from rye_mcp.bridge.hearing import first_line
 from rye_mcp.bridge.items import ids_of
 from rye_mcp.bridge.offers import offered_by
-from rye_mcp.cli.mcp import _print_comparison
+from rye_mcp.cli.mcp import print_comparison
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.marks import without_our_addresses
@@ -126,7 +126,7 @@ def test_all_that_a_server_says_of_a_new_tool_is_shown_before_it_is_signed(
 ) -> None:
     said = {"name": "new", "description": f"Adds.\n{POISON}\x1b[2J", "inputSchema": {"type": "object"}}
     compared = servers.Comparison({}, {"new": whole(Definition.of(said).parts)}, ())
-    _print_comparison("raw", compared)
+    print_comparison("raw", compared)
     shown = capsys.readouterr().out
     assert POISON in shown
     assert "\\x1b[2J" in shown

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rye_mcp.verbs.context import Context
     from rye_mcp.verbs.mcp_servers import Comparison, Known, Written
 
-__all__ = ["mcp"]
+__all__ = ["mcp", "print_comparison"]
 
 mcp = command_group("Other MCP servers: bring in their tools, signed, and look at what changed.")
 
@@ -139,7 +139,7 @@ def update(
     comparison = servers.compare(known, offered, tuple(only or ()))
     agreed = comparison.is_none or yes
     if not as_json:
-        _print_comparison(name, comparison)
+        print_comparison(name, comparison)
         if not agreed and can_ask():
             agreed = typer.confirm("Sign this", default=False, err=True)
     written = None
@@ -325,7 +325,8 @@ def _compared(name: str, comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _print_comparison(name: str, comparison: Comparison) -> None:
+def print_comparison(name: str, comparison: Comparison) -> None:
+    """All that a server says otherwise than was approved, for a person who is asked to sign it."""
     if comparison.is_none:
         typer.echo(visible(f"{name} says what you approved"))
     for tool, lines in comparison.changed.items():
