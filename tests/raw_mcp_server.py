@@ -16,6 +16,8 @@ from typing import Any
 
 BEHAVIOUR = sys.argv[1] if len(sys.argv) > 1 else "good"
 DESCRIPTION = Path(sys.argv[2]) if len(sys.argv) > 2 else None
+UNASKED = 300
+"""How often it says what nobody asked for."""
 
 
 def tool(name: str, description: str, **more: Any) -> dict[str, Any]:
@@ -70,6 +72,8 @@ def tools() -> list[dict[str, Any]]:
         tool("unreadable", "Answers with what no reader takes."),
         tool("storm", "Says that its tools have changed, and how far it is, without end."),
         tool("questions", "Asks its client without end."),
+        tool("answers", "Answers calls that nobody made, and then its own."),
+        tool("chatter", "Writes lines that are no messages, and then answers."),
         tool("wrong_id", "Answers a call that nobody made, and then its own twice."),
         tool("hard", "Has an output schema that takes for ever.", outputSchema=HARD),
     ]
@@ -237,6 +241,18 @@ def questions(*_: Any) -> Answer:
         send({"id": f"q{number}", "method": method, "params": {}})
 
 
+def answers(*_: Any) -> Answer:
+    for number in range(UNASKED):
+        send({"id": f"nobody's {number}", "result": text("for nobody")})
+    return text("mine")
+
+
+def chatter(*_: Any) -> Answer:
+    for line in (b"\n", b"x\n", b"{\n"):
+        sys.stdout.buffer.write(line * (UNASKED // 3))
+    return text("mine")
+
+
 def wrong_id(request: Any, *_: Any) -> Answer:
     for other in (request + 1, request - 1, str(request + 2), "x"):
         send({"id": other, "result": text("for somebody else")})
@@ -287,6 +303,8 @@ CALLS: dict[str, Callable[[Any, str, Any], Answer]] = {
     "unreadable": unreadable,
     "storm": storm,
     "questions": questions,
+    "answers": answers,
+    "chatter": chatter,
     "wrong_id": wrong_id,
     "given_up": lambda *_: text(json.dumps(GIVEN_UP)),
 }

@@ -309,6 +309,55 @@ def test_the_last_commit_alone_names_a_person(
     sign(SignRequest(name), agent(world))
 
 
+def on_a_branch(project: Path) -> None:
+    """Of a name that git allows: with other letters than those of ASCII, and with other signs."""
+    committed(project, "checkout -qb größe(1),it's&so!")
+
+
+def on_an_alias(project: Path) -> None:
+    committed(project, "branch -qM main")
+    git(project, "symbolic-ref", "refs/heads/alias", "refs/heads/main")
+    git(project, "symbolic-ref", "HEAD", "refs/heads/alias")
+
+
+def borrowed_twice(project: Path) -> None:
+    """Of its objects none is its own, nor that of the repository which it borrows from."""
+    committed(project)
+    above = project.parent
+    for origin, clone in ((project, "first"), (above / "first", "second")):
+        git(above, "clone", "-q", "--shared", str(origin), clone)
+    (project / ".git").rename(above / "origin.git")
+    alternates = above / "first/.git/objects/info/alternates"
+    alternates.write_text(f"{above}/origin.git/objects\n")
+    (above / "second/.git").rename(project / ".git")
+
+
+def in_a_repository_of_its_own(project: Path) -> None:
+    committed(project / ".ai")
+
+
+def in_a_submodule(project: Path) -> None:
+    committed(project / ".ai/tools/demo")
+    committed(project)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [on_a_branch, on_an_alias, borrowed_twice, in_a_repository_of_its_own, in_a_submodule],
+    ids=lambda kept: kept.__name__,
+)
+def test_the_last_commit_names_a_person_wherever_git_keeps_it(
+    world: World, kept: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in WHO.items():
+        monkeypatch.setenv(variable, value)
+    file = put(world, tool(), signed=True)
+    kept(world.project)
+    forget(world)
+    changed(file)
+    asked(world)
+
+
 def test_a_repository_that_lies_or_cannot_be_read_stops_nothing(world: World) -> None:
     put(world, tool())
     git = world.project / ".git"

@@ -22,6 +22,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.jobs import Watch
 from rye_mcp.executor.results import ExecutionResult
 from tests.bridge_world import RAW, Bridged
+from tests.raw_mcp_server import UNASKED
 
 TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "attack")]
 EVENTS = "text/event-stream"
@@ -232,6 +233,32 @@ async def test_a_flood_of_messages_is_heard_at_a_pace(
         found = await scene.call(tool, timeout=1)
     assert found.code == "timeout"
     assert 100 < sum(heard) < 1200
+
+
+@pytest.mark.parametrize("tool", ["answers", "chatter"])
+async def test_what_answers_no_call_counts_whatever_it_is(
+    scene: Bridged, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    """Answers that nobody waits for; lines that are empty, no JSON, or the beginning of some."""
+    await scene.add(scene.config(), tool)
+    spent = counted(monkeypatch, hearing.Allowance, "spend", lambda _self, amount=1: amount)
+    async with scene.serving():
+        assert scene.text(await scene.call(tool)) == "mine"
+    assert sum(spent) >= UNASKED
+
+
+async def test_each_tool_is_looked_at_without_the_rest_of_its_page(
+    scene: Bridged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand tools beside 100,000 values are 100 million to look at."""
+    page = {"tools": TOOLS, "_meta": {f"k{number}": number for number in range(5_000)}}
+    looked_at = counted(monkeypatch, hearing, "_problem_of", lambda _tool, _number, page, _: len(str(page)))
+    with scripted(tools_list=lambda to, asked: to.say(asked, page)) as (url, _):
+        await scene.add(at(url), "echo")
+        async with scene.serving():
+            assert (await scene.call("echo")).success
+    assert looked_at
+    assert max(looked_at) < 1_000
 
 
 async def test_progress_without_measure_is_passed_over(scene: Bridged) -> None:

@@ -67,6 +67,7 @@ def test_a_renamed_file_that_also_changed_is_looked_at_first(leo: Person, projec
     leo.rye("sign", "demo/hello", cwd=project)
     for command in ("init -q", "add --all", "commit -qm signed"):
         git(project, *command.split())
+    leo.rye("trust", "project", cwd=project)
     (project / HELLO).rename(path)
     path.write_bytes(path.read_bytes() + b"print('more')\n")
     found = leo.rye("run", "--json", "demo/welcome", cwd=project, code=1).json

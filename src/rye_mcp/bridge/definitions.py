@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from rye_mcp.visible import visible_lines
 
-__all__ = ["PARTS", "Definition", "changes", "difference"]
+__all__ = ["PARTS", "Definition", "changes", "difference", "whole"]
 
 PARTS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 """What a definition is made of, as MCP calls it."""
@@ -69,6 +69,11 @@ def difference(approved: Mapping[str, Any], found: Mapping[str, Any]) -> list[st
     """The lines of a diff, all of them: a person is asked to sign what it shows."""
     lines = difflib.unified_diff(_lines(approved), _lines(found), "approved", "now", lineterm="", n=2)
     return [visible_lines(line) for line in lines]
+
+
+def whole(found: Mapping[str, Any]) -> list[str]:
+    """The lines of all that is said of a tool which nobody has approved yet."""
+    return [visible_lines(line) for line in _lines(found)]
 
 
 def _lines(parts: Mapping[str, Any]) -> list[str]:

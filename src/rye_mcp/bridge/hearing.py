@@ -6,8 +6,9 @@ Rules:
   once; an error without an id is the error of that request.
 - A page of tools is looked at tool by tool: what MCP would refuse in one of them leaves that one out, and
   `left_out` says which and why. A number that is not finite is one of these faults: nothing becomes null.
-- Messages that answer nothing (notifications, questions, faults) are heard `AT_ONCE` at a time and
-  `PER_SECOND` after that. A server that says more of them waits, and so do its answers behind them.
+- Messages that answer nothing (notifications, questions, faults, answers that nobody waits for), and lines
+  that are no messages, are heard `AT_ONCE` at a time and `PER_SECOND` after that. A server that says more of
+  them waits, and so do its answers behind them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,16 @@ from rye_mcp.apart import apart_if_large
 from rye_mcp.bridge.failures import BridgeError
 from rye_mcp.visible import visible
 
-__all__ = ["MAX_TOOLS", "Allowance", "Hearing", "LeftOutTool", "asks_something", "first_line", "unreadable"]
+__all__ = [
+    "MAX_TOOLS",
+    "Allowance",
+    "Hearing",
+    "LeftOutTool",
+    "Noise",
+    "asks_something",
+    "first_line",
+    "unreadable",
+]
 
 AT_ONCE: Final = 5_000
 """How many messages that answer nothing are heard at once."""
@@ -55,8 +65,11 @@ MAX_TOOLS: Final = 1000
 """How many tools a server may offer."""
 
 _LISTING: Final = "tools/list"
+_CANCELLED: Final = "notifications/cancelled"
 _SHOWN_CHARACTERS: Final = 500
 _NAME_CHARACTERS: Final = 80
+_FEW_CHARACTERS: Final = 80
+"""How long a text of a page may be that each of its tools is looked at with."""
 
 _asked: ContextVar[str | int | None] = ContextVar("asked", default=None)
 """The id of the request for which a task of the SDK waits; its messages carry the context of that task."""
@@ -93,6 +106,13 @@ class LeftOutTool:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Lines that are no messages, which came between two of them."""
+
+    lines: int
+
+
 class Hearing:
     """What one connection hears. `left_out` has the tools that the last page of a list was left without."""
 
@@ -101,6 +121,7 @@ class Hearing:
         self.left_out: tuple[LeftOutTool, ...] = ()
         self._shown = f"the server {visible(name)}"
         self._listings: set[str] = set()
+        self._awaited: set[str] = set()
         self._allowance = Allowance(AT_ONCE, PER_SECOND)
 
     @asynccontextmanager
@@ -110,20 +131,31 @@ class Hearing:
             yield _Hears(hears, self), _Says(says, self)
 
     def note(self, message: Any) -> None:
-        """Remember which requests ask for tools."""
-        if isinstance(message, JSONRPCRequest) and message.method == _LISTING:
-            self._listings.add(str(message.id))
+        """Remember which requests are waited for, and which of them ask for tools."""
+        if isinstance(message, JSONRPCRequest):
+            self._awaited.add(str(message.id))
+            if message.method == _LISTING:
+                self._listings.add(str(message.id))
+        elif isinstance(message, JSONRPCNotification) and message.method == _CANCELLED:
+            self._awaited.discard(str((message.params or {}).get("requestId")))
 
     async def look(self, item: Any, asked: str | int | None) -> Any:
-        """The item, or what is heard in its place."""
+        """The item, or what is heard in its place; None for what is not heard at all."""
+        if isinstance(item, Noise):
+            await self._allowance.spend(item.lines)
+            return None
         message = getattr(item, "message", None)
         if not isinstance(message, JSONRPCResponse | JSONRPCError):
             await self._allowance.spend()
             return item if _is_measured(message) else ValueError("expected progress in the range of float")
         if asked is not None and str(message.id) != str(asked):
-            return SessionMessage(self._of_another(message, asked))
-        if isinstance(message, JSONRPCResponse) and str(message.id) in self._listings:
-            self._listings.discard(str(message.id))
+            item = SessionMessage(message := self._of_another(message, asked))
+        number = str(message.id)
+        if number not in self._awaited:
+            await self._allowance.spend()
+        self._awaited.discard(number)
+        if isinstance(message, JSONRPCResponse) and number in self._listings:
+            self._listings.discard(number)
             result = message.result
             kept, self.left_out = await apart_if_large(result, partial(_sifted, result, self.version))
             return SessionMessage(message.model_copy(update={"result": kept}))
@@ -179,13 +211,19 @@ def _sifted(result: Mapping[str, Any], version: str) -> tuple[dict[str, Any], tu
     if not isinstance(tools, list) or len(tools) > MAX_TOOLS:
         return dict(result), ()  # the page is refused as a whole
     kept, left_out = [], []
+    rest = {name: value for name, value in result.items() if _is_short(value)}
     for number, tool in enumerate(tools):
-        problem = _problem_of(tool, number, result, version)
+        problem = _problem_of(tool, number, rest, version)
         if problem is None:
             kept.append(tool)
         else:
             left_out.append(LeftOutTool(_name_of(tool, number), problem, len(json.dumps(tool))))
     return {**result, "tools": kept}, tuple(left_out)
+
+
+def _is_short(value: Any) -> bool:
+    """Whether a value can be looked at again with each tool; nothing that a page needs is longer."""
+    return isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= _FEW_CHARACTERS)
 
 
 def _problem_of(tool: Any, number: int, page: Mapping[str, Any], version: str) -> str | None:
@@ -215,9 +253,12 @@ class _Hears:
 
     async def receive(self) -> Any:
         """The next message."""
-        item = await self._inner.receive()
-        self.last_context = context = getattr(self._inner, "last_context", None)
-        return await self._hearing.look(item, None if context is None else context.get(_asked))
+        heard = None
+        while heard is None:
+            item = await self._inner.receive()
+            self.last_context = context = getattr(self._inner, "last_context", None)
+            heard = await self._hearing.look(item, None if context is None else context.get(_asked))
+        return heard
 
     async def aclose(self) -> None:
         """Hear nothing more."""

@@ -3,8 +3,9 @@
 Rules:
 
 - The program is started, watched and ended by the supervisor: it cannot outlive this process.
-- A line of its standard output is a message, or it is noise: counted, and passed over. A line that is longer
-  than a message may be, or noise beyond `MAX_NOISE_BYTES` without any message, ends the connection.
+- A line of its standard output is a message, or it is noise: counted, and read at the pace of messages that
+  answer nothing. A line that is longer than a message may be, or noise beyond `MAX_NOISE_BYTES` without any
+  message, ends the connection.
 - An answer that cannot be read (half a character, too deep, no UTF-8) fails the call that it names.
 - What it writes waits until it is dealt with; what it is told waits for at most `MAX_WAITING_BYTES`.
 - Of its standard error the end is kept, for who wants to know why it ended.
@@ -13,6 +14,7 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -27,7 +29,7 @@ from lilux.primitives.errors import ConfigurationError, SupervisorError
 from lilux.primitives.subprocess import Dialogue, ProcessSpec, SubprocessPrimitive
 from rye_mcp.bridge.failures import BridgeError
 from rye_mcp.bridge.heads import answered_request
-from rye_mcp.bridge.hearing import first_line, unreadable
+from rye_mcp.bridge.hearing import Noise, first_line, unreadable
 from rye_mcp.bridge.servers import MAX_MESSAGE_VALUES
 from rye_mcp.executor.starting import without_shims
 from rye_mcp.visible import visible
@@ -60,7 +62,10 @@ _SHOWN_CHARACTERS: Final = 1500
 _BUFFERED: Final = 16
 """How many messages wait for the client; for more of them the program waits."""
 
-_Message = SessionMessage | Exception
+_OBJECT: Final = re.compile(rb"[ \t\r]*\{")
+"""How a message begins; a line that begins otherwise is not parsed."""
+
+_Message = SessionMessage | Exception | Noise
 
 
 class StdioProgram:
@@ -72,7 +77,7 @@ class StdioProgram:
         self.noise_lines = 0
         self._server = server
         self._to_client, self._from_server = anyio.create_memory_object_stream[_Message](_BUFFERED)
-        self._ready: deque[SessionMessage] = deque()
+        self._ready: deque[_Message] = deque()
         self._unfinished = bytearray()
         self._owed = 0
         self._is_draining = False
@@ -170,11 +175,16 @@ class StdioProgram:
     def _split(self, data: bytes) -> None:
         """Make messages of the lines that are whole."""
         *lines, rest = data.split(b"\n")
+        noise = 0
         for line in lines:
             whole = bytes(self._unfinished) + line if self._unfinished else line
             self._unfinished.clear()
-            if (message := self._message(whole)) is not None:
+            if (message := self._message(whole)) is None:
+                noise += 1
+            else:
                 self._ready.append(message)
+        if noise:
+            self._ready.append(Noise(noise))
         self._unfinished += rest
         if len(self._unfinished) > self._server.max_message_bytes:
             raise self._too_long()
@@ -209,6 +219,9 @@ class StdioProgram:
     def _message(self, line: bytes) -> SessionMessage | None:
         if len(line) > self._server.max_message_bytes:
             raise self._too_long()
+        if _OBJECT.match(line) is None:
+            self._take_noise(len(line))
+            return None
         if len(line) > MAX_MESSAGE_VALUES and not ValueCount(MAX_MESSAGE_VALUES).feed(line):
             what = f"expected at most {MAX_MESSAGE_VALUES} values in a message of {self._shown}, found more"
             raise BridgeError("lost", what, hint="ask for less")
@@ -223,8 +236,7 @@ class StdioProgram:
         """The failure of the call that a line answers, or None for noise."""
         answered = answered_request(line)
         if answered is None:
-            if line.strip():
-                self._take_noise(len(line))
+            self._take_noise(len(line))
             return None
         what = f"expected an answer of {self._shown} that can be read, found: {first_line(error)}"
         why = BridgeError("tool_failed", what, hint=_HOW_TO_WRITE)

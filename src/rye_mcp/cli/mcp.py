@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rye_mcp.verbs.context import Context
     from rye_mcp.verbs.mcp_servers import Comparison, Known, Written
 
-__all__ = ["mcp"]
+__all__ = ["mcp", "print_comparison"]
 
 mcp = command_group("Other MCP servers: bring in their tools, signed, and look at what changed.")
 
@@ -160,7 +160,7 @@ def update(
     offered = offered_now(known.config, app, context, {})
     comparison = servers.compare(known, offered, tuple(only or ()))
     if not as_json:
-        _print_comparison(name, comparison)
+        print_comparison(name, comparison)
     agreed = comparison.is_none or yes or _agrees(as_json=as_json)
     written = None
     if agreed and not comparison.is_none:
@@ -337,15 +337,18 @@ def _compared(name: str, comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _print_comparison(name: str, comparison: Comparison) -> None:
+def print_comparison(name: str, comparison: Comparison) -> None:
+    """All that a server says otherwise than was approved, for a person who is asked to sign it."""
     if comparison.is_none:
         typer.echo(visible(f"{name} says what you approved"))
     for tool, lines in comparison.changed.items():
         typer.echo(visible(f"{tool} has changed:"))
         for line in lines:
             typer.echo(f"  {visible_lines(line)}")
-    for tool in comparison.added:
-        typer.echo(visible(f"{tool} is new"))
+    for tool, lines in comparison.added.items():
+        typer.echo(visible(f"{tool} is new:"))
+        for line in lines:
+            typer.echo(f"  {line}")
     for tool in comparison.gone:
         typer.echo(visible(f"{tool} is not offered any more"))
 

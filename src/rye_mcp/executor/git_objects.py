@@ -4,8 +4,9 @@ Rules:
 
 - No git is run: a repository's configuration can make git run programs, and a partial clone makes even
   `git cat-file` fetch. Loose objects and packs (index version 2) are read as bytes.
-- Every repository around the project is asked, from the project up, through worktrees and alternates. Above
-  the project, one to which another user can write (`/tmp/.git`) says nothing.
+- Every repository around the directory is asked, from the directory up, through worktrees and alternates. Its
+  submodules count as directories of it, as the commit says that they are. Above the project, one to which
+  another user can write (`/tmp/.git`) says nothing.
 - Besides the last commit, those before it are read up to one that the caller knows, by their first parents.
 - All of it is written by others: every size, depth and count is limited, and the bytes that are unpacked and
   put together for one answer have a limit together. Only regular files are opened.
@@ -43,7 +44,7 @@ _MAX_DIRECTORIES: Final = 4_000
 _MAX_DEPTH: Final = 16
 _MAX_DELTAS: Final = 100
 _MAX_PACKS: Final = 200
-_MAX_ALTERNATES: Final = 10
+_MAX_PLACES: Final = 12
 _MAX_NAMES_OF_NAMES: Final = 5
 _CHUNK: Final = 64 << 10
 
@@ -52,7 +53,8 @@ _REF: Final = re.compile(rb"ref: (refs/[^\0-\x20\x7f~^:?*\[\\]{1,1000})")
 _PARENT: Final = re.compile(rb"tree [0-9a-f]{40,64}\nparent ([0-9a-f]{40}(?:[0-9a-f]{24})?)\n")
 _GITDIR: Final = b"gitdir: "
 _NAME: Final = re.compile(rb"(\d{5,6}) ([^/\0]{1,4096})\0")
-_DIRECTORY, _FILE = re.compile(rb"0?40000"), re.compile(rb"100[0-7]{3}")
+_DIRECTORY, _FILE, _SUBMODULE = re.compile(rb"0?40000"), re.compile(rb"100[0-7]{3}"), b"160000"
+_NO_NAMES: Final = (b".", b"..")
 _MAGIC: Final = b"\xfftOc\0\0\0\x02"
 _FANOUT: Final = 8
 _NAMES: Final = _FANOUT + 256 * 4
@@ -86,29 +88,34 @@ _CANNOT: Final = (OSError, ValueError, zlib.error, struct.error, IndexError, Rec
 def last_commits(project: Path, below: str) -> Iterator[LastCommit]:
     """The last commit of each repository around a project, to read a directory of the project in it."""
     real = Path(os.path.realpath(project))
-    for root in (real, *real.parents):
+    directory = real / below
+    for root in (directory, *directory.parents):
         own = root / ".git"
-        if os.path.lexists(own) and (root == real or why_others_write(str(own)) is None):
+        if os.path.lexists(own) and (root.is_relative_to(real) or why_others_write(str(own)) is None):
             with suppress(*_CANNOT):
                 repository = _Repository.at(root)
-                inside = (real.relative_to(root) / below).parts
-                yield LastCommit(repository.head().decode(), inside, repository.objects)
+                inside = directory.relative_to(root).parts
+                yield LastCommit(repository.head().decode(), inside, repository.objects, directory)
 
 
 @dataclass(frozen=True, slots=True)
 class LastCommit:
-    """The last commit of a repository, by its name, and the directory in it that is looked at."""
+    """The last commit of a repository, by its name, and the directory in it that is looked at.
+
+    `directory` is where that is in the working tree.
+    """
 
     name: str
     inside: tuple[str, ...]
     places: Places
+    directory: Path
 
     def files(self, wanted: Callable[[str], bool], known: Container[str] = ()) -> Iterator[tuple[str, bytes]]:
         """The wanted files below the directory, by their paths from there: all, or those that are not in a
         known commit before it. Then it is also those of the commits between the two.
         """
         objects = _Objects(self.places)
-        room, walk = _MAX_WANTED_BYTES, _Walk(objects)
+        room, walk = _MAX_WANTED_BYTES, _Walk(objects, self.directory)
         before, commits = self._since(known, objects)
         if before is not None:
             with suppress(*_CANNOT):
@@ -191,7 +198,7 @@ def _places(objects: Path) -> Places:
         with suppress(*_CANNOT):
             lines = _small(place / "info/alternates").split(b"\n")
             others = (place / os.fsdecode(line) for line in lines if line and not line.startswith(b"#"))
-            places += islice((each for each in others if each not in places), _MAX_ALTERNATES - len(places))
+            places += islice((each for each in others if each not in places), _MAX_PLACES - len(places))
     return tuple(map(str, places))
 
 
@@ -200,17 +207,14 @@ class _Walk:
     """A walk through several commits, which lists each file and directory once, within one set of limits."""
 
     objects: _Objects
+    directory: Path
     seen: set[tuple[str, str]] = field(default_factory=set)
     entries: int = 0
     directories: int = 0
 
     def new_files(self, commit: str, inside: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """Each file below a directory that was not listed yet, with the id of its content."""
-        head = _read(self.objects, commit, _COMMIT, _MAX_OBJECT_BYTES)
-        line = head.partition(b"\n")[0].removeprefix(b"tree ")
-        if not _ID.fullmatch(line):
-            raise _UnreadableError("expected the tree of a commit, found none")
-        tree = line.decode()
+        tree = self._tree_of(commit)
         for part in inside:
             listed = _entries(self.objects, tree)
             entries = {name: entry for mode, name, entry in listed if _DIRECTORY.fullmatch(mode)}
@@ -232,9 +236,26 @@ class _Walk:
                 self._count(entries=1)
                 if _DIRECTORY.fullmatch(mode) and depth < _MAX_DEPTH:
                     directories.append((f"{path}/", entry, depth + 1))
+                elif mode == _SUBMODULE and depth < _MAX_DEPTH and name not in _NO_NAMES:
+                    directories += [(f"{path}/", each, depth + 1) for each in self._trees_of(path, entry)]
                 elif _FILE.fullmatch(mode) and (path, entry) not in self.seen:
                     self.seen.add((path, entry))
                     yield path, entry
+
+    def _tree_of(self, commit: str) -> str:
+        head = _read(self.objects, commit, _COMMIT, _MAX_OBJECT_BYTES)
+        line = head.partition(b"\n")[0].removeprefix(b"tree ")
+        if not _ID.fullmatch(line):
+            raise _UnreadableError("expected the tree of a commit, found none")
+        return line.decode()
+
+    def _trees_of(self, path: str, pinned: str) -> Iterator[str]:
+        """The tree of the commit that a submodule is pinned to, if the submodule is there."""
+        with suppress(*_CANNOT):
+            places = self.objects.places
+            others = [each for each in _Repository.at(self.directory / path).objects if each not in places]
+            self.objects.places += tuple(others)[: _MAX_PLACES - len(places)]
+            yield self._tree_of(pinned)
 
     def _count(self, *, directories: int = 0, entries: int = 0) -> None:
         self.directories += directories

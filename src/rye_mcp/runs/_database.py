@@ -11,7 +11,7 @@ Rules:
   one of an older version is brought up to date, with all its rows.
 - Whoever has the file open notices when another one took its place, and goes on in that one.
 - The write-ahead log is put into the file by a thread of its own now and then, since that waits for the disk;
-  with it the oldest rows beyond `MAX_KEPT_ROWS` go, and of refused calls those beyond `MAX_KEPT_REFUSALS`.
+  with it the oldest runs beyond `MAX_KEPT_ROWS` go, and the oldest refused calls beyond `MAX_KEPT_REFUSALS`.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ BUSY_S: Final = 0.5
 _APPLICATION: Final = 0x72796C67  # "rylg", in the header of the file
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 _PRIMARY: Final = 0xFF
-_FORGET: Final = "DELETE FROM runs WHERE seq <= (SELECT max(seq) FROM runs) - ?"
-_FORGET_REFUSALS: Final = (
-    "DELETE FROM runs WHERE kind = :refused AND seq <= "
-    "(SELECT seq FROM runs WHERE kind = :refused ORDER BY seq DESC LIMIT 1 OFFSET :kept)"
+_FORGET: Final = (
+    "DELETE FROM runs WHERE (kind IS :refused) = :is_refused AND seq <= (SELECT seq FROM runs "
+    "WHERE (kind IS :refused) = :is_refused ORDER BY seq DESC LIMIT 1 OFFSET :kept)"
 )
+"""Rows are counted, each kind by itself. Their numbers say nothing of it, since every row takes one."""
 
 _Identity = tuple[int, int]
 Answer = TypeVar("Answer")
@@ -196,8 +196,8 @@ class RunDatabase:
     def _tidy(self) -> None:
         # Another connection: the thread that appends must not wait for this one's disk.
         with suppress(sqlite3.Error), closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
-            connection.execute(_FORGET, (self._kept_rows,))
-            connection.execute(_FORGET_REFUSALS, {"refused": REFUSED, "kept": self._kept_refusals})
+            for is_refused, kept in ((False, self._kept_rows), (True, self._kept_refusals)):
+                connection.execute(_FORGET, {"refused": REFUSED, "is_refused": is_refused, "kept": kept})
             # Without waiting for anybody, unless it has grown so much that somebody has to wait.
             grown = _size_of(f"{self.path}-wal") > MAX_WAL_BYTES
             connection.execute(f"PRAGMA wal_checkpoint({'TRUNCATE' if grown else 'PASSIVE'})")

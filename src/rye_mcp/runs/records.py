@@ -2,7 +2,7 @@
 
 A record has the names of parameters and no values, no environment, and of the output only digests and the end
 of standard error of what failed: there is no field for the rest. What comes from outside (names, the name of
-a client) is cut to a length, so that no call makes a large row.
+a client, an id that is none) is cut to a length, so that no call makes a large row.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from rye_mcp.errors import printable
+from rye_mcp.items import is_item_id
 from rye_mcp.runs.hosts import is_gone
 from rye_mcp.runs.ids import StreamName, check_run_id, first_id_at, time_of
 
@@ -27,9 +28,6 @@ MAX_NAMES: Final = 100
 
 MAX_CHARACTERS: Final = 200
 """How much is kept of a name that comes from outside."""
-
-MAX_ID_CHARACTERS: Final = 600
-"""How much is kept of the id that a call names, which may be anything: all of what can be an id."""
 
 MAX_STDERR_BYTES: Final = 4096
 """How much is kept of the end of standard error of a run that failed."""
@@ -126,7 +124,7 @@ def row_of(record: RunRecord) -> tuple[Any, ...]:
     """A record as SQLite takes it."""
     return (
         check_run_id(record.run_id),
-        _short(record.item_id, MAX_ID_CHARACTERS),
+        record.item_id if is_item_id(record.item_id) else _short(record.item_id),
         record.item_type,
         None if record.project is None else printable(record.project),
         msgspec.json.encode(record.chain).decode(),
@@ -166,8 +164,8 @@ def _pairs(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, digest) for name, digest in msgspec.json.decode(text))
 
 
-def _short(text: str, limit: int = MAX_CHARACTERS) -> str:
-    return printable(text if len(text) <= limit else f"{text[: limit - 1]}…")
+def _short(text: str) -> str:
+    return printable(text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…")
 
 
 def _end(text: str) -> str:

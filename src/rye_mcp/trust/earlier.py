@@ -3,7 +3,9 @@
 Rules:
 
 - Signing is proposed only for exactly the bytes that somebody signed last under the other id. For anything
-  else, the hint says to look first, with the command that shows what changed where git may be started.
+  else, the hint says to look first, with the command that shows what changed.
+- A hint has a command of git only in a project that was approved: a repository can name programs, and every
+  command of git that a person types there starts them.
 - A record that cannot be read costs the hint and nothing else.
 """
 
@@ -16,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemFile, is_item_id, printable, signed_path
+from rye_mcp.items import ItemFile, SpaceName, is_item_id, printable, signed_path
 from rye_mcp.trust import signature
 from rye_mcp.trust.signature import Claim, SignatureLine
 from rye_mcp.trust.signers import Fact, Facts
@@ -41,10 +43,8 @@ def whose_unsigned(file: ItemFile, trust: Trust) -> tuple[str, str] | None:
             what = f"{fact.owner} signed {name} before"
             return fact.owner, f"{what}: {_look(file, trust, fact)}, then: rye sign {file.item_id}"
         if trust.other_claim(file) is not None:
-            return (
-                "a person",
-                f"a person signed this before: {_look(file, trust)}, then: rye sign {file.item_id}",
-            )
+            what = "a person signed this before"
+            return "a person", f"{what}: {_look(file, trust)}, then: rye sign {file.item_id}"
     return None
 
 
@@ -71,12 +71,13 @@ def hint_for_renamed(
     for fact in _of_content(claim.digest, facts)[-_MAX_TRIED:]:
         before = replace(file, item_id=fact.item_id, extension=fact.extension)
         if is_item_id(fact.item_id) and is_signed_as(before, claim, line):
-            return _renamed(file, before, fact, facts[0], trust)
+            return _renamed(file, before, fact, trust)
     return None
 
 
-def _renamed(file: ItemFile, before: ItemFile, fact: Fact, facts: Facts, trust: Trust) -> str:
-    own, latest = facts.person_of(file), facts.person_of(before)
+def _renamed(file: ItemFile, before: ItemFile, fact: Fact, trust: Trust) -> str:
+    persons = _facts(file, trust)[0]
+    own, latest = persons.person_of(file), persons.person_of(before)
     sign = f"rye sign {file.item_id}"
     if own is not None and own.digest != fact.digest:
         what = f"{fact.owner} signed it as {fact.item_id}, and {own.owner} signed something else here"
@@ -99,14 +100,9 @@ def _of_content(digest: str, known: Iterable[Facts]) -> list[Fact]:
 
 
 def _look(file: ItemFile, trust: Trust, former: Fact | None = None) -> str:
-    """How to see what changed. In a repository, `git` shows it, whether the change was committed or not.
-
-    git starts the programs that a repository names: no command for one that the person has not approved.
-    """
+    """How to see what changed. In a repository, `git` shows it, whether the change was committed or not."""
     above = file.space.root.parent
-    around = (each for each in (above, *above.parents) if os.path.lexists(each / ".git"))
-    repository = next(around, None)
-    if repository is None or trust.directories.why_not(str(repository)) is not None:
+    if not (os.path.lexists(above / ".git") and _may_run_git(file, trust)):
         return "look at what changed"
     git = f"git -C {shlex.quote(printable(above))}"
     if former is None or former.item_id == file.item_id:
@@ -116,3 +112,12 @@ def _look(file: ItemFile, trust: Trust, former: Fact | None = None) -> str:
     before = f"{file.space.root.name}/{signed_path(file.item_type, former.item_id, former.extension)}"
     shown = f"{git} show {shlex.quote(f'HEAD:./{before}')} | diff - {shlex.quote(printable(file.path))}"
     return f"look at what changed ({shown})"
+
+
+def _may_run_git(file: ItemFile, trust: Trust) -> bool:
+    """Whether the programs that a repository names are those of the user, or of a project they approved."""
+    if file.space.name is SpaceName.USER:
+        return True
+    with suppress(RyeError):
+        return trust.approvals is not None and trust.approvals.read().approved
+    return False

@@ -5,7 +5,8 @@ Rules:
 - Only a person brings a server in, and only their signature says that its tools are what they seem.
 - Everything is drafted, looked at and signed before the first file is written: what is wrong with one tool
   leaves that tool out, and is told; what is wrong with the rest leaves everything as it was.
-- Nothing is replaced by `add`. `update` replaces what it has read, and nothing that has changed meanwhile.
+- Nothing is replaced by `add`. `update` replaces what it has read, and nothing that has changed meanwhile. A
+  tool keeps its id: another one that would get it is left out.
 - Nothing here connects to anything: what a server offers comes in.
 """
 
@@ -16,9 +17,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any, Final
 
-from rye_mcp.bridge.definitions import Definition, difference
+from rye_mcp.bridge.definitions import Definition, difference, whole
 from rye_mcp.bridge.items import DIRECTORY, RUNTIMES, approved_parts, ids_of, item_text
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.chain import ChainElement
@@ -119,10 +121,10 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a server says now, beside what was approved: diffs by tool, and names."""
+    """What a server says now, beside what was approved: diffs by tool, all of what is new, and names."""
 
     changed: Mapping[str, list[str]]
-    added: tuple[str, ...]
+    added: Mapping[str, list[str]]
     gone: tuple[str, ...]
 
     @property
@@ -215,8 +217,9 @@ def compare(known: Known, offered: Mapping[str, Definition], only: tuple[str, ..
         for name, metadata in approved.items()
         if name in offered and offered[name].digest != (metadata.config or {}).get("definition")
     }
-    added = sorted(name for name in offered.keys() - approved.keys() if _is_chosen(name, only))
-    return Comparison(changed, tuple(added), tuple(sorted(approved.keys() - offered.keys())))
+    new = sorted(name for name in offered.keys() - approved.keys() if _is_chosen(name, only))
+    added = {name: whole(offered[name].parts) for name in new}
+    return Comparison(changed, added, tuple(sorted(approved.keys() - offered.keys())))
 
 
 def update(
@@ -226,7 +229,8 @@ def update(
     plan = ServerPlan(known.name, known.config, known.space.name)
     wanted = {name: offered[name] for name in (*comparison.changed, *comparison.added)}
     ids = {**ids_of(known.name, offered), **_tool_ids(known)}
-    drafts, left_out = _drafts(plan, wanted, context, key, ids=ids, more=known.permitted)
+    holders = {item_id: name for name, item_id in _tool_ids(known).items()}
+    drafts, left_out = _drafts(plan, wanted, context, key, ids=ids, holders=holders, more=known.permitted)
     before = {file.item_id: file for file, _ in known.items.values()}
     _write_new([file for file in drafts if file.item_id not in before])
     for file in drafts:
@@ -295,20 +299,33 @@ def _drafts(
     key: SigningKey,
     *,
     ids: Mapping[str, str],
+    holders: Mapping[str, str] = MappingProxyType({}),
     more: frozenset[str] = frozenset(),
 ) -> tuple[list[ItemFile], tuple[LeftOut, ...]]:
-    """A signed item for each tool, in memory, and those that can be none."""
+    """A signed item for each tool, in memory, and those that can be none.
+
+    `holders` are ids with the tools that have them: no other tool gets one.
+    """
     space = context.spaces.space(plan.space)
+    tool_of = {item_id.lower(): name for item_id, name in holders.items()}
     drafts: list[ItemFile] = []
     left_out: list[LeftOut] = []
     for name, said in sorted(chosen.items()):
         try:
+            _require_own_id(name, ids[name], tool_of.setdefault(ids[name].lower(), name))
             drafts.append(_signed(_draft(ids[name], said, plan, space, more), context, key))
         except RyeError as exc:
             left_out.append(LeftOut(name, exc))
     if not drafts and left_out:
         raise left_out[0].error
     return drafts, tuple(left_out)
+
+
+def _require_own_id(name: str, item_id: str, holder: str) -> None:
+    """A server chooses the names of its tools, and with them the ids: two may get the same one."""
+    if holder != name:
+        what = f"expected an id of its own for the tool {name}, found that of {holder}: {item_id}"
+        raise RyeError("item_exists", what, item_id=item_id, hint="the server has to call it otherwise")
 
 
 def _draft(item_id: str, said: Definition, plan: ServerPlan, space: Space, more: frozenset[str]) -> ItemFile:

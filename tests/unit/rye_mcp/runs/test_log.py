@@ -96,15 +96,6 @@ def test_long_names_make_no_large_row(log: RunLog) -> None:
     assert {len(name) for name in (*found.parameters, found.client or "")} == {200}
 
 
-def test_the_id_of_a_refused_call_makes_no_large_row(log: RunLog) -> None:
-    longest = "/".join(["x" * 64] * 8)
-    for item_id in (longest, "x" * 1_000_000):
-        log.append(run(item_id=item_id, kind="refused", code="invalid_id"))
-    large, whole = log.list()
-    assert whole.item_id == longest
-    assert len(large.item_id) == 600
-
-
 def test_half_a_character_is_logged_as_an_escape(log: RunLog) -> None:
     assert log.append(run(item_id="demo/\udcff\ud800", stderr_end="\udcff")) == ()
     [found] = log.list()
@@ -173,7 +164,8 @@ def test_what_runs_and_what_is_lost_can_be_asked_for(log: RunLog, status: str, f
 
 
 def test_refused_calls_do_not_push_runs_out(state: Path) -> None:
-    with RunLog(state, kept_refusals=10) as log:
+    """There are more of them than runs that are kept: a run is not counted by the refusals after it."""
+    with RunLog(state, kept_rows=20, kept_refusals=10) as log:
         log.append(kept := run())
         for _ in range(600):
             log.append(run(kind="refused", code="unsigned"))
@@ -181,6 +173,20 @@ def test_refused_calls_do_not_push_runs_out(state: Path) -> None:
         found = log.list(RunFilter(limit=1000))
     assert found[-1] == kept
     assert 11 <= len(found) <= 11 + 110
+
+
+@pytest.mark.parametrize("item_id", ["x" * 3_000_000, "a/" * 200_000, "\x1b]" * 1000, "\ud800" * 1000])
+def test_of_what_is_no_id_little_is_kept(log: RunLog, item_id: str) -> None:
+    log.append(record := run(kind="refused", code="invalid_id", item_id=item_id))
+    kept = log.get(record.run_id).item_id
+    assert len(kept) <= 1200
+    assert log.path.with_name(f"{log.path.name}-wal").stat().st_size < 200_000
+
+
+def test_an_id_is_kept_whole(log: RunLog) -> None:
+    longest = "/".join(["a" * 64] * 8)
+    log.append(record := run(item_id=longest))
+    assert log.get(record.run_id).item_id == longest
 
 
 def test_only_the_end_of_standard_error_is_kept(log: RunLog) -> None:
