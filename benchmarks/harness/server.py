@@ -212,7 +212,7 @@ def _with_fastmcp(environment: Path) -> Path:
 
 def _measured(project: Path, environment: Mapping[str, str], peer: Path | None, rounds: int) -> Times:
     times: Times = defaultdict(list)
-    script = [sys.executable, str(project / ".ai/tools/demo/hello.py")]
+    script = [_interpreter(project, environment), str(project / ".ai/tools/demo/hello.py")]
     for _ in range(rounds):
         with Talk([sys.executable, "-c", BARE], environment, project) as bare:
             times["start, bare"].append(bare.started_ms)
@@ -232,6 +232,14 @@ def _measured(project: Path, environment: Mapping[str, str], peer: Path | None, 
                 times[f"ping behind {AT_ONCE} calls, FastMCP"].append(among[0])
                 times["ping while they run, FastMCP"] += among[1:]
     return times
+
+
+def _interpreter(project: Path, environment: Mapping[str, str]) -> str:
+    """What starts the tool: tools find nothing of the environment that the server is installed in."""
+    with Talk([SCRIPTS / "rye-mcp"], environment, project) as server:
+        call = {"item_id": "demo/hello", "parameters": PARAMS, "dry_run": True}
+        command: list[str] = server.call("execute", **call)["command"]
+    return command[0]
 
 
 def _lags(project: Path, environment: Mapping[str, str]) -> list[float]:

@@ -209,6 +209,38 @@ def test_modes_that_git_once_wrote_and_still_takes_count(
     refused("person_required", lambda: sign(SignRequest("demo/hello"), agent(world)))
 
 
+def with_a_long_message(world: World) -> None:
+    (world.project / "message").write_text("x" * (9 << 20))
+    git(world.project, "commit", "-q", "--allow-empty", "-F", "message")
+
+
+def with_many_directories(world: World) -> None:
+    """Below one that is read first, as a file in each: only commits hold them."""
+    empty = objects(world.project, "hash-object", "-w", "--stdin", given=b"").decode().strip()
+    lines = (f"100644 {empty}\t.ai/tools/zz/{number}/a.txt\n" for number in range(4_100))
+    objects(world.project, "update-index", "--index-info", given="".join(lines).encode())
+    git(world.project, "commit", "-qm", "more")
+
+
+@pytest.mark.parametrize(
+    "larger", [with_a_long_message, with_many_directories], ids=lambda each: each.__name__
+)
+def test_where_a_commit_is_too_large_to_be_read_no_agent_signs(
+    world: World, larger: Callable[[World], None]
+) -> None:
+    """Nobody knows what it holds of persons. A person goes on, and so does what an agent runs."""
+    file = put(world, tool(), signed=True)
+    committed(world.project)
+    larger(world)
+    forget(world)
+    taken(file.path)
+    for _ in range(2):  # and not the second time either
+        error = refused("person_required", lambda: sign(SignRequest("demo/hello"), agent(world)))
+    assert "the last commit holds more" in error.message
+    put(world, tool(), "demo/other")
+    sign(SignRequest("demo/other"), person(world))
+
+
 def objects(project: Path, *arguments: str, given: bytes | None = None) -> bytes:
     """What git prints, to the byte."""
     return subprocess.run(

@@ -10,7 +10,8 @@ Rules:
 - Besides the last commit, those before it are read up to one that the caller knows, by their first parents.
 - All of it is written by others: every size, depth and count is limited, and the bytes that are unpacked and
   put together for one answer have a limit together. Only regular files are opened.
-- What cannot be read is left out, without an error: this only ever adds to what else is known.
+- What cannot be read is left out, without an error: this only ever adds to what else is known. The caller is
+  told where a limit is the reason.
 """
 
 from __future__ import annotations
@@ -66,7 +67,15 @@ Places = tuple[str, ...]
 
 
 class _UnreadableError(ValueError):
-    """A repository that cannot be read, or not within the limits."""
+    """A repository that cannot be read."""
+
+
+class _LimitError(_UnreadableError):
+    """A repository that could be read with more work than is allowed."""
+
+
+class _TooLargeError(_LimitError):
+    """An object that is larger than what was looked for can be."""
 
 
 @dataclass(slots=True)
@@ -79,7 +88,7 @@ class _Objects:
     def spend(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
-            raise _UnreadableError("expected objects that are read with less work")
+            raise _LimitError("expected objects that are read with less work")
 
 
 _CANNOT: Final = (OSError, ValueError, zlib.error, struct.error, IndexError, RecursionError)
@@ -98,6 +107,17 @@ def last_commits(project: Path, below: str) -> Iterator[LastCommit]:
                 yield LastCommit(repository.head().decode(), inside, repository.objects, directory)
 
 
+@contextmanager
+def _told(on_limit: Callable[[], object]) -> Iterator[None]:
+    """Leave out what cannot be read, and tell of a limit."""
+    try:
+        yield
+    except _LimitError:
+        on_limit()
+    except _CANNOT:
+        return
+
+
 @dataclass(frozen=True, slots=True)
 class LastCommit:
     """The last commit of a repository, by its name, and the directory in it that is looked at.
@@ -110,9 +130,16 @@ class LastCommit:
     places: Places
     directory: Path
 
-    def files(self, wanted: Callable[[str], bool], known: Container[str] = ()) -> Iterator[tuple[str, bytes]]:
+    def files(
+        self,
+        wanted: Callable[[str], bool],
+        known: Container[str] = (),
+        on_limit: Callable[[], object] = lambda: None,
+    ) -> Iterator[tuple[str, bytes]]:
         """The wanted files below the directory, by their paths from there: all, or those that are not in a
         known commit before it. Then it is also those of the commits between the two.
+
+        `on_limit` is told when there may be more, which the limits did not let be read.
         """
         objects = _Objects(self.places)
         room, walk = _MAX_WANTED_BYTES, _Walk(objects, self.directory)
@@ -122,13 +149,16 @@ class LastCommit:
                 for _ in walk.new_files(before, self.inside):
                     pass
         for commit in commits:
-            with suppress(*_CANNOT):
+            with _told(on_limit):
                 for path, name in walk.new_files(commit, self.inside):
-                    if room > 0 and wanted(path):
-                        with suppress(*_CANNOT):
-                            content = _read(objects, name, _BLOB, MAX_ITEM_BYTES)
-                            room -= len(content)
-                            yield path, content
+                    if not wanted(path):
+                        continue
+                    if room < 0:
+                        raise _LimitError("expected fewer bytes of files")
+                    with _told(on_limit), suppress(_TooLargeError):  # no item is that large
+                        content = _read(objects, name, _BLOB, MAX_ITEM_BYTES)
+                        room -= len(content)
+                        yield path, content
 
     def _since(self, known: Container[str], objects: _Objects) -> tuple[str | None, list[str]]:
         """The nearest known commit and those after it, the last first; the last alone where none is near."""
@@ -261,7 +291,7 @@ class _Walk:
         self.directories += directories
         self.entries += entries
         if self.directories > _MAX_DIRECTORIES or self.entries > _MAX_ENTRIES:
-            raise _UnreadableError("expected fewer files")
+            raise _LimitError("expected fewer files")
 
 
 def _entries(objects: _Objects, tree: str) -> Iterator[tuple[bytes, bytes, str]]:
@@ -323,7 +353,7 @@ def _packed(
 ) -> tuple[int, bytes]:
     """An entry of a pack, with what it differs from if it is a difference. Ids have this length."""
     if deltas > _MAX_DELTAS:
-        raise _UnreadableError("expected fewer differences on top of each other")
+        raise _LimitError("expected fewer differences on top of each other")
     with _opened(Path(pack)) as descriptor:
         head = os.pread(descriptor, 128, offset)
         kind, position = (head[0] >> 4) & 7, 1
@@ -395,7 +425,9 @@ def _changed(objects: _Objects, base: bytes, change: bytes, limit: int) -> bytes
     """What a difference makes of what it differs from."""
     before, position = _size(change, 0)
     size, position = _size(change, position)
-    if before != len(base) or size > limit:
+    if size > limit:
+        raise _TooLargeError("expected a smaller object")
+    if before != len(base):
         raise _UnreadableError("expected a difference that fits")
     objects.spend(size)
     parts = bytearray()
@@ -461,5 +493,5 @@ def _inflated(objects: _Objects, descriptor: int, position: int, limit: int) -> 
         size += len(part)
         objects.spend(len(part))
         if size > limit:
-            raise _UnreadableError("expected a smaller object")
+            raise _TooLargeError("expected a smaller object")
     return b"".join(parts)

@@ -184,6 +184,7 @@ class Trust:
                 self._shared_record = SignerRecord(shared_as, lambda: state or state_directory())
         self.unrecorded: str | None = None
         self.noted_commits: set[str] = set()
+        self.unread_commits: set[str] = set()
         self.answers: dict[tuple[object, ...], _Answer] = {}
 
     @cached_property

@@ -6,7 +6,7 @@ Rules:
   commit carry a signature, good or not, that is no agent's. Later commits take none of that back.
 - The commits since the one that was looked at last count as well: whoever made them.
 - Where that cannot be written, the agent is refused. A full record is no reason: no agent signs then anyway.
-- A repository that cannot be read stops nothing.
+- A repository that cannot be read stops nothing. Where a limit is the reason, agents run tools and sign none.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def _note(commit: LastCommit, context: Context) -> None:
     space = context.spaces.space(SpaceName.PROJECT)
     agents: dict[str, bool] = {}
     facts: list[Fact] = []
-    for path, content in commit.files(_is_signed_path, known):
+    cut: list[str] = []
+    for path, content in commit.files(_is_signed_path, known, lambda: cut.append(commit.name)):
         file = _as_file(space, path, content)
         fact = None if file is None else _claim_of(file, agents, context)
         if fact is not None:
@@ -77,7 +78,10 @@ def _note(commit: LastCommit, context: Context) -> None:
         except RyeError as exc:
             if exc.code != "too_large":
                 raise
-    own.note(commit_fact(commit.name))
+    if cut:
+        context.trust.unread_commits.add(commit.name)  # for as long as this program runs
+    else:
+        own.note(commit_fact(commit.name))
 
 
 def _claim_of(file: ItemFile, agents: dict[str, bool], context: Context) -> Fact | None:

@@ -12,7 +12,7 @@ Rules:
   says what it had.
 - Each of these is enough: to remove one of them helps nobody.
 - A file that is no item is a person's by a signature line in it, and by their listings.
-- Where the record is full no agent signs, since it would not learn what a person signs from then on.
+- Where the record is full, or a commit too large to be read, no agent signs: nobody knows what is a person's.
 """
 
 from __future__ import annotations
@@ -224,10 +224,17 @@ def _lists(listing: ItemFile, path: str) -> bool:
         return True
 
 
+def _by_unread_commit(file: ItemFile, context: Context) -> str | None:
+    if file.space.name is not SpaceName.PROJECT or not context.trust.unread_commits:
+        return None
+    return "nobody can tell whose it is, as the last commit holds more below .ai than is read of one"
+
+
 _OF_ITEMS: Final[tuple[_Evidence, ...]] = (
     _by_other_claim,
     _by_record,
     _by_full_record,
+    _by_unread_commit,
 )
 _OF_FILES: Final[tuple[_Evidence, ...]] = (_by_line, _by_listing)
 
