@@ -537,6 +537,13 @@ def test_nobody_holds_every_stream(server: HttpServer, path: str) -> None:
         read_until(honest, b'"id":9')
 
 
+def test_a_stream_that_is_to_go_on_after_an_event_begins_anew(server: HttpServer) -> None:
+    """Clients ask so after a broken connection; there is nothing that could be repeated."""
+    with server.connection() as connection:
+        connection.sendall(listening("/mcp", Last_Event_ID="7", **session_of(server)))
+        assert read_until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+
+
 def test_nobody_holds_every_subscription_by_one_stream(server: HttpServer) -> None:
     """The SDK takes 1,024 of them, of all clients together."""
     with server.connection() as connection:

@@ -113,6 +113,7 @@ HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 STANDING_KEY: Final = "rye_mcp.standing"
 """Where the state of a request holds the `Standing` of its connection."""
 
+_LAST_EVENT: Final = b"last-event-id"
 _MEDIA_TYPES: Final = frozenset({b"content-type", b"accept"})
 
 _log = logging.getLogger(__name__)
@@ -320,12 +321,17 @@ def _refusal_of_head(scope: Scope) -> Response | None:
 
 
 def _let_in(scope: Scope) -> None:
-    """Know the connection from now on. Media types are written in any case, and the SDK compares them."""
+    """Know the connection from now on. Media types are written in any case, and the SDK compares them.
+
+    No event is kept, so a stream that is asked to go on after one begins anew: the SDK would fail.
+    """
     standing = scope.get("state", {}).get(STANDING_KEY)
     if standing is not None:
         standing.is_known = True
     scope["headers"] = [
-        (name, value.lower() if name in _MEDIA_TYPES else value) for name, value in scope["headers"]
+        (name, value.lower() if name in _MEDIA_TYPES else value)
+        for name, value in scope["headers"]
+        if name != _LAST_EVENT
     ]
 
 
