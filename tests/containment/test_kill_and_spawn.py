@@ -223,7 +223,7 @@ def test_a_run_that_is_over_or_never_was_is_dead_already(client: Client) -> None
 
 
 def test_who_kills_a_run_that_could_not_be_started_is_answered(client: Client) -> None:
-    run = client.start_run("/nonexistent")
+    run = client.start_run("/no/such/program")
     asked = client.send("kill", run=run)
     assert client.end_of(run).error == "command_not_found"
     assert client.next_for(asked).header["method"] == "already_dead"
