@@ -1,5 +1,6 @@
 """The documents are true where a machine can tell."""
 
+import configparser
 import json
 import re
 import tomllib
@@ -11,6 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
+MAP = ROOT / "docs/architecture.md"
 DOCUMENTS = sorted(
     [
         *ROOT.glob("*.md"),
@@ -124,10 +126,74 @@ def _pinned_for_node() -> Iterator[str]:
         yield version.removeprefix("npm:").rpartition("@")[0] if version.startswith("npm:") else name
 
 
-def test_the_page_of_the_server_names_each_module_of_it() -> None:
-    page = (ROOT / "docs/architecture/mcp-server.md").read_text(encoding="utf-8")
-    table = page.partition("## Modules")[2].partition("\n## ")[0]
+@pytest.mark.parametrize(
+    ("package", "page", "heading"),
+    [
+        ("lilux", "lilux", "## Modules"),
+        ("lilux/_http", "lilux", ""),
+        ("lilux/schemas", "lilux", ""),
+        ("rye_mcp/bridge", "bridge", ""),
+        ("rye_mcp/catalog", "search", "# The search index"),
+        ("rye_mcp/cli", "command-line", "## Modules of the commands"),
+        ("rye_mcp/executor", "execution", "## Modules of the executor"),
+        ("rye_mcp/mcp_server", "mcp-server", "## Modules"),
+        ("rye_mcp/metadata", "items", "## Metadata"),
+        ("rye_mcp/primitives", "bridge", ""),
+        ("rye_mcp/runs", "execution", "## Results, the run log and kept output"),
+        ("rye_mcp/scripts", "command-line", "## Scripts"),
+        ("rye_mcp/spaces", "items", "## Spaces"),
+        ("rye_mcp/trust", "trust", "## Modules"),
+        ("rye_mcp/verbs", "command-line", "## Modules of the verbs"),
+    ],
+)
+def test_the_page_of_a_package_names_each_module_of_it(package: str, page: str, heading: str) -> None:
+    heading = heading or f"## `{package.replace('/', '.')}`"
+    text = (ROOT / f"docs/architecture/{page}.md").read_text(encoding="utf-8")
+    section = text.partition(f"{heading}\n")[2].partition("\n## ")[0]
+    table = section.partition("\n| --- |")[2].partition("\n\n")[0]
     first = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
-    named = {name for cell in first for name in re.findall(r"`(\w+)`", cell)}
-    modules = (ROOT / "src/rye_mcp/mcp_server").glob("*.py")
-    assert named == {path.stem for path in modules} - {"__init__"}
+    named = sorted(name for cell in first for name in re.findall(r"`(\w+)`", cell))
+    places = (ROOT / "src" / package).iterdir()
+    modules = {path.stem for path in places if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    assert named == sorted(modules - {"__init__"})
+
+
+@pytest.mark.parametrize(("package", "contract"), [("rye_mcp", "orchestrator"), ("lilux", "microkernel")])
+def test_the_map_shows_the_layers_that_are_checked(package: str, contract: str) -> None:
+    rules = configparser.ConfigParser()
+    rules.read(ROOT / ".importlinter", encoding="utf-8")
+    layers = rules[f"importlinter:contract:{contract}"]["layers"]
+    shown = MAP.read_text(encoding="utf-8").partition("\n## Layers\n")[2].partition(f"\n`{package}`, ")[2]
+    assert shown.partition("```\n")[2].partition("\n```")[0] == re.sub(r"[()]", "", layers).strip()
+
+
+def test_the_map_stays_a_map() -> None:
+    text = MAP.read_text(encoding="utf-8")
+    assert len(text.split()) <= 3000
+    tree = text.partition("\n## Layout\n")[2].partition("```\n")[2].partition("\n```")[0]
+    assert len(tree.splitlines()) <= 50
+    for walk in ("Execute over MCP", "Sign"):
+        steps = text.partition(f"\n## {walk}\n")[2].partition("\n## ")[0]
+        numbers = [int(number) for number in re.findall(r"^\| (\d+) \|", steps, re.MULTILINE)]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert 0 < len(numbers) <= 25
+
+
+def test_the_walks_of_the_map_name_modules_that_are_there() -> None:
+    """A name without a dot is a package, or a module of the package that was named before it."""
+    cells = re.findall(r"^\| \d+ \| (.*?) \|", MAP.read_text(encoding="utf-8"), re.MULTILINE)
+    assert cells
+    missing = []
+    for cell in cells:
+        package = ""
+        for name in re.findall(r"`([\w.]+)`", cell):
+            package = name.rpartition(".")[0] or package
+            if not _is_there(name) and not _is_there(f"{package}.{name}"):
+                missing.append(name)
+    assert missing == []
+
+
+def _is_there(module: str) -> bool:
+    path = module.replace(".", "/")
+    places = [ROOT / "src" / path, ROOT / "src/rye_mcp" / path]
+    return any(place.is_dir() or place.with_suffix(".py").is_file() for place in places)

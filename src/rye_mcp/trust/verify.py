@@ -299,12 +299,12 @@ class Trust:
 def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf, moment: Moment | None = None) -> VerifiedItem:
     """The item, when its bytes are authentic and its signer is trusted for it; RyeError otherwise.
 
-        1. a file of the system space: what the manifest says
-        2. the signature line, in its one form and place
-        3. an answer that is kept, when nothing that it rests on has changed
-        4. the bytes are text, and are those whose hash was signed
-        5. the signature is good, for this item, under the key of this fingerprint
-        6. the key was not revoked, its owner is trusted, and for this item in its role
+    1. a file of the system space: what the manifest says
+    2. the signature line, in its one form and place
+    3. an answer that is kept, when nothing that it rests on has changed
+    4. the bytes are text, and are those whose hash was signed
+    5. the signature is good, for this item, under the key of this fingerprint
+    6. the key was not revoked, its owner is trusted, and for this item in its role
     7. no agent signed it in place of what a person had vouched for
     """
     relative = relative_path(file.item_type, file.item_id, file.extension)
