@@ -80,7 +80,8 @@ def test_nothing_is_gained_by_ten_thousand_runs(client: Client) -> None:
     descriptors, memory = descriptors_of(before), memory_of(before)
     run(10_000)
     after = settle(client)
-    assert [state_of(pid) for pid in after] == ["S"] * len(before)
+    assert len(after) == len(before)
+    wait_until(client, lambda: all(state_of(pid) == "S" for pid in after))  # who answers runs for a moment
     assert descriptors_of(after) == descriptors
     assert memory_of(after) - memory < MIB
 
