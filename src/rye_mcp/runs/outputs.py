@@ -82,6 +82,7 @@ MAX_SPARES: Final = 64
 _HIDDEN: Final = "."
 _DIRECTORY_NAME: Final = "outputs"
 _MODE: Final = 0o700
+_RESULT: Final = "result"
 _FILE_MODE: Final = 0o600
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -163,17 +164,17 @@ class RunOutputs:
             else:
                 os.rmdir(path)  # noqa: PTH106
 
-    def keep(self, run_id: str, data: bytes, stream: StreamName = "result") -> str:
-        """Keep data of a run that is over as a stream of it; its handle. What is kept already stays."""
+    def keep(self, run_id: str, data: bytes) -> str:
+        """Keep the result of a run that is over; its handle. What is kept already stays."""
         path = self._root / check_run_id(run_id)
         if not path.is_dir():
             self.directory(run_id)
-            whole_files.write_whole(self._root / self._taken[run_id] / stream, data, mode=_FILE_MODE)
+            whole_files.write_whole(self._root / self._taken[run_id] / _RESULT, data, mode=_FILE_MODE)
             self.finish(run_id)
         else:
             with suppress(FileExistsError):
-                whole_files.write_whole(path / stream, data, mode=_FILE_MODE, replace=False)
-        return handle_of(run_id, stream)
+                whole_files.write_whole(path / _RESULT, data, mode=_FILE_MODE, replace=False)
+        return handle_of(run_id, _RESULT)
 
     def read(
         self,
