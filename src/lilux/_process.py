@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 from lilux._connection import OnOutput, OnStarted
+from lilux._policy import Policy
 from lilux._protocol import OUTPUT_LIMITS, TIMEOUT_LIMIT_MS, RunRequest, Spool
 from lilux._templates import render as fill
 from lilux._templates import render_shell
@@ -53,7 +54,8 @@ class ProcessSpec:
     limit. Of each output stream `max_output` bytes are kept (None: 1 MiB), what is more goes to `spool`, if
     there is one. With `result_fd` what the program writes to its descriptor 3 is captured too. `on_output`
     gets what it writes as it comes, and is told how much was left out when that is too fast for it; with
-    `whole_output` nothing is, and the program waits. `on_started` gets its pid.
+    `whole_output` nothing is, and the program waits. `on_started` gets its pid. `policy` says what the
+    program may do, None that nothing confines it.
     """
 
     command: str
@@ -69,6 +71,7 @@ class ProcessSpec:
     on_output: OnOutput | None = None
     whole_output: bool = False
     on_started: OnStarted | None = None
+    policy: Policy | None = None
 
 
 # --- from a configuration -------------------------------------------------------
@@ -207,6 +210,7 @@ def request_of(spec: ProcessSpec) -> RunRequest:
         result_fd=_flag("result_fd", spec.result_fd),
         spool=None if spec.spool is None else _spool(spec.spool),
         stream_whole=_flag("whole_output", spec.whole_output),
+        policy=spec.policy,
     )
 
 
