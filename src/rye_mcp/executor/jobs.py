@@ -10,7 +10,7 @@ Rules:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,7 +36,7 @@ __all__ = ["HttpJob", "Job", "OtherJob", "ProcessJob", "Spooling", "Watch"]
 
 Show = Callable[[str], str]
 
-Spooling = Callable[[], "Spool"]
+Spooling = Callable[[], Awaitable["Spool"]]
 """Gives a place for what is too long for the answer; who prints nothing asks for none."""
 
 
@@ -88,7 +88,7 @@ class ProcessJob:
         spec = replace(
             self.spec,
             result_fd=True,
-            spool=spool(),
+            spool=await spool(),
             on_output=_shown_live(watch.on_output, show),
             on_started=watch.on_started,
         )

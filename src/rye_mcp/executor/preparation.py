@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from lilux.primitives.subprocess import SubprocessPrimitive
+from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.background import Background
 from rye_mcp.executor.bytecode import BytecodeStore
@@ -217,13 +218,13 @@ class Preparation:
         self._snapshots = SnapshotStore(environment=environment)
         self._is_swept = False
 
-    def begin(self, pinned: PinnedChain, parameters: Parameters) -> Draft:
+    async def begin(self, pinned: PinnedChain, parameters: Parameters) -> Draft:
         """The call up to its private copy, which is there when this returns."""
         verified = pinned.valid.verified
         primitive = self.primitives.at_end_of(verified.chain)
         snapshot = None
         if isinstance(primitive, SubprocessPrimitive) and not verified.chain.root.metadata.is_primitive:
-            snapshot = self._snapshot(pinned)
+            snapshot = await off_loop(partial(self._snapshot, pinned))
         paths = Paths(
             project=self._project,
             user_space=self._spaces.user.root,
@@ -274,14 +275,14 @@ class Draft:
         self._snapshot = snapshot
         self._paths = paths
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(
+    async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._snapshot is not None:
-            self._snapshot.remove()
+            await off_loop(self._snapshot.remove, shielded=True)
 
     async def finish(self, timeout: float | None, trace: TraceContext | None = None) -> PreparedCall:
         """The whole call; `timeout` and `trace` are the caller's."""
@@ -295,7 +296,7 @@ class Draft:
         if self._snapshot is not None and isinstance(job, ProcessJob):
             known = self._preparation.bytecode.known(carried, job.spec)
             if known is not None:
-                self._snapshot.add(known)
+                await off_loop(partial(self._snapshot.add, known))
         notices = (
             *(Notice("chain_warning", warning) for warning in valid.warnings),
             *self._pinned.notices,

@@ -33,7 +33,7 @@ class Teleport:
         return action
 
 
-def no_spool() -> Spool:
+async def no_spool() -> Spool:
     raise AssertionError("nothing is printed")
 
 
