@@ -89,6 +89,7 @@ class ProcessJob:
             self.spec,
             result_fd=True,
             spool=await spool(),
+            digests=True,
             on_output=_shown_live(watch.on_output, show),
             on_started=watch.on_started,
         )
