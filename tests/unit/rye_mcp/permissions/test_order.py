@@ -115,7 +115,8 @@ def granted(permissions: Permissions) -> set[tuple[str, object]]:
     return found | {("without", each) for each in Requirement if each >= permissions.require}
 
 
-NAMES = [(n, p) for n in ("a.org", "b.a.org", "c.b.a.org", "d.b.a.org", "x.a.org", "z.net") for p in (80, 443)]
+OF_HOSTS = ("a.org", "b.a.org", "c.b.a.org", "d.b.a.org", "x.a.org", "z.net")
+NAMES = [(name, port) for name in OF_HOSTS for port in (80, 443)]
 FILES = [*PATHS, "/srv/a/b/c", "~/data/x/y", "/etc"]
 IDS = ["demo", "demo/hello", "demo/deep/er", "demo/deep/other", "demo/x", "other", "more"]
 WORLD: set[tuple[str, object]] = {

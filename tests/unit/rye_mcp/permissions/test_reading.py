@@ -106,7 +106,7 @@ BAD: list[tuple[Any, str]] = [
     ({"net": ["https://api.github.com"]}, "and no URL"),
     ({"net": ["me@a.org"]}, "and no URL"),
     ({"net": ["bücher.de"]}, "in ASCII (xn--…)"),
-    ({"net": ["gıthub.com"]}, "in ASCII (xn--…)"),
+    ({"net": ["g\u0131thub.com"]}, "in ASCII (xn--…)"),
     ({"net": ["127.0.0.1"]}, "and no address, found '127.0.0.1'"),
     ({"net": ["127.1:80"]}, "and no address"),
     ({"net": ["0x7f.1"]}, "and no address"),
