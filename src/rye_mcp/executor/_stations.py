@@ -31,7 +31,7 @@ from typing import Final
 from rye_mcp.errors import RyeError
 from rye_mcp.executor._private_trees import made_directory, open_private, opened_private, remove_tree
 from rye_mcp.items import printable
-from rye_mcp.trust.others import upwards
+from rye_mcp.other_users import upwards
 
 __all__ = ["Place", "Station", "places", "sweep"]
 

@@ -25,7 +25,7 @@ from typing import Final
 from lilux._files import make_directory
 from rye_mcp.executor.shims import is_place_of_shims, is_shim
 from rye_mcp.executor.stamps import Stamp, settled, stamp_of
-from rye_mcp.trust.others import why_others_write
+from rye_mcp.other_users import why_others_write
 
 __all__ = ["KEPT_S", "PathWithoutShims"]
 
