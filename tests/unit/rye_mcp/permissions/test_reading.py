@@ -65,7 +65,7 @@ GOOD: list[tuple[Any, Permissions, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "expected", "words"), GOOD, ids=str)
+@pytest.mark.parametrize(("value", "expected", "words"), GOOD, ids=range(len(GOOD)))
 def test_permissions_are_read_and_said(value: Any, expected: Permissions, words: str) -> None:
     assert read_permissions(value) == (expected, [])
     assert sentence(expected) == words
@@ -165,7 +165,7 @@ BAD: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "message"), BAD, ids=str)
+@pytest.mark.parametrize(("value", "message"), BAD, ids=lambda each: str(each)[:40])
 def test_what_is_wrong_is_one_issue_that_says_what_was_expected_and_found(value: Any, message: str) -> None:
     _, problems = read_permissions(value)
     assert len(problems) == 1, problems
@@ -188,7 +188,7 @@ def test_all_issues_are_reported_together() -> None:
         ({"write": ["/srv"]}, set(), 1),
         (["/srv"], set(), 1),
     ],
-    ids=str,
+    ids=range(5),
 )
 def test_a_runtime_needs_to_read_and_nothing_else(value: Any, paths: set[str], wrong: int) -> None:
     found, problems = read_needs(value)
