@@ -72,12 +72,15 @@ class RunRequest:
     timeout_ms: int | None = None
     max_output: int | None = None
     result_fd: bool = False
+    digests: bool = False
     spool: Spool | None = None
     stream_credit: int | None = None
     stream_whole: bool = False
     notify: bool = False
 
-    _PLAIN: ClassVar = ("cwd", "search_path", "stdin", "timeout_ms", "max_output", "result_fd", "notify")
+    _PLAIN: ClassVar = (
+        *("cwd", "search_path", "stdin", "timeout_ms", "max_output", "result_fd", "digests", "notify"),
+    )
 
     def header(self, id: int) -> Header:
         """The header of this request under this id."""

@@ -12,7 +12,7 @@ __all__ = ["Cleanup", "Failure", "RunResult", "StreamCounts", "Usage"]
 class StreamCounts:
     """Bytes of one stream: `head` first ones and `kept - head` last ones are here, `omitted` are not.
 
-    `sha256` is the digest of all of them, in hexadecimal; None when there was no stream.
+    `sha256` is the digest of all of them, in hexadecimal; None unless `digests` were asked for.
     """
 
     kept: int

@@ -14,7 +14,7 @@ use crate::text::OsText;
 pub const PROTOCOL: u32 = 1;
 /// What a client may count on.
 pub const CAPABILITIES: &[&str] =
-    &["run", "input", "cancel", "credit", "kill", "status", "spool", "result_fd"];
+    &["run", "input", "cancel", "credit", "kill", "status", "spool", "result_fd", "digests"];
 /// A larger header is refused unread.
 pub const MAX_HEADER: usize = 8 * 1024 * 1024;
 /// Larger data travels in several frames.
@@ -91,6 +91,9 @@ pub struct RunRequest {
     pub max_output: u64,
     #[serde(default)]
     pub result_fd: bool,
+    /// Hash every byte of every stream; it takes longer than reading them.
+    #[serde(default)]
+    pub digests: bool,
     #[serde(default)]
     pub spool: Option<SpoolRequest>,
     #[serde(default)]
@@ -116,6 +119,7 @@ impl Default for RunRequest {
             timeout_ms: None,
             max_output: DEFAULT_MAX_OUTPUT,
             result_fd: false,
+            digests: false,
             spool: None,
             stream: None,
             notify: false,
@@ -280,7 +284,7 @@ pub struct StreamCounts {
     pub omitted: u64,
     pub spooled: u64,
     pub lost: u64,
-    /// Of all bytes of the stream, the omitted ones included; nothing when there was no stream.
+    /// Of all bytes of the stream, including those left out; only if the request asked for `digests`.
     pub sha256: Option<Sha256Sum>,
 }
 

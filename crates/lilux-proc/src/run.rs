@@ -95,10 +95,7 @@ impl Run {
             let spool = request.spool.as_ref().map(|spool| Spool::open(spool, *stream)).transpose()?;
             let (ours, theirs) = output_pipe(*stream)?;
             ends.outputs.push(theirs);
-            let watched = request.stream.is_some();
-            let mut output = Output::new(ours, request.max_output, spool, watched);
-            output.whole = request.stream.as_ref().is_some_and(|stream| stream.whole);
-            outputs[*stream as usize] = Some(output);
+            outputs[*stream as usize] = Some(Output::new(ours, request, spool));
         }
         let mut input = None;
         match request.stdin {

@@ -66,6 +66,7 @@ REQUESTS: dict[str, tuple[protocol.Request, int]] = {
             timeout_ms=300_000,
             max_output=4096,
             result_fd=True,
+            digests=True,
             spool=protocol.Spool(dir="/tmp/spool", max_bytes=1_048_576),
             stream_credit=262_144,
             notify=True,

@@ -94,6 +94,7 @@ fn full_run() -> RunRequest {
         timeout_ms: Some(300_000),
         max_output: 4096,
         result_fd: true,
+        digests: true,
         spool: Some(SpoolRequest { dir: "/tmp/spool".into(), max_bytes: 1_048_576 }),
         stream: Some(StreamRequest { credit: 262_144, interval_ms: 100, whole: false }),
         notify: true,

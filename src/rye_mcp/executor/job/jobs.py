@@ -88,6 +88,7 @@ class ProcessJob:
         spec = replace(
             self.spec,
             result_fd=True,
+            digests=True,
             spool=spool(),
             on_output=_shown_live(watch.on_output, show),
             on_started=watch.on_started,
