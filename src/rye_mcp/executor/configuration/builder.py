@@ -1,7 +1,7 @@
 """What runs: the configuration of a chain, filled once, as the spec of its primitive.
 
-`configuration.merged` makes one configuration of what the elements say. Here one pass puts in the environment, the
-context and the parameters, whose values are never looked at again.
+`configuration.merged` makes one configuration of what the elements say. Here one pass puts in the
+environment, the context and the parameters, whose values are never looked at again.
 
 Rules:
 
