@@ -28,7 +28,7 @@ from rye_mcp.cli._clients import CLIENTS, Surroundings
 from rye_mcp.cli._json_members import parse
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.items import SpaceName
-from rye_mcp.trust.others import why_others_exchange
+from rye_mcp.other_users import why_others_exchange
 from rye_mcp.trust.scope import SignerKind
 
 __all__ = ["Finding", "check_clients", "check_clock", "check_interpreters", "check_keys", "check_places",

@@ -50,7 +50,7 @@ from rye_mcp.trust.dependency_manifest import (
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_item, sign_listing
-from rye_mcp.trust.text import require_honest_text
+from rye_mcp.trust.signature import require_honest_text
 from rye_mcp.trust.trust_store import Seen
 from rye_mcp.trust.verify import Signer, VerifiedItem, verify_item
 from rye_mcp.verbs._agreement import Agreement, digest_of, relative_of

@@ -56,8 +56,8 @@ from rye_mcp.spaces.source_tree import SourceFile, SourceTree
 from rye_mcp.trust.dependency_manifest import (
     MAX_CARRIED_BYTES,
     MAX_LISTED_BYTES,
+    case_collisions,
     manifest_file,
-    twins,
     verify_manifest,
 )
 from rye_mcp.trust.scope import Role, SignerKind
@@ -350,7 +350,7 @@ def _require_room(files: Sequence[CarriedFile], tool: ChainElement) -> None:
     """All of it together is within the limit, and every name is one on each file system."""
     if sum(len(file.content) for file in files) > MAX_CARRIED_BYTES:
         raise _too_much(tool)
-    for one, other in twins(file.relative for file in files):
+    for one, other in case_collisions(file.relative for file in files):
         what = f"expected files of {tool.item_id} that differ in more than case, found {one!r} and {other!r}"
         raise RyeError("ambiguous_item", what, where=printable(tool.path), item_id=tool.item_id)
 

@@ -2,7 +2,7 @@
 
 Rules:
 
-- What may be used is decided by `rye_mcp.trust.project`; here are only the facts, gathered anew for each
+- What may be used is decided by `rye_mcp.trust.approvals`; here are only the facts, gathered anew for each
   call by looking at a few stamps.
 - In a project that nobody approved nothing is read and nothing of it is used; that there is something to use
   is all that is said.
@@ -26,8 +26,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.stamps import Stamp, settled, stamp_of
 from rye_mcp.executor.git.index import GitIndexes
 from rye_mcp.items import printable
-from rye_mcp.trust.approvals import Approvals
-from rye_mcp.trust.project import DotenvSplit, ProjectFacts, decide_use, split_dotenv
+from rye_mcp.trust.approvals import Approvals, DotenvSplit, ProjectFacts, decide_use, split_dotenv
 
 __all__ = ["DOTENV", "PACKAGES", "USUAL_VENV", "ProjectParts"]
 

@@ -41,7 +41,7 @@ from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from lilux.runtime.interpreters import Surroundings
 from lilux.runtime.version_managers import MANAGERS
 from rye_mcp.executor.environment.stamps import Stamp, settled, stamp_of
-from rye_mcp.trust.others import why_others_write
+from rye_mcp.other_users import why_others_write
 
 __all__ = [
     "ASK_LIMIT_S",

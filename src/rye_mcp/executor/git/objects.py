@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Final
 
 from rye_mcp.items import MAX_ITEM_BYTES
-from rye_mcp.trust.others import why_others_write
+from rye_mcp.other_users import why_others_write
 
 __all__ = ["LastCommit", "last_commits"]
 

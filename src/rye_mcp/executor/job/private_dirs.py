@@ -45,7 +45,7 @@ from typing import Final
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
-from rye_mcp.trust.others import upwards
+from rye_mcp.other_users import upwards
 
 __all__ = [
     "DIRECTORY_MODE",

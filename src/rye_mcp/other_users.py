@@ -1,12 +1,7 @@
-"""Whether another user of the machine can put something at a path, or exchange what is there.
+"""Tells whether another user of the machine can write at a path, or exchange what is there.
 
-Rules:
-
-- They can where a component of the real path belongs to somebody else than this user or root, or grants
-  writing to others. A group counts when it has another member.
-- A sticky directory (`/tmp`) is safe above a directory of this user, and never safe itself. In one, only a
-  link of this user or root is safe.
-- A path that is missing counts as the directory in which it would be made.
+They can if a component of the real path belongs to neither this user nor root, or lets others write; a group
+counts if it has another member. A sticky directory is safe above a directory of this user, never as the end.
 
     why_others_write("/tmp/mine")  # None, if it is there and is mine
 """
@@ -21,10 +16,56 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from rye_mcp.items import printable
-from rye_mcp.trust.links import MAX_LINKS, TooManyLinks, followed
+from rye_mcp.errors import printable
 
-__all__ = ["upwards", "why_others_exchange", "why_others_turn", "why_others_write"]
+__all__ = [
+    "MAX_LINKS",
+    "TooManyLinks",
+    "followed",
+    "upwards",
+    "why_others_exchange",
+    "why_others_turn",
+    "why_others_write",
+]
+
+MAX_LINKS: Final = 40
+"""How many links a path may lead over: as many as Linux follows."""
+
+
+class TooManyLinks(Exception):  # noqa: N818 - it says what was found
+    """A path leads over more links than `MAX_LINKS`, or in a circle."""
+
+
+def followed(path: str) -> tuple[str, tuple[str, ...]]:
+    """The real path of an absolute path, and each link on the way to it, in a directory without links."""
+    real, links, ahead = os.sep, list[str](), _components(path)
+    while ahead:
+        real, target = _step(real, ahead.pop())
+        if target is None:
+            continue
+        links.append(real)
+        if len(links) > MAX_LINKS:
+            raise TooManyLinks(path)
+        ahead += _components(target)
+        real = os.sep if target.startswith(os.sep) else os.path.dirname(real)  # noqa: PTH120
+    return real, tuple(links)
+
+
+def _components(path: str) -> list[str]:
+    """The components of a path, the last one first."""
+    return [name for name in reversed(path.split("/")) if name not in ("", ".")]
+
+
+def _step(directory: str, name: str) -> tuple[str, str | None]:
+    """Where a component leads from a real directory, and what that says when it is a link."""
+    if name == "..":
+        return os.path.dirname(directory), None  # noqa: PTH120
+    place = f"{directory.rstrip(os.sep)}/{name}"
+    try:
+        return place, os.readlink(place)  # noqa: PTH115 - as text
+    except (OSError, ValueError):
+        return place, None
+
 
 _ACCESS_LIST: Final = "system.posix_acl_access"
 
