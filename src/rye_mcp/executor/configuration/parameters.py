@@ -24,18 +24,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lilux import _json
 from lilux.primitives.errors import ConfigurationError, ValidationError
+from lilux.schemas import quick_validator
+from lilux.schemas.quick_validator import Examination
 from rye_mcp.apart import LARGE, apart, size_of
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
-
-if TYPE_CHECKING:
-    from lilux.schemas.schema_validator import Examination
 
 __all__ = [
     "MAX_BYTES",
@@ -112,9 +111,7 @@ def is_quick(schema: Mapping[str, Any] | None, parameters: Any) -> bool:
     size = size_of(parameters or {})
     if schema is None or size >= LARGE:
         return size < LARGE
-    from lilux.schemas import schema_validator
-
-    return schema_validator.is_quick(schema, size)
+    return quick_validator.is_quick(schema, size)
 
 
 def check_parameters(element: ChainElement, parameters: Mapping[str, Any] | None) -> Parameters:
@@ -206,12 +203,9 @@ def _fitting(
     sketched: bool = False,
 ) -> Parameters:
     """The values with the schema's defaults, when they fit; of a sketch, as far as there are any."""
-    # Not before it is needed: what knows JSON Schema takes as long to load as a short tool to run.
-    from lilux.schemas import schema_validator
-
     text = _text_of(element, given)
     try:
-        found = schema_validator.examine(given, schema)
+        found = quick_validator.examine(given, schema)
     except ValidationError as exc:
         raise _refused(element, _issues([exc], place)) from exc
     except ConfigurationError as exc:

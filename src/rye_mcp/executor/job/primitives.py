@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,7 +42,16 @@ class PrimitiveMap(Mapping[str, type[Any]]):
     """Id → class, out of the packages that are installed."""
 
     @cached_property
-    def _found(self) -> dict[str, EntryPoint]:
+    def _own(self) -> Mapping[str, EntryPoint]:
+        """Those of this package: to look through all others takes as long as many a tool."""
+        try:
+            found = distribution("rye-mcp").entry_points
+        except PackageNotFoundError:
+            return {}
+        return {each.name: each for each in found if each.group == GROUP}
+
+    @cached_property
+    def _found(self) -> Mapping[str, EntryPoint]:
         return {each.name: each for each in entry_points(group=GROUP)}
 
     @cached_property
@@ -51,7 +60,8 @@ class PrimitiveMap(Mapping[str, type[Any]]):
 
     def __getitem__(self, item_id: str) -> type[Any]:
         if item_id not in self._loaded:
-            self._loaded[item_id] = self._found[item_id].load()
+            found = self._own.get(item_id) or self._found[item_id]
+            self._loaded[item_id] = found.load()
         return self._loaded[item_id]
 
     def __iter__(self) -> Iterator[str]:
