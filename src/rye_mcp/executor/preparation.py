@@ -4,7 +4,7 @@ Rules:
 
 - Each takes what the one before it made. What comes out, a `PreparedCall`, holds everything that the run
   needs; it exists while its private copy does, and the copy is gone when its block ends.
-- Nothing of a call is kept for another one but bytecode of what was verified: `rye_mcp.executor.bytecode`.
+- Nothing of a call is kept for another one but bytecode of what was verified: `job.bytecode`.
 - `DryRun` is what a prepared call tells about itself: names of variables, never their values.
 """
 
@@ -22,21 +22,19 @@ from typing import Any, Final, Self
 from lilux.primitives.subprocess import SubprocessPrimitive
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError, printable
-from rye_mcp.executor.background import Background
-from rye_mcp.executor.bytecode import BytecodeStore
-from rye_mcp.executor.chain import ChainElement
-from rye_mcp.executor.config_builder import build_other, build_process, build_request
-from rye_mcp.executor.environment import Environment, EnvironmentResolver, Paths
-from rye_mcp.executor.hosted import HostedPrimitive, build_hosted
-from rye_mcp.executor.jobs import HttpJob, Job, OtherJob, ProcessJob
-from rye_mcp.executor.lockfile_resolver import LockState, PinnedChain
-from rye_mcp.executor.merged_config import ARGUMENTS, merge_config, merged, runs_given_code
-from rye_mcp.executor.parameters import Parameters
-from rye_mcp.executor.primitives import Primitives
-from rye_mcp.executor.programs import why_not_there
-from rye_mcp.executor.project_parts import PACKAGES
-from rye_mcp.executor.snapshot import Snapshot, SnapshotStore
-from rye_mcp.executor.starting import Starting
+from rye_mcp.executor.chain.builder import ChainElement
+from rye_mcp.executor.configuration.builder import build_other, build_process, build_request
+from rye_mcp.executor.configuration.merged import ARGUMENTS, merge_config, merged, runs_given_code
+from rye_mcp.executor.configuration.parameters import Parameters
+from rye_mcp.executor.environment.project import PACKAGES
+from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
+from rye_mcp.executor.job.bytecode import Background, BytecodeStore
+from rye_mcp.executor.job.in_process import InProcessPrimitive, build_in_process
+from rye_mcp.executor.job.jobs import HttpJob, Job, OtherJob, ProcessJob
+from rye_mcp.executor.job.primitives import Primitives
+from rye_mcp.executor.job.snapshot import Snapshot, SnapshotStore
+from rye_mcp.executor.job.starting import Starting, why_not_there
+from rye_mcp.executor.lock.resolver import LockState, PinnedChain
 from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
@@ -334,9 +332,9 @@ class Draft:
         if _is_http(primitive):
             request = build_request(valid, values, environment, paths, timeout=timeout)
             return HttpJob(primitive, request.spec), request.notices
-        if isinstance(primitive, HostedPrimitive):
-            hosted = build_hosted(valid, values, environment, paths, timeout=timeout)
-            return primitive.job(starting.hosted(hosted.spec)), hosted.notices
+        if isinstance(primitive, InProcessPrimitive):
+            call = build_in_process(valid, values, environment, paths, timeout=timeout)
+            return primitive.job(starting.in_process(call.spec)), call.notices
         other = build_other(valid, values, environment, paths)
         return OtherJob(primitive, other.spec), other.notices
 

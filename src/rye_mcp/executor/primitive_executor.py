@@ -40,17 +40,17 @@ from typing import Any, ClassVar, Self
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.admission import admitted
-from rye_mcp.executor.agreement import Preview, require_agreed
-from rye_mcp.executor.chain import Chain, ChainBuilder
-from rye_mcp.executor.chain_validator import require_valid
-from rye_mcp.executor.companions import missing_companion
-from rye_mcp.executor.integrity_verifier import IntegrityVerifier
-from rye_mcp.executor.jobs import Watch
-from rye_mcp.executor.lockfile_resolver import LockfileResolver, PinnedChain
+from rye_mcp.executor.chain.builder import Chain, ChainBuilder
+from rye_mcp.executor.chain.companions import missing_companion
+from rye_mcp.executor.chain.validator import require_valid
+from rye_mcp.executor.chain.verifier import IntegrityVerifier
+from rye_mcp.executor.configuration.parameters import checked_parameters
+from rye_mcp.executor.job.jobs import Watch
+from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
+from rye_mcp.executor.lock.agreement import Preview, require_agreed
+from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
 from rye_mcp.executor.logged_call import LoggedCall
-from rye_mcp.executor.parameters import checked_parameters
 from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chain_as_data
-from rye_mcp.executor.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.results import ExecutionResult, Outcome
 from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import SpaceName
