@@ -134,9 +134,14 @@ impl Command {
             Stage::Descriptors => {
                 ("resource_exhausted", "descriptors", format!("no descriptors: {}", failure.errno))
             }
-            Stage::Restrict => {
+            Stage::Restrict("limit") => {
                 ("spawn_failed", "restrict", format!("a limit could not be applied: {}", failure.errno))
             }
+            Stage::Restrict(what) => (
+                "isolation_unavailable",
+                "isolate",
+                format!("{what} could not be applied: {}", failure.errno),
+            ),
         };
         SpawnError::new(code, stage, Some(failure.errno), message)
     }

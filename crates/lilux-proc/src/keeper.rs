@@ -16,7 +16,8 @@ use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal};
 
 use crate::command::Command;
-use crate::confine::Confinement;
+use crate::confine::Plan;
+use crate::error::SpawnError;
 use crate::policy::Enforced;
 use crate::process;
 use crate::protocol::Usage;
@@ -98,12 +99,25 @@ impl Keeper {
         wire::send(&self.socket, report).map_err(|_| Gone)
     }
 
+    fn start(
+        &self,
+        order: &StartOrder,
+        command: &Command,
+        places: &[RawFd],
+    ) -> Result<(Pid, Option<Enforced>), SpawnError> {
+        let plan = match &order.confinement {
+            Some(confinement) => Plan::make(confinement, self.limits)?,
+            None => Plan::unconfined(self.limits),
+        };
+        let leader = command.start(places, &plan.seal)?;
+        Ok((leader, plan.enforced))
+    }
+
     fn run(&mut self, order: &StartOrder, command: &Command, mut passed: Vec<OwnedFd>) -> Result<(), Gone> {
         let places = places(order, &passed);
-        let enforced = order.confinement.as_deref().map(Confinement::enforced);
         let started = Instant::now();
-        let leader = match command.start(&places, &self.limits) {
-            Ok(leader) => leader,
+        let (leader, enforced) = match self.start(order, command, &places) {
+            Ok(started) => started,
             Err(error) => return self.report(&Report::Failed { error }),
         };
         let outputs = passed.split_off(usize::from(order.stdin));

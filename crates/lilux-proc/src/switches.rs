@@ -27,6 +27,12 @@ pub enum Guard {
     Force,
     /// A keeper kills what is left of a run before it ends, not only the tool's own group.
     KillTree,
+    /// Files, ports and signals out of reach.
+    Landlock,
+    /// System calls that nobody needs, and sockets that were not granted.
+    Seccomp,
+    /// Root's power is dropped.
+    Capabilities,
 }
 
 #[cfg(feature = "switches")]
@@ -43,6 +49,9 @@ impl Guard {
             Self::ParentWatch => "parent-watch",
             Self::Force => "force",
             Self::KillTree => "kill-tree",
+            Self::Landlock => "landlock",
+            Self::Seccomp => "seccomp",
+            Self::Capabilities => "capabilities",
         }
     }
 

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use rustix::process::{Pid, Resource, Rlimit, WaitOptions};
 
-use super::fd::close_from;
+use super::fd::{close_from, close_range};
 use super::{checked, last_errno, signals};
 
 /// Multiples of every page size that Linux has.
@@ -54,9 +54,35 @@ impl Drop for Stack {
 }
 
 /// Something prepared beforehand and applied in the child, between clone and `execve`.
+///
+/// Both phases run in the child while it shares the parent's memory: only system calls, no allocation, no lock, no panic.
 pub trait Restriction {
-    /// Runs in the child while it shares the parent's memory: only system calls, no allocation, no lock, no panic.
-    fn apply(&self) -> Result<(), Errno>;
+    /// Before the working directory is entered: the tool's own world is made here.
+    fn enter(&self) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    /// What `seal` still needs; it closes by itself at `execve`.
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// After it, and last of all: what restricts the tool must not keep it from where it begins.
+    fn seal(&self) -> Result<(), Refused>;
+}
+
+/// Which part of a restriction could not be applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub what: &'static str,
+    pub errno: Errno,
+}
+
+impl Refused {
+    /// For `map_err`: names what was being done.
+    pub fn at(what: &'static str) -> impl Fn(Errno) -> Self {
+        move |errno| Self { what, errno }
+    }
 }
 
 /// No core dumps, and the descriptor limit that the supervisor itself was started with.
@@ -66,9 +92,10 @@ pub struct Limits {
 }
 
 impl Restriction for Limits {
-    fn apply(&self) -> Result<(), Errno> {
-        rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-        rustix::process::setrlimit(Resource::Nofile, self.descriptors)
+    fn seal(&self) -> Result<(), Refused> {
+        let none = Rlimit { current: Some(0), maximum: Some(0) };
+        rustix::process::setrlimit(Resource::Core, none).map_err(Refused::at("limit"))?;
+        rustix::process::setrlimit(Resource::Nofile, self.descriptors).map_err(Refused::at("limit"))
     }
 }
 
@@ -78,7 +105,8 @@ pub enum Stage {
     Session,
     Descriptors,
     WorkingDirectory,
-    Restrict,
+    /// Names the part that could not be applied.
+    Restrict(&'static str),
     Execute,
 }
 
@@ -141,24 +169,32 @@ extern "C" fn child(argument: *mut c_void) -> c_int {
 fn become_program(program: &Program<'_>) -> Result<(), LaunchError> {
     let at = |stage| move |errno| LaunchError { stage, errno };
     rustix::process::setsid().map_err(at(Stage::Session))?;
-    place_descriptors(program.descriptors).map_err(at(Stage::Descriptors))?;
+    place_descriptors(program.descriptors, program.restriction.descriptor()).map_err(at(Stage::Descriptors))?;
+    let refused =
+        |refused: Refused| LaunchError { stage: Stage::Restrict(refused.what), errno: refused.errno };
+    program.restriction.enter().map_err(refused)?;
     if let Some(directory) = program.directory {
         rustix::process::chdir(directory).map_err(at(Stage::WorkingDirectory))?;
     }
-    // Last: what restricts the tool must not keep it from where it begins.
-    program.restriction.apply().map_err(at(Stage::Restrict))?;
+    program.restriction.seal().map_err(refused)?;
     signals::unblock_all().map_err(at(Stage::Session))?;
     Err(LaunchError { stage: Stage::Execute, errno: execute(program) })
 }
 
-fn place_descriptors(descriptors: &[RawFd]) -> Result<(), Errno> {
+fn place_descriptors(descriptors: &[RawFd], kept: Option<RawFd>) -> Result<(), Errno> {
     for (place, descriptor) in descriptors.iter().enumerate() {
         // SAFETY: the child's table of descriptors is its own copy.
         checked(unsafe { libc::dup2(*descriptor, place as RawFd) })?;
     }
     let first = descriptors.len() as libc::c_uint;
-    // SAFETY: as above; everything that was not placed is not the tool's.
-    unsafe { close_from(first) }
+    let Some(kept) = kept.map(|kept| kept as libc::c_uint) else {
+        // SAFETY: as above; everything that was not placed is not the tool's.
+        return unsafe { close_from(first) };
+    };
+    // SAFETY: as above.
+    unsafe { close_range(first, kept - 1) }?;
+    // SAFETY: as above.
+    unsafe { close_from(kept + 1) }
 }
 
 /// Tries every candidate; the reason of the first that exists but cannot be executed is worth more than "not found".
