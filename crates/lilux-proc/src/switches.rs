@@ -33,6 +33,8 @@ pub enum Guard {
     Seccomp,
     /// Root's power is dropped.
     Capabilities,
+    /// A cell has a network of its own.
+    CellNetwork,
 }
 
 #[cfg(feature = "switches")]
@@ -52,6 +54,7 @@ impl Guard {
             Self::Landlock => "landlock",
             Self::Seccomp => "seccomp",
             Self::Capabilities => "capabilities",
+            Self::CellNetwork => "cell-network",
         }
     }
 

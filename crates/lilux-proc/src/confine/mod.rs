@@ -7,17 +7,26 @@
 //! ```
 
 mod capabilities;
+mod cell;
+mod draft;
 pub mod facts;
 mod filter;
+mod hidden;
+mod holder;
+mod init;
 mod landlock;
+mod layout;
+mod mounts;
 mod places;
 mod plan;
+mod probe;
 mod seal;
 mod syscalls;
 
 use serde::{Deserialize, Serialize};
 
 pub use facts::Facts;
+pub use holder::Namespaces;
 pub use plan::Plan;
 
 use crate::error::SpawnError;

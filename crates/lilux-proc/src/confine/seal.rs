@@ -9,7 +9,7 @@ use super::capabilities::{self, Capabilities};
 use super::filter::Instruction;
 use super::landlock::Ruleset;
 use crate::sys::last_errno;
-use crate::sys::launch::{Limits, Refused, Restriction};
+use crate::sys::launch::{Limits, Refused, Restriction as _};
 
 /// Everything that was prepared for one tool.
 #[derive(Debug)]
@@ -28,12 +28,12 @@ pub struct Walls {
     pub filter: Option<Vec<Instruction>>,
 }
 
-impl Restriction for Seal {
-    fn descriptor(&self) -> Option<RawFd> {
+impl Seal {
+    pub fn descriptor(&self) -> Option<RawFd> {
         Some(self.confinement.as_ref()?.ruleset.as_ref()?.raw())
     }
 
-    fn seal(&self) -> Result<(), Refused> {
+    pub fn apply(&self) -> Result<(), Refused> {
         self.limits.seal()?;
         for (resource, most) in &self.resources {
             lower(*resource, *most).map_err(Refused::at("limit"))?;
