@@ -97,10 +97,10 @@ class Door:
     @contextmanager
     def start(cls, binary: Path, *, uid: int | None = None) -> Iterator[Door]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [binary, "door"]
+        command = [str(binary), "door"]
         with (
             ours,
-            subprocess.Popen(command, stdin=theirs, env={}, user=uid, group=uid, cwd="/") as process,
+            subprocess.Popen(command, stdin=theirs.fileno(), env={}, user=uid, group=uid, cwd="/") as process,
         ):
             theirs.close()
             try:
