@@ -19,7 +19,7 @@ import pytest
 
 from rye_mcp.bridge import connection, hearing, http, stdio
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.jobs import Watch
+from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.executor.results import ExecutionResult
 from tests.bridge_world import RAW, Bridged
 from tests.raw_mcp_server import UNASKED

@@ -32,7 +32,7 @@ from rye_mcp.bridge.failures import BridgeError
 from rye_mcp.bridge.heads import answered_request
 from rye_mcp.bridge.hearing import Allowance, Noise, first_line, unreadable
 from rye_mcp.bridge.servers import MAX_MESSAGE_VALUES
-from rye_mcp.executor.starting import without_shims
+from rye_mcp.executor.job.starting import without_shims
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
