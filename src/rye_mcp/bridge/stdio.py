@@ -8,8 +8,8 @@ Rules:
   message, ends the connection.
 - An answer that cannot be read (half a character, too deep, no UTF-8) fails the call that it names.
 - What it writes waits until it is dealt with; what it is told waits for at most `MAX_WAITING_BYTES`.
-- The end of its standard error is kept, to say why it ended. All of it is read at a pace: a server that floods
-  it waits, with all else that it writes.
+- The end of its standard error is kept, to say why it ended. It is read at a pace: a server that floods it
+  waits, with all else that it writes.
 - At the end its standard input is closed, and it has `GRACE_S` to end by itself.
 """
 
