@@ -19,10 +19,9 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, Space, SpaceName, relative_path
 from rye_mcp.trust import signature
 from rye_mcp.trust.keys import KeyRing, SigningKey
-from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_content
-from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_document import PublicKey, TrustDocument
 from rye_mcp.trust.trust_store import write_user_document
 from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item
 

@@ -15,11 +15,11 @@ Rules:
 
 from __future__ import annotations
 
+import base64
 import re
 from functools import lru_cache
 
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from lilux import _ed25519
@@ -43,6 +43,10 @@ MAX_PASSPHRASE_BYTES = 1023
 
 _CACHED_KEYS = 256
 _PEM = re.compile(rb"\s*-----BEGIN ([A-Z0-9 ]+)-----\s[A-Za-z0-9+/=\s]+-----END \1-----\s*")
+_PLAIN_PUBLIC = re.compile(rb"-----BEGIN PUBLIC KEY-----\n([A-Za-z0-9+/]{59}=)\n-----END PUBLIC KEY-----\n")
+_PLAIN_PREFIX = bytes.fromhex("302a300506032b6570032100")
+"""How every SubjectPublicKeyInfo of an Ed25519 key begins; its 32 bytes follow."""
+
 _PUBLIC_LABEL = b"PUBLIC KEY"
 _PRIVATE_LABEL = b"PRIVATE KEY"
 _ENCRYPTED_LABEL = b"ENCRYPTED PRIVATE KEY"
@@ -50,6 +54,8 @@ _ENCRYPTED_LABEL = b"ENCRYPTED PRIVATE KEY"
 
 def private_pem(key: Ed25519PrivateKey, passphrase: bytes | None = None) -> bytes:
     """A private key as PKCS8, encrypted when there is a passphrase."""
+    from cryptography.hazmat.primitives import serialization
+
     require_passphrase(passphrase)
     encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if passphrase is not None:
@@ -59,6 +65,8 @@ def private_pem(key: Ed25519PrivateKey, passphrase: bytes | None = None) -> byte
 
 def public_pem(key: Ed25519PublicKey) -> bytes:
     """A public key as SubjectPublicKeyInfo."""
+    from cryptography.hazmat.primitives import serialization
+
     return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -76,6 +84,23 @@ def load_public(pem: bytes, place: str) -> Ed25519PublicKey:
 @lru_cache(maxsize=_CACHED_KEYS)
 def _parse_public_key(pem: bytes) -> Ed25519PublicKey:
     """The key; ValueError with what was found instead. Kept, because a check costs as much as a signature."""
+    key = _plain_public_key(pem) or _loaded_public_key(pem)
+    _require_sound_point(key.public_bytes_raw())
+    return key
+
+
+def _plain_public_key(pem: bytes) -> Ed25519PublicKey | None:
+    """A key in the form that `public_pem` writes; what reads all other forms takes long to load."""
+    found = _PLAIN_PUBLIC.fullmatch(pem)
+    der = b"" if found is None else base64.b64decode(found[1])
+    if found is None or base64.b64encode(der) != found[1] or not der.startswith(_PLAIN_PREFIX):
+        return None
+    return Ed25519PublicKey.from_public_bytes(der.removeprefix(_PLAIN_PREFIX))
+
+
+def _loaded_public_key(pem: bytes) -> Ed25519PublicKey:
+    from cryptography.hazmat.primitives import serialization
+
     if (label := _label(pem)) != _PUBLIC_LABEL:
         raise ValueError(_described(label))
     try:
@@ -84,7 +109,6 @@ def _parse_public_key(pem: bytes) -> Ed25519PublicKey:
         raise ValueError("content that is no public key") from exc
     if not isinstance(key, Ed25519PublicKey):
         raise ValueError(f"a key of another kind ({type(key).__name__.removesuffix('PublicKey')})")
-    _require_sound_point(key.public_bytes_raw())
     return key
 
 
@@ -101,6 +125,8 @@ def _require_sound_point(encoded: bytes) -> None:
 
 def load_private(pem: bytes, place: str, passphrase: bytes | None = None) -> Ed25519PrivateKey:
     """The key that stands in `pem`, which the caller took from `place`."""
+    from cryptography.hazmat.primitives import serialization
+
     require_bytes(pem, place)
     label = _label(pem)
     if label not in (_PRIVATE_LABEL, _ENCRYPTED_LABEL):

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 from lilux._connection import OnOutput, OnStarted
+from lilux._policy import Policy
 from lilux._protocol import OUTPUT_LIMITS, TIMEOUT_LIMIT_MS, RunRequest, Spool
 from lilux._templates import render as fill
 from lilux._templates import render_shell
@@ -51,9 +52,11 @@ class ProcessSpec:
     `command` is a path, or a name that is looked up on `search_path` (None: the PATH of `env`). `env` is the
     exact environment. `input` is its standard input, None for none. `timeout` is in seconds, None for no
     limit. Of each output stream `max_output` bytes are kept (None: 1 MiB), what is more goes to `spool`, if
-    there is one. With `result_fd` what the program writes to its descriptor 3 is captured too. `on_output`
+    there is one. With `result_fd` what the program writes to its descriptor 3 is captured too. With `digests`
+    everything it writes is hashed, which takes longer than reading it. `on_output`
     gets what it writes as it comes, and is told how much was left out when that is too fast for it; with
-    `whole_output` nothing is, and the program waits. `on_started` gets its pid.
+    `whole_output` nothing is, and the program waits. `on_started` gets its pid. `policy` says what the
+    program may do, None that nothing confines it.
     """
 
     command: str
@@ -65,10 +68,12 @@ class ProcessSpec:
     timeout: float | None = DEFAULT_TIMEOUT_S
     max_output: int | None = None
     result_fd: bool = False
+    digests: bool = False
     spool: Spool | None = None
     on_output: OnOutput | None = None
     whole_output: bool = False
     on_started: OnStarted | None = None
+    policy: Policy | None = None
 
 
 # --- from a configuration -------------------------------------------------------
@@ -205,8 +210,10 @@ def request_of(spec: ProcessSpec) -> RunRequest:
         timeout_ms=None if spec.timeout is None else milliseconds("timeout", spec.timeout),
         max_output=None if spec.max_output is None else _size("max_output", spec.max_output),
         result_fd=_flag("result_fd", spec.result_fd),
+        digests=_flag("digests", spec.digests),
         spool=None if spec.spool is None else _spool(spec.spool),
         stream_whole=_flag("whole_output", spec.whole_output),
+        policy=spec.policy,
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lilux._policy import Enforced
+
 __all__ = ["Cleanup", "Failure", "RunResult", "StreamCounts", "Usage"]
 
 
@@ -12,7 +14,7 @@ __all__ = ["Cleanup", "Failure", "RunResult", "StreamCounts", "Usage"]
 class StreamCounts:
     """Bytes of one stream: `head` first ones and `kept - head` last ones are here, `omitted` are not.
 
-    `sha256` is the digest of all of them, in hexadecimal; None when there was no stream.
+    `sha256` is the digest of all of them, in hexadecimal; None unless `digests` were asked for.
     """
 
     kept: int
@@ -76,3 +78,4 @@ class RunResult:
     truncated: bool
     cleanup: Cleanup
     error: Failure | None
+    enforced: Enforced | None = None

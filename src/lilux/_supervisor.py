@@ -20,6 +20,7 @@ import contextlib
 import errno
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -352,8 +353,23 @@ def _reap(limit_s: float) -> None:
     deadline = time.monotonic() + limit_s
     for process in _departing[:]:
         with contextlib.suppress(subprocess.TimeoutExpired, ValueError):  # another thread was quicker
+            _wait_for_end(process, deadline - time.monotonic())
             process.wait(max(0.0, deadline - time.monotonic()))
             _departing.remove(process)
+
+
+def _wait_for_end(process: subprocess.Popen[bytes], limit_s: float) -> None:
+    """Wait for the kernel to report the end: `Popen.wait` looks again and again, up to 50 ms too late."""
+    if process.returncode is not None or limit_s <= 0:
+        return
+    with contextlib.suppress(ProcessLookupError):  # another thread has fetched its exit code
+        descriptor = os.pidfd_open(process.pid)
+        try:
+            ends = select.poll()
+            ends.register(descriptor, select.POLLIN)
+            ends.poll(limit_s * 1000)
+        finally:
+            os.close(descriptor)
 
 
 def _close_all() -> None:

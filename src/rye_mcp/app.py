@@ -35,10 +35,10 @@ from typing import TYPE_CHECKING, Final
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName, printable
+from rye_mcp.other_users import why_others_write
 from rye_mcp.spaces import DIRECTORY_NAME, Spaces
 from rye_mcp.trust.approvals import state_directory
 from rye_mcp.trust.keys import KeyRing
-from rye_mcp.trust.others import why_others_write
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
 from rye_mcp.verbs.context import Context

@@ -10,8 +10,7 @@ Rules:
   nothing of it is trusted.
 - What was there before the project was made may have come with a clone: with an `.env`, `.venv` or
   `node_modules`, and where another user can write, the project is made and approved by a second command.
-- Making `.ai` in a worktree (`rye_mcp.trust.project`) approves nothing when its main repository has an `.ai`
-  that was not approved.
+- Making `.ai` in a worktree approves nothing when its main repository has an `.ai` that was not approved.
 - No link is followed: neither `.ai` nor `.gitignore` may lead elsewhere.
 """
 
@@ -26,14 +25,12 @@ from typing import Any, Final
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, printable
+from rye_mcp.trust.approvals import UNSIGNED_PARTS
 from rye_mcp.trust.decisions import Change, owner_of, propose_key
 from rye_mcp.trust.files import opened_directory, read_below, translated
 from rye_mcp.trust.keys import KeyRing
-from rye_mcp.trust.project import UNSIGNED_PARTS
-from rye_mcp.trust.public_key import PublicKey
-from rye_mcp.trust.rotation import RotationStatement
 from rye_mcp.trust.scope import SignerKind
-from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_document import PublicKey, RotationStatement, TrustDocument
 from rye_mcp.trust.verify import Trust
 
 __all__ = [

@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 
 from rye_mcp.items import SpaceName
-from rye_mcp.trust.revocation import revoke
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_store import revoke
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.sign import BatchResult, SignRequest, sign
 from tests.trust_world import World, new_key, refused

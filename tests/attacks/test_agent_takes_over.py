@@ -21,10 +21,10 @@ from rye_mcp.items import ItemFile, ItemType, Space, SpaceName
 from rye_mcp.mcp_server.listings import possible_names
 from rye_mcp.trust.approvals import Approvals
 from rye_mcp.trust.keys import KeyRing
-from rye_mcp.trust.revocation import revoke
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_content
 from rye_mcp.trust.signers import MAX_AGENTS_BYTES, MAX_RECORD_BYTES
+from rye_mcp.trust.trust_store import revoke
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.sign import BatchResult, SignRequest, sign
 from tests.git_world import WHO, git

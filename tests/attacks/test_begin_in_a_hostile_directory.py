@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.initialization import initialize_project, initialize_user
-from rye_mcp.trust.project import UNSIGNED_PARTS
+from rye_mcp.trust.approvals import UNSIGNED_PARTS
 from tests.people import Person, Publication
 from tests.trust_world import World
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.trust.approvals import Approvals, Decision
-from rye_mcp.trust.project import identify_project
+from rye_mcp.trust.approvals import Approvals, Decision, identify_project
 from tests.people import Person
 from tests.trust_world import World
 

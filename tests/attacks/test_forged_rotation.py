@@ -11,12 +11,9 @@ import pytest
 
 from rye_mcp.trust.approvals import Decision
 from rye_mcp.trust.keys import SigningKey
-from rye_mcp.trust.public_key import PublicKey
-from rye_mcp.trust.revocation import revoke
-from rye_mcp.trust.rotation import MAX_ROTATIONS, RotationStatement
 from rye_mcp.trust.scope import Role, Scope, SignerKind
-from rye_mcp.trust.trust_document import TrustDocument
-from rye_mcp.trust.trust_store import Standing
+from rye_mcp.trust.trust_document import MAX_ROTATIONS, PublicKey, RotationStatement, TrustDocument
+from rye_mcp.trust.trust_store import Standing, revoke
 from tests.trust_world import NOW, World, new_key, refused
 
 

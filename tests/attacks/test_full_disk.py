@@ -11,11 +11,10 @@ import pytest
 
 from rye_mcp.trust.approvals import Decision
 from rye_mcp.trust.decisions import decide_on
-from rye_mcp.trust.revocation import FILE_NAME, revoke
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_item
 from rye_mcp.trust.trust_document import TrustDocument
-from rye_mcp.trust.trust_store import Standing
+from rye_mcp.trust.trust_store import REVOCATIONS_FILE, Standing, revoke
 from tests.file_helpers import names_in, run_python
 from tests.trust_world import World, new_key, refused
 
@@ -24,7 +23,7 @@ WITH_A_FULL_DISK = """
 import json, resource, sys
 from pathlib import Path
 from rye_mcp.errors import RyeError
-from rye_mcp.trust.revocation import revoke
+from rye_mcp.trust.trust_store import revoke
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_item
 from rye_mcp.trust.trust_document import TrustDocument
@@ -128,7 +127,7 @@ def test_a_user_space_that_cannot_be_says_so(world: World) -> None:
         with pytest.raises(Exception, match="expected") as caught:
             action()
         assert getattr(caught.value, "code", "") in {"unsafe_path", "write_failed"}
-    assert not (world.user_space / FILE_NAME).exists()
+    assert not (world.user_space / REVOCATIONS_FILE).exists()
 
 
 def test_an_item_that_is_gone_is_not_written(world: World) -> None:

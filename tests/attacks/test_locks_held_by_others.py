@@ -13,9 +13,9 @@ import pytest
 
 from lilux import _files as whole_files
 from rye_mcp.app import App, Settings
-from rye_mcp.trust.revocation import revoke
 from rye_mcp.trust.scope import Role
 from rye_mcp.trust.sign import sign_item
+from rye_mcp.trust.trust_store import revoke
 from rye_mcp.verbs.new import NewRequest, new
 from tests.file_helpers import names_in
 from tests.trust_world import World, refused

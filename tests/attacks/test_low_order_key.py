@@ -8,7 +8,7 @@ import hashlib
 import pytest
 
 from rye_mcp.trust.approvals import TRUSTED_KEYS_VARIABLE
-from rye_mcp.trust.public_key import PublicKey
+from rye_mcp.trust.trust_document import PublicKey
 from tests.trust_world import World, new_key, refused, stopped
 
 LOW_ORDER = [

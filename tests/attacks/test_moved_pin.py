@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from rye_mcp.executor.lockfile_resolver import LockfileResolver
-from rye_mcp.trust.revocation import revoke
+from rye_mcp.executor.lock.resolver import LockfileResolver
 from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.trust_store import revoke
 from rye_mcp.verbs.lock import LockUpdateRequest, lock_update
 from rye_mcp.verbs.sign import SignRequest, sign
 from tests.lock_world import ITEM_ID, LockWorld, files_below

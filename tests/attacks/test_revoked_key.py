@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rye_mcp.trust.approvals import TRUSTED_KEYS_VARIABLE, Decision
-from rye_mcp.trust.revocation import FILE_NAME, revoke
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_item
 from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_store import REVOCATIONS_FILE, revoke
 from tests.trust_world import World, new_key, refused, stopped
 
 
@@ -66,21 +66,21 @@ def test_a_second_revocation_keeps_the_first_and_its_reason(world: World) -> Non
 )
 def test_a_list_that_cannot_be_read_lets_nobody_through(world: World, text: str) -> None:
     file = world.signed()
-    (world.user_space / FILE_NAME).write_text(text)
+    (world.user_space / REVOCATIONS_FILE).write_text(text)
     stopped(world, "malformed_trust", file)
 
 
 def test_a_list_that_others_may_write_lets_nobody_through(world: World) -> None:
     file = world.signed()
     revoke(world.user_space, "0" * 64, "gone")
-    (world.user_space / FILE_NAME).chmod(0o666)
+    (world.user_space / REVOCATIONS_FILE).chmod(0o666)
     error = stopped(world, "unsafe_permissions", file)
     assert (error.hint or "").startswith("chmod 0644 ")
 
 
 def test_a_list_that_is_a_link_lets_nobody_through(world: World) -> None:
     file = world.signed()
-    (world.user_space / FILE_NAME).symlink_to("/dev/null")
+    (world.user_space / REVOCATIONS_FILE).symlink_to("/dev/null")
     stopped(world, "unsafe_path", file)
 
 
@@ -88,4 +88,4 @@ def test_a_list_that_is_a_link_lets_nobody_through(world: World) -> None:
 def test_what_is_no_key_id_cannot_be_revoked(world: World, key_id: str) -> None:
     refused("unusable_key", lambda: revoke(world.user_space, key_id, "gone"))
     refused("malformed_trust", lambda: revoke(world.user_space, "0" * 64, "two\nlines"))
-    assert not (world.user_space / FILE_NAME).exists()
+    assert not (world.user_space / REVOCATIONS_FILE).exists()

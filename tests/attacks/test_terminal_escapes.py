@@ -15,9 +15,8 @@ import pytest
 from lilux.primitives.signing import generate_keypair
 from rye_mcp.items import ItemType
 from rye_mcp.trust.keys import KeyRing
-from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.scope import SignerKind
-from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_document import PublicKey, TrustDocument
 from tests.people import SCRIPTS, Person
 from tests.trust_world import World
 

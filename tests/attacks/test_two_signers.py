@@ -40,7 +40,7 @@ print(World(Path(sys.argv[2])).keys.ensure(SignerKind.PERSON, owner="leo").key_i
 """
 
 REVOKE = """
-from rye_mcp.trust.revocation import revoke
+from rye_mcp.trust.trust_store import revoke
 world = World(Path(sys.argv[2]))
 for number in range(5):
     revoke(world.user_space, f"{sys.argv[3]}{number}" + "0" * 62, "gone")

@@ -15,9 +15,9 @@ from rye_mcp.items import ItemFile
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust import drafts
 from rye_mcp.trust.drafts import Draft, as_draft
-from rye_mcp.trust.revocation import revoke
 from rye_mcp.trust.scope import Role
 from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_store import revoke
 from rye_mcp.trust.verify import Trust, verify_item
 from tests.people import Person
 from tests.trust_world import World, new_key, refused

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.trust.project import ProjectFacts, decide_use, split_dotenv
+from rye_mcp.trust.approvals import ProjectFacts, decide_use, split_dotenv
 
 ROOT = Path("/projects/one")
 GOOD = ProjectFacts(

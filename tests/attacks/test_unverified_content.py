@@ -15,8 +15,8 @@ import pytest
 from rye_mcp.catalog import Catalog
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.trust.revocation import revoke
 from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_store import revoke
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.search import SearchRequest, search
 from tests.trust_world import World, new_key

@@ -9,8 +9,8 @@ import pytest
 
 from rye_mcp.app import App, Settings
 from rye_mcp.items import SpaceName
-from rye_mcp.trust.revocation import revoke
 from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_store import revoke
 from rye_mcp.verbs.new import NewRequest, new
 from tests.people import Person
 from tests.trust_world import World, new_key

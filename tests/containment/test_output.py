@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from pathlib import Path
@@ -173,9 +174,20 @@ def test_descriptors_that_the_supervisor_was_given_do_not_reach_the_tool(
 def test_descriptor_three_is_captured_when_it_is_asked_for(client: Client) -> None:
     ended = client.shell("echo out; echo err >&2; echo result >&3", result_fd=True)
     assert ended.streams == {"stdout": b"out\n", "stderr": b"err\n", "result": b"result\n"}
+    assert [ended.result[name]["sha256"] for name in ended.streams] == [None, None, None]
     ended = client.shell("echo result >&3")
     assert ended.result["result"] is None
     assert ended.result["return_code"] != 0
+
+
+def test_every_stream_is_hashed_whole_when_digests_are_asked_for(client: Client) -> None:
+    script = "head -c 1000000 /dev/zero; echo err >&2; echo result >&3"
+    written = {"stdout": bytes(1_000_000), "stderr": b"err\n", "result": b"result\n"}
+    ended = client.shell(script, result_fd=True, digests=True, max_output=1024)
+    assert ended.result["stdout"]["omitted"] == 1_000_000 - 1024
+    assert {name: ended.result[name]["sha256"] for name in written} == {
+        name: hashlib.sha256(data).hexdigest() for name, data in written.items()
+    }
 
 
 def test_a_reader_who_holds_the_output_is_not_a_writer(client: Client, fifo: Path) -> None:

@@ -18,7 +18,7 @@ pub struct Capture {
     cap: usize,
     region: Option<Region>,
     total: u64,
-    digest: Sha256,
+    digest: Option<Sha256>,
 }
 
 /// The kept bytes, as ranges of one block of memory, in order.
@@ -29,13 +29,13 @@ pub struct Kept {
 }
 
 impl Capture {
-    /// Keeps at most `cap` bytes.
-    pub fn new(cap: u64) -> Self {
+    /// Keeps at most `cap` bytes; `digested` ones are hashed, too.
+    pub fn new(cap: u64, digested: bool) -> Self {
         Self {
             cap: usize::try_from(cap).unwrap_or(usize::MAX),
             region: None,
             total: 0,
-            digest: Sha256::new(),
+            digest: digested.then(Sha256::new),
         }
     }
 
@@ -77,7 +77,9 @@ impl Capture {
         self.total += count as u64;
         let bytes: &[u8] = self.region.as_deref().unwrap_or_default();
         let parts = [&bytes[start..start + first], &bytes[head..head + (count - first)]];
-        parts.iter().for_each(|part| self.digest.update(part));
+        if let Some(digest) = &mut self.digest {
+            parts.iter().for_each(|part| digest.update(part));
+        }
         parts
     }
 
@@ -123,7 +125,7 @@ impl Capture {
             head: pieces.first().map_or(0, |piece| piece.len() as u64),
             total: self.total,
             omitted: self.total - kept,
-            sha256: Some(Sha256Sum(self.digest.finalize().into())),
+            sha256: self.digest.map(|digest| Sha256Sum(digest.finalize().into())),
             ..StreamCounts::default()
         };
         Kept { region: self.region.map(Rc::new), pieces, counts }
@@ -200,7 +202,7 @@ mod tests {
         for cap in [8, 9, 10, 64, 500, 996, 997, 998] {
             for piece in [1, 2, 3, 7, 64, 997] {
                 for length in [0, 1, cap - 1, cap.min(997), (cap + 1).min(997), 997] {
-                    let mut capture = Capture::new(cap as u64);
+                    let mut capture = Capture::new(cap as u64, true);
                     let pool = Pool::default();
                     for part in text[..length.min(997)].chunks(piece) {
                         capture.append(&pool, part).expect("memory");
@@ -220,11 +222,11 @@ mod tests {
     fn a_cut_never_tears_a_character() {
         for shift in 0..8 {
             let text = format!("{}{}", "x".repeat(shift), "😀ż".repeat(200));
-            let mut capture = Capture::new(65);
+            let mut capture = Capture::new(65, false);
             capture.append(&Pool::default(), text.as_bytes()).expect("memory");
             let head = capture.finish().counts.head as usize;
             assert!(text.is_char_boundary(head));
-            let mut again = Capture::new(65);
+            let mut again = Capture::new(65, false);
             again.append(&Pool::default(), text.as_bytes()).expect("memory");
             let (bytes, _) = kept_of(again);
             assert!(std::str::from_utf8(&bytes).is_ok(), "shift {shift}");
@@ -233,9 +235,10 @@ mod tests {
 
     #[test]
     fn binary_output_is_counted_exactly() {
-        let mut capture = Capture::new(32);
+        let mut capture = Capture::new(32, false);
         capture.append(&Pool::default(), &[0x80; 1000]).expect("memory");
         let counts = capture.finish().counts;
         assert_eq!((counts.total, counts.kept + counts.omitted), (1000, 1000));
+        assert_eq!(counts.sha256, None, "nobody asked for it");
     }
 }

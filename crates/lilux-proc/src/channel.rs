@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::capture::{Capture, Kept};
 use crate::error::{RequestError, SpawnError};
-use crate::protocol::{INPUT_WINDOW, MAX_PAYLOAD, SpoolRequest, Stream, StreamCounts};
+use crate::protocol::{INPUT_WINDOW, MAX_PAYLOAD, RunRequest, SpoolRequest, Stream, StreamCounts};
 use crate::sys::fd;
 use crate::sys::region::Pool;
 use crate::text::OsText;
@@ -126,9 +126,16 @@ pub struct Output {
 
 impl Output {
     /// A stream that has just been connected.
-    pub fn new(pipe: OwnedFd, cap: u64, spool: Option<Spool>, watched: bool) -> Self {
-        let pending = watched.then(Pending::default);
-        Self { pipe: Some(pipe), pending, whole: false, held: false, capture: Capture::new(cap), spool }
+    pub fn new(pipe: OwnedFd, request: &RunRequest, spool: Option<Spool>) -> Self {
+        let watch = request.stream.as_ref();
+        Self {
+            pipe: Some(pipe),
+            pending: watch.map(|_| Pending::default()),
+            whole: watch.is_some_and(|watch| watch.whole),
+            held: false,
+            capture: Capture::new(request.max_output, request.digests),
+            spool,
+        }
     }
 
     /// Reads once. The first piece, and the one that outgrows the cap, come through `scratch`: a silent stream needs no

@@ -8,13 +8,14 @@ use std::fmt;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Fatal, FrameError, RequestError, SpawnError};
+use crate::policy::{Enforced, Policy};
 use crate::text::OsText;
 
 /// Raised when an old client could misunderstand.
 pub const PROTOCOL: u32 = 1;
 /// What a client may count on.
 pub const CAPABILITIES: &[&str] =
-    &["run", "input", "cancel", "credit", "kill", "status", "spool", "result_fd"];
+    &["run", "input", "cancel", "credit", "kill", "status", "spool", "result_fd", "digests", "policy"];
 /// A larger header is refused unread.
 pub const MAX_HEADER: usize = 8 * 1024 * 1024;
 /// Larger data travels in several frames.
@@ -91,12 +92,17 @@ pub struct RunRequest {
     pub max_output: u64,
     #[serde(default)]
     pub result_fd: bool,
+    /// Hash every byte of every stream; it takes longer than reading them.
+    #[serde(default)]
+    pub digests: bool,
     #[serde(default)]
     pub spool: Option<SpoolRequest>,
     #[serde(default)]
     pub stream: Option<StreamRequest>,
     #[serde(default)]
     pub notify: bool,
+    #[serde(default)]
+    pub policy: Option<Policy>,
 }
 
 fn default_max_output() -> u64 {
@@ -116,9 +122,11 @@ impl Default for RunRequest {
             timeout_ms: None,
             max_output: DEFAULT_MAX_OUTPUT,
             result_fd: false,
+            digests: false,
             spool: None,
             stream: None,
             notify: false,
+            policy: None,
         }
     }
 }
@@ -134,6 +142,7 @@ impl RunRequest {
             let (low, high) = (OUTPUT_LIMITS.start(), OUTPUT_LIMITS.end());
             return refuse(format!("max_output must be {low} to {high} bytes, not {}", self.max_output));
         }
+        self.policy.as_ref().map_or(Ok(()), Policy::check)?;
         match self.timeout_ms {
             Some(limit) if !(1..=MAX_TIMEOUT_MS).contains(&limit) => {
                 refuse(format!("timeout_ms must be 1 to {MAX_TIMEOUT_MS}, not {limit}"))
@@ -280,7 +289,7 @@ pub struct StreamCounts {
     pub omitted: u64,
     pub spooled: u64,
     pub lost: u64,
-    /// Of all bytes of the stream, the omitted ones included; nothing when there was no stream.
+    /// Of all bytes of the stream, including those left out; only if the request asked for `digests`.
     pub sha256: Option<Sha256Sum>,
 }
 
@@ -345,6 +354,9 @@ pub struct RunResult {
     pub truncated: bool,
     pub cleanup: Cleanup,
     pub error: Option<SpawnError>,
+    /// Of the policy of the request; nothing when there was none, or nothing was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enforced: Option<Enforced>,
 }
 
 /// Every event that the supervisor sends; a payload travels beside it.

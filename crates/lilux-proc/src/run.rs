@@ -95,10 +95,7 @@ impl Run {
             let spool = request.spool.as_ref().map(|spool| Spool::open(spool, *stream)).transpose()?;
             let (ours, theirs) = output_pipe(*stream)?;
             ends.outputs.push(theirs);
-            let watched = request.stream.is_some();
-            let mut output = Output::new(ours, request.max_output, spool, watched);
-            output.whole = request.stream.as_ref().is_some_and(|stream| stream.whole);
-            outputs[*stream as usize] = Some(output);
+            outputs[*stream as usize] = Some(Output::new(ours, request, spool));
         }
         let mut input = None;
         match request.stdin {
@@ -178,6 +175,7 @@ impl From<Outcome> for RunResult {
             truncated: false,
             cleanup: Cleanup::of(Vec::new(), 0),
             error: None,
+            enforced: None,
         };
         match outcome {
             Outcome::Failed(error) => Self { error: Some(error), ..blank },
@@ -191,7 +189,8 @@ impl From<Outcome> for RunResult {
                 };
                 let return_code = if kind == Kind::Timeout { -1 } else { return_code };
                 let cleanup = Cleanup::of(end.survivors, end.left_running);
-                Self { kind, pid: Some(end.pid), return_code, signal, usage: end.usage, cleanup, ..blank }
+                let (pid, usage, enforced) = (Some(end.pid), end.usage, end.enforced);
+                Self { kind, pid, return_code, signal, usage, cleanup, enforced, ..blank }
             }
         }
     }

@@ -21,6 +21,7 @@ from lilux.schemas._compiled import Compiled, compile_schema, known_schema
 from lilux.schemas._keywords import Exhausted, current, described, limited
 from lilux.schemas._reports import Reporter
 from lilux.schemas._structure import Path, count, everything, inside, pointer, refusal
+from lilux.schemas.quick_validator import QUICK_LIMIT, Examination
 
 __all__ = [
     "Examination",
@@ -34,9 +35,6 @@ __all__ = [
 ERRORS_LIMIT: Final = 1000
 """How many errors are reported."""
 
-QUICK_LIMIT: Final = 64 * 1024
-"""How many bytes of a schema times how many values are compared without a thread."""
-
 PLACES_LIMIT: Final = 10_000
 """How many values are looked at to say where time was up."""
 
@@ -47,23 +45,6 @@ class ValidationResult:
 
     valid: bool
     errors: Sequence[ValidationError] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Examination:
-    """Values with the defaults of a schema, and all that the schema says about them.
-
-    `errors` is empty when they fit. `described` are the names of properties that the schema speaks of, given
-    or not; `undescribed` those of the values that it says nothing of; `hidden` those whose value is marked
-    `writeOnly`, or has something inside that is; `hidden_paths` are the ways to just these values.
-    """
-
-    values: Any = field(repr=False)
-    errors: Sequence[ValidationError] = ()
-    described: frozenset[str] = frozenset()
-    undescribed: frozenset[str] = frozenset()
-    hidden: frozenset[str] = frozenset()
-    hidden_paths: frozenset[tuple[str | int, ...]] = frozenset()
 
 
 def is_quick(schema: Any, size: int) -> bool:

@@ -28,7 +28,7 @@ from rye_mcp.cli._clients import CLIENTS, Surroundings
 from rye_mcp.cli._json_members import parse
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.items import SpaceName
-from rye_mcp.trust.others import why_others_exchange
+from rye_mcp.other_users import why_others_exchange
 from rye_mcp.trust.scope import SignerKind
 
 __all__ = ["Finding", "check_clients", "check_clock", "check_interpreters", "check_keys", "check_places",
@@ -188,7 +188,7 @@ def check_places(app: App) -> Iterator[Finding]:
 
 def _private_copies(environment: Mapping[str, str]) -> Finding:
     """Whether there is a place that nobody else can write to, for what is about to run."""
-    from rye_mcp.executor.snapshot import require_place
+    from rye_mcp.executor.job.snapshot import require_place
 
     check = "private copies"
     try:

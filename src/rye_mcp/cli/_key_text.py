@@ -18,7 +18,7 @@ import typer
 
 from rye_mcp.cli._common import visible
 from rye_mcp.errors import RyeError
-from rye_mcp.trust.known_keys import KeyState, KnownKey
+from rye_mcp.trust.decisions import KeyState, KnownKey
 from rye_mcp.trust.scope import AGENT_ROLES, Origin, Role, Scope, SignerKind
 
 __all__ = ["key_lines", "print_key", "print_problems", "scope_text"]

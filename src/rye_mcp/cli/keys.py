@@ -18,8 +18,8 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
 from rye_mcp.trust.decisions import owner_of
 from rye_mcp.trust.keys import PASSPHRASE_VARIABLE, KeyRing, Rotation
-from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.trust_document import PublicKey
 
 if TYPE_CHECKING:
     from rye_mcp.app import App

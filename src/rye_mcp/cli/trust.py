@@ -23,15 +23,19 @@ from rye_mcp.items import printable
 from rye_mcp.trust.approvals import Decision
 from rye_mcp.trust.decisions import (
     KeyToAdd,
+    KnownKey,
+    Undecided,
     add_key,
     decide_on,
     find_proposal,
+    find_undecided,
+    list_keys,
     make_scope,
     owner_of,
     propose_key,
     revoke_key,
+    scope_as_dict,
 )
-from rye_mcp.trust.known_keys import KnownKey, Undecided, find_undecided, list_keys, scope_as_dict
 from rye_mcp.trust.scope import Origin, Scope, SignerKind
 from rye_mcp.trust.trust_document import MAX_DOCUMENT_BYTES, TrustDocument
 

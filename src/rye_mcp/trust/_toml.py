@@ -1,15 +1,7 @@
-"""TOML that others wrote, read within limits, and the few lines that are written here.
+"""Reads TOML that others wrote, within limits, and writes the few lines that are written here.
 
-Rules:
-
-- Read is at most as many bytes, brackets and dots as the caller allows: depth, and what it costs, is bounded
-  before anything is parsed. What is no TOML, has a key that is not known, or lacks one that is required, is
-  `malformed_trust`: a word that was mistyped must not silently mean "everything".
-- Written are strings, whole numbers and lists of strings. Text is quoted so that reading gives it back.
-- Text that people see (an owner, a reason) is one line of visible characters, so that it cannot write over
-  what a terminal shows beside it.
-- An owner is short, has single blanks and no round brackets: `(you)`, a kind or a fingerprint behind an owner
-  is what this program says, and no owner can say it, or push it out of sight.
+The number of bytes, brackets and dots is limited before anything is parsed. Unknown and missing keys are
+`malformed_trust`: a mistyped word must not silently mean "everything".
 """
 
 from __future__ import annotations

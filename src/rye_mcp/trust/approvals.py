@@ -1,24 +1,7 @@
-"""What this user has decided about a project: kept outside of it, so that nothing in it can decide.
+"""What this user decided about a project, and which of its unsigned parts may be used.
 
-Rules:
-
-- Decisions are kept in the user's state directory (`$XDG_STATE_HOME/rye`), which is 0700; a file for each
-  project, named after the SHA256 of its real path.
-- A worktree counts as its main repository (`identify_project`) as long as the approval of that one is in
-  force. Otherwise it counts as itself: what is decided in it is about its own path.
-- An approval is in force for the directory that the person approved, as long as nobody else can write to it.
-  The number of the directory (inode) is kept with it: one that somebody makes in its place, a copy and one
-  that comes back from a backup are approved again. The device is not, since its number may change at a boot.
-- A proposed key is accepted by the digest of its document: another byte is another proposal, on which
-  nothing was decided. It is denied by its id, so that no other document brings it back; a later acceptance
-  takes that back. Approving the project accepts none of its keys, and accepting a key does not approve the
-  project.
-- `RYE_TRUSTED_KEYS` holds whole key ids, with blanks or commas between them. It stands for a person where
-  there is none (CI), and accepts the project's proposals of exactly these keys; what a person has denied
-  stays denied.
-- Nobody else can write in a directory above that one, or the decisions are refused: they could be exchanged
-  for older ones.
-- A file that cannot be read as one is `malformed_trust`, not "nothing decided".
+Decisions are kept in the state directory of the user, in a file named after the project's real path, so
+nothing in a project can decide about it. `decide_use` does no I/O: its caller gathers the facts.
 """
 
 from __future__ import annotations
@@ -38,19 +21,139 @@ from lilux import _files as whole_files
 from lilux import _json
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
+from rye_mcp.other_users import why_others_write
+from rye_mcp.trust.control_variables import controls_programs
 from rye_mcp.trust.files import KeptFile, opened_directory, read_below, require_not_exchanged, translated
-from rye_mcp.trust.others import why_others_write
-from rye_mcp.trust.project import identify_project
-from rye_mcp.trust.public_key import is_key_id
+from rye_mcp.trust.trust_document import is_key_id
 
 __all__ = [
     "TRUSTED_KEYS_VARIABLE",
+    "UNSIGNED_PARTS",
     "Approvals",
     "Decision",
+    "DotenvSplit",
     "ProjectDecisions",
+    "ProjectFacts",
+    "ProjectUse",
+    "decide_use",
+    "identify_project",
+    "split_dotenv",
     "state_directory",
     "trusted_keys_of",
 ]
+
+UNSIGNED_PARTS: Final = (".env", ".venv", "node_modules")
+"""What of an approved project is used although nobody signed it."""
+
+_MAX_LINK_BYTES = 4096
+_GITDIR = b"gitdir: "
+_WORKTREES = ("worktrees", ".git")
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFacts:
+    """What is so about a project, as far as somebody looked; None is what nobody could find out.
+
+    `interpreter` is the real file of the interpreter in `.venv`, after every link.
+    """
+
+    root: Path
+    approved: bool
+    has_pyvenv_cfg: bool = False
+    venv_is_tracked: bool | None = None
+    interpreter: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectUse:
+    """Which unsigned parts of a project may be used, and for each that may not, the reason."""
+
+    allowed: frozenset[str]
+    refused: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DotenvSplit:
+    """The variables of a `.env` that may be set, and the names of those that may not."""
+
+    kept: Mapping[str, str]
+    refused: tuple[str, ...]
+
+
+def decide_use(facts: ProjectFacts) -> ProjectUse:
+    """Whether `.env`, `.venv` and `node_modules` of a project may be used."""
+    if not facts.approved:
+        reason = "you have not approved this project: rye trust project"
+        return ProjectUse(frozenset(), dict.fromkeys(UNSIGNED_PARTS, reason))
+    problem = _why_no_venv(facts)
+    if problem is None:
+        return ProjectUse(frozenset(UNSIGNED_PARTS), {})
+    return ProjectUse(frozenset({".env", "node_modules"}), {".venv": problem})
+
+
+def split_dotenv(variables: Mapping[str, str]) -> DotenvSplit:
+    """Take out what a `.env` may never set."""
+    refused = tuple(sorted(name for name in variables if controls_programs(name)))
+    return DotenvSplit({name: text for name, text in variables.items() if name not in refused}, refused)
+
+
+def identify_project(root: Path) -> Path:
+    """The real path of the repository that a project is a worktree of, or its own."""
+    real = Path(os.path.realpath(root))
+    try:
+        return _main_repository(real) or real
+    except (RyeError, OSError, ValueError):
+        return real
+
+
+def _why_no_venv(facts: ProjectFacts) -> str | None:
+    if not facts.has_pyvenv_cfg:
+        return "there is no .venv/pyvenv.cfg"
+    if facts.venv_is_tracked is None:
+        return "nobody can tell whether git tracks .venv"
+    if facts.venv_is_tracked:
+        return "git tracks .venv: it came with the project"
+    if facts.interpreter is None:
+        return "there is no interpreter in .venv"
+    if facts.interpreter.is_relative_to(facts.root):
+        return f"the interpreter {facts.interpreter} lies in the project itself"
+    return None
+
+
+def _main_repository(worktree: Path) -> Path | None:
+    """The repository that a worktree belongs to, when both links hold; None when it is none."""
+    administration = _link(worktree, ".git", _GITDIR)
+    if administration is None or not _is_real(administration):
+        return None
+    if (administration.parent.name, administration.parent.parent.name) != _WORKTREES:
+        return None
+    main = administration.parent.parent.parent
+    if main.is_relative_to(worktree) or worktree.is_relative_to(main) or not _is_repository(main):
+        return None
+    return main if _link(administration, "gitdir", b"") == worktree / ".git" else None
+
+
+def _is_real(path: Path) -> bool:
+    """Whether a path is spelled as git spells it, so that it means the same wherever it is unpacked."""
+    return path.is_absolute() and os.path.realpath(path) == str(path)
+
+
+def _is_repository(directory: Path) -> bool:
+    """Whether git would take a directory for a repository of its own."""
+    git = directory / ".git"
+    return (git / "HEAD").is_file() and (git / "objects").is_dir() and (git / "refs").is_dir()
+
+
+def _link(directory: Path, name: str, prefix: bytes) -> Path | None:
+    """The path that stands in a small file; None when there is none, or something else stands there."""
+    if not (directory / name).is_file():
+        return None
+    data = read_below(directory, name, limit=_MAX_LINK_BYTES)
+    line = (data or b"").removesuffix(b"\n")
+    if not line.startswith(prefix) or line == prefix or b"\n" in line:
+        return None
+    return Path(os.fsdecode(line.removeprefix(prefix)))
+
 
 TRUSTED_KEYS_VARIABLE: Final = "RYE_TRUSTED_KEYS"
 """The environment variable that accepts proposals where no person is."""

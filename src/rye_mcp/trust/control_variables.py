@@ -1,12 +1,7 @@
-"""Variables that control other programs: what code they load, where they connect to, where things are.
+"""Knows the environment variables that control other programs: their code, their connections, their files.
 
-Rules:
-
-- One that chooses code (`chooses_code`) is for the person who set it: a tool does not get it from the server
-  either.
-- One that controls a program in any other way (`controls_programs`) may be the user's own. No `.env` sets
-  one, nor one that chooses code: such a file came with the project.
-- The case of a name does not matter. A list like this is never complete: one that is missing is added here.
+A tool does not get a variable that chooses code, and no `.env` sets a variable that controls programs. The
+case of a name does not matter. A list like this is never complete: add what is missing.
 
     >>> [name for name in ("PYTHONPATH", "MAKEFLAGS", "NODE_ENV") if chooses_code(name)]
     ['PYTHONPATH']

@@ -3,25 +3,10 @@
     # rye:signed:2026-11-18T10:00:00Z:<sha256>:<signature>:<fingerprint>
     version: 1
     files:
-      "data/prices.json": "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
       "helpers.py": "fcde2b2edba56bf408601fb721fe9b5c338d10ee429ea04fae5511b68fbf8fb9"
 
-Rules:
-
-- It is for files that hold no comment and for files that are no items: JSON, images, libraries. What it lists
-  is what runs: the SHA256 of the whole file, a signature line in it included.
-- It is YAML in one form only, the one that `render_listing` writes. What any other program wrote is
-  `invalid_item`, so that no two programs read it differently, and so that reading it costs nothing.
-- Paths lie in its directory: relative, separated by `/`, without `.` and `..`, without what nobody sees, and
-  without bytecode. No two of them differ only in case, and none lies below another.
-- It is signed and verified like an item, at the same gate, under an id that no item can have: that of its
-  directory and `deps.manifest`. So it is good for no other directory.
-- Whose signature is needed is decided by the item that rests on these files: see `verify_manifest`.
-
-Who signs renders a listing, makes a file of it and signs that as any other:
-
-    file = manifest_file(space, "tools/demo", render_listing({"helpers.py": digest}))
-    signed = sign_content(file, key)
+Only the one form that `render_listing` writes is accepted. A manifest is signed and verified like an item, at
+the same gate, under an id that no item can have.
 """
 
 from __future__ import annotations
@@ -46,11 +31,11 @@ __all__ = [
     "MAX_CARRIED_BYTES",
     "MAX_LISTED_BYTES",
     "DependencyManifest",
+    "case_collisions",
     "folded",
     "manifest_file",
     "parse_listing",
     "render_listing",
-    "twins",
     "verify_manifest",
 ]
 
@@ -138,7 +123,7 @@ def folded(path: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
-def twins(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+def case_collisions(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The files and directories that such a file system takes for others of the same paths, with these."""
     seen: dict[str, str] = {}
     for path in paths:
@@ -216,7 +201,7 @@ def _path_problem(path: str) -> str | None:
 
 def _clash(paths: Collection[str]) -> str | None:
     """Two paths that some file system, or any, cannot have beside each other."""
-    for one, other in twins(paths):
+    for one, other in case_collisions(paths):
         return f"paths that differ in more than case, found {one!r} and {other!r}"
     for path in paths:
         for above in _with_directories(path)[1:]:

@@ -1,18 +1,7 @@
-"""Which directories may have a say in what is started: the one rule about directories and paths.
+"""Decides which directories may have a say in what is started: the one rule about directories and paths.
 
-Rules:
-
-- A directory is refused when it lies in a project that the person has not approved, or when another user can
-  write to it. Nothing is started in such a directory, and no program is looked for there.
-- A project is the nearest directory at or above a path that has an `.ai` or a `.git`, and the project of the
-  call. A directory that the user has set up is none: their home and what is above it, the source of rye-mcp,
-  the Python that runs it, and a repository below a hidden directory of the home (`~/.pyenv`) or a place of
-  the system.
-- Whether another user can write there is decided by `rye_mcp.trust.others`. A path that leads over symbolic
-  links is refused when one of them, a middle one too, lies in a directory that is refused.
-- What was found is kept as long as the path, each link on the way, and every directory above them have the
-  same stamps. A change that is too young to be told from the next one is not kept. Approvals are read each
-  time.
+A directory is refused if it lies in a project that this user has not approved, or if another user can write
+to it. Facts about a path are kept until a stamp on the way changes; approvals are read each time.
 
     Directories(user=Path.home(), state=state_directory).why_not("/home/ada/clone/bin")
 """
@@ -32,10 +21,9 @@ from typing import Final
 import rye_mcp
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
+from rye_mcp.other_users import MAX_LINKS, TooManyLinks, followed, upwards, why_others_turn, why_others_write
 from rye_mcp.trust.approvals import Approvals
 from rye_mcp.trust.files import SETTLED_NS
-from rye_mcp.trust.links import MAX_LINKS, TooManyLinks, followed
-from rye_mcp.trust.others import upwards, why_others_turn, why_others_write
 
 __all__ = ["Directories", "Look"]
 

@@ -1,14 +1,7 @@
-"""A draft at the gate: what a person runs at a terminal before they sign it.
+"""Lets a person run a draft at a terminal before signing it.
 
-Rules:
-
-- The gate stays as it is. A draft passes because it is signed: in memory, by a key that is made for these
-  bytes and thrown away at once. Nothing else was signed by it, and nothing else ever can be.
-- That key is trusted by one `Trust` alone, which is made for this draft, and for this one id. It is in no
-  file. Keys that are revoked, neighbours that are not signed and everything else are decided as always.
-- The draft is called what it is, wherever its signer is told: `DRAFT_OWNER`.
-- What somebody else has signed is no draft: only what has no signature, or was changed since, is one.
-- Only commands of people at a terminal import this: see `.importlinter`.
+A draft is signed in memory, with a key that is made for these bytes and thrown away. One `Trust`, made for
+this draft and this id, trusts that key; everything else is decided as always. No agent reaches this module.
 """
 
 from __future__ import annotations
@@ -21,9 +14,9 @@ from lilux.primitives.signing import generate_keypair
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, SpaceName
 from rye_mcp.trust.keys import SigningKey
-from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.scope import Origin, Role, Scope, SignerKind
 from rye_mcp.trust.sign import sign_content
+from rye_mcp.trust.trust_document import PublicKey
 from rye_mcp.trust.trust_store import Candidate, Seen, Standing, TrustStore
 from rye_mcp.trust.verify import Trust
 

@@ -28,7 +28,7 @@ from typing import Generic, TypeVar
 
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError, printable
-from rye_mcp.trust.others import why_others_exchange
+from rye_mcp.other_users import why_others_exchange
 
 __all__ = [
     "OTHERS_WRITE",

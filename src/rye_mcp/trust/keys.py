@@ -1,19 +1,7 @@
-"""The key pairs that this user signs with: a person's, and the one of the agents that act for them.
+"""The key pairs that this user signs with: a person's, and that of the agents that act for this user.
 
-Rules:
-
-- They are in `keys/person` and `keys/agent` of the user space, as `lilux.primitives.signing` keeps them:
-  directories 0700, private keys 0600. What is looser, somebody else's or a link is refused, with the command
-  that fixes it.
-- A pair that is made by a person is trusted from then on: its document is written to `trusted_keys/`. The
-  agent's needs none, its place is enough; what it may sign, `rye_mcp.trust.scope` says.
-- `rotate` replaces a pair. What was signed with the old one stays valid, because a document for it stays
-  behind; who fears that the key was stolen revokes it. An encrypted pair is replaced by an encrypted one.
-- The old private key of a person signs the new one (`rye_mcp.trust.rotation`), unless the caller says
-  `linked=False`, or gives no passphrase for a key that needs one. The document of the new key carries that
-  statement to whoever reads it.
-- A passphrase is an argument, else `RYE_KEY_PASSPHRASE`; nobody is asked here. It is used where a private key
-  is encrypted, and for a person's new one. A private key is in no message and no representation.
+They are in `keys/person` and `keys/agent` of the user space. Looser permissions, another owner or a link are
+refused, with the command that fixes it. A private key is in no message and no representation.
 """
 
 from __future__ import annotations
@@ -33,10 +21,14 @@ from lilux.primitives.errors import ConfigurationError, IntegrityError
 from rye_mcp.errors import RyeError
 from rye_mcp.trust import _toml
 from rye_mcp.trust.files import OTHERS_WRITE, make_user_space, opened_directory, read_below, translated
-from rye_mcp.trust.public_key import PublicKey
-from rye_mcp.trust.rotation import RotationStatement
 from rye_mcp.trust.scope import SignerKind
-from rye_mcp.trust.trust_document import DIRECTORY, MAX_DOCUMENT_BYTES, TrustDocument
+from rye_mcp.trust.trust_document import (
+    DIRECTORY,
+    MAX_DOCUMENT_BYTES,
+    PublicKey,
+    RotationStatement,
+    TrustDocument,
+)
 from rye_mcp.trust.trust_store import write_user_document
 
 __all__ = ["PASSPHRASE_VARIABLE", "KeyRing", "Rotation", "SigningKey"]

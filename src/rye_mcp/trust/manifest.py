@@ -1,11 +1,7 @@
-"""What the system space holds: a list of its files and their hashes, pinned in this package.
+"""The list of the files of the system space, pinned in this package.
 
-Rules:
-
-- `manifest.json` of the system space lists every file of it. The world is closed: what is not listed does not
-  exist (`not_in_manifest`), and what is listed with another hash was changed (`content_changed`).
-- The manifest itself is believed only when its SHA256 is the one in `rye_mcp.trust.sealed`.
-- This is evidence of another kind than a signature, for the same gate: `rye_mcp.trust.verify`.
+A file that is not listed does not exist (`not_in_manifest`), and one with another hash was changed
+(`content_changed`). The manifest counts only if its SHA256 is that in `rye_mcp.trust.sealed`.
 """
 
 from __future__ import annotations

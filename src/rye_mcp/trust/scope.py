@@ -1,16 +1,7 @@
-"""What a signer may sign: for which ids, in which roles, in which space.
+"""Decides what a signer may sign: which ids, in which roles, in which space.
 
-Rules:
-
-- A role is what an item is for the chain that it stands in. A directive and a piece of knowledge are their
-  own role; a tool is `tool`, `runtime` or `primitive`, which only its metadata can tell.
-- A pattern of ids is `*`, an id, or an id and `/*` for everything below it, at any depth.
-- A list that is missing means all, where the user trusts the key. A key that a project proposed and the user
-  accepted is good for that project alone; it may sign runtimes, primitives and anything below `rye/` only
-  where its document names them.
-- An agent's key is good for tools, directives and knowledge of a project, never below `rye/`, whatever its
-  document says.
-- "Trusted, but not for this" is `out_of_scope`, which is another thing than `untrusted_key`.
+A pattern is `*`, an id, or an id and `/*` for everything below it. "Trusted, but not for this" is
+`out_of_scope`, not `untrusted_key`.
 """
 
 from __future__ import annotations

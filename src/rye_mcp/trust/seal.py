@@ -1,13 +1,7 @@
-"""`python -m rye_mcp.trust.seal`: write the manifest of the system space, and pin it in the package.
+"""`python -m rye_mcp.trust.seal`: writes the manifest of the system space, and pins it in the package.
 
-Rules:
-
-- Every file below the system space is listed, the manifest and what Python leaves behind (`__pycache__`)
-  aside. A symbolic link, a hidden file or anything that is no regular file ends it.
-- The same files give the same bytes. With `--check` nothing is written, and it ends with 1 when something
-  would be.
-
-For who changes the system space; a test fails until it was run.
+Run it after each change to the system space; a test fails until then. The same files give the same bytes.
+With `--check` nothing is written, and the exit code is 1 if something would be.
 """
 
 from __future__ import annotations

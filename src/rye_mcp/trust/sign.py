@@ -1,19 +1,7 @@
-"""Signing an item: bytes in, signed bytes out, and the file replaced whole or not at all.
+"""Signs an item: bytes in, signed bytes out, and the file replaced whole or not at all.
 
-Rules:
-
-- Nothing is written that `verify_item` would refuse: the signed bytes have to pass the gate first. So a key
-  that is revoked, not trusted, or not trusted for this item, signs nothing.
-- Besides, nothing is signed that looks other than it is; see `rye_mcp.trust.text`.
-- A signature that is there is replaced, whoever made it. Something malformed in its place is refused, since
-  there may be more on that line than a signature.
-- The file keeps its permissions, and stays as it was when anything fails. When its content changed since it
-  was read it is not signed: nobody looked at what would be signed, and nothing of it may get lost. It is
-  compared again when the signed file lacks nothing but its name. Of two signers at once, the last one stands,
-  whole.
-- The system space is sealed, not signed.
-- What lists the files of a directory is signed in the same way, by `sign_listing`. It may be new; then
-  nothing may have taken its place meanwhile.
+Nothing is written that the gate would refuse, or that looks other than it is. A file that changed since it
+was read is not signed, because nobody looked at what would be signed.
 """
 
 from __future__ import annotations
@@ -31,8 +19,7 @@ from rye_mcp.trust import signature
 from rye_mcp.trust.files import opened_directory, read_below, translated, write_below
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import Role
-from rye_mcp.trust.signature import SignatureLine
-from rye_mcp.trust.text import require_honest_text
+from rye_mcp.trust.signature import SignatureLine, require_honest_text
 from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item, verify_listing
 
 __all__ = ["require_unchanged", "sign_content", "sign_item", "sign_listing", "write_item"]

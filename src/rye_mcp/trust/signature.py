@@ -1,24 +1,15 @@
-"""The signature line of a file, and the statement that it signs. Takes bytes and decides; does no I/O.
+"""The signature line of a file, the statement that it signs, and which bytes a file may have. Does no I/O.
 
     # rye:signed:2026-11-18T10:00:00Z:<sha256>:<signature>:<fingerprint>
 
-Rules:
-
-- The line is line 1, or line 2 when the file begins with `#!`. It is one comment in the style of the file's
-  extension, matched whole, ended by a newline, at most 512 bytes long, with nothing before or after it. The
-  line after it is not another one. Whatever else has `rye:signed:` in that place is `malformed_signature`;
-  where there is nothing like it, the item is `unsigned`.
-- The hash is that of the whole file without that line: a shebang belongs to it. Nothing is normalised.
-- What is signed is more than the hash: item type, id and extension, the time, and the key stand in the
-  statement too, in the pre-authentication encoding of DSSE. So a signature is good for no other item, time
-  or key. The space is not in it: an item may be copied between spaces.
-- Each form is the only one. A signature that decodes to the same bytes but is written differently is none,
-  and neither is one in line 1 whose file would have it in line 2.
+The statement has the item's type, id and extension, the time, the key, the hash and the length, so a
+signature is valid for no other item, time or key. Each line and each signature has exactly one form.
 """
 
 from __future__ import annotations
 
 import base64
+import codecs
 import hashlib
 import re
 from dataclasses import dataclass
@@ -26,7 +17,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import SHEBANG, ItemFile, comment_style, signed_path
+from rye_mcp.items import MAX_ITEM_BYTES, SHEBANG, ItemFile, comment_style, signed_path
+from rye_mcp.visible import find_hidden
 
 __all__ = [
     "MARKER",
@@ -40,8 +32,83 @@ __all__ = [
     "locate",
     "parse",
     "pre_authentication_digest",
+    "require_honest_text",
+    "require_text",
     "statement_digest",
 ]
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_REFUSED_BYTES = {b"\r": "a carriage return", b"\0": "a NUL"}
+_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_PYTHON_EXTENSIONS = {".py", ""}
+"""What may be Python: without an extension, whatever its `#!` says, as that may start Python."""
+
+_COOKIE_LINES = 3
+"""Python looks for it in the first two lines; the signature may come or go before them."""
+
+
+def require_text(file: ItemFile) -> None:
+    """Refuse what cannot be an item, signed or not."""
+    content = file.content
+    if len(content) > MAX_ITEM_BYTES:
+        raise RyeError(
+            "too_large",
+            f"expected at most {MAX_ITEM_BYTES} bytes in {file.path}, found {len(content)}",
+            where=file.path,
+            item_id=file.item_id,
+        )
+    if content.startswith(_BYTE_ORDER_MARK):
+        raise _not_text(file, "no byte order mark", "one", 0)
+    for byte, name in _REFUSED_BYTES.items():
+        if (position := content.find(byte)) >= 0:
+            raise _not_text(file, f"no byte {byte!r}", name, position)
+    if content.isascii():
+        return
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise _not_text(file, "UTF-8", f"the byte {content[exc.start]:#04x}", exc.start) from exc
+
+
+def require_honest_text(file: ItemFile) -> None:
+    """Refuse what should not be signed, because it looks other than it is."""
+    require_text(file)
+    _require_utf8_cookie(file)
+    text = file.content.decode("utf-8")
+    if (found := find_hidden(text)) is not None:
+        position = len(text[:found].encode("utf-8"))
+        raise _not_text(file, "characters that can be seen", f"U+{ord(text[found]):04X}", position)
+
+
+def _require_utf8_cookie(file: ItemFile) -> None:
+    if file.extension not in _PYTHON_EXTENSIONS:
+        return
+    position = 0
+    for line in file.content.split(b"\n", _COOKIE_LINES)[:_COOKIE_LINES]:
+        if (cookie := _COOKIE.match(line)) and not _is_utf8(cookie[1]):
+            raise _not_text(
+                file, "UTF-8 as the encoding for Python", f"the encoding {cookie[1].decode()!r}", position
+            )
+        position += len(line) + 1
+
+
+def _is_utf8(name: bytes) -> bool:
+    try:
+        return codecs.lookup(name.decode("ascii")).name == "utf-8"
+    except (LookupError, ValueError):
+        return False
+
+
+def _not_text(file: ItemFile, expected: str, found: str, position: int) -> RyeError:
+    line = file.content.count(b"\n", 0, position) + 1
+    return RyeError(
+        "not_text",
+        f"expected {expected} in {file.path}, found {found} in line {line}",
+        where=file.path,
+        item_id=file.item_id,
+        line=line,
+    )
+
 
 MARKER = b"rye:signed:"
 """What every signature line holds, and nothing else may hold in its place or right after it."""

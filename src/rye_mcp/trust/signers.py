@@ -1,17 +1,7 @@
-"""The user's record of who has vouched for which item of a project: kept outside of it, written by the gate.
+"""The user's record of who vouched for which item of a project; kept outside of it, written by the gate.
 
-Rules:
-
-- A fact says that a key vouched for an id with a content. It is written when the gate first sees it, and an
-  agent never removes one: an id that a person vouched for stays theirs, whatever happens to its file.
-- A project is known as for `Approvals`; the user space has a record of its own. Case counts for no id.
-- `ACCEPTED` facts are those of a person who agreed to run exactly what an agent signed in place of theirs.
-- `COMMITTED` facts are signatures in the last commit that are no agent's, which nobody has checked. They keep
-  an id from agents, and vouch for nothing. Their key id is the fingerprint that stands there.
-- Facts about agents, and the names of commits that were looked at, have a file of their own, which forgets
-  the oldest. Nothing else is ever forgotten: a record that is full takes no more, and no agent signs then.
-- A fact that cannot be written stops no verification. A record that cannot be read is `malformed_trust` for
-  whoever asks it; only checks of what an agent signs, or signed, do.
+Facts about persons are never forgotten: an id that a person vouched for stays theirs. Facts about agents and
+commits are in a file that forgets the oldest. Case counts for no id.
 """
 
 from __future__ import annotations

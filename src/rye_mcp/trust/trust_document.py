@@ -1,43 +1,154 @@
-"""A trusted key as a document: who owns it, and what it is trusted for.
+"""A trusted key as a document: the public key, its owner, what it is trusted for, and the key before it.
 
     version = 1
     key_id = "<64 hexadecimal digits>"
     owner = "leo"
+    scope = { ids = ["leo/*"], roles = ["tool"] }
+    public_key = { pem = "-----BEGIN PUBLIC KEY----- …" }
 
-    [scope]
-    ids = ["leo/*"]
-    roles = ["tool"]
-
-    [public_key]
-    pem = '''-----BEGIN PUBLIC KEY----- …'''
-
-Rules:
-
-- The owner is one short line that cannot pass for what this program says about a key.
-- The document is TOML of at most 16 KiB, in a file that is called after the key: `{fingerprint}.toml`. The
-  key id is computed anew and has to match. Unknown keys are refused, as is a list that is empty.
-- `[scope]` and each of its lists may be missing; what that means, `rye_mcp.trust.scope` says.
-- `kind = "agent"` marks a key that an agent signs with; without it the key is a person's.
-- `[rotation]` is the statement with which the owner's old key signed this one (`rye_mcp.trust.rotation`).
-  Only a person's key has one.
-- A proposal is known by the digest of the document's bytes: change one, and it is another proposal.
+The key id is the identity. It is computed from the key and has to match; the fingerprint only names the file.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from lilux import _keys
+from lilux.primitives.errors import ConfigurationError, IntegrityError
+from lilux.primitives.signing import compute_key_fingerprint, sign_hash, verify_signature
 from rye_mcp.errors import RyeError
 from rye_mcp.trust import _toml
-from rye_mcp.trust.public_key import PublicKey
-from rye_mcp.trust.rotation import RotationStatement
 from rye_mcp.trust.scope import Role, Scope, SignerKind, is_id_pattern
+from rye_mcp.trust.signature import format_timestamp, pre_authentication_digest
 
-__all__ = ["DIGEST_DIGITS", "DIRECTORY", "MAX_DOCUMENT_BYTES", "TrustDocument"]
+__all__ = [
+    "DIGEST_DIGITS",
+    "DIRECTORY",
+    "MAX_DOCUMENT_BYTES",
+    "MAX_ROTATIONS",
+    "PublicKey",
+    "RotationStatement",
+    "TrustDocument",
+    "is_fingerprint",
+    "is_key_id",
+]
+
+_KEY_ID_PREFIX = b"rye-key-v1:ed25519:"
+_KEY_ID = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """A public key that only its owner can sign for."""
+
+    pem: bytes
+    key_id: str
+    fingerprint: str
+
+    @classmethod
+    def from_pem(cls, pem: bytes, place: str | Path) -> PublicKey:
+        """The key that stands in `pem`, which was taken from `place`."""
+        try:
+            key = _keys.load_public(pem, str(place))
+        except IntegrityError as exc:
+            raise RyeError("weak_key", f"{exc.message}, in {place}", where=place) from exc
+        except ConfigurationError as exc:
+            raise RyeError("unusable_key", exc.message, where=place) from exc
+        usual = _keys.public_pem(key)
+        key_id = hashlib.sha256(_KEY_ID_PREFIX + key.public_bytes_raw()).hexdigest()
+        return cls(usual, key_id, compute_key_fingerprint(usual))
+
+
+def is_key_id(text: object) -> bool:
+    """Whether this has the form of a key id."""
+    return isinstance(text, str) and _KEY_ID.fullmatch(text) is not None
+
+
+def is_fingerprint(text: object) -> bool:
+    """Whether this has the form of a fingerprint."""
+    return isinstance(text, str) and _FINGERPRINT.fullmatch(text) is not None
+
+
+MAX_ROTATIONS: Final = 16
+"""How many rotations are followed from a key to the ones before it."""
+
+_PAYLOAD_TYPE: Final = b"application/vnd.rye.key-rotation.v1"
+_SIGNATURE: Final = re.compile(r"[A-Za-z0-9_-]{86}==", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class RotationStatement:
+    """That the owner of `old` signs with another key since `at`: the one of the document that holds it."""
+
+    old: PublicKey
+    at: str
+    signature: str
+
+    @classmethod
+    def sign(cls, old: PublicKey, private_pem: bytes, new: PublicKey, moment: datetime) -> RotationStatement:
+        """The statement about a new key, signed with the old private key."""
+        at = format_timestamp(moment)
+        return cls(old, at, sign_hash(_digest(old, new, at), private_pem))
+
+    @classmethod
+    def parse(cls, table: object, new: PublicKey, place: Path) -> RotationStatement:
+        """The statement in a table of a document; RyeError `malformed_trust` unless the old key signed it."""
+        fields = _toml.require_keys(table, place, "[rotation]", required=("at", "signature", "old_key"))
+        old = _old_key(fields, place)
+        at, signature = fields["at"], fields["signature"]
+        if not _is_time(at):
+            raise _toml.malformed(place, "a time such as 2026-11-18T10:00:00Z as at", _toml.shown(at))
+        if old.key_id == new.key_id:
+            raise _toml.malformed(place, "another key as old_key", "the key itself")
+        if not isinstance(signature, str) or not _SIGNATURE.fullmatch(signature):
+            raise _toml.malformed(place, "a signature in [rotation]", _toml.shown(signature))
+        if not verify_signature(_digest(old, new, at), signature, old.pem):
+            raise _toml.malformed(
+                place, f"a rotation that the key {old.key_id} signed", "one that it did not"
+            )
+        return cls(old, at, signature)
+
+    def render(self) -> list[str]:
+        """The lines of the table."""
+        return [
+            "[rotation]",
+            f"at = {_toml.write_value(self.at)}",
+            f"signature = {_toml.write_value(self.signature)}",
+            f'old_key = """\n{self.old.pem.decode("ascii")}"""',
+        ]
+
+
+def _digest(old: PublicKey, new: PublicKey, at: str) -> str:
+    """The SHA256 of what is signed."""
+    body = f"kind: person\nold-key-id: {old.key_id}\nnew-key-id: {new.key_id}\nrotated-at: {at}\n"
+    return pre_authentication_digest(_PAYLOAD_TYPE, body.encode("ascii"))
+
+
+def _old_key(fields: Mapping[str, Any], place: Path) -> PublicKey:
+    pem = fields["old_key"]
+    if not isinstance(pem, str) or not pem.isascii():
+        raise _toml.malformed(place, "a PEM as old_key", type(pem).__name__)
+    try:
+        return PublicKey.from_pem(pem.encode("ascii"), place)
+    except RyeError as exc:
+        if exc.code != "unusable_key":
+            raise
+        raise RyeError("malformed_trust", exc.message, where=place) from exc
+
+
+def _is_time(text: object) -> bool:
+    try:
+        return isinstance(text, str) and format_timestamp(datetime.fromisoformat(text)) == text
+    except ValueError:
+        return False
+
 
 DIGEST_DIGITS: Final = 32
 """How many digits of a document's digest tell it from every other one: who writes two documents cannot make

@@ -1,19 +1,8 @@
-"""Whom this user trusts, and in which order that is asked.
+"""Whom this user trusts, in which order it is asked, and which keys this user revoked.
 
-Rules:
-
-- A signer is looked up by fingerprint: first this user's own agent (`keys/agent/`), then the documents in
-  `trusted_keys/` of the user space, then, for items of the project alone, those of the project. The first one
-  found counts.
-- A project's own documents are proposals. They count once this user, or `RYE_TRUSTED_KEYS`, has accepted
-  exactly that document, unless the key was denied since; whoever clones a repository trusts nobody new.
-- The user space, its documents and its revocations are this user's alone to write, or are refused.
-- A key that a trusted person's key has signed as its successor (`[rotation]`) counts as that key does: what
-  was decided about the old one, its owner and its scope, not what the new document claims. A decision about
-  the new document, or a denial of its key, comes first. A revoked key has no successor, an agent's neither.
-  At most `MAX_ROTATIONS` are followed, and each key once.
-- A document that is malformed refuses what its key signed, and nothing else.
-- Every answer comes with the files that it rests on, so that who keeps it can tell when it may be another.
+A signer is looked up by fingerprint: the user's own agent, then the documents of the user space, then, for
+items of the project alone, those of the project. The first one counts, and a revoked key signs nothing. Every
+answer comes with the files that it rests on, so a caller can tell when a kept answer is stale.
 """
 
 from __future__ import annotations
@@ -23,11 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName
+from rye_mcp.trust import _toml
 from rye_mcp.trust.approvals import Approvals, Decision, ProjectDecisions
 from rye_mcp.trust.files import (
     OTHERS_WRITE,
@@ -37,22 +28,113 @@ from rye_mcp.trust.files import (
     read_below,
     translated,
 )
-from rye_mcp.trust.public_key import PublicKey
-from rye_mcp.trust.revocation import FILE_NAME, MAX_REVOKED_BYTES, parse_revocations
-from rye_mcp.trust.rotation import MAX_ROTATIONS
 from rye_mcp.trust.scope import Origin, Scope, SignerKind
-from rye_mcp.trust.trust_document import DIRECTORY, MAX_DOCUMENT_BYTES, TrustDocument
+from rye_mcp.trust.trust_document import (
+    DIRECTORY,
+    MAX_DOCUMENT_BYTES,
+    MAX_ROTATIONS,
+    PublicKey,
+    TrustDocument,
+    is_key_id,
+)
 
 __all__ = [
     "AGENT_OWNER",
+    "MAX_REVOKED_BYTES",
+    "REVOCATIONS_FILE",
     "Candidate",
     "Listing",
     "Moment",
     "Seen",
     "Standing",
     "TrustStore",
+    "parse_revocations",
+    "require_not_revoked",
+    "revoke",
     "write_user_document",
 ]
+
+REVOCATIONS_FILE: Final = "revoked.toml"
+"""The file, directly in the user space."""
+
+MAX_REVOKED_BYTES: Final = 1 << 20
+"""How many bytes it may have."""
+
+_VERSION = 1
+_MAX_BRACKETS = 20_000
+_FILE_MODE = 0o644
+
+
+def parse_revocations(data: bytes | None, place: Path) -> Mapping[str, str]:
+    """The reason for each revoked key, by its id."""
+    if data is None:
+        return MappingProxyType({})
+    table = _toml.require_keys(
+        _toml.parse(data, place, max_brackets=_MAX_BRACKETS),
+        place,
+        "the file",
+        required=("version",),
+        optional=("revoked",),
+    )
+    if type(table["version"]) is not int or table["version"] != _VERSION:
+        raise _toml.malformed(place, f"version {_VERSION}", _toml.shown(table["version"]))
+    entries = table.get("revoked", [])
+    if not isinstance(entries, list):
+        raise _toml.malformed(place, "[[revoked]]", type(entries).__name__)
+    reasons: dict[str, str] = {}
+    for entry in entries:
+        key_id, reason = _parse_entry(entry, place)
+        reasons.setdefault(key_id, reason)
+    return MappingProxyType(reasons)
+
+
+def require_not_revoked(revocations: Mapping[str, str], key_id: str, where: Path, **details: Any) -> None:
+    """RyeError `revoked_key` for a key that was."""
+    if key_id in revocations:
+        what = f"expected a key that is still good as the signer of {where}"
+        found = f"the revoked key {key_id} ({revocations[key_id]})"
+        raise RyeError("revoked_key", f"{what}, found {found}", where=where, key_id=key_id, **details)
+
+
+def revoke(user_space: Path, key_id: str, reason: str) -> None:
+    """Revoke a key for this user, everywhere and from now on."""
+    place = user_space / REVOCATIONS_FILE
+    if not is_key_id(key_id):
+        raise RyeError(
+            "unusable_key", f"expected a key id of 64 hexadecimal digits, found {_toml.shown(key_id)}"
+        )
+    if not _toml.is_visible_line(reason):
+        raise _toml.malformed(place, "one line of visible characters as reason", _toml.shown(reason))
+    with translated("write_failed", place):
+        make_user_space(user_space)
+    with (
+        translated("write_failed", place),
+        opened_directory(user_space, forbidden=OTHERS_WRITE) as directory,
+        whole_files.lock(directory),
+    ):
+        data = read_below(user_space, REVOCATIONS_FILE, limit=MAX_REVOKED_BYTES, forbidden=OTHERS_WRITE)
+        reasons = dict(parse_revocations(data, place))
+        reasons.setdefault(key_id, reason)
+        whole_files.write_whole(place, _render(reasons).encode(), mode=_FILE_MODE, directory=directory)
+
+
+def _parse_entry(entry: object, place: Path) -> tuple[str, str]:
+    fields = _toml.require_keys(entry, place, "[[revoked]]", required=("key_id",), optional=("reason",))
+    key_id, reason = fields["key_id"], fields.get("reason", "no reason was given")
+    if not is_key_id(key_id):
+        raise _toml.malformed(place, "a key_id of 64 hexadecimal digits", _toml.shown(key_id))
+    if not _toml.is_visible_line(reason):
+        raise _toml.malformed(place, "one line of visible characters as reason", _toml.shown(reason))
+    return key_id, reason
+
+
+def _render(reasons: Mapping[str, str]) -> str:
+    lines = [f"version = {_VERSION}"]
+    for key_id, reason in reasons.items():
+        lines += ["", "[[revoked]]", f"key_id = {_toml.write_value(key_id)}"]
+        lines.append(f"reason = {_toml.write_value(reason)}")
+    return "\n".join([*lines, ""])
+
 
 AGENT_OWNER: Final = "your agent"
 """The owner of the key that this user's agents sign with."""
@@ -61,7 +143,6 @@ _AGENT_KEY = "keys/agent/public_key.pem"
 _MAX_KEPT_DOCUMENTS = 1024
 _MAX_LISTED_DOCUMENTS = 1000
 _DIRECTORY_MODE = 0o700
-_FILE_MODE = 0o644
 
 Value = TypeVar("Value")
 
@@ -154,7 +235,7 @@ class TrustStore:
             user_space, _AGENT_KEY, _parse_key, limit=MAX_DOCUMENT_BYTES, forbidden=OTHERS_WRITE
         )
         self._revoked = KeptFile(
-            user_space, FILE_NAME, parse_revocations, limit=MAX_REVOKED_BYTES, forbidden=OTHERS_WRITE
+            user_space, REVOCATIONS_FILE, parse_revocations, limit=MAX_REVOKED_BYTES, forbidden=OTHERS_WRITE
         )
 
     def revocations(self, seen: Seen | None = None) -> Mapping[str, str]:

@@ -1,24 +1,8 @@
 """The one gate: `verify_item` decides whether a file is authentic, and whether its signer may have signed it.
 
-Rules:
-
-- What passes is a `VerifiedItem`. Nothing else makes one, and nothing is loaded to be run, given out as an
-  instruction or offered as a tool without one. What does not pass is a RyeError; nothing is merely reported.
-- "The signature is good" and "the signer is trusted for this" are two checks with codes of their own, in this
-  order. A file of the system space passes by the package's manifest instead, at the same gate.
-- What lists the files of a directory is no item, and never passes as one; it has a door of its own in the
-  same gate (`verify_listing`).
-- A tool's role (tool, runtime, primitive) stands in its metadata, which this module does not know. The caller
-  says what it is, or gives a function that tells it from the bytes; the function is called once the
-  signature is good, gets exactly the bytes that were verified, and may only read them as data.
-- A `Trust` is for one project and one user: a file of another space is a mistake of the program (ValueError).
-- What an agent signed in place of what a person had vouched for is `signer_changed`, until a person has
-  agreed to run exactly that. Every signer is noted in the user's record (`rye_mcp.trust.signers`).
-- So is what an agent signed where the id is a person's by the user space, or by a lockfile
-  (`rye_mcp.trust.claims`): whoever put it there.
-- An answer is kept as long as the same bytes under the same id, in the same role, meet the same trust: each
-  file that it rests on is looked at again every time, or once for all that is verified at one `Moment`.
-  Refusals are not kept.
+What passes is a `VerifiedItem`, which nothing else makes; what does not is a RyeError. An answer is kept
+while the same bytes, id and role meet the same trust: the files it rests on are looked at again each time, or
+once for all that is verified at one `Moment`. Refusals are not kept.
 """
 
 from __future__ import annotations
@@ -44,17 +28,28 @@ from rye_mcp.items import (
 )
 from rye_mcp.trust import signature
 from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
-from rye_mcp.trust.claims import claim_by_lockfile, claim_by_user_space
+from rye_mcp.trust.claims import (
+    claim_by_lockfile,
+    claim_by_user_space,
+    hint_for_changed,
+    hint_for_renamed,
+    whose_unsigned,
+)
 from rye_mcp.trust.directories import Directories
-from rye_mcp.trust.earlier import hint_for_changed, hint_for_renamed, whose_unsigned
 from rye_mcp.trust.manifest import SystemManifest
-from rye_mcp.trust.revocation import require_not_revoked
 from rye_mcp.trust.scope import Origin, Role, SignerKind, require_in_scope
 from rye_mcp.trust.sealed import MANIFEST_SHA256
-from rye_mcp.trust.signature import Claim, SignatureLine
+from rye_mcp.trust.signature import Claim, SignatureLine, require_text
 from rye_mcp.trust.signers import ACCEPTED, COMMITTED, Fact, SignerRecord
-from rye_mcp.trust.text import require_text
-from rye_mcp.trust.trust_store import AGENT_OWNER, Candidate, Moment, Seen, Standing, TrustStore
+from rye_mcp.trust.trust_store import (
+    AGENT_OWNER,
+    Candidate,
+    Moment,
+    Seen,
+    Standing,
+    TrustStore,
+    require_not_revoked,
+)
 
 __all__ = [
     "Evidence",

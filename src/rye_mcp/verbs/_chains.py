@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import cache, cached_property
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import Chain, ChainBuilder, ChainElement
-from rye_mcp.executor.chain_validator import ValidChain, require_valid
-from rye_mcp.executor.integrity_verifier import IntegrityVerifier
-from rye_mcp.executor.lockfile_resolver import LockfileResolver, Signed
-from rye_mcp.executor.lockfile_store import LockPlace
+from rye_mcp.executor.chain.builder import Chain, ChainBuilder, ChainElement
+from rye_mcp.executor.chain.validator import ValidChain, require_valid
+from rye_mcp.executor.chain.verifier import IntegrityVerifier
+from rye_mcp.executor.lock.resolver import LockfileResolver, Signed
+from rye_mcp.executor.lock.store import LockPlace
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.notices import Notice
 from rye_mcp.trust.scope import SignerKind

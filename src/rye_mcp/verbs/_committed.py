@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.git_objects import LastCommit, last_commits
+from rye_mcp.executor.git.objects import LastCommit, last_commits
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     ItemFile,

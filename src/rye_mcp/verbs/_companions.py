@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.anchor import directory_of
-from rye_mcp.executor.chain import ChainElement
+from rye_mcp.executor.chain.anchor import directory_of
+from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     MAX_ITEM_BYTES,
@@ -50,7 +50,7 @@ from rye_mcp.trust.dependency_manifest import (
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_item, sign_listing
-from rye_mcp.trust.text import require_honest_text
+from rye_mcp.trust.signature import require_honest_text
 from rye_mcp.trust.trust_store import Seen
 from rye_mcp.trust.verify import Signer, VerifiedItem, verify_item
 from rye_mcp.verbs._agreement import Agreement, digest_of, relative_of

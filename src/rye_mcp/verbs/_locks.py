@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import ChainElement
+from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import ItemMetadata
 from rye_mcp.verbs._chains import Chains

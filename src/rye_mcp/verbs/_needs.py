@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rye_mcp.executor.anchor import anchor_of, directory_of, markers_of
-from rye_mcp.executor.chain import ChainElement
-from rye_mcp.executor.dependency_rules import DependencyRules, directory_asked_for, names_asked_for, rules_of
-from rye_mcp.executor.roles import MetadataRole
+from rye_mcp.executor.chain.anchor import anchor_of, directory_of, markers_of
+from rye_mcp.executor.chain.builder import ChainElement, MetadataRole
+from rye_mcp.executor.chain.verify_deps import DependencyRules, directory_asked_for, names_asked_for, rules_of
 from rye_mcp.spaces.source_tree import SourceName, SourceTree
 from rye_mcp.trust.scope import Role
 from rye_mcp.verbs._chains import Chains

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any, Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import Chain, ChainElement
-from rye_mcp.executor.companions import mentioned_companions, placeholders_in_shell
-from rye_mcp.executor.dependencies import Carried
+from rye_mcp.executor.chain.builder import Chain, ChainElement
+from rye_mcp.executor.chain.companions import mentioned_companions, placeholders_in_shell
+from rye_mcp.executor.chain.files import Carried
 from rye_mcp.items import ItemFile, ItemType, printable
 from rye_mcp.metadata import ItemMetadata, examples_of, how_to_name_an_executor, misspelt
 from rye_mcp.notices import Notice

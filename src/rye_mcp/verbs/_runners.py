@@ -7,7 +7,7 @@ once for all.
 from __future__ import annotations
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import ChainBuilder, ChainElement
+from rye_mcp.executor.chain.builder import ChainBuilder, ChainElement
 from rye_mcp.items import ItemFile, SpaceName
 from rye_mcp.metadata import ItemMetadata
 from rye_mcp.verbs.context import Context

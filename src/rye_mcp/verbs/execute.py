@@ -22,7 +22,7 @@ from typing import Any
 
 from rye_mcp.apart import apart
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.agreement import Preview
+from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import ExecutionResult

@@ -116,6 +116,20 @@ async def test_what_is_written_to_descriptor_three_is_the_result(primitive: Subp
     assert (result.result, result.stdout) == ('{"ok": true}', "log\n")
 
 
+async def test_digests_cover_every_byte_and_are_made_only_when_asked_for(
+    primitive: SubprocessPrimitive,
+) -> None:
+    script = "head -c 1000000 /dev/zero; printf log >&2"
+    written = {"stdout": bytes(1_000_000), "stderr": b"log", "result": b""}
+    asked = await primitive.run(sh(script, result_fd=True, digests=True, max_output=1024))
+    assert asked.streams["stdout"].kept == 1024
+    assert {name: counts.sha256 for name, counts in asked.streams.items()} == {
+        name: hashlib.sha256(data).hexdigest() for name, data in written.items()
+    }
+    plain = await primitive.run(sh(script))
+    assert [counts.sha256 for counts in plain.streams.values()] == [None, None]
+
+
 # --- what cannot be run ---------------------------------------------------------
 
 

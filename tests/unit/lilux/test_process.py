@@ -201,6 +201,7 @@ MALFORMED_SPECS: list[tuple[dict[str, Any], str]] = [
     ({"timeout": 0.0}, "timeout"),
     ({"max_output": 0}, "max_output"),
     ({"result_fd": 3}, "result_fd"),
+    ({"digests": 1}, "digests"),
 ]
 
 
@@ -219,7 +220,8 @@ def test_a_specification_is_asked_for_as_it_stands(tmp_path: Path) -> None:
     request = request_of(spec)
     assert (request.command, list(request.args), request.cwd) == ("x", ["a"], str(tmp_path))
     assert (request.env, request.timeout_ms, request.max_output) == ({"A": "1"}, 1500, 2048)
-    assert (request.search_path, request.result_fd, request.spool) == (None, False, None)
+    assert (request.search_path, request.spool) == (None, None)
+    assert (request.result_fd, request.digests) == (False, False)
 
 
 def test_directories_are_those_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

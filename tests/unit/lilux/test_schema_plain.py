@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from lilux.primitives.errors import ConfigurationError
+from lilux.schemas import quick_validator, schema_validator
 from lilux.schemas._plain import plainly
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -73,6 +75,42 @@ def test_what_plainly_fits_is_found_nothing_wrong_with(schema: Any, value: Any) 
 )
 def test_common_schemas_are_decided_at_once(schema: Any, value: Any) -> None:
     assert plainly(schema)(value)
+
+
+ODD = st.sampled_from(["string", 7, -1, 1.5, True, None, [], ["a", "a"], {"type": "text"}, [1]])
+
+
+def _objects(properties: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Schemas of objects, some with defaults, some with a keyword that is spelled wrong."""
+    names = ["type", "enum", "required", "items", "minLength", "minimum", "title", "readOnly", "properties"]
+    spoilt = st.dictionaries(st.sampled_from(names), ODD, max_size=1)
+    defaults = st.dictionaries(NAMES, SCALARS, max_size=2)
+
+    def with_defaults(found: dict[str, Any], wrong: dict[str, Any]) -> dict[str, Any]:
+        inside = {
+            name: {**(each if isinstance(each, dict) else {}), "default": found[name]}
+            if name in found
+            else each
+            for name, each in properties.items()
+        }
+        return {"type": "object", "properties": inside, **wrong}
+
+    return st.builds(with_defaults, defaults, spoilt)
+
+
+@settings(max_examples=10 * settings().max_examples, deadline=None)
+@given(
+    st.dictionaries(NAMES, SCHEMAS, max_size=3).flatmap(_objects), st.dictionaries(NAMES, VALUES, max_size=3)
+)
+def test_what_is_examined_quickly_is_examined_alike(schema: Any, value: Any) -> None:
+    assert _examined(quick_validator, schema, value) == _examined(schema_validator, schema, value)
+
+
+def _examined(validator: Any, schema: Any, value: Any) -> Any:
+    try:
+        return validator.examine(value, schema)
+    except ConfigurationError as exc:
+        return exc.message, exc.field
 
 
 class Number(IntEnum):

@@ -158,6 +158,7 @@ def test_signing_and_verifying_open_no_file_and_look_at_no_variable() -> None:
     script = """
         from lilux.primitives import signing
         import os, sys
+        signing.generate_keypair()  # loads what writes PEM
         opened = []
         sys.addaudithook(lambda event, given: opened.append(given[0]) if event == "open" else None)
         os.environ = os.environb = None

@@ -8,7 +8,7 @@ from rye_mcp.cli._key_text import key_lines, scope_text
 from rye_mcp.cli._terminal import parse_choice
 from rye_mcp.cli.keys import keys
 from rye_mcp.cli.trust import trust
-from rye_mcp.trust.known_keys import KeyState, KnownKey
+from rye_mcp.trust.decisions import KeyState, KnownKey
 from rye_mcp.trust.scope import Origin, Role, Scope, SignerKind
 from rye_mcp.trust.trust_document import TrustDocument
 from tests.trust_world import new_key

@@ -8,10 +8,9 @@ from functools import partial
 import pytest
 
 from rye_mcp.trust.keys import PASSPHRASE_VARIABLE, KeyRing
-from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_item
-from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_document import PublicKey, TrustDocument
 from tests.file_helpers import mode_of, names_in
 from tests.trust_world import World, new_key, refused
 

@@ -6,10 +6,10 @@ import shutil
 import pytest
 
 from rye_mcp.trust.approvals import TRUSTED_KEYS_VARIABLE, Decision
-from rye_mcp.trust.known_keys import KeyState, KnownKey, KnownKeys, find_undecided, list_keys
-from rye_mcp.trust.revocation import revoke
+from rye_mcp.trust.decisions import KeyState, KnownKey, KnownKeys, find_undecided, list_keys
 from rye_mcp.trust.scope import Origin, Role, Scope, SignerKind
 from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_store import revoke
 from tests.trust_world import World, new_key, refused
 
 

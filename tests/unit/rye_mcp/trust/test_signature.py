@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from rye_mcp.items import ItemFile, ItemType
 from rye_mcp.trust import signature
 from rye_mcp.trust.keys import SigningKey
-from rye_mcp.trust.public_key import PublicKey
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_content
+from rye_mcp.trust.trust_document import PublicKey
 from tests.trust_world import NOW, World, refused
 
 SEED = bytes(range(32))

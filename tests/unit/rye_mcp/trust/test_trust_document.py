@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rye_mcp.trust import _toml
-from rye_mcp.trust.revocation import parse_revocations
 from rye_mcp.trust.scope import Role, Scope, SignerKind
 from rye_mcp.trust.trust_document import TrustDocument
+from rye_mcp.trust.trust_store import parse_revocations
 from tests.trust_world import World, new_key
 
 KEY = new_key().public
