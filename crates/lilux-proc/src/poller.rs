@@ -95,9 +95,7 @@ impl<L: Label> Poller<L> {
         let left =
             until.map(|until| timespec(until.saturating_duration_since(Instant::now()).min(LONGEST_WAIT)));
         match epoll::wait(&self.epoll, &mut space, left.as_ref()) {
-            Ok((events, _)) => {
-                Ok(events.iter().map(|event| (L::decode(event.data), event.flags)).collect())
-            }
+            Ok((events, _)) => Ok(events.iter().map(|event| (L::decode(event.data), event.flags)).collect()),
             Err(Errno::INTR) => Ok(Vec::new()),
             Err(errno) => Err(errno),
         }

@@ -9,8 +9,7 @@ const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u32) -> (u32, u32) {
 }
 
 const fn v6(high: [u16; 4], low: [u16; 4], bits: u32) -> (u128, u32) {
-    let address =
-        Ipv6Addr::new(high[0], high[1], high[2], high[3], low[0], low[1], low[2], low[3]).to_bits();
+    let address = Ipv6Addr::new(high[0], high[1], high[2], high[3], low[0], low[1], low[2], low[3]).to_bits();
     (address, bits)
 }
 

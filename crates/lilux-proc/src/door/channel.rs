@@ -16,18 +16,18 @@ use rustix::net::{RecvFlags, Shutdown};
 use serde::{Deserialize, Serialize};
 
 use super::names::{Rule, normalise};
-use super::report::Report;
+use super::report::Network;
 use crate::sys::fd;
 use crate::sys::pidfd::poll_until;
 
 /// Rules of one run.
-pub const MAX_RULES: usize = 256;
+pub const MAX_RULES: usize = 64;
 /// Ports of one run; each has a listener.
 pub const MAX_PORTS: usize = 16;
 /// Names of one run whose addresses are given.
 const MAX_PINNED: usize = 64;
 const MAX_ADDRESSES: usize = 8;
-/// Holds any message: 256 rules of 260 bytes are the most.
+/// Holds any message.
 pub const BUFFER: usize = 128 * 1024;
 
 /// Which hosts a run may reach.
@@ -44,8 +44,8 @@ pub struct Opening {
 impl Opening {
     /// What is wrong with it, if anything.
     pub fn check(&self) -> Result<(), String> {
-        if self.hosts.len() > MAX_RULES || self.ports().len() > MAX_PORTS {
-            return Err(format!("expected at most {MAX_RULES} hosts and {MAX_PORTS} different ports"));
+        if !(1..=MAX_RULES).contains(&self.hosts.len()) || self.ports().len() > MAX_PORTS {
+            return Err(format!("expected 1 to {MAX_RULES} hosts and at most {MAX_PORTS} different ports"));
         }
         let usable = |(name, addresses): (&String, &Vec<IpAddr>)| {
             normalise(name.as_bytes()).as_ref() == Some(name) && addresses.len() <= MAX_ADDRESSES
@@ -66,6 +66,12 @@ impl Opening {
         ports
     }
 
+    /// Those of these hosts that the door has served.
+    pub fn confirmed(&self, report: &Network) -> Self {
+        let served = |rule: &&Rule| report.served && report.ports.contains(&rule.port());
+        Self { hosts: self.hosts.iter().filter(served).cloned().collect(), pinned: BTreeMap::new() }
+    }
+
     /// Sends it to the door, with the door's end of the run's channel.
     pub fn send(&self, door: &OwnedFd, channel: BorrowedFd<'_>) -> Result<(), Errno> {
         let bytes = serde_json::to_vec(self).map_err(|_| Errno::INVAL)?;
@@ -73,16 +79,15 @@ impl Opening {
     }
 }
 
-/// Passes what listens in a run's network namespace to the door: a UDP socket at 127.0.0.1:53, and a TCP socket for each
-/// port at every address. It waits for nothing, allocates nothing and may be called between clone and `execve`: what
-/// arrives before the door has looked waits in the kernel.
+/// Passes what listens in a run's network namespace to the door. It waits for nothing, and may be called between clone and
+/// `execve`: what arrives before the door has looked waits in the kernel.
 pub fn hand_over(channel: &OwnedFd, listeners: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     fd::send(channel, &[IoSlice::new(b"L")], listeners)
 }
 
 /// Ends a run's use of the door. When this returns a report, nothing of the door is left in the run's namespace; without
 /// one, the door was lost or has not answered in time, and the namespace must not be used again.
-pub fn finish(channel: &OwnedFd, until: Instant) -> Option<Report> {
+pub fn finish(channel: &OwnedFd, until: Instant) -> Option<Network> {
     rustix::net::shutdown(channel, Shutdown::Write).ok()?;
     let mut buffer = vec![0; BUFFER];
     let mut report = None;
@@ -121,8 +126,9 @@ mod tests {
         }
         let ports: Vec<String> = (1..=17).map(|port| format!("\"a.example:{port}\"")).collect();
         assert!(opening(&format!(r#"{{"hosts": [{}]}}"#, ports.join(","))).check().is_err());
+        assert!(opening(r#"{"hosts": []}"#).check().is_err());
         for name in ["A.example", "a.example.", "a b", ""] {
-            let text = format!(r#"{{"hosts": [], "pinned": {{"{name}": ["127.0.0.1"]}}}}"#);
+            let text = format!(r#"{{"hosts": ["a.example:80"], "pinned": {{"{name}": ["127.0.0.1"]}}}}"#);
             assert!(opening(&text).check().is_err(), "{name:?}");
         }
     }

@@ -101,7 +101,8 @@ impl Connection {
                 let mut host = Watched::new(host);
                 if host.want(poller, Token::Host(key), EventFlags::OUT).is_ok() {
                     let alone = rest.is_empty();
-                    let until = if alone { self.give_up_at } else { self.give_up_at.min(Instant::now() + ATTEMPT) };
+                    let until =
+                        if alone { self.give_up_at } else { self.give_up_at.min(Instant::now() + ATTEMPT) };
                     self.state = State::Dialling { host, rest, until };
                     return Step::Waits;
                 }

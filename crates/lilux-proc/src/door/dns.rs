@@ -57,7 +57,13 @@ pub fn parse(packet: &[u8]) -> Option<Question<'_>> {
         return None;
     }
     let kind = u16::from_be_bytes([kind_high, kind_low]);
-    Some(Question { name: normalise(&name), kind, id: [*id_high, *id_low], recursion_desired: flags & 1, bytes })
+    Some(Question {
+        name: normalise(&name),
+        kind,
+        id: [*id_high, *id_low],
+        recursion_desired: flags & 1,
+        bytes,
+    })
 }
 
 /// The labels with dots between them, and how many bytes they took. A pointer is refused: there is nothing to point to.

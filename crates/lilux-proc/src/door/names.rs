@@ -145,14 +145,35 @@ mod tests {
 
     #[test]
     fn rules_are_names_with_ports_and_nothing_else() {
-        for text in ["example.com:443", "*.example.com:8443", "intranet:80", "*.EXAMPLE.com.:1", "a.example"] {
+        for text in ["example.com:443", "*.example.com:8443", "intranet:80", "*.EXAMPLE.com.:1", "a.example"]
+        {
             let rule = Rule::parse(text).expect(text);
             assert_eq!(Rule::parse(&rule.to_string()), Ok(rule));
         }
         for text in [
-            "example.com:", "example.com:0", "example.com:+80", "example.com:65536", "example.com:https", ":443", "*:443", "*.com:443",
-            "*.*.example.com:443", "a.*.com:443", "*example.com:443", "127.0.0.1:80", "127.1:80", "0x7f000001:80",
-            "1.0x7f:80", "127.0.0.1", "*", "2130706433:80", "[::1]:80", "::1:80", "http://example.com:80", "user@example.com:80", "",
+            "example.com:",
+            "example.com:0",
+            "example.com:+80",
+            "example.com:65536",
+            "example.com:https",
+            ":443",
+            "*:443",
+            "*.com:443",
+            "*.*.example.com:443",
+            "a.*.com:443",
+            "*example.com:443",
+            "127.0.0.1:80",
+            "127.1:80",
+            "0x7f000001:80",
+            "1.0x7f:80",
+            "127.0.0.1",
+            "*",
+            "2130706433:80",
+            "[::1]:80",
+            "::1:80",
+            "http://example.com:80",
+            "user@example.com:80",
+            "",
         ] {
             assert!(Rule::parse(text).is_err(), "{text:?}");
         }
@@ -164,7 +185,9 @@ mod tests {
         for name in ["a.example.com", "a.b.example.com", "example.org"] {
             assert!(allow_name(&allowed, name), "{name}");
         }
-        for name in ["example.com", ".example.com", "badexample.com", "a.example.org", "example.com.evil.org", "com"] {
+        for name in
+            ["example.com", ".example.com", "badexample.com", "a.example.org", "example.com.evil.org", "com"]
+        {
             assert!(!allow_name(&allowed, name), "{name}");
         }
         assert!(allow(&allowed, "a.example.com", 443) && !allow(&allowed, "a.example.com", 80));

@@ -196,7 +196,13 @@ mod tests {
     impl Scene {
         fn new() -> Self {
             let ((tool, inner_tool), (host, inner_host)) = (pair(), pair());
-            Self { tool, host, inner: (inner_tool, inner_host), relay: Relay::default(), pipes: Pipes::default() }
+            Self {
+                tool,
+                host,
+                inner: (inner_tool, inner_host),
+                relay: Relay::default(),
+                pipes: Pipes::default(),
+            }
         }
 
         fn pump(&mut self) -> Result<(), Errno> {
@@ -235,7 +241,8 @@ mod tests {
                 Err(_) => {
                     let before = scene.relay.moved().0;
                     scene.pump().expect("pumped");
-                    if scene.relay.moved().0 == before && scene.relay.interests().1.contains(EventFlags::OUT) {
+                    if scene.relay.moved().0 == before && scene.relay.interests().1.contains(EventFlags::OUT)
+                    {
                         break;
                     }
                 }

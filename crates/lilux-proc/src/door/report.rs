@@ -11,11 +11,11 @@ const OTHERS: &str = "*";
 
 /// Said when a run ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct Network {
     /// Names were answered in the run's namespace, and these ports were listened at: what the door confirms.
     pub served: bool,
     pub ports: Vec<u16>,
-    pub hosts: Vec<HostReport>,
+    pub hosts: Vec<HostTraffic>,
     /// Names that were asked for and are not allowed, with how often.
     pub refused: Vec<(String, u64)>,
     /// Questions for further such names.
@@ -26,7 +26,7 @@ pub struct Report {
 
 /// One host, at one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostReport {
+pub struct HostTraffic {
     pub host: String,
     pub port: u16,
     pub connections: u64,
@@ -40,7 +40,7 @@ pub struct HostReport {
 /// Collects a report.
 #[derive(Default)]
 pub struct Tally {
-    report: Report,
+    report: Network,
     places: HashMap<(String, u16), usize>,
     refused: HashMap<String, usize>,
 }
@@ -63,7 +63,7 @@ impl Tally {
         let hosts = &mut self.report.hosts;
         let place = *self.places.entry(key.clone()).or_insert_with(|| {
             let (host, port) = key;
-            hosts.push(HostReport { host, port, ..HostReport::default() });
+            hosts.push(HostTraffic { host, port, ..HostTraffic::default() });
             hosts.len() - 1
         });
         hosts[place].connections += 1;
@@ -100,7 +100,7 @@ impl Tally {
     }
 
     /// Everything that was told.
-    pub fn finish(self) -> Report {
+    pub fn finish(self) -> Network {
         self.report
     }
 }

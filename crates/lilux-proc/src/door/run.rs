@@ -1,7 +1,7 @@
 //! One run as the door sees it: what listens in its namespace, what its names stand for, and its report.
 
 use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::address;
 use super::channel::Opening;
 use super::dns::{self, Answer, Question};
 use super::fakes::{Cursor, Fakes};
-use super::names::{allow, allow_name, normalise};
+use super::names::{allow, allow_name};
 use super::report::Tally;
 use crate::poller::Key;
 use crate::sys::fd;
@@ -173,7 +173,7 @@ pub fn local_address(socket: impl AsFd) -> Result<SocketAddr, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::UdpSocket;
+    use std::net::{Ipv4Addr, UdpSocket};
 
     fn run(opening: &str) -> Run {
         let opening = serde_json::from_str(opening).expect("an opening");
@@ -210,7 +210,9 @@ mod tests {
     #[test]
     fn other_names_do_not_exist_and_are_reported() {
         let mut run = run(r#"{"hosts": ["api.example.com:443"]}"#);
-        for (name, kind) in [("evil.com", 1), ("EVIL.com", 28), ("example.com", 1), ("1.0.0.127.in-addr.arpa", 12)] {
+        for (name, kind) in
+            [("evil.com", 1), ("EVIL.com", 28), ("example.com", 1), ("1.0.0.127.in-addr.arpa", 12)]
+        {
             assert_eq!(ask(&mut run, name, kind), Answer::NoSuchName);
         }
         let refused = run.tally.finish().refused;
@@ -219,9 +221,8 @@ mod tests {
 
     #[test]
     fn one_refused_address_refuses_the_host_unless_it_was_pinned() {
-        let mut run = run(
-            r#"{"hosts": ["a.example:80", "b.example:80"], "pinned": {"a.example": ["127.0.0.1"]}}"#,
-        );
+        let mut run =
+            run(r#"{"hosts": ["a.example:80", "b.example:80"], "pinned": {"a.example": ["127.0.0.1"]}}"#);
         let (public, loopback) = ("8.8.8.8".parse().expect("an address"), IpAddr::V4(Ipv4Addr::LOCALHOST));
         assert_eq!(run.known("a.example"), Some(Addresses::Allowed(vec![loopback])));
         assert_eq!(run.known("b.example"), None);
@@ -238,7 +239,8 @@ mod tests {
         let asker = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         asker.connect(server.local_addr().expect("an address")).expect("connected");
         run.take_over(vec![server.into()]);
-        let good = b"\xab\xcd\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03api\x07example\x03com\x00\x00\x01\x00\x01";
+        let good =
+            b"\xab\xcd\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03api\x07example\x03com\x00\x00\x01\x00\x01";
         for packet in [&good[..11], b"", &[0xff; 600], good] {
             asker.send(packet).expect("sent");
         }

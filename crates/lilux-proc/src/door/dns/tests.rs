@@ -3,7 +3,8 @@
 use super::*;
 
 /// A question for `api.example.com`, type A, with recursion desired.
-const PLAIN: &[u8] = b"\xab\xcd\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03api\x07example\x03com\x00\x00\x01\x00\x01";
+const PLAIN: &[u8] =
+    b"\xab\xcd\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03api\x07example\x03com\x00\x00\x01\x00\x01";
 
 fn changed(at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut packet = PLAIN.to_vec();
@@ -25,7 +26,8 @@ fn an_address_is_answered_under_the_same_id_and_the_same_spelling() {
     let question = parse(&packet).expect("a question");
     assert_eq!((question.name.as_deref(), question.kind), (Some("api.example.com"), A));
     let said = answer(&question, Answer::Address(Ipv4Addr::new(198, 18, 0, 7)));
-    let expected = b"\xab\xcd\x81\x80\x00\x01\x00\x01\x00\x00\x00\x00\x03ApI\x07example\x03com\x00\x00\x01\x00\x01\
+    let expected =
+        b"\xab\xcd\x81\x80\x00\x01\x00\x01\x00\x00\x00\x00\x03ApI\x07example\x03com\x00\x00\x01\x00\x01\
         \xc0\x0c\x00\x01\x00\x01\x00\x00\x01\x2c\x00\x04\xc6\x12\x00\x07";
     assert_eq!(said, expected);
 }
