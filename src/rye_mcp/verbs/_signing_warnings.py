@@ -1,4 +1,4 @@
-"""What a tool that was just signed is likely to miss, or to suffer, when it runs: warnings, nothing more."""
+"""Warnings about a tool that was just signed: what it will probably miss, or suffer, when it runs."""
 
 from __future__ import annotations
 
