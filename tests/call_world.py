@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 
 import rye_mcp
 from lilux.primitives.subprocess import ProcessSpec
-from rye_mcp.executor.anchor import Anchor
-from rye_mcp.executor.chain import ChainBuilder
-from rye_mcp.executor.chain_validator import ValidChain, require_valid
-from rye_mcp.executor.config_builder import Built, build_process
-from rye_mcp.executor.environment import Environment, EnvironmentResolver, Paths
-from rye_mcp.executor.integrity_verifier import IntegrityVerifier
-from rye_mcp.executor.parameters import Parameters, check_parameters
+from rye_mcp.executor.chain.anchor import Anchor
+from rye_mcp.executor.chain.builder import ChainBuilder
+from rye_mcp.executor.chain.validator import ValidChain, require_valid
+from rye_mcp.executor.chain.verifier import IntegrityVerifier
+from rye_mcp.executor.configuration.builder import Built, build_process
+from rye_mcp.executor.configuration.parameters import Parameters, check_parameters
+from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
 from rye_mcp.items import ItemFile, SpaceName, parse_relative_path
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.keys import SigningKey

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from harness.figures import IncorrectError
 from lilux.primitives.subprocess import ProcessSpec
-from rye_mcp.executor.jobs import ProcessJob
+from rye_mcp.executor.job.jobs import ProcessJob
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.trust.files import SETTLED_NS
 from rye_mcp.trust.keys import KeyRing

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 from lilux._connection import OnOutput, OnStarted
+from lilux._policy import Policy
 from lilux._protocol import OUTPUT_LIMITS, TIMEOUT_LIMIT_MS, RunRequest, Spool
 from lilux._templates import render as fill
 from lilux._templates import render_shell
@@ -54,7 +55,8 @@ class ProcessSpec:
     there is one. With `result_fd` what the program writes to its descriptor 3 is captured too. With `digests`
     everything it writes is hashed, which takes longer than reading it. `on_output`
     gets what it writes as it comes, and is told how much was left out when that is too fast for it; with
-    `whole_output` nothing is, and the program waits. `on_started` gets its pid.
+    `whole_output` nothing is, and the program waits. `on_started` gets its pid. `policy` says what the
+    program may do, None that nothing confines it.
     """
 
     command: str
@@ -71,6 +73,7 @@ class ProcessSpec:
     on_output: OnOutput | None = None
     whole_output: bool = False
     on_started: OnStarted | None = None
+    policy: Policy | None = None
 
 
 # --- from a configuration -------------------------------------------------------
@@ -210,6 +213,7 @@ def request_of(spec: ProcessSpec) -> RunRequest:
         digests=_flag("digests", spec.digests),
         spool=None if spec.spool is None else _spool(spec.spool),
         stream_whole=_flag("whole_output", spec.whole_output),
+        policy=spec.policy,
     )
 
 

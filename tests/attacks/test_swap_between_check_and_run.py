@@ -21,7 +21,7 @@ import pytest
 from lilux.primitives.subprocess import ProcessSpec
 from rye_mcp.errors import RyeError
 from rye_mcp.executor import PrimitiveExecutor
-from rye_mcp.executor.starting import Starting
+from rye_mcp.executor.job.starting import Starting
 from rye_mcp.trust.directories import Directories, Look
 from tests.runtime_workshop import Workshop
 from tests.trust_world import World

@@ -16,7 +16,7 @@ from rye_mcp.bridge.failures import BridgeError
 from rye_mcp.bridge.pool import Pool
 from rye_mcp.bridge.servers import Server
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.path_variables import usable_variables
+from rye_mcp.executor.environment.variables import usable_variables
 
 if TYPE_CHECKING:
     from rye_mcp.bridge.definitions import Definition

@@ -33,9 +33,9 @@ from rye_mcp.visible import visible
 if TYPE_CHECKING:
     from rye_mcp.bridge.connection import Progress
     from rye_mcp.bridge.pool import Pool
-    from rye_mcp.executor.hosted import HostedCall
-    from rye_mcp.executor.jobs import Show, Spooling, Watch
-    from rye_mcp.executor.outcomes import Outcome
+    from rye_mcp.executor.job.in_process import InProcessCall
+    from rye_mcp.executor.job.jobs import Show, Spooling, Watch
+    from rye_mcp.executor.job.outcomes import Outcome
 
 __all__ = ["McpClientPrimitive", "McpJob"]
 
@@ -49,7 +49,7 @@ class McpClientPrimitive:
     def __init__(self) -> None:
         self._pool: Pool | None = None
 
-    def job(self, call: HostedCall) -> McpJob:
+    def job(self, call: InProcessCall) -> McpJob:
         """What is to be done for a call; RyeError `invalid_item` when its tool says it wrongly."""
         try:
             # What is withheld is told by a notice; the runtime's own variables need not be there.
@@ -85,7 +85,7 @@ class McpJob:
     server: Server
     tool: str
     definition: str
-    call: HostedCall = field(repr=False)
+    call: InProcessCall = field(repr=False)
     why_not_sealed: str = _WHY_NOT_SEALED
 
     def shown(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lilux._json import find_issues, is_finite
 from lilux.schemas import validate_parameters
-from rye_mcp.executor.outcomes import Exit, Outcome
+from rye_mcp.executor.job.outcomes import Exit, Outcome
 from rye_mcp.marks import without_marks, without_our_addresses
 from rye_mcp.visible import visible, visible_lines
 

@@ -25,7 +25,7 @@ from rye_mcp.cli._mcp_packages import (
     speaks_of_network,
 )
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.shims import behind_shims
+from rye_mcp.executor.environment.shims import behind_shims
 from rye_mcp.items import SpaceName
 from rye_mcp.verbs import mcp_servers as servers
 from rye_mcp.visible import visible

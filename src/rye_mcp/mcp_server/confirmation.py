@@ -24,7 +24,7 @@ import anyio
 
 from rye_mcp.apart import apart
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.variable_names import MAX_NAME, looks_secret
+from rye_mcp.executor.environment.variables import MAX_NAME, looks_secret
 from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
 from rye_mcp.trust.control_variables import chooses_code
@@ -39,7 +39,7 @@ from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
-    from rye_mcp.executor.agreement import Preview, Way
+    from rye_mcp.executor.lock.agreement import Preview, Way
     from rye_mcp.verbs.context import Context
     from rye_mcp.verbs.sign import SigningPlan
 

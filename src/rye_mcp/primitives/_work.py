@@ -19,8 +19,8 @@ import anyio
 from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import Spool
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.jobs import Show, Watch
-from rye_mcp.executor.outcomes import Exit, Outcome
+from rye_mcp.executor.job.jobs import Show, Watch
+from rye_mcp.executor.job.outcomes import Exit, Outcome
 
 __all__ = ["WorkJob", "success"]
 

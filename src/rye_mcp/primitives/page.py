@@ -31,9 +31,9 @@ from lilux.primitives.errors import ConfigurationError, ToolExecutionError
 from lilux.primitives.http_client import HttpClientPrimitive, HttpResult
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.hosted import HostedCall
-from rye_mcp.executor.outcomes import Outcome, read_http
-from rye_mcp.executor.primitives import Surroundings
+from rye_mcp.executor.job.in_process import InProcessCall
+from rye_mcp.executor.job.outcomes import Outcome, read_http
+from rye_mcp.executor.job.primitives import Surroundings
 from rye_mcp.primitives._work import WorkJob
 
 __all__ = ["PagePrimitive"]
@@ -65,7 +65,7 @@ class PagePrimitive:
         """One for an executor."""
         return cls(surroundings.environment)
 
-    def job(self, call: HostedCall) -> WorkJob:
+    def job(self, call: InProcessCall) -> WorkJob:
         """Read the page that the arguments of a call name."""
         if not isinstance(call.arguments.get("url"), str):
             what = "expected url in the arguments of the tool, found none"
@@ -76,7 +76,7 @@ class PagePrimitive:
         """Close the connections of this event loop."""
         await self._http.close()
 
-    async def _read(self, call: HostedCall) -> Outcome:
+    async def _read(self, call: InProcessCall) -> Outcome:
         config = {
             "url": "{url}",
             "follow_redirects": True,
@@ -100,7 +100,7 @@ class PagePrimitive:
         # What a page says of success is not about this tool.
         return replace(outcome, success=True, code=None, error=None, hint=None, data=data)
 
-    async def _page(self, result: HttpResult, call: HostedCall) -> dict[str, Any]:
+    async def _page(self, result: HttpResult, call: InProcessCall) -> dict[str, Any]:
         kind = result.headers.get("content-type", "").partition(";")[0].strip().lower()
         page = {"url": result.url, "status": result.status_code, "content_type": kind}
         if kind in _HTML and isinstance(result.body, str) and not call.arguments.get("raw", False):

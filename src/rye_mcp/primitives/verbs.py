@@ -25,9 +25,9 @@ from anyio import to_thread
 
 from rye_mcp.apart import in_turn
 from rye_mcp.errors import RyeError, addressed_to_a_person
-from rye_mcp.executor.hosted import HostedCall
-from rye_mcp.executor.outcomes import Outcome
-from rye_mcp.executor.primitives import Surroundings
+from rye_mcp.executor.job.in_process import InProcessCall
+from rye_mcp.executor.job.outcomes import Outcome
+from rye_mcp.executor.job.primitives import Surroundings
 from rye_mcp.items import SpaceName
 from rye_mcp.primitives._work import WorkJob, success
 from rye_mcp.runs.log import RunLog
@@ -59,7 +59,7 @@ class VerbsPrimitive:
         """Those of an executor."""
         return cls(surroundings)
 
-    def job(self, call: HostedCall) -> WorkJob:
+    def job(self, call: InProcessCall) -> WorkJob:
         """What the configuration of the tool says, with the arguments of the call."""
         name = call.config.get("verb")
         verb = VERBS.get(name) if isinstance(name, str) else None

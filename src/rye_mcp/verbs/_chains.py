@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.anchor import anchor_of, directory_of, markers_of
-from rye_mcp.executor.chain import Chain, ChainBuilder, ChainElement
-from rye_mcp.executor.chain_validator import ValidChain, require_valid
-from rye_mcp.executor.dependency_rules import DependencyRules, directory_asked_for, names_asked_for, rules_of
-from rye_mcp.executor.integrity_verifier import IntegrityVerifier
-from rye_mcp.executor.lockfile_resolver import LockfileResolver, Signed
-from rye_mcp.executor.lockfile_store import LockPlace
-from rye_mcp.executor.roles import MetadataRole
+from rye_mcp.executor.chain.anchor import anchor_of, directory_of, markers_of
+from rye_mcp.executor.chain.builder import Chain, ChainBuilder, ChainElement, MetadataRole
+from rye_mcp.executor.chain.validator import ValidChain, require_valid
+from rye_mcp.executor.chain.verifier import IntegrityVerifier
+from rye_mcp.executor.chain.verify_deps import DependencyRules, directory_asked_for, names_asked_for, rules_of
+from rye_mcp.executor.lock.resolver import LockfileResolver, Signed
+from rye_mcp.executor.lock.store import LockPlace
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import ItemMetadata
 from rye_mcp.notices import Notice

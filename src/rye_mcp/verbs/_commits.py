@@ -1,7 +1,7 @@
 """Records which files the last commits say a person signed, before an agent does anything that may commit.
 
-If that cannot be recorded, the agent is refused. A repository that cannot be read stops nothing; where a limit
-is the reason, agents may run tools and sign none.
+If that cannot be recorded, the agent is refused. A repository that cannot be read stops nothing; but where a
+limit is the reason, agents sign nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.git_objects import LastCommit, last_commits
+from rye_mcp.executor.git.objects import LastCommit, last_commits
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, Space, SpaceName, parse_relative_path
 from rye_mcp.spaces import DIRECTORY_NAME
 from rye_mcp.trust import signature

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.anchor import directory_of
-from rye_mcp.executor.chain import ChainElement
+from rye_mcp.executor.chain.anchor import directory_of
+from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, MAX_ITEM_BYTES, ItemFile, SpaceName, printable
 from rye_mcp.metadata import examine
 from rye_mcp.notices import Notice

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.git_objects import last_commits
+from rye_mcp.executor.git.objects import last_commits
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     MAX_ITEM_BYTES,

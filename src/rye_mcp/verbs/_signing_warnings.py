@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any, Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import Chain, ChainElement
-from rye_mcp.executor.companions import mentioned_companions, placeholders_in_shell
-from rye_mcp.executor.dependencies import Carried
+from rye_mcp.executor.chain.builder import Chain, ChainElement
+from rye_mcp.executor.chain.companions import mentioned_companions, placeholders_in_shell
+from rye_mcp.executor.chain.files import Carried
 from rye_mcp.items import ItemFile, ItemType, printable
 from rye_mcp.metadata import ItemMetadata, examples_of, how_to_name_an_executor, misspelt
 from rye_mcp.notices import Notice
@@ -77,7 +77,7 @@ def examples_that_do_not_fit(file: ItemFile, metadata: ItemMetadata) -> Iterator
     """Examples whose parameters the tool's own schema refuses, unless that is what they are to show."""
     if metadata.config_schema is None or not metadata.extra.get("examples"):
         return
-    from lilux.schemas import validate_parameters
+    from lilux.schemas.schema_validator import validate_parameters
 
     for number, example in enumerate(examples_of(file)):
         errors = validate_parameters(dict(example.parameters), metadata.config_schema).errors

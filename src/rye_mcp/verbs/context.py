@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.roles import MetadataRole
+from rye_mcp.executor.chain.builder import MetadataRole
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import ItemMetadata, parse_metadata
 from rye_mcp.spaces import Spaces

@@ -20,9 +20,9 @@ from typing import Any, Final, Protocol
 import anyio
 
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.job.snapshot import private_directory
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.executor.results import ExecutionResult
-from rye_mcp.executor.snapshot import private_directory
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import Example, ItemMetadata, examples_of
 from rye_mcp.verbs._selection import is_pattern, select

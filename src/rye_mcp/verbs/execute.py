@@ -16,7 +16,7 @@ from typing import Any, Final
 from lilux.primitives.errors import ConfigurationError
 from rye_mcp.apart import apart
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.agreement import Preview
+from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import ExecutionResult
@@ -50,7 +50,7 @@ def check_inputs(file: ItemFile, metadata: ItemMetadata, given: Mapping[str, Any
     """The inputs of a directive with its defaults; RyeError `invalid_parameters` with every reason."""
     schema = _input_schema(metadata.inputs)
     try:
-        from lilux.schemas import apply_defaults, validate_parameters
+        from lilux.schemas.schema_validator import apply_defaults, validate_parameters
 
         values: dict[str, Any] = apply_defaults(dict(given), schema)
         errors = validate_parameters(values, schema).errors

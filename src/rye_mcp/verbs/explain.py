@@ -12,9 +12,9 @@ from itertools import takewhile
 from typing import Any
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import ChainBuilder, ChainElement, ChainError
-from rye_mcp.executor.integrity_verifier import roles_in
-from rye_mcp.executor.parameters import UnfilledError
+from rye_mcp.executor.chain.builder import ChainBuilder, ChainElement, ChainError
+from rye_mcp.executor.chain.verifier import roles_in
+from rye_mcp.executor.configuration.parameters import UnfilledError
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.items import ItemFile, printable
 from rye_mcp.trust.verify import RoleOf, verify_item

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.anchor import directory_of
-from rye_mcp.executor.chain import ChainElement
+from rye_mcp.executor.chain.anchor import directory_of
+from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     MAX_ITEM_BYTES,

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.lockfile_resolver import older_than
-from rye_mcp.executor.lockfile_store import LockPlace, StoredLock
-from rye_mcp.executor.pins import Difference, Pins, differences, is_version, mismatch
+from rye_mcp.executor.lock.pins import Difference, Pins, differences, is_version, mismatch
+from rye_mcp.executor.lock.resolver import older_than
+from rye_mcp.executor.lock.store import LockPlace, StoredLock
 from rye_mcp.items import SpaceName, check_item_id, printable
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._selection import EVERYTHING, is_pattern, matches, require_pattern

@@ -17,9 +17,8 @@ from typing import Any, Final
 from rye_mcp.bridge.definitions import Definition, difference, whole
 from rye_mcp.bridge.items import DIRECTORY, RUNTIMES, approved_parts, ids_of, item_text
 from rye_mcp.errors import RyeError, printable
-from rye_mcp.executor.chain import ChainElement
-from rye_mcp.executor.roles import MetadataRole
-from rye_mcp.executor.variable_names import looks_secret, secret_among
+from rye_mcp.executor.chain.builder import ChainElement, MetadataRole
+from rye_mcp.executor.environment.variables import looks_secret, secret_among
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, SpaceName, is_item_id, relative_path
 from rye_mcp.metadata import ItemMetadata, examine, parse_metadata
 from rye_mcp.trust.files import opened_directory, translated, write_below

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from lilux.runtime.interpreters import NodeModules, Surroundings
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.programs import how_to_install
+from rye_mcp.executor.job.starting import how_to_install
 from rye_mcp.items import ItemFile, ItemType, SpaceName, check_item_id, printable, relative_path
 from rye_mcp.notices import Notice
 from rye_mcp.verbs.context import Context, options_of

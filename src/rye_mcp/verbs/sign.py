@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import ChainElement
-from rye_mcp.executor.roles import MetadataRole
+from rye_mcp.executor.chain.builder import ChainElement, MetadataRole
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable, relative_path
 from rye_mcp.metadata import ItemMetadata, examine, without_values
 from rye_mcp.notices import Notice
