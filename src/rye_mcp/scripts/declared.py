@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rye_mcp.items import COMMENT_STYLES
-from rye_mcp.metadata._yaml import yaml_lines
+from rye_mcp.metadata import yaml_lines
 
 __all__ = [
     "REST",
