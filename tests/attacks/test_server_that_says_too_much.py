@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
-from rye_mcp.bridge import connection, hearing, http
+from rye_mcp.bridge import connection, hearing, http, stdio
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.executor.results import ExecutionResult
@@ -218,6 +218,19 @@ def slowed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(hearing, "AT_ONCE", 200)
     patch.setattr(hearing, "PER_SECOND", 200)
     patch.setattr(http, "EVENTS", (200, 200))
+
+
+async def test_a_flood_on_standard_error_is_read_at_a_pace(
+    scene: Bridged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program waits, and a call of it ends with its time."""
+    monkeypatch.setattr(stdio, "STDERR_BYTES", (1 << 20, 1 << 19))
+    await scene.add(scene.config(), "mutter", "echo")
+    read = counted(monkeypatch, stdio.StdioProgram, "_hear", lambda _self, _stream, data, _: len(data))
+    async with scene.serving():
+        found = await scene.call("mutter", timeout=1)
+    assert found.code == "timeout"
+    assert 1 << 20 < sum(read) < 4 << 20
 
 
 @pytest.mark.parametrize("tool", ["storm", "questions"])

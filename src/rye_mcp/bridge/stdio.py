@@ -8,7 +8,8 @@ Rules:
   message, ends the connection.
 - An answer that cannot be read (half a character, too deep, no UTF-8) fails the call that it names.
 - What it writes waits until it is dealt with; what it is told waits for at most `MAX_WAITING_BYTES`.
-- Of its standard error the end is kept, for who wants to know why it ended.
+- The end of its standard error is kept, to say why it ended. It is read at a pace: a server that floods it
+  waits, with all else that it writes.
 - At the end its standard input is closed, and it has `GRACE_S` to end by itself.
 """
 
@@ -29,7 +30,7 @@ from lilux.primitives.errors import ConfigurationError, SupervisorError
 from lilux.primitives.subprocess import Dialogue, ProcessSpec, SubprocessPrimitive
 from rye_mcp.bridge.failures import BridgeError
 from rye_mcp.bridge.heads import answered_request
-from rye_mcp.bridge.hearing import Noise, first_line, unreadable
+from rye_mcp.bridge.hearing import Allowance, Noise, first_line, unreadable
 from rye_mcp.bridge.servers import MAX_MESSAGE_VALUES
 from rye_mcp.executor.job.starting import without_shims
 from rye_mcp.visible import visible
@@ -53,6 +54,9 @@ MAX_WAITING_BYTES: Final = 64 << 20
 
 MAX_STDERR_BYTES: Final = 4096
 """How much of the end of standard error is kept."""
+
+STDERR_BYTES: Final = (16 << 20, 1 << 20)
+"""How much of standard error is read at once, and how much in each second after that."""
 
 _HOW_TO_WRITE: Final = (
     "its server has to send JSON in UTF-8: no half of a surrogate pair, at most 200 lists and objects inside "
@@ -83,6 +87,7 @@ class StdioProgram:
         self._is_draining = False
         self._news = anyio.Event()
         self._stderr = b""
+        self._stderr_owed = 0
         self._dialogue: Dialogue | None = None
         self._is_over = False
         self._is_ours = False
@@ -96,6 +101,7 @@ class StdioProgram:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._run, ended)
                 group.start_soon(self._drain)
+                group.start_soon(self._pace_stderr)
                 while self._dialogue is None and not self._is_over:
                     await self._news.wait()
                 try:
@@ -148,7 +154,8 @@ class StdioProgram:
     def _hear(self, stream: str, data: bytes, _skipped: int) -> None:
         if stream != "stdout":
             self._stderr = (self._stderr + data)[-MAX_STDERR_BYTES:]
-            self._take(len(data))
+            self._stderr_owed += len(data)
+            self._tell()
             return
         self._owed += len(data)
         try:
@@ -157,6 +164,17 @@ class StdioProgram:
             self._fail(exc)
             return  # nothing more is taken, and it waits for its end
         self._deliver()
+
+    async def _pace_stderr(self) -> None:
+        """Take what it wrote to standard error when there is time for it: until then the program waits."""
+        allowance = Allowance(*STDERR_BYTES)
+        while not self._is_over:
+            owed, self._stderr_owed = self._stderr_owed, 0
+            if owed:
+                await allowance.spend(owed)
+                self._take(owed)
+            else:
+                await self._news.wait()
 
     def _take(self, size: int) -> None:
         if self._dialogue is not None:

@@ -282,7 +282,7 @@ class Draft:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._snapshot is not None:
+        if self._snapshot is not None and not self._snapshot.is_removed:
             await off_loop(self._snapshot.remove, shielded=True)
 
     async def finish(self, timeout: float | None, trace: TraceContext | None = None) -> PreparedCall:
