@@ -88,9 +88,7 @@ REQUESTS: dict[str, tuple[protocol.Request, int]] = {
                 binds=[Bind(source="/srv/cache", target="/home/ada/.cache", write=True)],
                 devices=["/dev/tty"],
                 home="/home/ada",
-                net=Hosts(
-                    ["api.github.com", "*.pypi.org:8443"], {"api.github.com": ["10.1.2.3", "fd00::1"]}
-                ),
+                net=Hosts(["api.github.com", "*.pypi.org:8443"], {"api.github.com": ["10.1.2.3", "fd00::1"]}),
                 limits=Limits(processes=64, data=1 << 30, memory=2 << 30, temp=1 << 28),
             ),
         ),
