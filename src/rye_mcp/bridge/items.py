@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rye_mcp.bridge.definitions import PARTS, Definition
 from rye_mcp.items import is_item_id
-from rye_mcp.metadata.yaml_text import yaml_lines
+from rye_mcp.metadata import yaml_lines
 from rye_mcp.visible import visible_lines
 
 if TYPE_CHECKING:

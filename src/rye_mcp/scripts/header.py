@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rye_mcp.items import COMMENT_STYLES
-from rye_mcp.metadata.yaml_text import yaml_lines
+from rye_mcp.metadata import yaml_lines
 
 __all__ = ["block_of", "metadata_block", "with_block"]
 

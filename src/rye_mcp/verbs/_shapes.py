@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.metadata import ItemMetadata
+from rye_mcp.permissions import Permissions
 from rye_mcp.trust.verify import Signer, VerifiedItem
 
 __all__ = ["CARRIED", "VERIFIED", "Integrity", "metadata_as_dict"]
@@ -78,7 +79,9 @@ def metadata_as_dict(metadata: ItemMetadata) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    """The same value, in lists and mappings of its own."""
+    """The same value as data, in lists and mappings of its own."""
+    if isinstance(value, Permissions):
+        return value.canonical()
     if isinstance(value, Mapping):
         return {name: _copied(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
