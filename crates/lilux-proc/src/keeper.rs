@@ -17,7 +17,9 @@ use rustix::process::{DumpableBehavior, Pid, Signal};
 
 use crate::cell::Cell;
 use crate::command::Command;
-use crate::confine::{Namespaces, Plan};
+use crate::confine::{Confinement, Namespaces, Plan};
+use crate::door::entrance::Entrance;
+use crate::door::report::Network;
 use crate::error::SpawnError;
 use crate::policy::Enforced;
 use crate::process;
@@ -108,9 +110,10 @@ impl Keeper {
         order: &StartOrder,
         command: &Command,
         places: &[RawFd],
+        door: Option<&Entrance>,
     ) -> Result<(Pid, Option<Cell>, Option<Enforced>), SpawnError> {
         let plan = match &order.confinement {
-            Some(confinement) => Plan::make(confinement, self.limits, &mut self.namespaces)?,
+            Some(confinement) => Plan::make(confinement, self.limits, &mut self.namespaces, door)?,
             None => Plan::unconfined(self.limits),
         };
         let started = command.start(places, &plan);
@@ -123,12 +126,20 @@ impl Keeper {
         Ok((started.leader, cell, plan.enforced))
     }
 
+    /// What was begun at the door is ended there.
+    fn fail(&self, error: SpawnError, door: Option<Entrance>) -> Result<(), Gone> {
+        let unfit = door.is_some_and(|door| door.close().0.is_none());
+        self.report(&Report::Failed { error })?;
+        if unfit { Err(Gone) } else { Ok(()) }
+    }
+
     fn run(&mut self, order: &StartOrder, command: &Command, mut passed: Vec<OwnedFd>) -> Result<(), Gone> {
+        let door = entrance(order, &mut passed);
         let places = places(order, &passed);
         let started = Instant::now();
-        let (leader, cell, enforced) = match self.start(order, command, &places) {
+        let (leader, cell, enforced) = match self.start(order, command, &places, door.as_ref()) {
             Ok(started) => started,
-            Err(error) => return self.report(&Report::Failed { error }),
+            Err(error) => return self.fail(error, door),
         };
         let outputs = passed.split_off(usize::from(order.stdin));
         drop(passed);
@@ -147,13 +158,21 @@ impl Keeper {
             left_running: 0,
             outputs,
             enforced,
+            door,
         };
         let end = run.watch()?;
-        let clean = end.survivors.is_empty();
-        self.report(&Report::Ended(end))?;
+        let clean = end.survivors.is_empty() && !end.unfit;
+        self.report(&Report::Ended(Box::new(end)))?;
         // With survivors this process is not fit for another run; ending it hands them to the supervisor, which kills.
         if clean { Ok(()) } else { Err(Gone) }
     }
+}
+
+/// The way to the door, if the run has one.
+fn entrance(order: &StartOrder, passed: &mut Vec<OwnedFd>) -> Option<Entrance> {
+    let channel = if order.door { passed.pop() } else { None };
+    let opening = order.confinement.as_deref().and_then(Confinement::opening);
+    channel.zip(opening).map(|(channel, opening)| Entrance::new(channel, opening))
 }
 
 /// What becomes 0, 1, 2 and perhaps 3. Standard input that was not given is this keeper's own `/dev/null`.
@@ -213,6 +232,7 @@ struct Run<'a> {
     /// tool exits would only wake the supervisor, which hears of the exit a moment later, and reads what is left then.
     outputs: Vec<OwnedFd>,
     enforced: Option<Enforced>,
+    door: Option<Entrance>,
 }
 
 impl Run<'_> {
@@ -411,7 +431,19 @@ impl Run<'_> {
             }
         };
         let (cause, forced, left_running) = (self.cause, self.forced, self.left_running);
+        let (network, unfit) = self.close_door();
         let (pid, enforced) = (raw(self.leader), self.enforced.take());
-        Ok(EndReport { pid, ending, cause, forced, left_running, usage, survivors, enforced })
+        Ok(EndReport { pid, ending, cause, forced, left_running, usage, survivors, enforced, network, unfit })
+    }
+
+    /// Before the namespace may be used again. If the door does not say that it has left it, it may not be.
+    fn close_door(&mut self) -> (Option<Network>, bool) {
+        let Some(door) = self.door.take() else { return (None, false) };
+        let (report, net) = door.close();
+        if let Some(enforced) = &mut self.enforced {
+            enforced.net = net;
+        }
+        let unfit = report.is_none();
+        (report, unfit)
     }
 }

@@ -16,7 +16,7 @@ import typer
 from rye_mcp.cli._common import JsonOption, ProjectOption, open_app, print_json, visible
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
-from rye_mcp.metadata.field_schemas import SCHEMA_KINDS, metadata_schema
+from rye_mcp.metadata import SCHEMA_KINDS, metadata_schema
 from rye_mcp.trust.files import write_below
 
 __all__ = ["schema"]

@@ -220,9 +220,10 @@ class PrimitiveExecutor:
         ):
             began = await off_loop(partial(logged.began, call))
             outcome = await self._outcome(call, logged, watch or Watch())
+            result = await off_loop(partial(self._result, call, outcome, logged, began), shielded=True)
         if outcome.success:
             self._preparation.learn(call)
-        return await off_loop(partial(self._result, call, outcome, logged, began), shielded=True)
+        return result
 
     async def _outcome(self, call: PreparedCall, logged: LoggedCall, watch: Watch) -> Outcome:
         """What comes of a run; one that is given up is logged as that."""
@@ -232,15 +233,20 @@ class PrimitiveExecutor:
         try:
             return await call.job.run(watch, call.show, partial(off_loop, spool))
         except BaseException:
-            await off_loop(logged.given_up, shielded=True)
+            await off_loop(partial(self._give_up, logged), shielded=True)
             raise
-        finally:
-            await off_loop(partial(self._outputs.finish, logged.run_id), shielded=True)
+
+    def _give_up(self, logged: LoggedCall) -> None:
+        logged.given_up()
+        self._outputs.finish(logged.run_id)
 
     def _result(
         self, call: PreparedCall, outcome: Outcome, logged: LoggedCall, began: tuple[Notice, ...]
     ) -> ExecutionResult:
-        """What the caller is told; the lockfile and the log are written before."""
+        """What the caller is told; before, the private copy is removed, and lockfile and log are written."""
+        self._outputs.finish(logged.run_id)
+        if call.snapshot is not None:
+            call.snapshot.remove()
         pinned = call.pinned
         if outcome.success:
             pinned = self._locks.create(call.pinned)

@@ -54,13 +54,13 @@ def read_permissions(value: Any) -> tuple[Permissions, list[str]]:
     return Permissions(**said), problems
 
 
-def read_needs(value: Any) -> tuple[frozenset[str], list[str]]:
-    """The extra paths that a runtime needs to read, whatever it runs, and what is wrong with the value."""
+def read_needs(value: Any) -> tuple[Permissions, list[str]]:
+    """What a runtime needs, whatever it runs: extra paths to read. And what is wrong with the value."""
     if not isinstance(value, dict) or value.keys() - {"read"}:
         found = ", ".join(sorted(value)) if isinstance(value, dict) else kind(value)
-        return frozenset(), [f"expected a mapping with read alone, found {found[:80]}"]
+        return Permissions(), [f"expected a mapping with read alone, found {found[:80]}"]
     problems: list[str] = []
-    return _paths(value.get("read", []), "read", problems), problems
+    return Permissions(read=_paths(value.get("read", []), "read", problems)), problems
 
 
 def _contradictions(said: Mapping[str, Any]) -> Iterator[str]:
@@ -185,12 +185,10 @@ _CONFINED: Final[Mapping[str, Any]] = {
 }
 
 PERMISSIONS_SCHEMA: Final[Mapping[str, Any]] = {
-    "description": "What it may do. {}: nothing but compute. Any mapping confines it.",
     "anyOf": [_CONFINED, {"const": _UNCONFINED}],
 }
 
 NEEDS_SCHEMA: Final[Mapping[str, Any]] = {
-    "description": "What a runtime has to read, whatever it runs.",
     "type": "object",
     "properties": {"read": _READABLE},
     "additionalProperties": False,

@@ -20,6 +20,7 @@ use super::landlock::{Access, Ruleset};
 use super::layout::{Bind, EMPTY_DIRECTORY, EMPTY_FILE, Kind, Layout, Step};
 use super::mounts::{self, Attributes};
 use super::places::{Identity, open_exactly};
+use crate::door::entrance::Entrance;
 use crate::policy::Proc;
 use crate::sys::checked;
 use crate::sys::launch::Refused;
@@ -39,6 +40,8 @@ pub struct Cell<'a> {
     pub options: CString,
     /// Without Landlock the old root has to be taken out of reach.
     pub pivot: bool,
+    /// What leads to the hosts that the run may reach.
+    pub door: Option<&'a Entrance>,
     /// The end that init waits at.
     pub waits_at: OwnedFd,
 }
@@ -50,6 +53,7 @@ impl Cell<'_> {
         // Entering a user namespace may have changed it, for the keeper as well, whose memory this is.
         let hidden = DumpableBehavior::NotDumpable;
         rustix::process::set_dumpable_behavior(hidden).map_err(Refused::at("dumpable"))?;
+        self.door.map_or(Ok(()), Entrance::make).map_err(Refused::at("door"))?;
         mounts::make_private().map_err(Refused::at("propagation"))?;
         let outer_proc = match self.proc {
             Proc::Shared => Some(mounts::copy_of(STAGE).map_err(Refused::at("proc"))?),

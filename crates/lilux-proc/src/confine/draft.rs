@@ -17,6 +17,7 @@ use super::layout::Layout;
 use super::places::{self, DEVICES, ETC, Place, SYSTEM, those_there};
 use super::seal::Walls;
 use super::syscalls::{Shape, Sockets, table};
+use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
 use crate::policy::{Enforced, Net, Policy, Proc};
 use crate::switches::Guard;
@@ -42,9 +43,14 @@ pub struct CellParts {
 }
 
 impl CellParts {
-    pub fn with(self, namespaces: &Namespaces, waits_at: OwnedFd) -> Cell<'_> {
+    pub fn with<'a>(
+        self,
+        namespaces: &'a Namespaces,
+        waits_at: OwnedFd,
+        door: Option<&'a Entrance>,
+    ) -> Cell<'a> {
         let Self { layout, own_network, proc, options, pivot } = self;
-        Cell { namespaces, layout, own_network, proc, options, pivot, waits_at }
+        Cell { namespaces, layout, own_network, proc, options, pivot, door, waits_at }
     }
 }
 
@@ -72,7 +78,7 @@ impl<'a> Draft<'a> {
     }
 
     pub fn walls(mut self) -> Result<(Walls, Enforced), SpawnError> {
-        let sockets = self.sockets();
+        let sockets = self.sockets(false);
         let ruleset = self.ruleset(sockets, false)?;
         let written = self.written()?;
         self.allow_system(&ruleset, sockets != Sockets::None)?;
@@ -91,9 +97,13 @@ impl<'a> Draft<'a> {
     }
 
     pub fn cell(mut self) -> Result<(Walls, CellParts, Enforced), SpawnError> {
-        let sockets = self.sockets();
+        let sockets = self.sockets(true);
         let written = self.written()?;
-        let hidden = hidden::of_system(self.root, self.has_user_namespace());
+        let mut hidden = hidden::of_system(self.root, self.has_user_namespace());
+        if matches!(self.policy.net, Net::Hosts(_)) {
+            // Without a server in it, names are asked for at the loopback, where the door answers.
+            hidden.extend(places::resolver_in_etc());
+        }
         let layout = Layout::of(self.policy, &written, &hidden)?;
         let landlock = self.facts.landlock.0 > 0 && Guard::Landlock.is_on();
         let ruleset = if landlock { Some(self.ruleset(sockets, true)?) } else { None };
@@ -129,12 +139,14 @@ impl<'a> Draft<'a> {
     }
 
     /// What of the network can be enforced.
-    fn sockets(&mut self) -> Sockets {
+    fn sockets(&mut self, in_cell: bool) -> Sockets {
         let (sockets, missing) = match &self.policy.net {
             Net::None => (Sockets::None, None),
             Net::Any => (Sockets::Any, None),
             Net::Ports(_) if self.facts.landlock.knows_ports() => (Sockets::Tcp, None),
             Net::Ports(_) => (Sockets::Any, Some("ports")),
+            // Nothing but the door is in the network of the cell.
+            Net::Hosts(_) if in_cell => (Sockets::None, None),
             Net::Hosts(_) => (Sockets::Any, Some("hosts")),
         };
         self.enforced.net = if missing.is_some() { Net::Any } else { self.policy.net.clone() };

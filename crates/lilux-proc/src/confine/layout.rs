@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::places::{self, DEVICES, Identity, Place, SYSTEM, unusable};
 use crate::error::SpawnError;
-use crate::policy::Policy;
+use crate::policy::{Net, Policy};
 
 /// One step; paths are relative to the cell's root.
 #[derive(Debug)]
@@ -71,6 +71,9 @@ impl Layout {
         let mut layout = Self::default();
         layout.make_frame();
         layout.show_system();
+        if matches!(policy.net, Net::Any | Net::Ports(_)) {
+            layout.show_resolver();
+        }
         if let Some(home) = &policy.home {
             layout.make_home(&home.0)?;
         }
@@ -134,6 +137,9 @@ impl Layout {
         for place in places::those_there(DEVICES) {
             self.show(&place, Kind::Device);
         }
+    }
+
+    fn show_resolver(&mut self) {
         let resolver = places::resolver().map(|path| Place::open(path.as_os_str().as_encoded_bytes()));
         if let Some(Ok(place)) = resolver {
             self.show(&place, Kind::Read);

@@ -29,6 +29,7 @@ pub use facts::Facts;
 pub use holder::Namespaces;
 pub use plan::Plan;
 
+use crate::door::channel::Opening;
 use crate::error::SpawnError;
 use crate::policy::{Net, Policy, Tier};
 
@@ -49,18 +50,26 @@ impl Confinement {
             return Err(unavailable(reason));
         }
         if policy.require > Tier::None
-            && let Some(reason) = unmet_net(&policy.net, facts)
+            && let Some(reason) = unmet_net(&policy.net, level, facts)
         {
             return Err(unavailable(reason));
         }
         Ok(Self { policy: policy.clone(), level, facts: facts.clone(), reason })
     }
+
+    /// The hosts to which the door leads. Only a cell has a way to it.
+    pub fn opening(&self) -> Option<&Opening> {
+        match &self.policy.net {
+            Net::Hosts(opening) if self.level == Tier::Cell => Some(opening),
+            _ => None,
+        }
+    }
 }
 
 /// What of a network cannot be promised here.
-fn unmet_net(net: &Net, facts: &Facts) -> Option<&'static str> {
+fn unmet_net(net: &Net, level: Tier, facts: &Facts) -> Option<&'static str> {
     match net {
-        Net::Hosts(_) => Some("hosts cannot be told apart yet"),
+        Net::Hosts(_) if level < Tier::Cell => Some("hosts are told apart only in a cell"),
         Net::Ports(_) if !facts.landlock.knows_ports() => {
             Some("this kernel's Landlock knows no ports (Linux 6.7)")
         }

@@ -143,6 +143,12 @@ pub fn those_there<'a>(paths: &'a [&str]) -> impl Iterator<Item = Place> + 'a {
     paths.iter().filter_map(|path| Place::open(path.as_bytes()).ok())
 }
 
+/// The file that names the servers of names, if it lies in `/etc`, which every cell shows.
+pub fn resolver_in_etc() -> Option<Vec<u8>> {
+    let real = fs::canonicalize("/etc/resolv.conf").ok()?;
+    real.starts_with("/etc").then(|| real.into_os_string().into_encoded_bytes())
+}
+
 /// Where a file of `/etc` lies that is a link out of it, as `resolv.conf` often is.
 pub fn resolver() -> Option<PathBuf> {
     let real = fs::canonicalize("/etc/resolv.conf").ok()?;

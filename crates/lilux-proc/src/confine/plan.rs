@@ -12,6 +12,7 @@ use super::draft::Draft;
 use super::facts::{CellKind, Facts};
 use super::holder::Namespaces;
 use super::seal::Seal;
+use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
 use crate::policy::{Enforced, Policy, Tier};
 use crate::sys::launch::{Chamber, Limits, Refused, Restriction};
@@ -39,6 +40,7 @@ impl<'a> Plan<'a> {
         confinement: &Confinement,
         limits: Limits,
         namespaces: &'a mut Option<Namespaces>,
+        door: Option<&'a Entrance>,
     ) -> Result<Self, SpawnError> {
         let draft = Draft::of(confinement);
         let (walls, cell, mut enforced) = match confinement.level {
@@ -61,7 +63,7 @@ impl<'a> Plan<'a> {
             let piped =
                 pipe_with(PipeFlags::CLOEXEC).map_err(|errno| SpawnError::resources("cell", errno))?;
             plan.lifeline = Some(piped.1);
-            plan.cell = Some(parts.with(namespaces, piped.0));
+            plan.cell = Some(parts.with(namespaces, piped.0, door));
         }
         Ok(plan)
     }

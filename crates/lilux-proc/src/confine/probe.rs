@@ -92,7 +92,7 @@ fn attempt(facts: &Facts, level: Tier) -> Result<(), String> {
     let confinement = Confinement { policy, level, facts: facts.clone(), reason: None };
     let limits = Limits { descriptors: sys::descriptor_limit() };
     let mut namespaces = None;
-    let plan = Plan::make(&confinement, limits, &mut namespaces).map_err(|error| error.message)?;
+    let plan = Plan::make(&confinement, limits, &mut namespaces, None).map_err(|error| error.message)?;
     let program = Program {
         candidates: &[],
         arguments: &[std::ptr::null()],

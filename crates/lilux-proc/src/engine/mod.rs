@@ -17,6 +17,7 @@ use rustix::process::{Signal, getpid};
 use crate::capture::Kept;
 use crate::channel::ReadOutcome;
 use crate::confine::Facts;
+use crate::door::Door;
 use crate::error::Fatal;
 use crate::poller::{Alarm, Key, Poller, Timers, Token};
 use crate::pool::{IDLE, Pool};
@@ -59,6 +60,7 @@ pub struct Engine {
     signals: SignalQueue,
     children: Children,
     keepers: Pool,
+    door: Door,
     runs: HashMap<Key, Run>,
     ids: HashMap<u64, Key>,
     timers: Timers,
@@ -86,6 +88,7 @@ impl Engine {
             signals,
             children: Children::open(),
             keepers: Pool::new(limits),
+            door: Door::new(limits),
             runs: HashMap::new(),
             ids: HashMap::new(),
             timers: Timers::default(),
@@ -178,6 +181,7 @@ impl Engine {
 
     fn reap(&mut self) {
         while let Ok(Reap::One(reaped)) = wait::reap(None) {
+            self.door.reaped(reaped.pid);
             if let Some(key) = self.keepers.reaped(reaped.pid) {
                 self.lose_keeper(key);
             }
@@ -345,6 +349,7 @@ impl Engine {
     pub fn shut_down(&mut self) {
         self.runs.clear();
         self.keepers.dismiss_all(&self.poller);
+        self.door.close();
         let deadline = Instant::now() + GOODBYE;
         loop {
             while let Ok(Reap::One(reaped)) = wait::reap(None) {

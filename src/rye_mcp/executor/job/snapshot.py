@@ -60,6 +60,7 @@ class Snapshot:
 
     def __init__(self, station: Station, name: str, carried: Carried) -> None:
         self._station = station
+        self.is_removed = False
         self._name = name
         self._carried = carried
         self._written = [file.relative for file in (*carried.files, *carried.library)]
@@ -120,6 +121,7 @@ class Snapshot:
         """Remove it, with everything that was done to it. To do so twice does no harm."""
         if not remove_files(self._name, self._station.descriptor, self._written):
             remove_tree(self._name, self._station.descriptor)
+        self.is_removed = True
 
     def __enter__(self) -> Snapshot:
         return self

@@ -192,5 +192,5 @@ def test_all_issues_are_reported_together() -> None:
 )
 def test_a_runtime_needs_to_read_and_nothing_else(value: Any, paths: set[str], wrong: int) -> None:
     found, problems = read_needs(value)
-    assert (set(found), len(problems)) == (paths, wrong)
+    assert (found, len(problems)) == (Permissions(read=frozenset(paths)), wrong)
     assert validate_parameters(value, dict(NEEDS_SCHEMA)).valid is not wrong
