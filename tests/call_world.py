@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import rye_mcp
-from lilux.primitives.subprocess import ProcessSpec
+from lilux.primitives.subprocess import Halves, ProcessSpec
 from rye_mcp.executor.chain.anchor import Anchor
 from rye_mcp.executor.chain.builder import ChainBuilder
 from rye_mcp.executor.chain.validator import ValidChain, require_valid
@@ -133,6 +133,17 @@ class Call:
         item_id: str = "demo/tool",
     ) -> Built[ProcessSpec]:
         """What would run."""
+        built = self.halves(values, timeout=timeout, item_id=item_id)
+        return Built(built.spec.whole(), built.notices)
+
+    def halves(
+        self,
+        values: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        item_id: str = "demo/tool",
+    ) -> Built[Halves]:
+        """The same, in its halves."""
         valid = self.valid(item_id)
         parameters = check_parameters(valid.verified.chain.root, values)
         environment = self.environment(item_id)

@@ -211,7 +211,7 @@ async def prepared(executor: PrimitiveExecutor, item_id: str) -> AsyncIterator[P
     async with executor._prepared(item_id, PARAMETERS, None) as call:
         if not isinstance(call.job, ProcessJob):
             raise IncorrectError(f"expected {item_id} to start a program")
-        yield call.job.spec
+        yield call.job.process.whole()
 
 
 async def by_hand(spec: ProcessSpec) -> float:

@@ -100,7 +100,6 @@ MAY_BE_REACHED = {
     "rye_mcp.runs._pieces": "pieces of any bytes, one after the other",
     "rye_mcp.spaces._files": "what is known of a directory spares a look into it",
     "rye_mcp.trust._toml": "any text is quoted so that reading gives it back",
-    "rye_mcp.verbs._directives": "a table of placeholders and inputs",
     "rye_mcp.verbs._selection": "a table of patterns, and any others compared with those of a shell",
     "rye_mcp.executor.environment.variables._OWN_PROGRAMS": "a project whose own environment holds rye-mcp",
     "rye_mcp.__main__": "the module as an interpreter is told to run it",

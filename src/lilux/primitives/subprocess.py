@@ -29,7 +29,7 @@ from lilux import _process, _supervisor
 from lilux._connection import STREAMS, OnOutput, OnStarted, Outcome
 from lilux._dialogue import Dialogue, OnBegun
 from lilux._policy import Bind, Enforced, Hosts, Limits, Policy, Ports
-from lilux._process import CONFIG_KEYS, ProcessSpec, render
+from lilux._process import CONFIG_KEYS, CallSpec, Halves, ProcessSpec, RuntimeSpec, render
 from lilux._protocol import Killed, KillRequest, ProcessStatus, Spool, StatusRequest
 from lilux._results import Cleanup, Failure, StreamCounts, Usage
 from lilux.primitives.errors import ConfigurationError, SupervisorError
@@ -37,10 +37,12 @@ from lilux.primitives.errors import ConfigurationError, SupervisorError
 __all__ = [
     "CONFIG_KEYS",
     "Bind",
+    "CallSpec",
     "Cleanup",
     "Dialogue",
     "Enforced",
     "Failure",
+    "Halves",
     "Hosts",
     "KillResult",
     "Limits",
@@ -50,6 +52,7 @@ __all__ = [
     "Policy",
     "Ports",
     "ProcessSpec",
+    "RuntimeSpec",
     "SpawnResult",
     "Spool",
     "StatusResult",

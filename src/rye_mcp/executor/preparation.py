@@ -151,9 +151,12 @@ class DryRun:
 
 def _obstacle(call: PreparedCall, root: ChainElement) -> RyeError | None:
     """The program is not there. What a parameter will name cannot be looked for yet."""
-    if not isinstance(call.job, ProcessJob) or (call.parameters.needs and "{" in call.job.spec.command):
+    if not isinstance(call.job, ProcessJob):
         return None
-    missing = why_not_there(call.job.spec)
+    spec = call.job.process.whole()
+    if call.parameters.needs and "{" in spec.command:
+        return None
+    missing = why_not_there(spec)
     if missing is None:
         return None
     return RyeError("spawn_failed", call.show(missing.sentence), hint=missing.hint, item_id=root.item_id)
@@ -235,9 +238,9 @@ class Preparation:
     def learn(self, call: PreparedCall) -> None:
         """Have what a run that went well has imported compiled, for the next one; nobody waits for that."""
         if isinstance(call.job, ProcessJob) and call.snapshot is not None:
-            carried, spec = call.pinned.valid.verified.carried, call.job.spec
-            if self.bytecode.lacks(carried, spec):
-                self.background.start(partial(self.bytecode.learn, carried, spec))
+            carried, process = call.pinned.valid.verified.carried, call.job.process
+            if self.bytecode.lacks(carried, process):
+                self.background.start(partial(self.bytecode.learn, carried, process))
 
     async def close(self) -> None:
         """End what is under way, and remove every private copy that is left."""
@@ -292,7 +295,7 @@ class Draft:
         if self._snapshot is not None and environment.packages is not None:
             self._snapshot.link(PACKAGES, environment.packages)
         if self._snapshot is not None and isinstance(job, ProcessJob):
-            known = self._preparation.bytecode.known(carried, job.spec)
+            known = self._preparation.bytecode.known(carried, job.process)
             if known is not None:
                 await off_loop(partial(self._snapshot.add, known))
         notices = (
@@ -322,13 +325,13 @@ class Draft:
         starting = self._preparation.starting
         if isinstance(primitive, SubprocessPrimitive):
             anchor = valid.verified.carried.anchor
-            process = build_process(valid, values, environment, paths, anchor, timeout=timeout)
+            built = build_process(valid, values, environment, paths, anchor, timeout=timeout)
             direct = valid.verified.chain.root.metadata.is_primitive
             keep_cwd = direct and values.values["config"].get("cwd") is not None
-            spec = await starting.process(process.spec, direct=direct, keep_cwd=keep_cwd)
-            notices = (*process.notices, *starting.notices(spec, paths.snapshot.runtime_lib))
+            process = await starting.process(built.spec, direct=direct, keep_cwd=keep_cwd)
+            notices = (*built.notices, *starting.notices(process, paths.snapshot.runtime_lib))
             with_flags = not direct and ARGUMENTS in merged(valid.verified.chain).values
-            return ProcessJob(primitive, spec, direct=direct, with_flags=with_flags), notices
+            return ProcessJob(primitive, process, direct=direct, with_flags=with_flags), notices
         if _is_http(primitive):
             request = build_request(valid, values, environment, paths, timeout=timeout)
             return HttpJob(primitive, request.spec), request.notices

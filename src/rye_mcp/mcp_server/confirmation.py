@@ -31,9 +31,9 @@ from rye_mcp.trust.control_variables import chooses_code
 from rye_mcp.trust.files import opened_directory
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import signer_in_words
+from rye_mcp.verbs.configuration import Action, to_be_confirmed
 from rye_mcp.verbs.context import options_of
 from rye_mcp.verbs.execute import ExecuteRequest, preview
-from rye_mcp.verbs.policy import Action, to_be_confirmed
 from rye_mcp.verbs.sign import SignRequest, plan
 from rye_mcp.visible import visible
 

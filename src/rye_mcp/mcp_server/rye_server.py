@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
     from rye_mcp.app import App
     from rye_mcp.mcp_server.calls import Asked
-    from rye_mcp.verbs.policy import Action
+    from rye_mcp.verbs.configuration import Action
 
 __all__ = ["RyeServer"]
 

@@ -38,7 +38,7 @@ import anyio
 from anyio import to_thread
 
 from lilux.primitives.errors import ToolExecutionError
-from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from lilux.primitives.subprocess import CallSpec, Halves, ProcessSpec, RuntimeSpec, SubprocessPrimitive
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.in_process import InProcessCall
 from rye_mcp.executor.job.outcomes import Outcome
@@ -112,9 +112,9 @@ class ProcessesPrimitive:
             raise ToolExecutionError(f"{what}: end some of them")
         command, *args = _command_of(call.arguments)
         asked = {"name": call.arguments.get("name"), "command": command, "args": args, "cwd": str(cwd)}
-        spec = ProcessSpec(command=command, cwd=str(cwd), env=call.environment)
-        spec = await self._starting.process(spec, direct=True, keep_cwd=True)
-        asked |= {"program": spec.command, "search_path": spec.search_path}
+        process = Halves(RuntimeSpec(command=command, env=call.environment), CallSpec(cwd=str(cwd)))
+        runtime, _ = await self._starting.process(process, direct=True, keep_cwd=True)
+        asked |= {"program": runtime.command, "search_path": runtime.search_path}
         if (size := len(json.dumps(asked))) > MAX_BYTES:
             what = f"expected a command of at most {MAX_BYTES} bytes, found {size} with its arguments"
             raise ToolExecutionError(what)

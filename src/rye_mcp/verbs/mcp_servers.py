@@ -1,13 +1,7 @@
-"""Other MCP servers as items: written and signed by a person, compared with what a server says now, removed.
+"""Tools of other MCP servers as items: written and signed by a person, compared with the server, removed.
 
-Rules:
-
-- Only a person brings a server in, and only their signature says that its tools are what they seem.
-- Everything is drafted, looked at and signed before the first file is written: what is wrong with one tool
-  leaves that tool out, and is told; what is wrong with the rest leaves everything as it was.
-- Nothing is replaced by `add`. `update` replaces what it has read, and nothing that has changed meanwhile. A
-  tool keeps its id: another one that would get it is left out.
-- Nothing here connects to anything: what a server offers comes in.
+Everything is drafted and signed before the first file is written; an invalid tool is left out and reported.
+`add` replaces nothing, `update` only what it has read. Nothing here connects to a server.
 """
 
 from __future__ import annotations

@@ -31,13 +31,19 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from lilux import _templates
 from lilux.primitives.errors import ConfigurationError
-from lilux.primitives.subprocess import ProcessSpec
+from lilux.primitives.subprocess import CallSpec, Halves, ProcessSpec, RuntimeSpec
 from lilux.primitives.subprocess import render as render_process
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.executor.configuration.filling import Filling
 from rye_mcp.executor.configuration.flags import flag_arguments
-from rye_mcp.executor.configuration.merged import PARAMS_ENV, Uses, merge_config, merged
+from rye_mcp.executor.configuration.merged import (
+    PARAMS_ENV,
+    Uses,
+    arguments_before_call,
+    merge_config,
+    merged,
+)
 from rye_mcp.executor.configuration.parameters import Parameters
 from rye_mcp.executor.environment.resolver import Environment, Paths
 from rye_mcp.executor.environment.variables import holds_password, looks_secret
@@ -100,11 +106,12 @@ def build_process(
     anchor: Anchor | None,
     *,
     timeout: float | None = None,
-) -> Built[ProcessSpec]:
+) -> Built[Halves]:
     """The process that a chain runs; `timeout` is the caller's, in seconds."""
     root = valid.verified.chain.root
     if root.metadata.is_primitive:
-        return Built(_direct_process(root, parameters, environment, paths, timeout))
+        spec = _direct_process(root, parameters, environment, paths, timeout)
+        return Built(_halves(spec, environment, spec.env))
     filling = Filling.of(merged(valid.verified.chain), parameters, environment, paths)
     config = filling.config.values
     check_argv(filling)
@@ -117,10 +124,10 @@ def build_process(
     _check_arguments(filling, spec)
     cwd = working_directory(filling, paths, anchor)
     notices = [*notices, *filling.unknown(*_PASSED, "cwd", "env")]
-    searched = _search_path(variables)
     args = [*spec.args, *flag_arguments(filling, MAX_ARGUMENT_BYTES)]
-    whole = replace(spec, args=args, env=variables, cwd=cwd, search_path=searched, result_fd=True)
-    return Built(whole, tuple(notices))
+    prepared = 0 if config.get("shell") else arguments_before_call(filling.config.chain)
+    halves = _halves(replace(spec, args=args, cwd=cwd), environment, variables, prepared)
+    return Built(halves, tuple(notices))
 
 
 def build_request(
@@ -167,6 +174,33 @@ def build_other(
 
 
 # --- the parts of a process ---
+
+
+def _halves(
+    spec: ProcessSpec, environment: Environment, variables: Mapping[str, str], prepared: int = 0
+) -> Halves:
+    """A process in its halves: its first `prepared` arguments, and what every call of its chain gets, are
+    known before the call.
+    """
+    shared, own = environment.shared, variables
+    if shared.keys() <= variables.keys():
+        own = {name: text for name, text in variables.items() if shared.get(name) != text}
+    else:
+        shared = {}
+    search_path = own.get("PATH", None if "PATH" in shared else os.defpath)
+    runtime = RuntimeSpec(
+        command=spec.command, args=spec.args[:prepared], env=shared, search_path=search_path
+    )
+    call = CallSpec(
+        args=spec.args[prepared:],
+        cwd=spec.cwd,
+        env=own,
+        input=spec.input,
+        timeout=spec.timeout,
+        max_output=spec.max_output,
+        result_fd=True,
+    )
+    return Halves(runtime, call)
 
 
 def check_argv(filling: Filling) -> None:
@@ -227,11 +261,6 @@ def working_directory(filling: Filling, paths: Paths, anchor: Anchor | None) -> 
         "cwd", template, None if anchor is None or anchor.cwd is None else Uses.of(template)
     )
     return os.path.join(here, filled)  # noqa: PTH118 - it may be absolute
-
-
-def _search_path(variables: Mapping[str, str]) -> str | None:
-    """Where a command is looked for: never on the PATH of this process, of which nothing may be left."""
-    return None if "PATH" in variables else os.defpath
 
 
 def time_limit(filling: Filling, usual: float, asked: float | None) -> float:
@@ -356,7 +385,7 @@ def _direct_process(
     except ConfigurationError as exc:
         raise _wrong_config(root, exc) from exc
     cwd = os.path.join(here, spec.cwd) if spec.cwd else here  # noqa: PTH118 - it may be absolute
-    return replace(spec, cwd=cwd, search_path=_search_path(spec.env), result_fd=True)
+    return replace(spec, cwd=cwd)
 
 
 def _direct_request(

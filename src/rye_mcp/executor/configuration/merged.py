@@ -21,7 +21,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any, Final
 
 from lilux import _templates
@@ -37,6 +37,7 @@ __all__ = [
     "PARAMS_ENV",
     "MergedConfig",
     "Uses",
+    "arguments_before_call",
     "key_of",
     "merge_config",
     "merged",
@@ -57,6 +58,9 @@ CONTEXT: Final = frozenset(
     ]
 )
 """What templates can name besides configuration and parameters."""
+
+_OF_EVERY_CALL: Final = frozenset({"project_path", "user_space", "system_space"})
+"""What of the context is the same in every call of one executor."""
 
 PARAMS_ENV: Final = "params_env"
 """The key of a process that no primitive knows: the prefix of variables for parameters."""
@@ -135,6 +139,14 @@ def runs_given_code(chain: Chain, declared: frozenset[str]) -> bool:
     code = [text for option, text in options if option in _CODE_OPTIONS]
     used = merged(chain).uses_of("command").names | Uses.of(code).names
     return not declared.isdisjoint(name.removeprefix(PARAMETER_PREFIX) for name in used)
+
+
+@once_a_chain
+def arguments_before_call(chain: Chain) -> int:
+    """How many of the first arguments of a process are the same in every call: those of its interpreter."""
+    args = merged(chain).values.get("args")
+    uses = map(Uses.of, args if isinstance(args, list) else ())
+    return sum(1 for _ in takewhile(lambda each: not each.variables and each.names <= _OF_EVERY_CALL, uses))
 
 
 @once_a_chain

@@ -70,6 +70,7 @@ RESULT_DESCRIPTOR: Final = 3
 """Where a tool can write its result; the value of `RYE_RESULT_FD`."""
 
 _WHERE_THINGS_ARE: Final = ("USER_SPACE", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")
+_OF_A_CALL: Final = ("RYE_TOOL_SOURCE", "RYE_RESULT_FD", "RYE_PROJECT_PATH")
 _MAX_KEPT = 256
 _NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]{2,}")
 _GRANTING: Final = frozenset({SignerKind.PERSON, SignerKind.SYSTEM})
@@ -127,12 +128,15 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The variables of a run. `withheld` are the names of what the server has and the tool does not get;
-    `project_used` says that something unsigned of the project is in use; `packages` is where those are which
-    a program for Node.js may import from it.
+    """The variables of a run, and `shared`, those that are the same in every run of its chain.
+
+    `withheld` are the names of what the server has and the tool does not get; `project_used` says that
+    something unsigned of the project is in use; `packages` is where those are which a program for Node.js may
+    import from it.
     """
 
     variables: Mapping[str, str] = field(repr=False)
+    shared: Mapping[str, str] = field(repr=False, default_factory=dict)
     withheld: tuple[str, ...] = ()
     project_used: bool = False
     notices: tuple[Notice, ...] = ()
@@ -141,9 +145,12 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
+    """What every run of a chain gets; `trace` is what a run gets of the server that has no trace itself."""
+
     basis: Basis
     environment: Environment
     resolutions: tuple[Resolution, ...]
+    trace: Mapping[str, str]
 
     def is_current(self, basis: Basis) -> bool:
         return self.basis == basis and all(each.is_current() for each in self.resolutions)
@@ -178,14 +185,15 @@ class EnvironmentResolver:
                 self._kept.clear()
             self._kept[key] = kept
         found = kept.environment
-        variables = {**found.variables}
+        variables = {**found.shared, **(kept.trace if trace is None else trace.variables())}
         if anchor is not None:
             add_paths(variables, anchor.env_paths, paths.named(), elements[0])
-        _tell(variables, paths, trace)
+        variables |= _told(paths)
         variables |= self._left_out(variables)
         missed = _withheld_notice(self._mentioned_by(valid.verified.carried.files, found.withheld))
         return Environment(
             MappingProxyType(variables),
+            found.shared,
             found.withheld,
             found.project_used,
             (*notices, *missed, *found.notices),
@@ -258,14 +266,13 @@ class EnvironmentResolver:
                 variables = resolution.variables
                 resolutions.append(resolution)
         withheld = tuple(sorted({*self._withheld, *draft.withheld} - permitted))
+        trace: dict[str, str] = {name: variables.pop(name) for name in TRACE_VARIABLES if name in variables}
+        for name in _OF_A_CALL:
+            variables.pop(name, None)
         environment = Environment(
-            variables,
-            withheld,
-            draft.project_used,
-            tuple(draft.notices()),
-            basis.packages,
+            {}, variables, withheld, draft.project_used, tuple(draft.notices()), basis.packages
         )
-        return _Kept(basis, environment, tuple(resolutions))
+        return _Kept(basis, environment, tuple(resolutions), trace)
 
     def _base(self, draft: Draft, permitted: frozenset[str]) -> dict[str, str]:
         """Steps 1 and 2."""
@@ -331,14 +338,7 @@ def _withheld_notice(withheld: Sequence[str]) -> Iterator[Notice]:
         )
 
 
-def _tell(variables: dict[str, str], paths: Paths, trace: TraceContext | None) -> None:
+def _told(paths: Paths) -> dict[str, str]:
     """What every tool is told, whatever its chain says."""
-    if trace is not None:
-        for name in TRACE_VARIABLES:
-            variables.pop(name, None)
-        variables.update(trace.variables())
-    variables["RYE_TOOL_SOURCE"] = str(paths.tool_source)
-    variables["RYE_RESULT_FD"] = str(RESULT_DESCRIPTOR)
-    variables.pop("RYE_PROJECT_PATH", None)
-    if paths.project is not None:
-        variables["RYE_PROJECT_PATH"] = str(paths.project)
+    told = {"RYE_TOOL_SOURCE": str(paths.tool_source), "RYE_RESULT_FD": str(RESULT_DESCRIPTOR)}
+    return told if paths.project is None else {**told, "RYE_PROJECT_PATH": str(paths.project)}

@@ -36,13 +36,14 @@ import sys
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 import anyio
 
 from lilux import _loops
 from lilux.primitives.errors import ToolExecutionError
-from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from lilux.primitives.subprocess import Halves, ProcessSpec, SubprocessPrimitive
 from rye_mcp.executor.chain.files import Carried, CarriedFile
 
 __all__ = ["BEGINS_AFTER_S", "Background", "Bytecode", "BytecodeStore"]
@@ -103,10 +104,10 @@ class BytecodeStore:
         self._max_bytes = max_bytes
         self._under_way: set[tuple[_Interpreter, str]] = set()
 
-    def known(self, carried: Carried, spec: ProcessSpec) -> Bytecode | None:
+    def known(self, carried: Carried, process: Halves) -> Bytecode | None:
         """What there is for a run, to be added to its snapshot; None for nothing."""
-        modules = _modules(carried, spec)
-        interpreter = _interpreter(spec) if modules else None
+        modules = _modules(carried, process)
+        interpreter = _interpreter(process) if modules else None
         if interpreter is None:
             return None
         files: dict[str, bytes] = {}
@@ -117,13 +118,13 @@ class BytecodeStore:
                 files[_place(module, compiled.tag)] = compiled.content
         return Bytecode(files) if files else None
 
-    def lacks(self, carried: Carried, spec: ProcessSpec) -> bool:
+    def lacks(self, carried: Carried, process: Halves) -> bool:
         """Whether there is anything that `learn` would compile."""
-        return bool(self._missing(carried, spec)[1])
+        return bool(self._missing(carried, process)[1])
 
-    async def learn(self, carried: Carried, spec: ProcessSpec) -> None:
+    async def learn(self, carried: Carried, process: Halves) -> None:
         """Compile what a run that went well has imported, as far as it is not known."""
-        interpreter, missing = self._missing(carried, spec)
+        interpreter, missing = self._missing(carried, process)
         if interpreter is None or not missing:
             return
         self._under_way |= missing.keys()
@@ -135,11 +136,11 @@ class BytecodeStore:
             self._keep(key, each)
 
     def _missing(
-        self, carried: Carried, spec: ProcessSpec
+        self, carried: Carried, process: Halves
     ) -> tuple[_Interpreter | None, Mapping[tuple[_Interpreter, str], bytes]]:
         """What is not known yet of a run, unless it is too much."""
-        modules = _modules(carried, spec)
-        interpreter = _interpreter(spec) if modules else None
+        modules = _modules(carried, process)
+        interpreter = _interpreter(process) if modules else None
         if interpreter is None:
             return None, {}
         known = self._kept.keys() | self._under_way
@@ -155,21 +156,23 @@ class BytecodeStore:
             self._size -= len(oldest.content)
 
 
-def _modules(carried: Carried, spec: ProcessSpec) -> Sequence[CarriedFile]:
+def _modules(carried: Carried, process: Halves) -> Sequence[CarriedFile]:
     """The files that a run imports, as opposed to the one that is started."""
-    if not _PYTHON.fullmatch(spec.command.rpartition("/")[2]):
+    if not _PYTHON.fullmatch(process.runtime.command.rpartition("/")[2]):
         return ()
-    script = next((each for each in spec.args if not each.startswith("-")), "")
+    arguments = chain(process.runtime.args, process.call.args)
+    script = next((each for each in arguments if not each.startswith("-")), "")
     is_started = script.endswith(f"/{carried.tool.relative}")
     candidates = carried.files[1:] if is_started else carried.files
     return [file for file in candidates if file.relative.endswith(_SOURCE)]
 
 
-def _interpreter(spec: ProcessSpec) -> _Interpreter | None:
+def _interpreter(process: Halves) -> _Interpreter | None:
     """The file that will run: another one, or the same after an upgrade, is another interpreter."""
-    path: str | None = spec.command
-    if "/" not in spec.command:
-        path = shutil.which(spec.command, path=spec.search_path or spec.env.get("PATH"))
+    runtime = process.runtime
+    path: str | None = runtime.command
+    if "/" not in runtime.command:
+        path = shutil.which(runtime.command, path=runtime.search_path or runtime.env.get("PATH"))
     try:
         found = os.stat(path) if path is not None and os.path.isabs(path) else None  # noqa: PTH116, PTH117
     except OSError:

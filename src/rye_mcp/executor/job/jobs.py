@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lilux.primitives.errors import SupervisorError, ToolExecutionError
 from lilux.primitives.subprocess import (
+    Halves,
     OnOutput,
     OnStarted,
-    ProcessSpec,
     Spool,
     SubprocessPrimitive,
     SubprocessResult,
@@ -69,13 +69,13 @@ class ProcessJob:
     """
 
     primitive: SubprocessPrimitive
-    spec: ProcessSpec
+    process: Halves
     direct: bool = False
     with_flags: bool = False
 
     def shown(self) -> dict[str, Any]:
         """The command with its arguments, the names of its variables, where and for how long it runs."""
-        spec = self.spec
+        spec = self.process.whole()
         return {
             "command": [spec.command, *spec.args],
             "environment": sorted(spec.env),
@@ -85,9 +85,7 @@ class ProcessJob:
 
     async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
         """Run it to its end."""
-        spec = replace(
-            self.spec,
-            result_fd=True,
+        spec = self.process.whole(
             spool=await spool(),
             digests=True,
             on_output=_shown_live(watch.on_output, show),

@@ -32,7 +32,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from lilux.primitives.subprocess import ProcessSpec
+from lilux.primitives.subprocess import Halves, ProcessSpec, RuntimeSpec
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.shims import PathWithoutShims, asked, is_shim
 from rye_mcp.executor.job.in_process import InProcessCall
@@ -57,6 +57,9 @@ _NOWHERE: Final = "/dev/null"
 _VERSION: Final = re.compile(r"[-.\d]*\Z")
 _CONFIGURATION: Final = "pyvenv.cfg"
 
+Located = tuple[str, str | None]
+"""What is started, and where that is looked for; None on the PATH of the process."""
+
 
 class Starting:
     """The rule for what one executor starts."""
@@ -65,80 +68,100 @@ class Starting:
         self._directories = directories
         self._path = PathWithoutShims(directories.state)
 
-    async def process(
-        self, spec: ProcessSpec, *, direct: bool = False, keep_cwd: bool = False
-    ) -> ProcessSpec:
+    async def process(self, process: Halves, *, direct: bool = False, keep_cwd: bool = False) -> Halves:
         """A process as it is started: `direct` if the caller names the program, `keep_cwd` the directory."""
-        cwd = os.fspath(spec.cwd or os.sep)
-        if "/" in spec.command:
-            spec = await self._by_path(spec, cwd, direct=direct)
+        runtime, call = process
+        cwd, variables = os.fspath(call.cwd or os.sep), process.env
+        if "/" in runtime.command:
+            command, searched = await self._by_path(runtime, cwd, variables, direct=direct)
         else:
-            spec = await located(spec, self._directories)
-        placed, variables = self._placed(cwd, spec.env)
+            command, searched = await located(
+                runtime.command, runtime.search_path, variables, self._directories
+            )
+        if command != runtime.command or searched != runtime.search_path:
+            runtime = replace(runtime, command=command, search_path=searched)
+        placed, own = self._placed(cwd, variables)
         if keep_cwd:
-            placed, variables = cwd, {**variables}
-            variables.pop(WORKING_DIRECTORY, None)
-        return replace(spec, cwd=placed, env=variables)
+            placed = cwd
+            own.pop(WORKING_DIRECTORY, None)
+        if placed != call.cwd or own:
+            call = replace(call, cwd=placed, env={**call.env, **own})
+        return Halves(runtime, call)
 
     def in_process(self, call: InProcessCall) -> InProcessCall:
         """A call of a primitive of this process that may start a program."""
-        cwd, variables = self._placed(call.cwd, call.environment)
+        cwd, own = self._placed(call.cwd, call.environment)
+        variables = {**call.environment, **own} if own else call.environment
         return InProcessCall(
             call.tool, call.config, call.arguments, cwd, call.timeout, variables, call.withheld
         )
 
-    def notices(self, spec: ProcessSpec, library: Path | None) -> Iterator[Notice]:
+    def notices(self, process: Halves, library: Path | None) -> Iterator[Notice]:
         """That a program was not started where it was to be, unless the library of its runtime knows."""
-        elsewhere = spec.env.get(WORKING_DIRECTORY)
-        if elsewhere is None or (library is not None and any(str(library) in text for text in spec.args)):
+        elsewhere = process.call.env.get(WORKING_DIRECTORY)
+        if elsewhere is None:
+            return
+        if library is not None and any(str(library) in text for half in process for text in half.args):
             return
         what = f"started in /, and not in {printable(elsewhere)}: {self._directories.why_not(elsewhere)}"
         yield Notice("started_elsewhere", f"{what}. {WORKING_DIRECTORY} names that directory")
 
-    def _placed(self, cwd: str, variables: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+    def _placed(self, cwd: str, variables: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+        """Where a program is started, and what it is told where that is somewhere else."""
         if self._directories.why_not(cwd) is None:
-            return cwd, variables
-        return os.sep, {**self._path.of(variables), WORKING_DIRECTORY: cwd}
+            return cwd, {}
+        own = {WORKING_DIRECTORY: cwd}
+        if "PATH" in variables:
+            own["PATH"] = self._path.of(variables)["PATH"]
+        return os.sep, own
 
-    async def _by_path(self, spec: ProcessSpec, cwd: str, *, direct: bool) -> ProcessSpec:
-        path = os.path.join(cwd, spec.command)  # noqa: PTH118 - it may be absolute
+    async def _by_path(
+        self, runtime: RuntimeSpec, cwd: str, variables: Mapping[str, str], *, direct: bool
+    ) -> Located:
+        path = os.path.join(cwd, runtime.command)  # noqa: PTH118 - it may be absolute
         if is_shim(path):
-            meant = await asked(path, spec.env)
+            meant = await asked(path, variables)
             if meant is None:
-                return await located(replace(spec, command=os.path.basename(path)), self._directories)  # noqa: PTH119
+                name = os.path.basename(path)  # noqa: PTH119
+                return await located(name, runtime.search_path, variables, self._directories)
             path = meant
         if direct:
-            return replace(spec, command=path)
+            return path, runtime.search_path
         started = _real(path)
         why = _why_not(path, started, self._directories)
         if why is not None:
             what = f"expected a program that nobody else can exchange, found {printable(path)}: {why}"
             raise RyeError("invalid_item", what, hint="rye trust project, or name another program")
-        return replace(spec, command=started)
+        return started, runtime.search_path
 
 
-async def located(spec: ProcessSpec, directories: Directories | None = None) -> ProcessSpec:
-    """The same process with the real file of its command, when that is on its PATH."""
+async def located(
+    name: str, search_path: str | None, variables: Mapping[str, str], directories: Directories | None = None
+) -> Located:
+    """The real file of a program that is on the PATH; without one, its name and where else to look."""
     passed_over: list[str] = []
-    path = spec.env.get("PATH", os.defpath) if spec.search_path is None else spec.search_path
-    for found in _found(spec.command, path):
+    path = variables.get("PATH", os.defpath) if search_path is None else search_path
+    for found in _found(name, path):
         program: str | None = found
         if is_shim(found):
             passed_over.append(os.path.dirname(found))  # noqa: PTH120
-            program = await asked(found, spec.env)
+            program = await asked(found, variables)
         started = None if program is None else _checked(program, directories)
         if started is not None:
-            return replace(spec, command=started, search_path=None)
+            return started, None
         passed_over.append(os.path.dirname(found))  # noqa: PTH120
     if not passed_over:
-        return spec
+        return name, search_path
     kept = [entry for entry in path.split(os.pathsep) if entry.rstrip("/") not in passed_over]
-    return replace(spec, search_path=os.pathsep.join(kept) or _NOWHERE)
+    return name, os.pathsep.join(kept) or _NOWHERE
 
 
 async def without_shims(spec: ProcessSpec) -> ProcessSpec:
     """The same process; a command that is a shim is exchanged for what it stands for in `/`."""
-    return spec if "/" in spec.command else await located(spec)
+    if "/" in spec.command:
+        return spec
+    command, searched = await located(spec.command, spec.search_path, spec.env)
+    return replace(spec, command=command, search_path=searched)
 
 
 def _found(name: str, path: str) -> Iterator[str]:

@@ -58,6 +58,30 @@ def test_the_tool_overrides_the_runtime_mappings_merge_and_null_takes_away(world
     }
 
 
+@pytest.mark.parametrize(
+    ("args", "before", "behind"),
+    [
+        ('["-s", "-B", "{tool_path}", "-x"]', ["-s", "-B"], 2),
+        ('["{project_path}/run", "{name}"]', ["PROJECT/run"], 1),
+        ('["${HOME}", "-x"]', [], 2),
+        ('["{params_json}"]', [], 1),
+        ('["-a", "-b"], shell: true', [], 5),
+    ],
+)
+def test_what_is_known_before_a_call_is_the_half_of_the_runtime(
+    world: World, args: str, before: list[str], behind: int
+) -> None:
+    call = Call.begin(world, runtime=config(f"args: {args}, env: {{OWN: '{{name}}'}}"), tool=DECLARES)
+    first, second = (call.halves({"name": name}).spec for name in ("a", "b"))
+    assert first.runtime == second.runtime
+    assert list(first.runtime.args) == [text.replace("PROJECT", str(world.project)) for text in before]
+    assert len(first.call.args) == behind
+    assert (first.call.env["OWN"], second.call.env["OWN"]) == ("a", "b")
+    assert "RYE_TOOL_SOURCE" in first.call.env
+    assert first.runtime.env["HOME"] == call.server["HOME"]
+    assert not first.call.env.keys() & call.server.keys()
+
+
 def test_the_same_bytes_elsewhere_are_another_configuration(world: World, tmp_path: Path) -> None:
     first, second = Call.begin(world), Call.begin(World(tmp_path / "other"))
     assert first.process().spec.cwd != second.process().spec.cwd

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from lilux.primitives.subprocess import CallSpec, Halves, RuntimeSpec, SubprocessPrimitive
 from rye_mcp.executor.chain.files import Carried
 from rye_mcp.executor.job.bytecode import BytecodeStore
 from rye_mcp.executor.job.snapshot import Snapshot, SnapshotStore
@@ -41,8 +41,9 @@ def snapshots(own_place: Path) -> Iterator[SnapshotStore]:
     store.close()
 
 
-def spec_of(snapshot: Snapshot, *arguments: str, command: str = sys.executable) -> ProcessSpec:
-    return ProcessSpec(command=command, args=["-s", "-B", *(arguments or (str(snapshot.tool_path),))])
+def spec_of(snapshot: Snapshot, *arguments: str, command: str = sys.executable) -> Halves:
+    runtime = RuntimeSpec(command=command, args=["-s", "-B"])
+    return Halves(runtime, CallSpec(args=arguments or (str(snapshot.tool_path),)))
 
 
 async def learnt(
@@ -83,7 +84,7 @@ async def test_it_is_what_the_interpreter_loads(scene: Scene, snapshots: Snapsho
         assert known is not None
         (content,) = known.files.values()
         snapshot.add(type(known)({f"tools/demo/{CACHED}": content}))
-        result = await SubprocessPrimitive().run(spec_of(snapshot))
+        result = await SubprocessPrimitive().run(spec_of(snapshot).whole())
     assert "from the bytecode" in result.stdout
 
 
@@ -95,7 +96,7 @@ async def test_tracebacks_show_the_sources(scene: Scene, snapshots: SnapshotStor
         bytecode = store.known(carried, spec_of(snapshot))
         assert bytecode is not None
         snapshot.add(bytecode)
-        result = await SubprocessPrimitive().run(spec_of(snapshot))
+        result = await SubprocessPrimitive().run(spec_of(snapshot).whole())
         shown = snapshot.show(result.stderr)
     assert f'File "{scene.directory}/helper.py", line 3, in fail' in shown
     assert 'raise KeyError("in the helper")' in shown
@@ -208,7 +209,7 @@ async def test_nothing_that_an_environment_of_python_starts_with_is_run(
     carried, store = scene.carried(), BytecodeStore()
     with snapshots.create(carried) as snapshot:
         spec = spec_of(snapshot, command=str(tmp_path / "venv/bin/python3"))
-        assert (await SubprocessPrimitive().run(spec)).return_code == 1
+        assert (await SubprocessPrimitive().run(spec.whole())).return_code == 1
         await store.learn(carried, spec)
         assert store.known(carried, spec) is not None
 

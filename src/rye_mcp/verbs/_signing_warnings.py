@@ -1,4 +1,4 @@
-"""What a tool that was just signed is likely to miss, or to suffer, when it runs: warnings, nothing more."""
+"""Warnings about a tool that was just signed: what it will probably miss, or suffer, when it runs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def examples_that_do_not_fit(file: ItemFile, metadata: ItemMetadata) -> Iterator
     """Examples whose parameters the tool's own schema refuses, unless that is what they are to show."""
     if metadata.config_schema is None or not metadata.extra.get("examples"):
         return
-    from lilux.schemas import validate_parameters
+    from lilux.schemas.schema_validator import validate_parameters
 
     for number, example in enumerate(examples_of(file)):
         errors = validate_parameters(dict(example.parameters), metadata.config_schema).errors

@@ -1,12 +1,7 @@
-"""What the last commits say of persons, written down before an agent does anything that may make another one.
+"""Records which files the last commits say a person signed, before an agent does anything that may commit.
 
-Rules:
-
-- Before an agent has something signed, or runs a tool, the record of signers learns which files of the last
-  commit carry a signature, good or not, that is no agent's. Later commits take none of that back.
-- The commits since the one that was looked at last count as well: whoever made them.
-- Where that cannot be written, the agent is refused. A full record is no reason: no agent signs then anyway.
-- A repository that cannot be read stops nothing. Where a limit is the reason, agents run tools and sign none.
+If that cannot be recorded, the agent is refused. A repository that cannot be read stops nothing; but where a
+limit is the reason, agents sign nothing.
 """
 
 from __future__ import annotations
@@ -16,13 +11,7 @@ from typing import Final
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.git.objects import LastCommit, last_commits
-from rye_mcp.items import (
-    DEPENDENCY_MANIFEST_NAME,
-    ItemFile,
-    Space,
-    SpaceName,
-    parse_relative_path,
-)
+from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, Space, SpaceName, parse_relative_path
 from rye_mcp.spaces import DIRECTORY_NAME
 from rye_mcp.trust import signature
 from rye_mcp.trust.dependency_manifest import manifest_file

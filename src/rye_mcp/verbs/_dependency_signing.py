@@ -1,23 +1,8 @@
-"""Signing what an item rests on, before the item itself.
+"""Signs what an item rests on, before the item itself.
 
-Rules:
-
-- `_needs` says what has to be authentic. A file that can carry a signature line, and is an item by its path
-  and its content, gets one. Every other, and each that is named by whoever signs, is listed with its hash in
-  the signed `deps.manifest.yaml` of the tool's directory, or of the anchor. What is authentic stays as it is.
-- What a key of the same person before a rotation has signed is signed again with this one: whoever revokes
-  the old key loses nothing that was signed since.
-- Nothing is signed or listed along that the signer did not name, and that no key of hers vouched for before:
-  by a good listing, or by her record of signers. All such files are refused at once (`not_named`). A marker
-  of the anchor that is such a file widens nothing. A signature of somebody else is never replaced: such a
-  file is listed, once it was named.
-- Many files that want a signature are listed, all of them: one signature is checked then, instead of many.
-- A listing that is good goes on: what it lists is listed as it is now, and what is gone is left out; a change
-  is a warning that names the files. An invalid listing is replaced.
-- The rules for items hold for all of it: what a person signed, no agent signs or lists, and in a listing of a
-  person an agent changes nothing.
-- Everything is looked at before anything is written. Then come the files, then the listing, then the item:
-  who is interrupted leaves nothing accepted that was not signed. Each file is whole, or as it was.
+What can carry a signature gets one, everything else is listed in `deps.manifest.yaml`; only what the signer
+named or vouched for before. Everything is looked at before anything is written. The rules are in
+docs/architecture/trust.md.
 """
 
 from __future__ import annotations
@@ -31,34 +16,24 @@ from typing import Final
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.anchor import directory_of
 from rye_mcp.executor.chain.builder import ChainElement
-from rye_mcp.items import (
-    DEPENDENCY_MANIFEST_NAME,
-    MAX_ITEM_BYTES,
-    ItemFile,
-    SpaceName,
-    printable,
-)
+from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, MAX_ITEM_BYTES, ItemFile, SpaceName, printable
 from rye_mcp.metadata import examine
 from rye_mcp.notices import Notice
 from rye_mcp.spaces.source_tree import SourceTree
-from rye_mcp.trust.dependency_manifest import (
-    MAX_LISTED_BYTES,
-    manifest_file,
-    render_listing,
-    verify_manifest,
-)
+from rye_mcp.trust.dependency_manifest import MAX_LISTED_BYTES, manifest_file, render_listing, verify_manifest
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_item, sign_listing
 from rye_mcp.trust.signature import require_honest_text
 from rye_mcp.trust.trust_store import Seen
 from rye_mcp.trust.verify import Signer, VerifiedItem, verify_item
-from rye_mcp.verbs._agreement import Agreement, digest_of, relative_of
-from rye_mcp.verbs._chains import Chains
-from rye_mcp.verbs._needs import Needs, needs_of
-from rye_mcp.verbs._replacing import (
+from rye_mcp.verbs._chains import Chains, Dependencies, dependencies_of
+from rye_mcp.verbs._signing_rights import (
+    Agreement,
+    digest_of,
     item_at,
     other_signer,
+    relative_of,
     require_may_be_listed,
     require_not_a_persons,
     signed_by_another,
@@ -142,7 +117,7 @@ class CompanionSigner:
             self._key,
             element,
             tree,
-            needs_of(element, tree, self._chains, self._context.project),
+            dependencies_of(element, tree, self._chains, self._context.project),
             self._named,
         )
         for name in named:
@@ -155,7 +130,7 @@ class CompanionSigner:
         directory = directory_of(element)
         relative = element.path.relative_to(element.file.space.root).as_posix()
         with SourceTree(element.file.space.root) as tree:
-            task = _Task(self._context, self._key, element, tree, Needs(verified.role, (directory,)))
+            task = _Task(self._context, self._key, element, tree, Dependencies(verified.role, (directory,)))
             task.list_as(relative, hashlib.sha256(verified.file.content).hexdigest())
 
 
@@ -168,7 +143,7 @@ class _Task:
         key: SigningKey,
         element: ChainElement,
         tree: SourceTree,
-        needs: Needs,
+        needs: Dependencies,
         named: Container[str] | None = (),
     ) -> None:
         self._context = context

@@ -1,27 +1,18 @@
-"""What an agent may sign: what is new, and what an agent signed before; items, and what they rest on.
+"""What may be signed: the files that a person agreed to, and for an agent what no person has vouched for.
 
-Rules:
-
-- What a person is known to have vouched for is theirs: `person_required`, with the command for a person.
-- A person is known from the signature line, good or broken, unless it names the key of an agent that the
-  user trusts; from the lockfiles of the item, of every version; from an item of the same id in the user
-  space; and from the user's record, by id and by content. The record knows the last commits too
-  (`rye_mcp.verbs._committed`).
-- What a listing of a person has is theirs too, in whatever directory above it the listing stands, unless the
-  listing is good and the file is as it says. For a listing that is not good, or is gone, the last commit
-  says what it had.
-- Each of these is enough: to remove one of them helps nobody.
-- A file that is no item is a person's by a signature line in it, and by their listings.
-- Where the record is full, or a commit too large to be read, no agent signs: nobody knows what is a person's.
+An agent signs what is new, and what an agent signed before; docs/architecture/trust.md says by what a person
+is known. Agreed files are compared by the SHA256 of all their bytes before anything is written.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import shlex
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Self
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.git.objects import last_commits
@@ -45,16 +36,76 @@ from rye_mcp.trust.dependency_manifest import manifest_file, parse_listing, veri
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import Role
 from rye_mcp.trust.trust_store import Seen
-from rye_mcp.verbs._committed import content_digest, note_commits, unnoted_commits
+from rye_mcp.verbs._commits import content_digest, note_commits, unnoted_commits
 from rye_mcp.verbs.context import Context, options_of
 
 __all__ = [
+    "Agreement",
+    "SigningPlan",
+    "digest_of",
     "item_at",
     "other_signer",
+    "relative_of",
     "require_may_be_listed",
     "require_not_a_persons",
     "signed_by_another",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class SigningPlan:
+    """What would be signed: the items, and every file of theirs that would be vouched for, path → SHA256.
+
+    Paths are those below the space `root`. `signer` is the fingerprint of the key, `failing` are the ids of
+    what would not be signed.
+    """
+
+    item_ids: tuple[str, ...]
+    files: Mapping[str, str]
+    signer: str
+    root: Path
+    failing: tuple[str, ...] = ()
+
+    @property
+    def mark(self) -> str:
+        """What stands for all of it."""
+        whole = [sorted(self.files.items()), self.item_ids, self.signer, str(self.root)]
+        return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
+
+
+class Agreement:
+    """What may be signed, and nothing else."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files = {path: {digest} for path, digest in files.items()}
+
+    @classmethod
+    def of(cls, files: Mapping[str, str] | None) -> Self | None:
+        """That to these files; None where nobody has to agree."""
+        return None if files is None else cls(files)
+
+    def require(self, item_id: str, files: Iterable[tuple[str, str]]) -> None:
+        """Refuse to sign an item when one of these files is another than was agreed to."""
+        strange = sorted(path for path, digest in files if digest not in self._files.get(path, ()))
+        if strange:
+            shown = ", ".join(map(printable, strange[:5]))
+            what = f"expected {item_id} as it was agreed to, found what is new or has changed since: {shown}"
+            raise RyeError("confirmation_outdated", what, item_id=item_id)
+
+    def signed(self, file: ItemFile) -> None:
+        """A file was signed, and is what it is now."""
+        self._files.setdefault(relative_of(file), set()).add(digest_of(file))
+
+
+def relative_of(file: ItemFile) -> str:
+    """Where an item is below the root of its space."""
+    return file.path.relative_to(file.space.root).as_posix()
+
+
+def digest_of(file: ItemFile) -> str:
+    """The SHA256 of all bytes of a file, its signature line among them."""
+    return hashlib.sha256(file.content).hexdigest()
+
 
 _Evidence = Callable[[ItemFile, Context], str | None]
 
@@ -63,7 +114,7 @@ _DAMAGED: Final = "has a damaged signature line"
 
 def require_not_a_persons(file: ItemFile, context: Context, *, asked_for: ItemFile | None = None) -> None:
     """No agent signs what a person vouched for. `asked_for` is the item that rests on the file, if any."""
-    _require(file, context, asked_for or file, (*_OF_FILES, *_OF_ITEMS))
+    _require_nobodys(file, context, asked_for or file, (*_OF_FILES, *_OF_ITEMS))
 
 
 def require_may_be_listed(relative: str, content: bytes, context: Context, *, asked_for: ItemFile) -> None:
@@ -71,14 +122,16 @@ def require_may_be_listed(relative: str, content: bytes, context: Context, *, as
     space = asked_for.space
     file = item_at(space, relative, content)
     if file is not None:
-        _require(file, context, asked_for, (*_OF_FILES, *_OF_ITEMS))
+        _require_nobodys(file, context, asked_for, (*_OF_FILES, *_OF_ITEMS))
     else:
         path = space.root / relative
         data = ItemFile(space, ItemType.TOOL, relative, path.suffix, path, content)
-        _require(data, context, asked_for, _OF_FILES)
+        _require_nobodys(data, context, asked_for, _OF_FILES)
 
 
-def _require(file: ItemFile, context: Context, asked_for: ItemFile, evidences: Sequence[_Evidence]) -> None:
+def _require_nobodys(
+    file: ItemFile, context: Context, asked_for: ItemFile, evidences: Sequence[_Evidence]
+) -> None:
     if context.is_person:
         return
     note_commits(unnoted_commits(context), context)

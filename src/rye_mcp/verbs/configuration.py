@@ -1,4 +1,8 @@
-"""The configuration of a space: `config/rye.yaml` below its root, which nobody signs."""
+"""What a space says in `config/rye.yaml`, which nobody signs.
+
+A project's file counts once a person has approved the project. `confirm` is read from the user space alone:
+it names what a person has to agree to, and a file that is invalid, or that others can write, is a refusal.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,22 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal, cast
 
 from rye_mcp.errors import RyeError
 from rye_mcp.metadata import parse_configuration
-from rye_mcp.trust.files import KeptFile
+from rye_mcp.trust.files import OTHERS_WRITE, KeptFile
 from rye_mcp.verbs.context import Context
 
-__all__ = ["CONFIGURATION", "approved_root", "asks_for_locks", "list_of_texts"]
+__all__ = [
+    "ACTIONS",
+    "CONFIGURATION",
+    "Action",
+    "approved_root",
+    "asks_for_locks",
+    "list_of_texts",
+    "to_be_confirmed",
+]
 
 CONFIGURATION: Final = "config/rye.yaml"
 """Where a space has its configuration."""
@@ -64,3 +76,20 @@ def _file(root: Path, forbidden: int) -> KeptFile[Mapping[str, Any]]:
 
 def _parsed(content: bytes | None, where: Path) -> Mapping[str, Any]:
     return MappingProxyType({} if content is None else parse_configuration(content, where))
+
+
+Action = Literal["sign", "execute"]
+
+ACTIONS: Final[tuple[Action, ...]] = ("sign", "execute")
+"""What can be made to wait for a person."""
+
+
+def to_be_confirmed(context: Context) -> frozenset[Action]:
+    """What a person has to agree to, as the policy is now."""
+    root = context.spaces.user.root
+    found = list_of_texts(root, "confirm", such_as="[sign, execute]", forbidden=OTHERS_WRITE)
+    unknown = [each for each in found if each not in ACTIONS]
+    if unknown:
+        what = f"expected confirm to be of {', '.join(ACTIONS)}, found {', '.join(unknown)[:80]}"
+        raise RyeError("invalid_item", what, where=root / CONFIGURATION, hint="such as confirm: [execute]")
+    return frozenset(cast("tuple[Action, ...]", found))
