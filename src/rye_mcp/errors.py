@@ -147,6 +147,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "What was agreed to is not what would happen now, or was done already.",
             "call again, and have it confirmed again",
         ),
+        "invalid_query": ErrorKind("The search cannot be understood.", "search for plain words"),
         # --- permissions ---
         "permissions_widened": ErrorKind(
             "The tool may do more now than was agreed to.",
@@ -159,7 +160,6 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "The policy of the user or the project forbids this.",
             "look at isolation and rules in config/rye.yaml",
         ),
-        "invalid_query": ErrorKind("The search cannot be understood.", "search for plain words"),
         # --- servers and clients ---
         "cannot_listen": ErrorKind(
             "The server cannot listen as it was asked to.", "rye-mcp --http with another address"

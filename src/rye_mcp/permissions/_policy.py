@@ -75,11 +75,17 @@ class Rule:
     action: Action
     where: Mapping[str, str] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        patterns = ", ".join(f"{name}: {pattern!r}" for name, pattern in self.where.items())
+        return f"{self.action.name.lower()} {self.tool}{f' where {patterns}' if patterns else ''}"
+
+    def is_about(self, item_id: str) -> bool:
+        """Whether the rule is about some calls of this tool."""
+        return self.tool == _EVERY_TOOL or covers_items(self.tool, item_id)
+
     def applies(self, item_id: str, parameters: Mapping[str, Any]) -> bool:
         """Whether the rule is about this call: every pattern fits, and no parameter is missing."""
-        if self.tool != _EVERY_TOOL and not covers_items(self.tool, item_id):
-            return False
-        return all(
+        return self.is_about(item_id) and all(
             name in parameters and _fits(pattern, _as_text(parameters[name]))
             for name, pattern in self.where.items()
         )
