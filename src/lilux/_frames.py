@@ -2,8 +2,8 @@
 
     u32 header length │ u32 payload length │ header: one JSON object, UTF-8 │ payload: raw bytes
 
-Nothing here reads, writes or waits. What cannot be a frame is a SupervisorError with the code of the protocol.
-A text that is no UTF-8 travels as `{"b64": …}`.
+Nothing here reads, writes or waits. What cannot be a frame is a SupervisorError with the code of the
+protocol. A text that is no UTF-8 travels as `{"b64": …}`.
 
     >>> FrameDecoder().feed(encode_frame({"op": "status", "id": 1}))
     [(b'{"op":"status","id":1}', b'')]

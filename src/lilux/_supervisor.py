@@ -1,7 +1,7 @@
 """The process supervisor, `lilux-proc`: found, started, kept, asked and closed here, and nowhere else.
 
-One `lilux-proc serve` serves an event loop. The first call starts it, and so does the next one after it died. A
-run that is cancelled ends its whole process tree first. The rules are in docs/architecture/lilux.md.
+One `lilux-proc serve` serves an event loop. The first call starts it, and so does the next one after it died.
+A run that is cancelled ends its whole process tree first. The rules are in docs/architecture/lilux.md.
 
     outcome = await supervisor(find_lilux_proc()).run(RunRequest(command="/bin/true"))
 """
