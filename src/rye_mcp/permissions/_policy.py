@@ -148,7 +148,7 @@ def read_isolation(value: Any, *, tightens: Isolation | None = None) -> tuple[Is
     if unknown := sorted(value.keys() - known.keys()):
         problems.append(f"expected only {', '.join(known)}, found {', '.join(unknown)[:80]}")
     said = {name: read(value[name], name, problems) for name, read in known.items() if name in value}
-    return (replace(base, **said) if tightens is None else _tightened(base, said)), problems
+    return (Isolation(**said) if tightens is None else _tightened(base, said)), problems
 
 
 def _tightened(base: Isolation, said: Mapping[str, Any]) -> Isolation:
