@@ -35,6 +35,16 @@ pub enum Guard {
     Capabilities,
     /// A cell has a network of its own.
     CellNetwork,
+    /// A cell has processes of its own, and sees no others.
+    CellProcesses,
+    /// A cell has shared memory and message queues of its own.
+    CellIpc,
+    /// A cell shows only what was granted.
+    CellRoot,
+    /// A cell keeps protected places read-only.
+    CellProtect,
+    /// A cell shows masked places empty.
+    CellMask,
 }
 
 #[cfg(feature = "switches")]
@@ -55,6 +65,11 @@ impl Guard {
             Self::Seccomp => "seccomp",
             Self::Capabilities => "capabilities",
             Self::CellNetwork => "cell-network",
+            Self::CellProcesses => "cell-processes",
+            Self::CellIpc => "cell-ipc",
+            Self::CellRoot => "cell-root",
+            Self::CellProtect => "cell-protect",
+            Self::CellMask => "cell-mask",
         }
     }
 
