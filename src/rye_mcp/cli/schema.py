@@ -15,9 +15,9 @@ import typer
 
 from rye_mcp.cli._common import JsonOption, ProjectOption, open_app, print_json, visible
 from rye_mcp.errors import RyeError
+from rye_mcp.files import Tree
 from rye_mcp.items import printable
 from rye_mcp.metadata.field_schemas import SCHEMA_KINDS, metadata_schema
-from rye_mcp.trust.files import write_below
 
 __all__ = ["schema"]
 
@@ -50,12 +50,8 @@ def schema(
     paths = []
     for each in SCHEMA_KINDS:
         relative = f"{_DIRECTORY}/{each}.json"
-        write_below(
-            space.root,
-            relative,
-            _spelled(metadata_schema(each)),
-            mode=_FILE_MODE,
-            create_mode=_DIRECTORY_MODE,
+        Tree(space.root).write(
+            relative, _spelled(metadata_schema(each)), mode=_FILE_MODE, create_mode=_DIRECTORY_MODE
         )
         paths.append(printable(space.root / relative))
     if as_json:

@@ -31,6 +31,7 @@ from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.anchor import directory_of
 from rye_mcp.executor.chain import ChainElement
+from rye_mcp.files import Tree, make_user_space, translated
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     MAX_ITEM_BYTES,
@@ -45,7 +46,6 @@ from rye_mcp.metadata import ItemMetadata
 from rye_mcp.notices import Notice
 from rye_mcp.spaces.source_tree import SourceTree
 from rye_mcp.trust.dependency_manifest import MAX_LISTED_BYTES, manifest_file, verify_manifest
-from rye_mcp.trust.files import make_user_space, opened_directory, translated
 from rye_mcp.trust.verify import Evidence, VerifiedItem
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._needs import Needs, needs_of
@@ -230,7 +230,7 @@ def write_new(copy: ItemFile, *, mode: int, overwrite: bool = False) -> None:
             make_user_space(copy.space.root)
     with (
         translated("write_failed", copy.path),
-        opened_directory(copy.space.root, above, create_mode=_DIRECTORY_MODE) as directory,
+        Tree(copy.space.root).opened(above, create_mode=_DIRECTORY_MODE) as directory,
         whole_files.lock(directory),
     ):
         try:

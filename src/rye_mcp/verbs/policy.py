@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final, Literal, cast
 
 from rye_mcp.errors import RyeError
-from rye_mcp.trust.files import OTHERS_WRITE
+from rye_mcp.files import OTHERS_WRITE
 from rye_mcp.verbs._configuration import CONFIGURATION, asks_for_locks, list_of_texts
 from rye_mcp.verbs.context import Context
 

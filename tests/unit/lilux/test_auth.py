@@ -187,7 +187,7 @@ def test_a_file_that_is_a_link_is_refused(store: AuthStore, tmp_path: Path) -> N
     (file,) = files(tmp_path)
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(IntegrityError, match="symlink"):
+    with pytest.raises(IntegrityError, match="symbolic link"):
         store.is_authenticated("x")
 
 
