@@ -45,7 +45,7 @@ STANDS_FOR: Final[Mapping[str, str]] = {
 }
 """What a path begins with that is not Python, and the file that changes with it."""
 
-LOADS_ENTRY_POINTS: Final = "src/rye_mcp/executor/primitives.py"
+LOADS_ENTRY_POINTS: Final = "src/rye_mcp/executor/job/primitives.py"
 
 NOTHING: Final = (
     "LICENSE",

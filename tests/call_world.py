@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import rye_mcp
-from lilux.primitives.subprocess import ProcessSpec
-from rye_mcp.executor.anchor import Anchor
-from rye_mcp.executor.chain import ChainBuilder
-from rye_mcp.executor.chain_validator import ValidChain, require_valid
-from rye_mcp.executor.config_builder import Built, build_process
-from rye_mcp.executor.environment import Environment, EnvironmentResolver, Paths
-from rye_mcp.executor.integrity_verifier import IntegrityVerifier
-from rye_mcp.executor.parameters import Parameters, check_parameters
+from lilux.primitives.subprocess import Halves, ProcessSpec
+from rye_mcp.executor.chain.anchor import Anchor
+from rye_mcp.executor.chain.builder import ChainBuilder
+from rye_mcp.executor.chain.validator import ValidChain, require_valid
+from rye_mcp.executor.chain.verifier import IntegrityVerifier
+from rye_mcp.executor.configuration.builder import Built, build_process
+from rye_mcp.executor.configuration.parameters import Parameters, check_parameters
+from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
 from rye_mcp.items import ItemFile, SpaceName, parse_relative_path
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.keys import SigningKey
@@ -133,6 +133,17 @@ class Call:
         item_id: str = "demo/tool",
     ) -> Built[ProcessSpec]:
         """What would run."""
+        built = self.halves(values, timeout=timeout, item_id=item_id)
+        return Built(built.spec.whole(), built.notices)
+
+    def halves(
+        self,
+        values: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        item_id: str = "demo/tool",
+    ) -> Built[Halves]:
+        """The same, in its halves."""
         valid = self.valid(item_id)
         parameters = check_parameters(valid.verified.chain.root, values)
         environment = self.environment(item_id)

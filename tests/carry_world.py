@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rye_mcp.executor.chain import Chain, ChainBuilder
-from rye_mcp.executor.dependencies import Carried, carry
-from rye_mcp.executor.integrity_verifier import IntegrityVerifier
+from rye_mcp.executor.chain.builder import Chain, ChainBuilder
+from rye_mcp.executor.chain.files import Carried, carry
+from rye_mcp.executor.chain.verifier import IntegrityVerifier
 from rye_mcp.items import ItemFile, Space, SpaceName, parse_relative_path
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.dependency_manifest import manifest_file, render_listing

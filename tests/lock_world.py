@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rye_mcp.executor.chain import ChainBuilder
-from rye_mcp.executor.chain_validator import ValidChain, require_valid
-from rye_mcp.executor.integrity_verifier import IntegrityVerifier
-from rye_mcp.executor.lockfile_resolver import LockfileResolver, PinnedChain
+from rye_mcp.executor.chain.builder import ChainBuilder
+from rye_mcp.executor.chain.validator import ValidChain, require_valid
+from rye_mcp.executor.chain.verifier import IntegrityVerifier
+from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
 from rye_mcp.items import SpaceName
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.verify import Trust

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from lilux.primitives.http_client import AddressGuard, HttpClientPrimitive
+from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Surroundings
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
-from rye_mcp.executor.primitives import PRIMITIVE_MAP, Surroundings
 from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.primitives.page import PagePrimitive
 from tests.http_server import Connection, Request

@@ -61,6 +61,7 @@ def tools() -> list[dict[str, Any]]:
         tool("ask", "Asks its client something first."),
         tool("noisy", "Prints what is no message."),
         tool("flood", "Prints without end."),
+        tool("mutter", "Writes to standard error without end."),
         tool("pour", "Writes a line without an end."),
         tool("given_up", "Which requests it was told to give up."),
         tool("hidden", "Writes what nobody sees."),
@@ -189,6 +190,11 @@ def flood(*_: Any) -> Answer:
         sys.stdout.write("x" * 4096 + "\n")
 
 
+def mutter(*_: Any) -> Answer:
+    while True:
+        os.write(2, b"x" * 65_536)
+
+
 def pour(*_: Any) -> Answer:
     while True:
         sys.stdout.write("x" * 4096)
@@ -293,6 +299,7 @@ CALLS: dict[str, Callable[[Any, str, Any], Answer]] = {
     "ask": ask,
     "noisy": noisy,
     "flood": flood,
+    "mutter": mutter,
     "hidden": lambda *_: text("a\u200bb\x1b[31m"),
     "changed": changed,
     "pour": pour,

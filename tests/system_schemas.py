@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.mcp_server.definitions import DEFINITIONS
-from rye_mcp.metadata import parse_metadata
-from rye_mcp.metadata.field_schemas import SCHEMA_KINDS, metadata_schema
+from rye_mcp.metadata import SCHEMA_KINDS, metadata_schema, parse_metadata
 from rye_mcp.spaces import Spaces
 
 __all__ = ["schemas_of_the_package"]

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from harness.tools import PARAMETERS, by_us
 from lilux.primitives.subprocess import SubprocessPrimitive
-from rye_mcp.executor import jobs, preparation, primitive_executor
+from rye_mcp.executor import preparation, primitive_executor
+from rye_mcp.executor.job import jobs
+from rye_mcp.executor.job.snapshot import Snapshot
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
-from rye_mcp.executor.snapshot import Snapshot
 
 BEFORE_THE_RUN: Final = (
     "find",

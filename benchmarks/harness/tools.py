@@ -24,7 +24,7 @@ from typing import Any, Final
 from harness.figures import IncorrectError
 from lilux._stamps import SETTLED_NS
 from lilux.primitives.subprocess import ProcessSpec
-from rye_mcp.executor.jobs import ProcessJob
+from rye_mcp.executor.job.jobs import ProcessJob
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import SignerKind
@@ -211,7 +211,7 @@ async def prepared(executor: PrimitiveExecutor, item_id: str) -> AsyncIterator[P
     async with executor._prepared(item_id, PARAMETERS, None) as call:
         if not isinstance(call.job, ProcessJob):
             raise IncorrectError(f"expected {item_id} to start a program")
-        yield call.job.spec
+        yield call.job.process.whole()
 
 
 async def by_hand(spec: ProcessSpec) -> float:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from rye_mcp.metadata import PYTHON_NAMES
-from rye_mcp.metadata._examples import find_problems
-from rye_mcp.metadata._fields import DEFAULT_VERSION, FIELDS, MAX_TEXT, OF_TOOLS, TOOL_TYPES
+from rye_mcp.metadata._fields import DEFAULT_VERSION, EXAMPLES_FORM, FIELDS, OF_TOOLS, TOOL_TYPES
+from rye_mcp.metadata._forms import MAX_TEXT
 from scripts.reference.tables import cell, code, explained, table
 
 __all__ = ["MEANINGS", "PARTS"]
@@ -36,7 +36,9 @@ MEANINGS: Final[Mapping[str, str]] = {
     "inputs": "names, or a JSON Schema: in a directive what it takes, in a chain what has to "
     "fit its executor's `outputs`",
     "outputs": "names, or a JSON Schema, of what it passes on in a chain",
-    "permissions": "`env`: names of variables that look like secrets, and that it still gets",
+    "permissions": "what it may do: `project`, `net`, `env`, `secrets`, `uses`, `read`, `write`, `calls`, "
+    "`require`; or the word `unconfined`. `{}` is not the same as nothing",
+    "needs": "for a runtime: `read`, paths that whatever it runs has to read",
     "runs_given_code": "`true` for a tool that runs code that its caller gives it: no run of it is `sealed`",
     "annotations": "`title`, `readOnlyHint`, `destructiveHint`, `idempotentHint`, "
     "`openWorldHint`, as MCP has them",
@@ -52,14 +54,9 @@ _FIELDS: Final = (*FIELDS, _EXAMPLES)
 
 def _type(field: str) -> str:
     """What the check of a field says that it expects, of a value that none takes."""
-    problem = _problem_of_examples() if field == _EXAMPLES else FIELDS[field].problem(object()) or ""
+    form = EXAMPLES_FORM if field == _EXAMPLES else FIELDS[field].form
+    ((_, problem), *_) = form.check(object())
     return problem.partition("expected ")[2].partition(", found")[0]
-
-
-def _problem_of_examples() -> str:
-    """Examples have a check of their own, which only who signs or runs them pays for."""
-    ((_, problem),) = find_problems(object())
-    return problem
 
 
 def _fields() -> str:

@@ -10,18 +10,22 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from lilux._connection import OnOutput, OnStarted
+from lilux._policy import Policy
 from lilux._protocol import OUTPUT_LIMITS, TIMEOUT_LIMIT_MS, RunRequest, Spool
 from lilux._templates import render as fill
 from lilux._templates import render_shell
 from lilux.primitives.errors import ConfigurationError
 
 __all__ = [
+    "CallSpec",
+    "Halves",
     "ProcessSpec",
+    "RuntimeSpec",
     "absolute_path",
     "inherited_environment",
     "milliseconds",
@@ -45,23 +49,35 @@ CONFIG_KEYS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessSpec:
-    """One program to run.
+class RuntimeSpec:
+    """The half of a process that is known before its call: a program that can be prepared for any call.
 
-    `command` is a path, or a name that is looked up on `search_path` (None: the PATH of `env`). `env` is the
-    exact environment. `input` is its standard input, None for none. `timeout` is in seconds, None for no
-    limit. Of each output stream `max_output` bytes are kept (None: 1 MiB), what is more goes to `spool`, if
-    there is one. With `result_fd` what the program writes to its descriptor 3 is captured too. With `digests`
-    everything it writes is hashed, which takes longer than reading it. `on_output`
-    gets what it writes as it comes, and is told how much was left out when that is too fast for it; with
-    `whole_output` nothing is, and the program waits. `on_started` gets its pid.
+    `command` is a path, or a name that is looked up on `search_path` (None: the PATH of the environment).
+    `args` come before those of the call; `env` is its environment, which a call may add to.
     """
 
     command: str
     args: Sequence[str] = ()
-    cwd: str | os.PathLike[str] | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     search_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSpec:
+    """The half of a process that is its call.
+
+    `args` and `env` are what the call adds to those of the runtime. `input` is its standard input, None for
+    none. `timeout` is in seconds, None for no limit. Of each output stream `max_output` bytes are kept (None:
+    1 MiB), what is more goes to `spool`, if there is one. With `result_fd` what the program writes to its
+    descriptor 3 is captured too. With `digests` everything it writes is hashed, which takes longer than
+    reading it. `on_output` gets what it writes as it comes, and is told how much was left out when that is
+    too fast for it; with `whole_output` nothing is, and the program waits. `on_started` gets its pid.
+    `policy` says what the program may do, None that nothing confines it.
+    """
+
+    args: Sequence[str] = ()
+    cwd: str | os.PathLike[str] | None = None
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     input: bytes | None = field(default=None, repr=False)
     timeout: float | None = DEFAULT_TIMEOUT_S
     max_output: int | None = None
@@ -71,6 +87,38 @@ class ProcessSpec:
     on_output: OnOutput | None = None
     whole_output: bool = False
     on_started: OnStarted | None = None
+    policy: Policy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSpec(CallSpec):
+    """One program to run, whole: `args` are all of its arguments, and `env` is its exact environment.
+
+    `command` and `search_path` are those of a `RuntimeSpec`, everything else is that of a `CallSpec`.
+    """
+
+    command: str
+    search_path: str | None = None
+
+
+class Halves(NamedTuple):
+    """A process in its two halves."""
+
+    runtime: RuntimeSpec
+    call: CallSpec
+
+    @property
+    def env(self) -> dict[str, str]:
+        """All variables of the process."""
+        return {**self.runtime.env, **self.call.env}
+
+    def whole(self, **own: Any) -> ProcessSpec:
+        """The process, to be started for this call; `own` are other values of fields of the call."""
+        runtime, call = self
+        joined = {each.name: getattr(call, each.name) for each in fields(call)}
+        joined["args"] = [*runtime.args, *call.args]
+        joined["env"] = self.env
+        return ProcessSpec(command=runtime.command, search_path=runtime.search_path, **{**joined, **own})
 
 
 # --- from a configuration -------------------------------------------------------
@@ -210,6 +258,7 @@ def request_of(spec: ProcessSpec) -> RunRequest:
         digests=_flag("digests", spec.digests),
         spool=None if spec.spool is None else _spool(spec.spool),
         stream_whole=_flag("whole_output", spec.whole_output),
+        policy=spec.policy,
     )
 
 

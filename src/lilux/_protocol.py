@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import msgspec
 
 from lilux._frames import Header, decode_header, encode_frame
+from lilux._policy import Policy
 from lilux._results import RunResult
 from lilux.primitives.errors import SupervisorError
 
@@ -77,6 +78,7 @@ class RunRequest:
     stream_credit: int | None = None
     stream_whole: bool = False
     notify: bool = False
+    policy: Policy | None = None
 
     _PLAIN: ClassVar = (
         *("cwd", "search_path", "stdin", "timeout_ms", "max_output", "result_fd", "digests", "notify"),
@@ -98,6 +100,8 @@ class RunRequest:
         if self.stream_credit is not None:
             whole = {"interval_ms": 0, "whole": True} if self.stream_whole else {}
             header["stream"] = {"credit": self.stream_credit, **whole}
+        if self.policy is not None:
+            header["policy"] = self.policy.header()
         return header
 
 

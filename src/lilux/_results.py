@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lilux._policy import Enforced
+
 __all__ = ["Cleanup", "Failure", "RunResult", "StreamCounts", "Usage"]
 
 
@@ -76,3 +78,4 @@ class RunResult:
     truncated: bool
     cleanup: Cleanup
     error: Failure | None
+    enforced: Enforced | None = None

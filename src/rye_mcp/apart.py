@@ -5,6 +5,7 @@ Rules:
 - At most `HANDS` pieces of such work run at a time in an event loop, and one of each caller (`on_behalf_of`:
   a session). The others wait for their turn: one session with many calls does not keep others waiting.
 - Work that may take longer, such as a first index, has a thread of its own, and turns of its own (`in_turn`).
+- What a call does with files (`off_loop`) is short, and waits for no turn: only a disk or a lock holds it up.
 - The work has a limit of its own, as `lilux.schemas` has. A call that is given up waits for what runs.
 
     errors = await apart(partial(validate_parameters, values, schema))
@@ -19,15 +20,18 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 import anyio
-from anyio import CapacityLimiter, to_thread
+from anyio import CancelScope, CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
 from lilux._callers import caller, on_behalf_of
 
-__all__ = ["HANDS", "LARGE", "apart", "apart_if_large", "in_turn", "on_behalf_of", "size_of"]
+__all__ = ["HANDS", "LARGE", "apart", "apart_if_large", "in_turn", "off_loop", "on_behalf_of", "size_of"]
 
 HANDS: Final = 2
 """How many pieces of work run at a time; more would only take time from the event loop."""
+
+FILE_HANDS: Final = 4
+"""How many calls work with files at a time. A disk that is busy holds them up, and nobody else."""
 
 LARGE: Final = 1000
 """From how many values on, or pieces of `PIECE_CHARACTERS`, work on them is done apart."""
@@ -50,6 +54,7 @@ class _Turns:
     """Who has work in one event loop."""
 
     hands: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(HANDS))
+    file_hands: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(FILE_HANDS))
     by_caller: dict[tuple[str, str], _Turn] = field(default_factory=dict)
 
 
@@ -60,6 +65,17 @@ async def apart(work: Callable[[], Answer]) -> Answer:
     """What this comes to in a thread, when it is the caller's turn."""
     async with in_turn():
         return await to_thread.run_sync(work, limiter=_turns_here().hands)
+
+
+async def off_loop(work: Callable[[], Answer], *, shielded: bool = False) -> Answer:
+    """What this comes to in a thread: a stage of a call that reads or writes files.
+
+    It is done even in a call that was given up if it is `shielded`: for what a call has to leave behind.
+    """
+    done: list[Answer] = []
+    with CancelScope(shield=shielded):
+        done.append(await to_thread.run_sync(work, limiter=_turns_here().file_hands))
+    return done[0]
 
 
 @asynccontextmanager

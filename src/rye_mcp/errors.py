@@ -26,7 +26,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["ERRORS", "ErrorKind", "RyeError", "addressed_to_a_person", "printable"]
+__all__ = ["ERRORS", "ErrorKind", "RyeError", "addressed_to_a_person", "kind", "printable"]
 
 
 @dataclass(frozen=True)
@@ -289,6 +289,26 @@ def _addressed(value: Any) -> Any:
     if isinstance(value, Mapping):
         return addressed_to_a_person(value)
     return [_addressed(each) for each in value] if isinstance(value, list) else value
+
+
+def kind(value: object) -> str:
+    """What a value is, in words for messages."""
+    if value is None:
+        return "nothing (null)"
+    if isinstance(value, bool):
+        return str(value).lower()
+    for types, name in _KINDS:
+        if isinstance(value, types):
+            return name
+    return type(value).__name__
+
+
+_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (str, "text"),
+    ((int, float), "a number"),
+    (list, "a list"),
+    (dict, "a mapping"),
+)
 
 
 def printable(path: Path | str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.executor.snapshot import SnapshotStore
+from rye_mcp.executor.job.snapshot import SnapshotStore
 from rye_mcp.trust.scope import SignerKind
 from tests.carry_world import ANCHOR, Scene
 from tests.trust_world import World, new_key, refused

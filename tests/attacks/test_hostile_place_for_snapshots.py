@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.executor.snapshot import SnapshotStore
+from rye_mcp.executor.job.snapshot import SnapshotStore
 from tests.carry_world import Scene
 from tests.file_helpers import names_in, run_python
 from tests.trust_world import World, refused
@@ -25,7 +25,7 @@ OWNER = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from rye_mcp.executor.snapshot import SnapshotStore
+from rye_mcp.executor.job.snapshot import SnapshotStore
 from tests.carry_world import Scene
 from tests.trust_world import World
 world = World(Path(sys.argv[1]))
@@ -134,7 +134,7 @@ sys.path.insert(0, {str(ROOT)!r})
 import json, resource
 from pathlib import Path
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.snapshot import SnapshotStore
+from rye_mcp.executor.job.snapshot import SnapshotStore
 from tests.carry_world import Scene
 from tests.trust_world import World
 carried = Scene(World(Path(sys.argv[1]))).carried()
@@ -167,7 +167,7 @@ sys.path.insert(0, {str(ROOT)!r})
 import ctypes, json, subprocess
 from pathlib import Path
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.snapshot import SnapshotStore
+from rye_mcp.executor.job.snapshot import SnapshotStore
 from tests.carry_world import Scene
 from tests.trust_world import World
 root = Path(sys.argv[1])

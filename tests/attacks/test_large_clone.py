@@ -19,7 +19,7 @@ from rye_mcp.catalog import Catalog, SearchQuery
 from rye_mcp.catalog._document import MAX_TEXT
 from rye_mcp.catalog._space_index import GROUP
 from rye_mcp.catalog.query import parse
-from rye_mcp.executor.git_objects import last_commits
+from rye_mcp.executor.git.objects import last_commits
 from rye_mcp.items import MAX_ITEM_BYTES, ItemType, SpaceName
 from rye_mcp.mcp_server.projects import Projects
 from rye_mcp.mcp_server.rye_server import RyeServer

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rye_mcp.executor.lockfile_resolver import LockfileResolver
+from rye_mcp.executor.lock.resolver import LockfileResolver
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_store import revoke
 from rye_mcp.verbs.lock import LockUpdateRequest, lock_update

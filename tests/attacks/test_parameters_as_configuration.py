@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rye_mcp.executor.config_builder import build_request
+from rye_mcp.executor.configuration.builder import build_request
 from tests.call_world import Call
 from tests.trust_world import World, refused
 

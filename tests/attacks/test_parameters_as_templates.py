@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
-from rye_mcp.executor.config_builder import build_request
+from rye_mcp.executor.configuration.builder import build_request
 from tests.call_world import Call
 from tests.trust_world import World, refused
 

@@ -23,7 +23,7 @@ import anyio
 import pytest
 
 from rye_mcp.app import App, Settings
-from rye_mcp.executor.without_shims import PathWithoutShims
+from rye_mcp.executor.environment.shims import PathWithoutShims
 from rye_mcp.trust.approvals import Approvals
 from rye_mcp.trust.directories import Directories, Look
 from rye_mcp.trust.scope import SignerKind

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.executor.snapshot import SnapshotStore, private_directory
+from rye_mcp.executor.job.snapshot import SnapshotStore, private_directory
 from tests.carry_world import Scene
 from tests.file_helpers import names_in, run_python
 from tests.runtime_workshop import Workshop, needs
@@ -25,7 +25,7 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 import ctypes, json, os, subprocess
 from pathlib import Path
-from rye_mcp.executor.snapshot import SnapshotStore
+from rye_mcp.executor.job.snapshot import SnapshotStore
 from tests.carry_world import Scene
 from tests.trust_world import World
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from lilux.primitives.subprocess import ProcessSpec
+from lilux.primitives.subprocess import CallSpec, Halves, RuntimeSpec
 from rye_mcp.errors import RyeError
 from rye_mcp.executor import PrimitiveExecutor
-from rye_mcp.executor.starting import Starting
+from rye_mcp.executor.job.starting import Starting
 from rye_mcp.trust.directories import Directories, Look
 from tests.runtime_workshop import Workshop
 from tests.trust_world import World
@@ -151,9 +151,9 @@ async def test_the_program_that_is_started_is_the_one_that_was_checked(
         (own_place / name / "tool").chmod(0o755)
     (own_place / "bin/tool").symlink_to(first)
     command = str(own_place / "bin/tool") if by_path else "tool"
-    spec = ProcessSpec(command=command, env={"PATH": str(own_place / "bin")}, cwd="/")
+    runtime = RuntimeSpec(command=command, env={"PATH": str(own_place / "bin")})
     starting = Starting(Turning(own_place, targets))
     with suppress(RyeError):
-        started = await starting.process(spec)
+        started, _ = await starting.process(Halves(runtime, CallSpec(cwd="/")))
         found = [started.command] if "/" in started.command else (started.search_path or "").split(":")
         assert str(own_place / "good/tool") in found or "/dev/null" in found

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.snapshot import SnapshotStore
+from rye_mcp.executor.job.snapshot import SnapshotStore
 from tests.carry_world import Scene
 from tests.trust_world import World
 

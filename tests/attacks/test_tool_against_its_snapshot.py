@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.executor.bytecode import Bytecode
-from rye_mcp.executor.snapshot import Snapshot, SnapshotStore
+from rye_mcp.executor.job.bytecode import Bytecode
+from rye_mcp.executor.job.snapshot import Snapshot, SnapshotStore
 from tests.carry_world import Scene
 from tests.file_helpers import names_in
 from tests.trust_world import World, refused

@@ -14,12 +14,14 @@ import anyio.lowlevel
 import pytest
 from mcp import Client
 
+from lilux._files import lock, open_directory
 from rye_mcp.apart import HANDS, apart
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.items import ItemType
 from rye_mcp.mcp_server.requests import in_its_turn
 from rye_mcp.mcp_server.rye_server import RyeServer
-from rye_mcp.verbs.execute import ExecuteRequest, execute
+from rye_mcp.verbs.execute import Executed, ExecuteRequest, execute
 from rye_mcp.verbs.sign import SignRequest, sign
 from tests.bridge_world import Bridged
 from tests.http_world import http_server, post
@@ -149,6 +151,26 @@ async def test_nor_does_the_making_of_a_schema(scene: Bridged) -> None:
         found, took = await turns(call)
     assert found > ENOUGH_TURNS
     assert took < 2 * LONGEST_S
+
+
+async def test_nor_does_a_lock_that_another_process_holds(scene: Bridged) -> None:
+    write(scene, "tools/demo/quick.yaml", said({**TOOL, "name": "quick", "config": {"command": "true"}}))
+    sign(SignRequest("demo/quick"), scene.app.context())
+    answers: list[Executed] = []
+
+    async def call() -> None:
+        answers.append(await execute(ExecuteRequest("demo/quick"), scene.app.context()))
+
+    state = scene.place / "state"
+    async with scene.serving(), anyio.create_task_group() as group:
+        with open_directory(state) as directory, lock(directory):
+            group.start_soon(call)  # its first row makes the file of the log, and that asks for the lock
+            found, _ = await turns(lambda: anyio.sleep(0.3))
+            assert not answers
+    assert found > ENOUGH_TURNS
+    (answer,) = answers
+    assert isinstance(answer, ExecutionResult)
+    assert (answer.success, answer.notices) == (True, ())
 
 
 async def test_many_calls_of_one_session_do_not_keep_another_waiting() -> None:

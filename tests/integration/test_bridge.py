@@ -15,8 +15,8 @@ import pytest
 
 from rye_mcp.bridge import pool as pools
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.jobs import Watch
-from rye_mcp.executor.primitives import PRIMITIVE_MAP
+from rye_mcp.executor.job.jobs import Watch
+from rye_mcp.executor.job.primitives import PRIMITIVE_MAP
 from rye_mcp.verbs import mcp_servers as servers
 from tests.bridge_world import RAW, Bridged
 from tests.mcp_world import gone

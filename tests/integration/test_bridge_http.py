@@ -17,7 +17,7 @@ from mcp.server.mcpserver import Context
 from starlette.responses import PlainTextResponse
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.jobs import Watch
+from rye_mcp.executor.job.jobs import Watch
 from tests.bridge_world import Bridged
 
 

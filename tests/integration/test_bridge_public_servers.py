@@ -21,7 +21,7 @@ import platformdirs
 import pytest
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.jobs import Watch
+from rye_mcp.executor.job.jobs import Watch
 from tests.bridge_world import Bridged
 
 NODE = tuple(f"@modelcontextprotocol/server-{name}" for name in ("everything", "filesystem", "memory"))

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from rye_mcp.executor import PrimitiveExecutor
-from rye_mcp.executor.jobs import Watch
+from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.runs.log import RunLog
 from tests.runtime_workshop import Workshop
 from tests.trust_world import World

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from lilux.primitives.subprocess import SubprocessPrimitive
-from rye_mcp.executor.jobs import Watch
+from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.spaces import Spaces
 from tests.runtime_languages import FUNCTIONS, LANGUAGES, Language
 from tests.runtime_workshop import Workshop, needs

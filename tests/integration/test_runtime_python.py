@@ -253,7 +253,7 @@ async def test_a_project_whose_environment_holds_rye_mcp_keeps_it_on_the_path(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = str(workshop.project / "environment/bin")
-    monkeypatch.setattr("rye_mcp.executor.path_variables._OWN_PROGRAMS", own)
+    monkeypatch.setattr("rye_mcp.executor.environment.variables._OWN_PROGRAMS", own)
     monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
     workshop.project.mkdir(exist_ok=True)
     Approvals(workshop.project, workshop.world.state).approve_project()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rye_mcp.metadata.field_schemas import SCHEMA_KINDS, metadata_schema
+from rye_mcp.metadata import SCHEMA_KINDS, metadata_schema
 from tests.people import Person
 
 

@@ -51,11 +51,11 @@ PROCESS_MEMBERS = {("os", "system")}
 STAGES = {
     "VerifiedItem": SOURCE / "rye_mcp/trust/verify.py",
     "DependencyManifest": SOURCE / "rye_mcp/trust/dependency_manifest.py",
-    "Carried": SOURCE / "rye_mcp/executor/dependencies.py",
-    "Chain": SOURCE / "rye_mcp/executor/chain.py",
-    "VerifiedChain": SOURCE / "rye_mcp/executor/integrity_verifier.py",
-    "ValidChain": SOURCE / "rye_mcp/executor/chain_validator.py",
-    "PinnedChain": SOURCE / "rye_mcp/executor/lockfile_resolver.py",
+    "Carried": SOURCE / "rye_mcp/executor/chain/files.py",
+    "Chain": SOURCE / "rye_mcp/executor/chain/builder.py",
+    "VerifiedChain": SOURCE / "rye_mcp/executor/chain/verifier.py",
+    "ValidChain": SOURCE / "rye_mcp/executor/chain/validator.py",
+    "PinnedChain": SOURCE / "rye_mcp/executor/lock/resolver.py",
     "PreparedCall": SOURCE / "rye_mcp/executor/preparation.py",
 }
 
@@ -98,13 +98,12 @@ MAY_BE_REACHED = {
     "rye_mcp.cli._tables": "a table of widths, and what goes on in the next line",
     "rye_mcp.cli._terminal": "a table of answers, and what they choose",
     "rye_mcp.primitives._markdown": "a table of pages, and what a reader gets of them",
-    "rye_mcp.primitives._process_log": "logs of a few bytes, so that their parts change often",
+    "rye_mcp.primitives._process_files": "logs of a few bytes, so that their parts change often",
     "rye_mcp.runs._pieces": "pieces of any bytes, one after the other",
     "rye_mcp.spaces._directories": "what is known of a directory spares a look into it",
     "rye_mcp.trust._toml": "any text is quoted so that reading gives it back",
-    "rye_mcp.verbs._directives": "a table of placeholders and inputs",
     "rye_mcp.verbs._selection": "a table of patterns, and any others compared with those of a shell",
-    "rye_mcp.executor.path_variables._OWN_PROGRAMS": "a project whose own environment holds rye-mcp",
+    "rye_mcp.executor.environment.variables._OWN_PROGRAMS": "a project whose own environment holds rye-mcp",
     "rye_mcp.__main__": "the module as an interpreter is told to run it",
 }
 
@@ -461,7 +460,7 @@ def test_every_way_to_reach_a_private_name_is_noticed(source: str, found: str) -
         "from lilux.schemas import validate_parameters",
         "import rye_mcp\nrye_mcp.__file__",
         "from tests.people import _own\nimport _thread",
-        "from rye_mcp.executor.jobs import run_job",
+        "from rye_mcp.executor.job.jobs import run_job",
         "SCRIPT = 'from rye_mcp import __version__'",
     ],
 )

@@ -136,6 +136,10 @@ def _pinned_for_node() -> Iterator[str]:
         ("rye_mcp/catalog", "search", "# The search index"),
         ("rye_mcp/cli", "command-line", "## Modules of the commands"),
         ("rye_mcp/executor", "execution", "## Modules of the executor"),
+        *(
+            (f"rye_mcp/executor/{part}", "execution", f"### `{part}`")
+            for part in ("chain", "configuration", "environment", "git", "job", "lock")
+        ),
         ("rye_mcp/mcp_server", "mcp-server", "## Modules"),
         ("rye_mcp/metadata", "items", "## Metadata"),
         ("rye_mcp/primitives", "bridge", ""),

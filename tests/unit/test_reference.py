@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.metadata.field_schemas import metadata_schema
+from rye_mcp.metadata import metadata_schema
 from scripts.reference.commands import every_command
 from scripts.reference.pages import PARTS, ROOT, filled, pages, stale
 from scripts.reference.tables import explained

@@ -11,8 +11,8 @@ from typing import Any, get_args
 import pytest
 
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
-from rye_mcp.executor.decoding import MAX_DEPTH
-from rye_mcp.executor.outcomes import MAX_STDERR_CHARACTERS
+from rye_mcp.executor.job.decoding import MAX_DEPTH
+from rye_mcp.executor.job.outcomes import MAX_STDERR_CHARACTERS
 from rye_mcp.executor.results import ExecutionResult, read_process
 from rye_mcp.runs.ids import StreamName, new_run_id
 from rye_mcp.runs.log import MAX_KEPT_REFUSALS, MAX_KEPT_ROWS

@@ -1,4 +1,4 @@
-"""Every row of the threat table of `docs/trust.md` names tests that are there, and no attack is left out."""
+"""Each row of the threat table of `docs/trust.md` names tests that exist, and some mutation turns one red."""
 
 import ast
 import re
@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from scripts.mutate import load
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "trust.md"
 ATTACKS = ROOT / "tests" / "attacks"
 LINK = re.compile(r"\[[^\]]+\]\(\.\./tests/attacks/(\w+\.py)(?:#(\w+))?\)")
+RED = {test for mutation in load() for test in mutation.red}
+"""Every test that is known to fail without some guard."""
 
 
 def rows() -> list[str]:
@@ -20,6 +24,12 @@ def rows() -> list[str]:
         for line in threats.splitlines()
         if line.startswith("|") and not line.startswith(("| threat", "| ---"))
     ]
+
+
+def turns_red(name: str, function: str) -> bool:
+    """Whether some mutation turns this attack red, or one of its file if it names none."""
+    path = f"tests/attacks/{name}"
+    return f"{path}::{function}" in RED if function else any(test.startswith(f"{path}::") for test in RED)
 
 
 def functions_of(path: Path) -> set[str]:
@@ -35,6 +45,13 @@ def test_a_threat_has_a_test_that_tries_it(row: str) -> None:
     assert len(links) == row.count("]("), "expected links to tests alone"
     for name, function in links:
         assert function in functions_of(ATTACKS / name), f"expected the test {function} in {name}"
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.split("|")[1].strip())
+def test_a_threat_has_a_guard_whose_removal_is_noticed(row: str) -> None:
+    """See `tests/attacks/mutations.toml`: a test that cannot fail guards nothing."""
+    links = LINK.findall(row)
+    assert any(turns_red(*link) for link in links), f"expected a mutation that turns one of {links} red"
 
 
 def test_every_attack_is_a_threat_of_the_table() -> None:

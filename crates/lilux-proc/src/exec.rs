@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::capture::Kept;
 use crate::engine::{Engine, Notice};
 use crate::error::{Fatal, SpawnError};
+use crate::policy::Enforced;
 use crate::poller::Token;
 use crate::protocol::{
     CancelRequest, Cleanup, Event, Kind, Request, RunRequest, RunResult, StreamCounts, Usage,
@@ -42,6 +43,8 @@ pub struct Answer {
     output: Counts,
     cleanup: Cleanup,
     error: Option<SpawnError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enforced: Option<Enforced>,
 }
 
 /// `utf-8`, or `lossy` where bytes had to be replaced.
@@ -127,6 +130,7 @@ fn answer(result: RunResult, kept: [Option<Kept>; 3], timeout_ms: Option<u64>) -
         output: Counts { stdout: result.stdout, stderr: result.stderr, result: result.result },
         cleanup: result.cleanup,
         error: result.error,
+        enforced: result.enforced,
     }
 }
 

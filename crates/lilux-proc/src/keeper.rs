@@ -16,6 +16,8 @@ use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal};
 
 use crate::command::Command;
+use crate::confine::Confinement;
+use crate::policy::Enforced;
 use crate::process;
 use crate::protocol::Usage;
 use crate::switches::Guard;
@@ -98,6 +100,7 @@ impl Keeper {
 
     fn run(&mut self, order: &StartOrder, command: &Command, mut passed: Vec<OwnedFd>) -> Result<(), Gone> {
         let places = places(order, &passed);
+        let enforced = order.confinement.as_deref().map(Confinement::enforced);
         let started = Instant::now();
         let leader = match command.start(&places, &self.limits) {
             Ok(leader) => leader,
@@ -110,8 +113,16 @@ impl Keeper {
         }
         let deadline = order.timeout_ms.map(|limit| started + Duration::from_millis(limit));
         let phase = Phase::Running { deadline };
-        let mut run =
-            Run { keeper: self, leader, phase, cause: None, forced: false, left_running: 0, outputs };
+        let mut run = Run {
+            keeper: self,
+            leader,
+            phase,
+            cause: None,
+            forced: false,
+            left_running: 0,
+            outputs,
+            enforced,
+        };
         let end = run.watch()?;
         let clean = end.survivors.is_empty();
         self.report(&Report::Ended(end))?;
@@ -175,6 +186,7 @@ struct Run<'a> {
     /// The tool's ends of its streams. Held until the supervisor has to know who else holds them: an end of file while the
     /// tool exits would only wake the supervisor, which hears of the exit a moment later, and reads what is left then.
     outputs: Vec<OwnedFd>,
+    enforced: Option<Enforced>,
 }
 
 impl Run<'_> {
@@ -333,7 +345,7 @@ impl Run<'_> {
     }
 
     /// Reaps the leader and asks the kernel whether anybody is left.
-    fn close(&self, ending: Ending) -> Result<EndReport, Gone> {
+    fn close(&mut self, ending: Ending) -> Result<EndReport, Gone> {
         let mut usage = Usage::default();
         if let Ok(Reap::One(reaped)) = wait::reap(Some(self.leader)) {
             usage = reaped.usage;
@@ -346,6 +358,7 @@ impl Run<'_> {
             }
         };
         let (cause, forced, left_running) = (self.cause, self.forced, self.left_running);
-        Ok(EndReport { pid: raw(self.leader), ending, cause, forced, left_running, usage, survivors })
+        let (pid, enforced) = (raw(self.leader), self.enforced.take());
+        Ok(EndReport { pid, ending, cause, forced, left_running, usage, survivors, enforced })
     }
 }

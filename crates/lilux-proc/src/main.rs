@@ -15,6 +15,8 @@ mod cli;
 #[cfg(target_os = "linux")]
 mod command;
 #[cfg(target_os = "linux")]
+mod confine;
+#[cfg(target_os = "linux")]
 mod engine;
 #[cfg(target_os = "linux")]
 mod error;
@@ -26,6 +28,8 @@ mod frames;
 mod keeper;
 #[cfg(target_os = "linux")]
 mod outbox;
+#[cfg(target_os = "linux")]
+mod policy;
 #[cfg(target_os = "linux")]
 mod poller;
 #[cfg(target_os = "linux")]

@@ -8,13 +8,14 @@ use std::fmt;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Fatal, FrameError, RequestError, SpawnError};
+use crate::policy::{Enforced, Policy};
 use crate::text::OsText;
 
 /// Raised when an old client could misunderstand.
 pub const PROTOCOL: u32 = 1;
 /// What a client may count on.
 pub const CAPABILITIES: &[&str] =
-    &["run", "input", "cancel", "credit", "kill", "status", "spool", "result_fd", "digests"];
+    &["run", "input", "cancel", "credit", "kill", "status", "spool", "result_fd", "digests", "policy"];
 /// A larger header is refused unread.
 pub const MAX_HEADER: usize = 8 * 1024 * 1024;
 /// Larger data travels in several frames.
@@ -100,6 +101,8 @@ pub struct RunRequest {
     pub stream: Option<StreamRequest>,
     #[serde(default)]
     pub notify: bool,
+    #[serde(default)]
+    pub policy: Option<Policy>,
 }
 
 fn default_max_output() -> u64 {
@@ -123,6 +126,7 @@ impl Default for RunRequest {
             spool: None,
             stream: None,
             notify: false,
+            policy: None,
         }
     }
 }
@@ -138,6 +142,7 @@ impl RunRequest {
             let (low, high) = (OUTPUT_LIMITS.start(), OUTPUT_LIMITS.end());
             return refuse(format!("max_output must be {low} to {high} bytes, not {}", self.max_output));
         }
+        self.policy.as_ref().map_or(Ok(()), Policy::check)?;
         match self.timeout_ms {
             Some(limit) if !(1..=MAX_TIMEOUT_MS).contains(&limit) => {
                 refuse(format!("timeout_ms must be 1 to {MAX_TIMEOUT_MS}, not {limit}"))
@@ -349,6 +354,9 @@ pub struct RunResult {
     pub truncated: bool,
     pub cleanup: Cleanup,
     pub error: Option<SpawnError>,
+    /// Of the policy of the request; nothing when there was none, or nothing was started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enforced: Option<Enforced>,
 }
 
 /// Every event that the supervisor sends; a payload travels beside it.

@@ -175,6 +175,7 @@ impl From<Outcome> for RunResult {
             truncated: false,
             cleanup: Cleanup::of(Vec::new(), 0),
             error: None,
+            enforced: None,
         };
         match outcome {
             Outcome::Failed(error) => Self { error: Some(error), ..blank },
@@ -188,7 +189,8 @@ impl From<Outcome> for RunResult {
                 };
                 let return_code = if kind == Kind::Timeout { -1 } else { return_code };
                 let cleanup = Cleanup::of(end.survivors, end.left_running);
-                Self { kind, pid: Some(end.pid), return_code, signal, usage: end.usage, cleanup, ..blank }
+                let (pid, usage, enforced) = (Some(end.pid), end.usage, end.enforced);
+                Self { kind, pid, return_code, signal, usage, cleanup, enforced, ..blank }
             }
         }
     }

@@ -11,7 +11,9 @@ use rustix::net::RecvFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Shape};
+use crate::confine::Confinement;
 use crate::error::SpawnError;
+use crate::policy::Enforced;
 use crate::protocol::{KillMethod, RunRequest, Usage};
 use crate::sys::fd;
 use crate::sys::wait::Ending;
@@ -29,13 +31,20 @@ pub struct StartOrder {
     pub in_file: bool,
     pub notify: bool,
     pub timeout_ms: Option<u64>,
+    /// What to apply to the tool; nothing for a run without a policy.
+    pub confinement: Option<Box<Confinement>>,
 }
 
 impl StartOrder {
     /// What a keeper must know of a request.
-    pub fn new(command: &Command, request: &RunRequest, stdin: bool) -> Self {
-        let (shape, notify) = (command.shape(), request.notify);
-        Self { shape, stdin, in_file: false, notify, timeout_ms: request.timeout_ms }
+    pub fn new(
+        command: &Command,
+        request: &RunRequest,
+        stdin: bool,
+        confinement: Option<Box<Confinement>>,
+    ) -> Self {
+        let (shape, notify, timeout_ms) = (command.shape(), request.notify, request.timeout_ms);
+        Self { shape, stdin, in_file: false, notify, timeout_ms, confinement }
     }
 }
 
@@ -100,6 +109,7 @@ pub struct EndReport {
     pub left_running: usize,
     pub usage: Usage,
     pub survivors: Vec<i32>,
+    pub enforced: Option<Enforced>,
 }
 
 /// An order to start something, with what it needs.

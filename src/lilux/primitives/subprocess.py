@@ -28,21 +28,31 @@ from typing import Any, Final, Literal
 from lilux import _process, _supervisor
 from lilux._connection import STREAMS, OnOutput, OnStarted, Outcome
 from lilux._dialogue import Dialogue, OnBegun
-from lilux._process import CONFIG_KEYS, ProcessSpec, render
+from lilux._policy import Bind, Enforced, Hosts, Limits, Policy, Ports
+from lilux._process import CONFIG_KEYS, CallSpec, Halves, ProcessSpec, RuntimeSpec, render
 from lilux._protocol import Killed, KillRequest, ProcessStatus, Spool, StatusRequest
 from lilux._results import Cleanup, Failure, StreamCounts, Usage
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 
 __all__ = [
     "CONFIG_KEYS",
+    "Bind",
+    "CallSpec",
     "Cleanup",
     "Dialogue",
+    "Enforced",
     "Failure",
+    "Halves",
+    "Hosts",
     "KillResult",
+    "Limits",
     "OnBegun",
     "OnOutput",
     "OnStarted",
+    "Policy",
+    "Ports",
     "ProcessSpec",
+    "RuntimeSpec",
     "SpawnResult",
     "Spool",
     "StatusResult",
@@ -65,7 +75,8 @@ class SubprocessResult:
     `success` is true for return code 0. `kind` is `exited`, `signaled`, `timeout`, `cancelled` (somebody
     ended it through the supervisor) or `spawn_failed`, and then `error` says why. The texts are decoded as
     UTF-8; `encoding` is `lossy` when something was not. `truncated` says that bytes were left out, `streams`
-    how many of each. `result` is what was written to descriptor 3, when that was asked for.
+    how many of each. `result` is what was written to descriptor 3, when that was asked for. `enforced` is
+    what was enforced of the policy; None without one.
     """
 
     success: bool
@@ -83,6 +94,7 @@ class SubprocessResult:
     usage: Usage | None = None
     cleanup: Cleanup | None = None
     error: Failure | None = None
+    enforced: Enforced | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +253,7 @@ def _result(outcome: Outcome, timeout: float | None) -> SubprocessResult:
         usage=result.usage,
         cleanup=result.cleanup,
         error=result.error,
+        enforced=result.enforced,
     )
 
 

@@ -1,15 +1,8 @@
 """A server that is a program: its standard streams under the supervisor, as the streams of an MCP client.
 
-Rules:
-
-- The program is started, watched and ended by the supervisor: it cannot outlive this process.
-- A line of its standard output is a message, or it is noise: counted, and read at the pace of messages that
-  answer nothing. A line that is longer than a message may be, or noise beyond `MAX_NOISE_BYTES` without any
-  message, ends the connection.
-- An answer that cannot be read (half a character, too deep, no UTF-8) fails the call that it names.
-- What it writes waits until it is dealt with; what it is told waits for at most `MAX_WAITING_BYTES`.
-- Of its standard error the end is kept, for who wants to know why it ended.
-- At the end its standard input is closed, and it has `GRACE_S` to end by itself.
+The supervisor starts, watches and ends it. A line of its standard output is a message, or it is noise:
+counted, and read at a pace. What it writes waits until it was dealt with; what it is told waits for at most
+`MAX_WAITING_BYTES`. At the end its input is closed, and it has `GRACE_S` to end by itself.
 """
 
 from __future__ import annotations
@@ -27,11 +20,9 @@ from mcp.types import jsonrpc_message_adapter
 from lilux._json import ValueCount
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 from lilux.primitives.subprocess import Dialogue, ProcessSpec, SubprocessPrimitive
-from rye_mcp.bridge.failures import BridgeError
-from rye_mcp.bridge.heads import answered_request
-from rye_mcp.bridge.hearing import Noise, first_line, unreadable
-from rye_mcp.bridge.servers import MAX_MESSAGE_VALUES
-from rye_mcp.executor.starting import without_shims
+from rye_mcp.bridge.incoming import Allowance, Noise, answered_request, first_line, unreadable
+from rye_mcp.bridge.servers import MAX_MESSAGE_VALUES, BridgeError
+from rye_mcp.executor.job.starting import without_shims
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
@@ -53,6 +44,9 @@ MAX_WAITING_BYTES: Final = 64 << 20
 
 MAX_STDERR_BYTES: Final = 4096
 """How much of the end of standard error is kept."""
+
+STDERR_BYTES: Final = (16 << 20, 1 << 20)
+"""How much of standard error is read at once, and how much in each second after that."""
 
 _HOW_TO_WRITE: Final = (
     "its server has to send JSON in UTF-8: no half of a surrogate pair, at most 200 lists and objects inside "
@@ -83,6 +77,7 @@ class StdioProgram:
         self._is_draining = False
         self._news = anyio.Event()
         self._stderr = b""
+        self._stderr_owed = 0
         self._dialogue: Dialogue | None = None
         self._is_over = False
         self._is_ours = False
@@ -96,6 +91,7 @@ class StdioProgram:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._run, ended)
                 group.start_soon(self._drain)
+                group.start_soon(self._pace_stderr)
                 while self._dialogue is None and not self._is_over:
                     await self._news.wait()
                 try:
@@ -148,7 +144,8 @@ class StdioProgram:
     def _hear(self, stream: str, data: bytes, _skipped: int) -> None:
         if stream != "stdout":
             self._stderr = (self._stderr + data)[-MAX_STDERR_BYTES:]
-            self._take(len(data))
+            self._stderr_owed += len(data)
+            self._tell()
             return
         self._owed += len(data)
         try:
@@ -157,6 +154,17 @@ class StdioProgram:
             self._fail(exc)
             return  # nothing more is taken, and it waits for its end
         self._deliver()
+
+    async def _pace_stderr(self) -> None:
+        """Take what it wrote to standard error when there is time for it: until then the program waits."""
+        allowance = Allowance(*STDERR_BYTES)
+        while not self._is_over:
+            owed, self._stderr_owed = self._stderr_owed, 0
+            if owed:
+                await allowance.spend(owed)
+                self._take(owed)
+            else:
+                await self._news.wait()
 
     def _take(self, size: int) -> None:
         if self._dialogue is not None:

@@ -188,7 +188,7 @@ def check_places(app: App) -> Iterator[Finding]:
 
 def _private_copies(environment: Mapping[str, str]) -> Finding:
     """Whether there is a place that nobody else can write to, for what is about to run."""
-    from rye_mcp.executor.snapshot import require_place
+    from rye_mcp.executor.job.snapshot import require_place
 
     check = "private copies"
     try:

@@ -25,7 +25,7 @@ from rye_mcp.cli._mcp_packages import (
     speaks_of_network,
 )
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.shims import behind_shims
+from rye_mcp.executor.environment.shims import behind_shims
 from rye_mcp.items import SpaceName
 from rye_mcp.verbs import mcp_servers as servers
 from rye_mcp.visible import visible
@@ -134,7 +134,7 @@ def offered_now(
     """What the server of a configuration offers, asked as its tools would ask it."""
     import anyio
 
-    from rye_mcp.bridge.offers import offered_by
+    from rye_mcp.bridge.pool import offered_by
 
     whole = servers.whole_config(config, context)
     if package_of(config) is not None:

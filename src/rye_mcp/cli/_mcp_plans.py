@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import typer
 
-from rye_mcp.executor.variable_names import holds_password, looks_secret
+from rye_mcp.executor.environment.variables import holds_password, looks_secret
 from rye_mcp.items import SpaceName
 from rye_mcp.verbs.mcp_servers import ServerPlan, require_server_name
 

@@ -17,7 +17,7 @@ from rye_mcp.cli._common import JsonOption, ProjectOption, open_app, print_json,
 from rye_mcp.errors import RyeError
 from rye_mcp.files import Tree
 from rye_mcp.items import printable
-from rye_mcp.metadata.field_schemas import SCHEMA_KINDS, metadata_schema
+from rye_mcp.metadata import SCHEMA_KINDS, metadata_schema
 
 __all__ = ["schema"]
 

@@ -13,10 +13,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rye_mcp.executor.chain import MAX_CHAIN_DEPTH, CacheEntry, Chain, ChainElement, ChainError
-    from rye_mcp.executor.chain_validator import ChainValidator
-    from rye_mcp.executor.integrity_verifier import IntegrityVerifier
-    from rye_mcp.executor.lockfile_resolver import LockfileResolver
+    from rye_mcp.executor.chain.builder import MAX_CHAIN_DEPTH, CacheEntry, Chain, ChainElement, ChainError
+    from rye_mcp.executor.chain.validator import ChainValidator
+    from rye_mcp.executor.chain.verifier import IntegrityVerifier
+    from rye_mcp.executor.lock.resolver import LockfileResolver
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
     from rye_mcp.executor.results import ExecutionResult
 
@@ -34,11 +34,13 @@ __all__ = [
 ]
 
 _PLACES = {
-    **dict.fromkeys(("MAX_CHAIN_DEPTH", "CacheEntry", "Chain", "ChainElement", "ChainError"), "chain"),
-    "ChainValidator": "chain_validator",
+    **dict.fromkeys(
+        ("MAX_CHAIN_DEPTH", "CacheEntry", "Chain", "ChainElement", "ChainError"), "chain.builder"
+    ),
+    "ChainValidator": "chain.validator",
     "ExecutionResult": "results",
-    "IntegrityVerifier": "integrity_verifier",
-    "LockfileResolver": "lockfile_resolver",
+    "IntegrityVerifier": "chain.verifier",
+    "LockfileResolver": "lock.resolver",
     "PrimitiveExecutor": "primitive_executor",
 }
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import ChainBuilder, ChainElement
+from rye_mcp.executor.chain.builder import ChainBuilder, ChainElement
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.items import ItemFile, printable
 from rye_mcp.metadata import parse_metadata

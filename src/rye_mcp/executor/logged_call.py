@@ -1,8 +1,8 @@
 """What the log of runs is told of one call: that it was refused, or that it began and how it ended.
 
 logged = LoggedCall(log, "demo/hello", project, "agent", client="inspector")
-with logged.refusals():
-    call = prepare()
+async with logged.refusals():
+    call = await prepare()
 notices = logged.began(call)
 notices += logged.ended(outcome)
 """
@@ -10,11 +10,13 @@ notices += logged.ended(outcome)
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.preparation import PreparedCall
 from rye_mcp.executor.results import Outcome
@@ -46,15 +48,19 @@ class LoggedCall:
         }
         self._begun: float | None = None
 
-    @contextmanager
-    def refusals(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def refusals(self) -> AsyncIterator[None]:
         """Log what is refused in this block before anything runs: by whom, what, and the code."""
         try:
             yield
         except RyeError as exc:
             if self._begun is None:
-                self._log.append(RunRecord(**self._known, kind=REFUSED, code=exc.code))
+                await off_loop(partial(self.refused, exc), shielded=True)
             raise
+
+    def refused(self, error: RyeError) -> None:
+        """Log that the call was refused."""
+        self._log.append(RunRecord(**self._known, kind=REFUSED, code=error.code))
 
     def began(self, call: PreparedCall) -> Notices:
         """Log that the run begins; what should be known about that, and usually nothing."""

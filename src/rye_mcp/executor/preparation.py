@@ -4,7 +4,7 @@ Rules:
 
 - Each takes what the one before it made. What comes out, a `PreparedCall`, holds everything that the run
   needs; it exists while its private copy does, and the copy is gone when its block ends.
-- Nothing of a call is kept for another one but bytecode of what was verified: `rye_mcp.executor.bytecode`.
+- Nothing of a call is kept for another one but bytecode of what was verified: `job.bytecode`.
 - `DryRun` is what a prepared call tells about itself: names of variables, never their values.
 """
 
@@ -20,22 +20,21 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from lilux.primitives.subprocess import SubprocessPrimitive
+from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError, printable
-from rye_mcp.executor.background import Background
-from rye_mcp.executor.bytecode import BytecodeStore
-from rye_mcp.executor.chain import ChainElement
-from rye_mcp.executor.config_builder import build_other, build_process, build_request
-from rye_mcp.executor.environment import Environment, EnvironmentResolver, Paths
-from rye_mcp.executor.hosted import HostedPrimitive, build_hosted
-from rye_mcp.executor.jobs import HttpJob, Job, OtherJob, ProcessJob
-from rye_mcp.executor.lockfile_resolver import LockState, PinnedChain
-from rye_mcp.executor.merged_config import ARGUMENTS, merge_config, merged, runs_given_code
-from rye_mcp.executor.parameters import Parameters
-from rye_mcp.executor.primitives import Primitives
-from rye_mcp.executor.programs import why_not_there
-from rye_mcp.executor.project_parts import PACKAGES
-from rye_mcp.executor.snapshot import Snapshot, SnapshotStore
-from rye_mcp.executor.starting import Starting
+from rye_mcp.executor.chain.builder import ChainElement
+from rye_mcp.executor.configuration.builder import build_other, build_process, build_request
+from rye_mcp.executor.configuration.merged import ARGUMENTS, merge_config, merged, runs_given_code
+from rye_mcp.executor.configuration.parameters import Parameters
+from rye_mcp.executor.environment.project import PACKAGES
+from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
+from rye_mcp.executor.job.bytecode import Background, BytecodeStore
+from rye_mcp.executor.job.in_process import InProcessPrimitive, build_in_process
+from rye_mcp.executor.job.jobs import HttpJob, Job, OtherJob, ProcessJob
+from rye_mcp.executor.job.primitives import Primitives
+from rye_mcp.executor.job.snapshot import Snapshot, SnapshotStore
+from rye_mcp.executor.job.starting import Starting, why_not_there
+from rye_mcp.executor.lock.resolver import LockState, PinnedChain
 from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
@@ -152,9 +151,12 @@ class DryRun:
 
 def _obstacle(call: PreparedCall, root: ChainElement) -> RyeError | None:
     """The program is not there. What a parameter will name cannot be looked for yet."""
-    if not isinstance(call.job, ProcessJob) or (call.parameters.needs and "{" in call.job.spec.command):
+    if not isinstance(call.job, ProcessJob):
         return None
-    missing = why_not_there(call.job.spec)
+    spec = call.job.process.whole()
+    if call.parameters.needs and "{" in spec.command:
+        return None
+    missing = why_not_there(spec)
     if missing is None:
         return None
     return RyeError("spawn_failed", call.show(missing.sentence), hint=missing.hint, item_id=root.item_id)
@@ -217,13 +219,13 @@ class Preparation:
         self._snapshots = SnapshotStore(environment=environment)
         self._is_swept = False
 
-    def begin(self, pinned: PinnedChain, parameters: Parameters) -> Draft:
+    async def begin(self, pinned: PinnedChain, parameters: Parameters) -> Draft:
         """The call up to its private copy, which is there when this returns."""
         verified = pinned.valid.verified
         primitive = self.primitives.at_end_of(verified.chain)
         snapshot = None
         if isinstance(primitive, SubprocessPrimitive) and not verified.chain.root.metadata.is_primitive:
-            snapshot = self._snapshot(pinned)
+            snapshot = await off_loop(partial(self._snapshot, pinned))
         paths = Paths(
             project=self._project,
             user_space=self._spaces.user.root,
@@ -236,9 +238,9 @@ class Preparation:
     def learn(self, call: PreparedCall) -> None:
         """Have what a run that went well has imported compiled, for the next one; nobody waits for that."""
         if isinstance(call.job, ProcessJob) and call.snapshot is not None:
-            carried, spec = call.pinned.valid.verified.carried, call.job.spec
-            if self.bytecode.lacks(carried, spec):
-                self.background.start(partial(self.bytecode.learn, carried, spec))
+            carried, process = call.pinned.valid.verified.carried, call.job.process
+            if self.bytecode.lacks(carried, process):
+                self.background.start(partial(self.bytecode.learn, carried, process))
 
     async def close(self) -> None:
         """End what is under way, and remove every private copy that is left."""
@@ -274,14 +276,14 @@ class Draft:
         self._snapshot = snapshot
         self._paths = paths
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(
+    async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._snapshot is not None:
-            self._snapshot.remove()
+        if self._snapshot is not None and not self._snapshot.is_removed:
+            await off_loop(self._snapshot.remove, shielded=True)
 
     async def finish(self, timeout: float | None, trace: TraceContext | None = None) -> PreparedCall:
         """The whole call; `timeout` and `trace` are the caller's."""
@@ -293,9 +295,9 @@ class Draft:
         if self._snapshot is not None and environment.packages is not None:
             self._snapshot.link(PACKAGES, environment.packages)
         if self._snapshot is not None and isinstance(job, ProcessJob):
-            known = self._preparation.bytecode.known(carried, job.spec)
+            known = self._preparation.bytecode.known(carried, job.process)
             if known is not None:
-                self._snapshot.add(known)
+                await off_loop(partial(self._snapshot.add, known))
         notices = (
             *(Notice("chain_warning", warning) for warning in valid.warnings),
             *self._pinned.notices,
@@ -323,19 +325,19 @@ class Draft:
         starting = self._preparation.starting
         if isinstance(primitive, SubprocessPrimitive):
             anchor = valid.verified.carried.anchor
-            process = build_process(valid, values, environment, paths, anchor, timeout=timeout)
+            built = build_process(valid, values, environment, paths, anchor, timeout=timeout)
             direct = valid.verified.chain.root.metadata.is_primitive
             keep_cwd = direct and values.values["config"].get("cwd") is not None
-            spec = await starting.process(process.spec, direct=direct, keep_cwd=keep_cwd)
-            notices = (*process.notices, *starting.notices(spec, paths.snapshot.runtime_lib))
+            process = await starting.process(built.spec, direct=direct, keep_cwd=keep_cwd)
+            notices = (*built.notices, *starting.notices(process, paths.snapshot.runtime_lib))
             with_flags = not direct and ARGUMENTS in merged(valid.verified.chain).values
-            return ProcessJob(primitive, spec, direct=direct, with_flags=with_flags), notices
+            return ProcessJob(primitive, process, direct=direct, with_flags=with_flags), notices
         if _is_http(primitive):
             request = build_request(valid, values, environment, paths, timeout=timeout)
             return HttpJob(primitive, request.spec), request.notices
-        if isinstance(primitive, HostedPrimitive):
-            hosted = build_hosted(valid, values, environment, paths, timeout=timeout)
-            return primitive.job(starting.hosted(hosted.spec)), hosted.notices
+        if isinstance(primitive, InProcessPrimitive):
+            call = build_in_process(valid, values, environment, paths, timeout=timeout)
+            return primitive.job(starting.in_process(call.spec)), call.notices
         other = build_other(valid, values, environment, paths)
         return OtherJob(primitive, other.spec), other.notices
 

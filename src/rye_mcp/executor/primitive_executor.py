@@ -30,26 +30,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.admission import admitted
-from rye_mcp.executor.agreement import Preview, require_agreed
-from rye_mcp.executor.chain import Chain, ChainBuilder
-from rye_mcp.executor.chain_validator import require_valid
-from rye_mcp.executor.companions import missing_companion
-from rye_mcp.executor.integrity_verifier import IntegrityVerifier
-from rye_mcp.executor.jobs import Watch
-from rye_mcp.executor.lockfile_resolver import LockfileResolver, PinnedChain
+from rye_mcp.executor.chain.builder import Chain, ChainBuilder
+from rye_mcp.executor.chain.companions import missing_companion
+from rye_mcp.executor.chain.validator import require_valid
+from rye_mcp.executor.chain.verifier import IntegrityVerifier
+from rye_mcp.executor.configuration.parameters import checked_parameters
+from rye_mcp.executor.job.jobs import Watch
+from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
+from rye_mcp.executor.lock.agreement import Preview, require_agreed
+from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
 from rye_mcp.executor.logged_call import LoggedCall
-from rye_mcp.executor.parameters import checked_parameters
 from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chain_as_data
-from rye_mcp.executor.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.results import ExecutionResult, Outcome
 from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import SpaceName
@@ -205,8 +206,9 @@ class PrimitiveExecutor:
         tool is told of the trace that the call belongs to.
         """
         logged = LoggedCall(self._log, item_id, self._project, asked_by, client)
-        with logged.refusals():
-            async with self._prepared(
+        async with (
+            logged.refusals(),
+            self._prepared(
                 item_id,
                 parameters,
                 timeout,
@@ -214,31 +216,40 @@ class PrimitiveExecutor:
                 use_lockfile=use_lockfile,
                 agreed=agreed,
                 trace=trace,
-            ) as call:
-                began = logged.began(call)
-                outcome = await self._outcome(call, logged, watch or Watch())
-        return self._result(call, outcome, logged, began)
+            ) as call,
+        ):
+            began = await off_loop(partial(logged.began, call))
+            outcome = await self._outcome(call, logged, watch or Watch())
+            result = await off_loop(partial(self._result, call, outcome, logged, began), shielded=True)
+        if outcome.success:
+            self._preparation.learn(call)
+        return result
 
     async def _outcome(self, call: PreparedCall, logged: LoggedCall, watch: Watch) -> Outcome:
         """What comes of a run; one that is given up is logged as that."""
+        spool = partial(self._outputs.spool, logged.run_id)
         if watch.on_begun is not None:
             watch.on_begun(logged.run_id)
         try:
-            return await call.job.run(watch, call.show, partial(self._outputs.spool, logged.run_id))
+            return await call.job.run(watch, call.show, partial(off_loop, spool))
         except BaseException:
-            logged.given_up()
+            await off_loop(partial(self._give_up, logged), shielded=True)
             raise
-        finally:
-            self._outputs.finish(logged.run_id)
+
+    def _give_up(self, logged: LoggedCall) -> None:
+        logged.given_up()
+        self._outputs.finish(logged.run_id)
 
     def _result(
         self, call: PreparedCall, outcome: Outcome, logged: LoggedCall, began: tuple[Notice, ...]
     ) -> ExecutionResult:
-        """What the caller is told; the lockfile and the log are written before."""
+        """What the caller is told; before, the private copy is removed, and lockfile and log are written."""
+        self._outputs.finish(logged.run_id)
+        if call.snapshot is not None:
+            call.snapshot.remove()
         pinned = call.pinned
         if outcome.success:
             pinned = self._locks.create(call.pinned)
-            self._preparation.learn(call)
         later = pinned.notices[len(call.pinned.notices) :]
         ended = logged.ended(outcome)
         result = ExecutionResult.of(
@@ -255,8 +266,7 @@ class PrimitiveExecutor:
 
     def log_refusal(self, item_id: str, error: RyeError, *, asked_by: Caller, client: str | None) -> None:
         """Log a call that was refused before it came here."""
-        with suppress(RyeError), LoggedCall(self._log, item_id, self._project, asked_by, client).refusals():
-            raise error
+        LoggedCall(self._log, item_id, self._project, asked_by, client).refused(error)
 
     async def dry_run(
         self,
@@ -285,7 +295,7 @@ class PrimitiveExecutor:
     async def preview(self, item_id: str, parameters: Mapping[str, Any] | None = None) -> Preview:
         """What somebody can agree to; RyeError for what would be refused up to there."""
         async with admitted():
-            valid = self._pinned(item_id).valid
+            valid = (await off_loop(partial(self._pinned, item_id))).valid
             return Preview.of(valid, await checked_parameters(valid.verified.chain.root, parameters))
 
     @property
@@ -317,12 +327,12 @@ class PrimitiveExecutor:
     ) -> AsyncIterator[PreparedCall]:
         """A call, ready to run; its private copy is gone when the block ends."""
         async with admitted():
-            pinned = self._pinned(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
+            stages = partial(self._pinned, item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
+            pinned = await off_loop(stages)
             require_agreed(pinned.valid, agreed)
             root = pinned.valid.verified.chain.root
             values = await checked_parameters(root, parameters, sketched=sketched)
-            draft = self._preparation.begin(pinned, values)
-            with draft:
+            async with await self._preparation.begin(pinned, values) as draft:
                 yield await draft.finish(timeout, trace)
 
     def _pinned(self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True) -> PinnedChain:

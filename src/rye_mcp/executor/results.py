@@ -3,8 +3,8 @@
 Rules:
 
 - `read_process`, `read_http` and `read_lost` make one `Outcome` of what any primitive did, and
-  `ExecutionResult.of` makes the result; see `rye_mcp.executor.decoding` for where data comes from, and
-  `rye_mcp.executor.outcomes` for what is a success.
+  `ExecutionResult.of` makes the result; see `rye_mcp.executor.job.decoding` for where data comes from, and
+  `rye_mcp.executor.job.outcomes` for what is a success.
 - Output that was cut is named in the notices, with the handle by which all of it can be read.
 - `as_dict` holds what a JSON document can hold.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 from lilux.primitives.subprocess import Usage
 from rye_mcp.errors import ERRORS, RyeError, printable
-from rye_mcp.executor.outcomes import Cut, Exit, Outcome, read_http, read_lost, read_process
+from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome, read_http, read_lost, read_process
 from rye_mcp.notices import Notice
 from rye_mcp.runs.ids import handle_of
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from rye_mcp.apart import apart, in_turn
+from rye_mcp.apart import apart, in_turn, off_loop
 from rye_mcp.app import App
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
@@ -128,7 +129,7 @@ async def _agreed(request: ExecuteRequest, asked: Asked, *, in_background: bool 
     try:
         return await asked.confirmer.run(request, context, in_background=in_background)
     except RyeError as exc:
-        log_refusal(request, exc, context)
+        await off_loop(partial(log_refusal, request, exc, context), shielded=True)
         raise
 
 

@@ -24,22 +24,22 @@ import anyio
 
 from rye_mcp.apart import apart
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.variable_names import MAX_NAME, looks_secret
+from rye_mcp.executor.environment.variables import MAX_NAME, looks_secret
 from rye_mcp.files import Tree
 from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
 from rye_mcp.trust.control_variables import chooses_code
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import signer_in_words
+from rye_mcp.verbs.configuration import Action, to_be_confirmed
 from rye_mcp.verbs.context import options_of
 from rye_mcp.verbs.execute import ExecuteRequest, preview
-from rye_mcp.verbs.policy import Action, to_be_confirmed
 from rye_mcp.verbs.sign import SignRequest, plan
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
-    from rye_mcp.executor.agreement import Preview, Way
+    from rye_mcp.executor.lock.agreement import Preview, Way
     from rye_mcp.verbs.context import Context
     from rye_mcp.verbs.sign import SigningPlan
 

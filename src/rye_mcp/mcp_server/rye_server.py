@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
     from rye_mcp.app import App
     from rye_mcp.mcp_server.calls import Asked
-    from rye_mcp.verbs.policy import Action
+    from rye_mcp.verbs.configuration import Action
 
 __all__ = ["RyeServer"]
 
@@ -221,7 +221,7 @@ class RyeServer(MCPServer[None]):
     async def _run_native(
         self, app: App, name: str, arguments: dict[str, Any], context: Any, about: dict[str, Any]
     ) -> CallToolResult:
-        from rye_mcp.executor.parameters import is_quick
+        from rye_mcp.executor.configuration.parameters import is_quick
         from rye_mcp.mcp_server.answers import Room
         from rye_mcp.mcp_server.calls import run_tool
 

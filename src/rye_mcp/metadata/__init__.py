@@ -6,8 +6,14 @@ The rules are in `docs/architecture/items.md`.
     metadata.version, metadata.executor_id, metadata.config_schema
 """
 
-from rye_mcp.metadata._examples import Example
-from rye_mcp.metadata._fields import DEFAULT_VERSION, TOOL_TYPES, ItemMetadata
+from rye_mcp.metadata._fields import (
+    DEFAULT_VERSION,
+    SCHEMA_KINDS,
+    TOOL_TYPES,
+    Example,
+    ItemMetadata,
+    metadata_schema,
+)
 from rye_mcp.metadata._flags import CALLING_KEYS, Calling, Flag, Positional, read_calling
 from rye_mcp.metadata._python import PYTHON_NAMES, parse_python
 from rye_mcp.metadata._raw import without_values
@@ -22,7 +28,7 @@ from rye_mcp.metadata._reading import (
     misspelt,
     parse_metadata,
 )
-from rye_mcp.metadata._yaml import parse_configuration
+from rye_mcp.metadata._yaml import parse_configuration, yaml_lines
 
 __all__ = [
     "CALLING_KEYS",
@@ -30,6 +36,7 @@ __all__ = [
     "MAX_LISTED_BYTES",
     "PYTHON_NAMES",
     "RUNTIMES",
+    "SCHEMA_KINDS",
     "TOOL_TYPES",
     "Calling",
     "Example",
@@ -41,10 +48,12 @@ __all__ = [
     "examine",
     "examples_of",
     "how_to_name_an_executor",
+    "metadata_schema",
     "misspelt",
     "parse_configuration",
     "parse_metadata",
     "parse_python",
     "read_calling",
     "without_values",
+    "yaml_lines",
 ]

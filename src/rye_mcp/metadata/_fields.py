@@ -1,34 +1,49 @@
-"""The fields of metadata: one table has the check of each, and the JSON Schema that says the same to editors.
-
-Nothing is converted: a version that is a number, because its quotes are missing, is an issue and not guessed
-at (`1.10` would be `1.1`).
-"""
+"""The fields of metadata: the table of their forms, what they become, and the JSON Schemas of items."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
+from rye_mcp.errors import ERRORS, kind
 from rye_mcp.items import MAX_ID_SEGMENTS, ItemFile, ItemType, is_item_id
 from rye_mcp.metadata._flags import CALLING_KEYS, CALLING_MEANINGS, read_calling
-from rye_mcp.metadata._raw import Issues, Raw, kind
+from rye_mcp.metadata._forms import (
+    ANYTHING,
+    MAX_TEXT,
+    Form,
+    Problem,
+    Schema,
+    either,
+    flag,
+    list_of,
+    mapping,
+    one_of,
+    or_null,
+    text,
+)
+from rye_mcp.metadata._raw import Issues, Raw, Way
+from rye_mcp.permissions import NEEDS_SCHEMA, PERMISSIONS_SCHEMA, Permissions, read_needs, read_permissions
 
 __all__ = [
     "DEFAULT_VERSION",
+    "EXAMPLES",
+    "EXAMPLES_FORM",
     "FIELDS",
-    "MAX_TEXT",
     "OF_TOOLS",
+    "SCHEMA_KINDS",
     "TOOL_TYPES",
+    "Example",
     "ItemMetadata",
-    "Schema",
     "check_fields",
+    "metadata_schema",
+    "read_examples",
+    "spelled",
 ]
-
-Schema = dict[str, Any]
 
 TOOL_TYPES: Final = (
     "primitive",
@@ -56,14 +71,16 @@ TOOL_TYPES: Final = (
 DEFAULT_VERSION: Final = "0.0.0"
 """The version of an item that names none."""
 
-MAX_TEXT: Final = 4096
-"""How many characters a name, a description or a category may have."""
-
 MAX_VERSION: Final = 64
 """How many characters a version may have."""
 
+MAX_EXAMPLES: Final = 100
+"""How many examples a tool may have."""
+
+EXAMPLES: Final = "examples"
+"""The field of example calls, which only those who sign or run them read."""
+
 _SIMPLE_VERSION: Final = re.compile(r"(?:0|[1-9][0-9]{0,8})(?:\.(?:0|[1-9][0-9]{0,8})){0,5}", re.ASCII)
-_VARIABLE: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,127}$", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +111,10 @@ class ItemMetadata:
     inputs: Mapping[str, Any] | list[str] | None = None
     """Names, or a JSON Schema of them."""
     outputs: Mapping[str, Any] | list[str] | None = None
-    permissions: Mapping[str, Any] | None = None
+    permissions: Permissions | None = None
+    """What it may do; None when it declares nothing, which is not the same as `{}`."""
+    needs: Permissions | None = None
+    """What a runtime has to read, whatever it runs."""
     annotations: Mapping[str, Any] | None = None
     runs_given_code: bool | None = None
     """Whether it runs code that its caller gives it, so that no run of it is sealed."""
@@ -105,7 +125,7 @@ class ItemMetadata:
     @property
     def permitted_env(self) -> tuple[str, ...]:
         """`permissions.env`: variables that look like secrets, and that it may have all the same."""
-        return tuple((self.permissions or {}).get("env", ()))
+        return () if self.permissions is None else tuple(sorted(self.permissions.env))
 
     @property
     def is_primitive(self) -> bool:
@@ -133,17 +153,22 @@ def check_fields(raw: Raw, file: ItemFile, issues: Issues) -> ItemMetadata:
             extra[name] = value
         elif value is None:
             continue
-        elif problem := known.problem(value):
-            issues.add(f"{name}: {problem}", raw.lines.get(name), name, raw.column(name))
+        elif problems := list(known.form.check(value)):
+            for way, problem in problems:
+                line, column = raw.place((name, *way)) if way else (raw.lines.get(name), raw.column(name))
+                issues.add(f"{spelled((name, *way))}: {problem}", line, name, column)
         else:
-            checked[name] = value
+            checked[name] = value if known.read is None else known.read(value)
     _check_roles(raw, file, issues)
     _check_calling(checked, raw, issues)
-    if "tags" in checked:
-        checked["tags"] = tuple(checked["tags"])
     checked.setdefault("name", file.item_id.rpartition("/")[2])
     checked.setdefault("description", (raw.description or "")[:MAX_TEXT])
     return ItemMetadata(declares_executor="executor_id" in raw.values, extra=extra, **checked)
+
+
+def spelled(way: Way) -> str:
+    """The way to a value, as people write it: `examples[0].expect.code`."""
+    return str(way[0]) + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in way[1:])
 
 
 def _check_roles(raw: Raw, file: ItemFile, issues: Issues) -> None:
@@ -184,128 +209,7 @@ def _executor_problem(values: Mapping[str, Any]) -> str | None:
     return None
 
 
-# --- one check a field: what is wrong, or nothing ---
-
-
-def _expected(what: str, value: object) -> str:
-    shown = f" {value}" if isinstance(value, int | float) and not isinstance(value, bool) else ""
-    quotes = ": put it into quotes" if what == "text" and isinstance(value, bool | int | float) else ""
-    return f"expected {what}, found {kind(value)}{shown}{quotes}"
-
-
-def _text(value: Any) -> str | None:
-    if not isinstance(value, str):
-        return _expected("text", value)
-    if len(value) > MAX_TEXT:
-        return f"expected at most {MAX_TEXT} characters, found {len(value)}"
-    return None
-
-
-def _name(value: Any) -> str | None:
-    if problem := _text(value):
-        return problem
-    return None if value.strip() else "expected text, found only blanks"
-
-
-def _version(value: Any) -> str | None:
-    if not isinstance(value, str):
-        return _expected("text", value)
-    if _SIMPLE_VERSION.fullmatch(value) or _is_version(value):
-        return None
-    return f"expected a version such as 1.2.0, found {value[:MAX_VERSION]!r}"
-
-
-@lru_cache(maxsize=256)
-def _is_version(value: str) -> bool:
-    from packaging.version import InvalidVersion, Version
-
-    if len(value) > MAX_VERSION or value != value.strip():
-        return False
-    try:
-        Version(value)
-    except InvalidVersion:
-        return False
-    return True
-
-
-def _tool_type(value: Any) -> str | None:
-    if not isinstance(value, str):
-        return _expected("text", value)
-    if value in TOOL_TYPES:
-        return None
-    return f"expected one of {', '.join(TOOL_TYPES)}, found {value[:MAX_TEXT]!r}"
-
-
-def _executor_id(value: Any) -> str | None:
-    if not isinstance(value, str):
-        return _expected("an item id", value)
-    return None if is_item_id(value) else f"expected an item id, found {value[:MAX_TEXT]!r}"
-
-
-def _mapping(value: Any) -> str | None:
-    return None if isinstance(value, dict) else _expected("a mapping", value)
-
-
-def _texts(value: Any) -> str | None:
-    if not isinstance(value, list):
-        return _expected("a list of texts", value)
-    wrong = next((each for each in value if not isinstance(each, str)), None)
-    if wrong is not None or None in value:
-        return f"expected a list of texts, found {kind(wrong)} in it"
-    return None
-
-
-def _names_or_schema(value: Any) -> str | None:
-    if isinstance(value, dict):
-        if "required" in value and (problem := _texts(value["required"])):
-            return f"required: {problem}"
-        problem = _mapping(value["properties"]) if "properties" in value else None
-        return problem and f"properties: {problem}"
-    return _texts(value) and _expected("a list of names, or a JSON Schema", value)
-
-
-def _child_constraints(value: Any) -> str | None:
-    if problem := _mapping(value):
-        return problem
-    for key in ("min_version", "max_version"):
-        if key in value and (problem := _version(value[key])):
-            return f"{key}: {problem}"
-    return None
-
-
-def _permissions(value: Any) -> str | None:
-    if problem := _mapping(value):
-        return problem
-    others = sorted(value.keys() - {"env"})
-    if others:
-        return f"expected env alone, found {', '.join(others)}, which is not supported yet"
-    names = value.get("env", [])
-    if problem := _texts(names):
-        return f"env: {problem}"
-    wrong = next((name for name in names if not _VARIABLE.fullmatch(name)), None)
-    return None if wrong is None else f"env: expected names of variables, found {wrong[:MAX_TEXT]!r}"
-
-
-HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-"""What `annotations` can say of a tool with true or false."""
-
-
-def _annotations(value: Any) -> str | None:
-    if problem := _mapping(value):
-        return problem
-    if "title" in value and (problem := _text(value["title"])):
-        return f"title: {problem}"
-    for hint in HINTS:
-        if hint in value and not isinstance(value[hint], bool):
-            return f"{hint}: {_expected('true or false', value[hint])}"
-    return None
-
-
-def _flag(value: Any) -> str | None:
-    return None if isinstance(value, bool) else _expected("true or false", value)
-
-
-# --- the same for editors: the JSON Schema that accepts what a check accepts ---
+# --- the forms ---
 
 
 _SEGMENT: Final = r"(?!__pycache__(?:/|$))[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
@@ -326,130 +230,241 @@ _VERSION: Final = (
 )
 
 
-def _schema_of_text(meaning: str, **more: Any) -> Schema:
-    return {"description": meaning, "type": "string", "maxLength": MAX_TEXT, **more}
+@lru_cache(maxsize=256)
+def _is_version(value: str) -> bool:
+    if _SIMPLE_VERSION.fullmatch(value):
+        return True
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        Version(value)
+    except InvalidVersion:
+        return False
+    return value == value.strip()
 
 
-def _schema_of_mapping(meaning: str, **more: Any) -> Schema:
-    return {"description": meaning, "type": "object", **more}
+def _permissions(value: Any) -> Iterator[Problem]:
+    yield from (((), problem) for problem in read_permissions(value)[1])
 
 
-def _schema_of_texts(meaning: str, **items: Any) -> Schema:
-    return {"description": meaning, "type": "array", "items": {"type": "string", **items}}
+def _needs(value: Any) -> Iterator[Problem]:
+    yield from (((), problem) for problem in read_needs(value)[1])
 
 
-def _schema_of_version(meaning: str) -> Schema:
-    return {"description": meaning, "type": "string", "maxLength": MAX_VERSION, "pattern": _VERSION}
+_TEXT: Final = text()
+_ANY_TEXT: Final = text(most=None)
+_TEXTS: Final = list_of(_ANY_TEXT, "texts")
+_A_VERSION: Final = text("a version such as 1.2.0", _VERSION, is_right=_is_version, most=MAX_VERSION)
+_NAMES_OR_SCHEMA: Final = either(
+    "a list of names, or a JSON Schema",
+    _TEXTS.about("Names."),
+    mapping(
+        {
+            "required": _TEXTS.about("Those that have to be there."),
+            "properties": mapping().about("Each by its name."),
+        }
+    ),
+)
 
-
-def _schema_of_names_or_schema(meaning: str) -> Schema:
-    of_schema = {
-        "required": _schema_of_texts("Those that have to be there."),
-        "properties": _schema_of_mapping("Each by its name."),
-    }
-    return {
-        "description": meaning,
-        "anyOf": [_schema_of_texts("Names."), {"type": "object", "properties": of_schema}],
-    }
+HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+"""What `annotations` can say of a tool with true or false."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field: `problem` says what is wrong with a value; `schema` accepts every value without a problem."""
+    """A field: the form of its value, and what reads such a value, where it does not stay as it is."""
 
-    problem: Callable[[Any], str | None]
-    schema: Schema
+    form: Form
+    meaning: str
     tools_only: bool = False
+    read: Callable[[Any], Any] | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The JSON Schema of its value."""
+        return self.form.about(self.meaning).schema
 
 
 FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
     {
         "name": Field(
-            _name, _schema_of_text("Its name; by default the last segment of its id.", pattern=r"\S")
+            text("text that is not blank", r"\S"), "Its name; by default the last segment of its id."
         ),
-        "version": Field(_version, _schema_of_version("Its version, in quotes, such as 1.2.0.")),
-        "description": Field(_text, _schema_of_text("What it does, for people and agents that search.")),
-        "category": Field(_text, _schema_of_text("A group that it belongs to, such as media/video.")),
+        "version": Field(_A_VERSION, "Its version, in quotes, such as 1.2.0."),
+        "description": Field(_TEXT, "What it does, for people and agents that search."),
+        "category": Field(_TEXT, "A group that it belongs to, such as media/video."),
         "tool_type": Field(
-            _tool_type,
-            {
-                "description": "primitive and runtime have a special meaning; all others are tools.",
-                "enum": list(TOOL_TYPES),
-            },
+            one_of(*TOOL_TYPES),
+            "primitive and runtime have a special meaning; all others are tools.",
             tools_only=True,
         ),
         "executor_id": Field(
-            _executor_id,
-            {
-                "description": "The item that runs this one, such as rye/core/runtimes/python_runtime.",
-                "type": "string",
-                "pattern": _ITEM_ID,
-            },
+            text("an item id", _ITEM_ID, is_right=is_item_id),
+            "The item that runs this one, such as rye/core/runtimes/python_runtime.",
             tools_only=True,
         ),
         "config": Field(
-            _mapping,
-            _schema_of_mapping(
-                "What its executor is given: timeout, max_output, cwd; of an HTTP tool the request.",
-                properties={name: {"description": text} for name, text in CALLING_MEANINGS.items()},
-            ),
+            mapping({name: ANYTHING.about(meaning) for name, meaning in CALLING_MEANINGS.items()}),
+            "What its executor is given: timeout, max_output, cwd; of an HTTP tool the request.",
         ),
-        "config_schema": Field(_mapping, _schema_of_mapping("The JSON Schema of its parameters.")),
-        "output_schema": Field(_mapping, _schema_of_mapping("The JSON Schema of its result.")),
-        "env_config": Field(
-            _mapping, _schema_of_mapping("Where to look for an interpreter, and variables."), tools_only=True
-        ),
-        "anchor": Field(_mapping, _schema_of_mapping("When several files are one tool."), tools_only=True),
-        "verify_deps": Field(
-            _mapping, _schema_of_mapping("Which files next to it have to be signed."), tools_only=True
-        ),
+        "config_schema": Field(mapping(), "The JSON Schema of its parameters."),
+        "output_schema": Field(mapping(), "The JSON Schema of its result."),
+        "env_config": Field(mapping(), "Where to look for an interpreter, and variables.", tools_only=True),
+        "anchor": Field(mapping(), "When several files are one tool.", tools_only=True),
+        "verify_deps": Field(mapping(), "Which files next to it have to be signed.", tools_only=True),
         "child_constraints": Field(
-            _child_constraints,
-            _schema_of_mapping(
-                "Versions of the tools that it runs.",
-                properties={
-                    "min_version": _schema_of_version("The first one."),
-                    "max_version": _schema_of_version("The last one."),
-                },
+            mapping(
+                {
+                    "min_version": _A_VERSION.about("The first one."),
+                    "max_version": _A_VERSION.about("The last one."),
+                }
             ),
+            "Versions of the tools that it runs.",
         ),
-        "inputs": Field(
-            _names_or_schema, _schema_of_names_or_schema("What it takes: names, or a JSON Schema.")
-        ),
-        "outputs": Field(
-            _names_or_schema, _schema_of_names_or_schema("What it passes on: names, or a JSON Schema.")
-        ),
+        "inputs": Field(_NAMES_OR_SCHEMA, "What it takes: names, or a JSON Schema."),
+        "outputs": Field(_NAMES_OR_SCHEMA, "What it passes on: names, or a JSON Schema."),
         "permissions": Field(
-            _permissions,
-            _schema_of_mapping(
-                "What it gets although it looks like a secret.",
-                properties={"env": _schema_of_texts("Names of variables.", pattern=_VARIABLE.pattern)},
-                additionalProperties=False,
-            ),
+            Form(_permissions, dict(PERMISSIONS_SCHEMA)),
+            "What it may do, enforced by the kernel; {}: nothing but compute.",
             tools_only=True,
+            read=lambda value: read_permissions(value)[0],
+        ),
+        "needs": Field(
+            Form(_needs, dict(NEEDS_SCHEMA)),
+            "What a runtime has to read, whatever it runs.",
+            tools_only=True,
+            read=lambda value: read_needs(value)[0],
         ),
         "annotations": Field(
-            _annotations,
-            _schema_of_mapping(
-                "What clients are told of a tool.",
-                properties={
-                    "title": _schema_of_text("A title."),
-                    **{hint: {"type": "boolean"} for hint in HINTS},
-                },
-            ),
+            mapping({"title": _TEXT.about("A title."), **dict.fromkeys(HINTS, flag())}),
+            "What clients are told of a tool.",
         ),
         "runs_given_code": Field(
-            _flag,
-            {
-                "description": "Whether it runs code that its caller gives it; such a run is never sealed.",
-                "type": "boolean",
-            },
+            flag(),
+            "Whether it runs code that its caller gives it; such a run is never sealed.",
             tools_only=True,
         ),
-        "tags": Field(_texts, _schema_of_texts("Words by which it is found.")),
+        "tags": Field(_TEXTS, "Words by which it is found.", read=tuple),
     }
 )
 """Every field, by its name."""
 
 OF_TOOLS: Final = frozenset(name for name, each in FIELDS.items() if each.tools_only)
 """What nothing but a tool has."""
+
+
+# --- examples: [{"parameters": {"name": "Ada"}, "expect": {"data": {"greeting": "Hello, Ada!"}}}] ---
+
+_EXPECTATIONS: Final = ("data", "contains", "code")
+_RELATIVE_PATH: Final = re.compile(
+    r"(?!\.{1,2}(?:/|$))[^/\x00-\x1f\\]+(?:/(?!\.{1,2}(?:/|$))[^/\x00-\x1f\\]+)*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One example call. `expect` is the kind of expectation and its value; None when success will do."""
+
+    parameters: Mapping[str, Any]
+    description: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    expect: tuple[str, Any] | None = None
+
+    @property
+    def expected_code(self) -> str | None:
+        """The code of the failure that is expected."""
+        return self.expect[1] if self.expect is not None and self.expect[0] == "code" else None
+
+
+def read_examples(value: Any) -> tuple[Example, ...]:
+    """The examples in a value that `EXAMPLES_FORM` finds nothing wrong with."""
+    known = ({**each, "expect": next(iter(each.get("expect", {}).items()), None)} for each in value or ())
+    return tuple(Example(**each) for each in known)
+
+
+def _files(value: Any) -> Iterator[Problem]:
+    for path in value if isinstance(value, dict) else ():
+        if not _RELATIVE_PATH.fullmatch(path):
+            yield (path,), f"expected a path below the project, found {path!a}"
+    yield from mapping(each=_ANY_TEXT).check(value)
+
+
+def _expect(value: Any) -> Iterator[Problem]:
+    if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= set(_EXPECTATIONS):
+        found = ", ".join(value) or "nothing" if isinstance(value, dict) else kind(value)
+        yield (), f"expected one of {', '.join(_EXPECTATIONS)}, found {found}"
+    elif "code" in value and (not isinstance(value["code"], str) or value["code"] not in ERRORS):
+        yield ("code",), f"expected the code of an error, such as tool_failed, found {value['code']!r}"
+
+
+_EXPECT_SCHEMA: Final[Schema] = {
+    "oneOf": [
+        {"properties": {"data": {"description": "Exactly this."}}, "required": ["data"]},
+        {"properties": {"contains": {"description": "A part of it."}}, "required": ["contains"]},
+        {"properties": {"code": {"enum": sorted(ERRORS)}}, "required": ["code"]},
+    ],
+    "type": "object",
+    "maxProperties": 1,
+}
+
+EXAMPLES_FORM: Final = list_of(
+    mapping(
+        {
+            "description": _ANY_TEXT,
+            "parameters": mapping().about("What the tool is called with."),
+            "files": Form(_files, mapping(each=_ANY_TEXT).schema).about(
+                "Texts by their paths, written into the project of the run first."
+            ),
+            "expect": Form(_expect, _EXPECT_SCHEMA).about("What is to come of it; by default success."),
+        },
+        needs="parameters",
+        closed=True,
+    ).about("A call, and what is to come of it."),
+    "examples",
+    most=MAX_EXAMPLES,
+).about("Calls that show how it is used; rye test runs them.")
+
+
+# --- the metadata of an item as a JSON Schema (draft 7) for editors ---
+
+SCHEMA_KINDS: Final = ("tool", "runtime", "primitive", "directive", "knowledge")
+"""What there are schemas of: tools of three kinds, and the other types of items."""
+
+_DRAFT: Final = "http://json-schema.org/draft-07/schema#"
+
+_ROLES: Final[Mapping[str, Schema]] = MappingProxyType(
+    {
+        "tool": {"properties": {"tool_type": {"not": {"enum": ["primitive", "runtime"]}}}},
+        "runtime": {
+            "properties": {"tool_type": {"const": "runtime"}},
+            "required": ["tool_type", "executor_id"],
+        },
+        "primitive": {
+            "properties": {"tool_type": {"const": "primitive"}, "executor_id": {"const": None}},
+            "required": ["tool_type", "executor_id"],
+        },
+    }
+)
+
+
+def metadata_schema(kind: str) -> Schema:
+    """The JSON Schema of what stands in YAML, in comments or in front matter; ValueError for no kind.
+
+    Keys that the table does not have are accepted.
+    """
+    if kind not in SCHEMA_KINDS:
+        raise ValueError(f"expected one of {', '.join(SCHEMA_KINDS)}, found {kind!r}")
+    is_tool = kind not in {str(ItemType.DIRECTIVE), str(ItemType.KNOWLEDGE)}
+    left_out = frozenset() if is_tool else OF_TOOLS
+    names = [name for name in FIELDS if name not in left_out and not (is_tool and name == "executor_id")]
+    properties = {name: or_null(FIELDS[name].schema) for name in names}
+    if is_tool:
+        properties["executor_id"] = FIELDS["executor_id"].schema if kind != "primitive" else {"type": "null"}
+        properties[EXAMPLES] = or_null(EXAMPLES_FORM.schema)
+    return {
+        "$schema": _DRAFT,
+        "title": f"rye: a {kind}" if kind != "knowledge" else "rye: knowledge",
+        "type": "object",
+        "properties": properties | dict.fromkeys(sorted(left_out), False),
+        **({"allOf": [_ROLES[kind]]} if kind in _ROLES else {}),
+    }

@@ -11,7 +11,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rye_mcp.errors import RyeError
+from rye_mcp.errors import RyeError, kind
 from rye_mcp.items import ItemFile, printable
 
 __all__ = [
@@ -72,26 +72,6 @@ class Raw:
             if way[:length] in self.places:
                 return self.places[way[:length]]
         return self.lines.get(str(way[0])), None
-
-
-def kind(value: object) -> str:
-    """What a value is, in words for messages."""
-    if value is None:
-        return "nothing (null)"
-    if isinstance(value, bool):
-        return str(value).lower()
-    for types, name in _KINDS:
-        if isinstance(value, types):
-            return name
-    return type(value).__name__
-
-
-_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
-    (str, "text"),
-    ((int, float), "a number"),
-    (list, "a list"),
-    (dict, "a mapping"),
-)
 
 
 MAX_ISSUES: Final = 50

@@ -16,10 +16,19 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from rye_mcp.items import COMMENT_STYLES, ItemFile, ItemType, comment_style, printable
-from rye_mcp.metadata._examples import Example, find_problems, read_examples
-from rye_mcp.metadata._fields import FIELDS, OF_TOOLS, ItemMetadata, check_fields
+from rye_mcp.metadata._fields import (
+    EXAMPLES,
+    EXAMPLES_FORM,
+    FIELDS,
+    OF_TOOLS,
+    Example,
+    ItemMetadata,
+    check_fields,
+    read_examples,
+    spelled,
+)
 from rye_mcp.metadata._python import PYTHON_NAMES, comments_with_block, read_python
-from rye_mcp.metadata._raw import Issue, Issues, Raw, Unreadable, Way
+from rye_mcp.metadata._raw import Issue, Issues, Raw, Unreadable
 from rye_mcp.metadata._yaml import markdown_body, read_comment_block, read_front_matter, read_yaml
 from rye_mcp.visible import visible_lines, with_texts
 
@@ -37,7 +46,6 @@ __all__ = [
 
 _KEPT: Final = 8192
 _YAML: Final = frozenset({".yaml", ".yml"})
-_EXAMPLES: Final = "examples"
 _SCHEMAS: Final = ("config_schema", "output_schema", "inputs", "outputs")
 
 _Key = tuple[ItemType, str, str, bytes]
@@ -99,7 +107,7 @@ def examples_of(file: ItemFile) -> tuple[Example, ...]:
     raw = _read(file, issues, whole=True)
     _check_examples(raw, issues)
     issues.raise_any(file)
-    return read_examples(raw.values.get(_EXAMPLES))
+    return read_examples(raw.values.get(EXAMPLES))
 
 
 def body_of(file: ItemFile) -> str:
@@ -148,16 +156,11 @@ def _check_schemas(metadata: ItemMetadata, raw: Raw, issues: Issues) -> None:
 
 
 def _check_examples(raw: Raw, issues: Issues) -> None:
-    if raw.values.get(_EXAMPLES) is None:
+    if raw.values.get(EXAMPLES) is None:
         return
-    for way, problem in find_problems(raw.values[_EXAMPLES]):
-        line, column = raw.place((_EXAMPLES, *way))
-        issues.add(f"{_spelled(way)}: {problem}", line, _EXAMPLES, column)
-
-
-def _spelled(way: Way) -> str:
-    """The way to a part of the examples, as people write it: `examples[0].expect.code`."""
-    return _EXAMPLES + "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in way)
+    for way, problem in EXAMPLES_FORM.check(raw.values[EXAMPLES]):
+        line, column = raw.place((EXAMPLES, *way))
+        issues.add(f"{spelled((EXAMPLES, *way))}: {problem}", line, EXAMPLES, column)
 
 
 def _problem_of(schema: dict[str, Any]) -> str | None:
@@ -255,7 +258,7 @@ _MAX_TOLD: Final = 10
 
 _IN_CONFIG: Final = MappingProxyType({name: f"config.{name}" for name in ("timeout", "max_output", "cwd")})
 _IN_PYTHON: Final = MappingProxyType(
-    {name.strip("_"): name for name, field in PYTHON_NAMES.items() if field in {*FIELDS, _EXAMPLES}}
+    {name.strip("_"): name for name, field in PYTHON_NAMES.items() if field in {*FIELDS, EXAMPLES}}
 )
 
 
@@ -272,7 +275,7 @@ def _misspelt_in(raw: Raw, file: ItemFile) -> Iterator[Issue]:
 
 
 def _fields_of(item_type: ItemType) -> frozenset[str]:
-    return frozenset({*FIELDS, _EXAMPLES}) if item_type is ItemType.TOOL else frozenset(FIELDS) - OF_TOOLS
+    return frozenset({*FIELDS, EXAMPLES}) if item_type is ItemType.TOOL else frozenset(FIELDS) - OF_TOOLS
 
 
 def _close(unknown: Mapping[str, int], meant: Mapping[str, str]) -> Iterator[Issue]:

@@ -1,19 +1,8 @@
 """Read a page of the web: text, JSON, or HTML as Markdown, a piece at a time.
 
-Rules:
-
-- The request is one of `lilux.primitives.http_client`, and its address comes as a parameter: only public
-  addresses are asked, on redirects too, and an answer that is too long is an error. It carries no secrets.
-- HTML is converted in a process of its own, under the supervisor, which ends it when it takes too long
-  (`rye_mcp.primitives._markdown`). A page that cannot be converted is given as it is: `format` says so.
-- `content` is at most `length` characters from `start` on; `next_start` says where to go on.
-
-| key of the configuration | form | default |
-| --- | --- | --- |
-| `max_response_bytes` | bytes of an answer, packed and unpacked | 5 MiB |
-| `convert_timeout` | seconds for the conversion | 10 |
-
-The arguments of a call are `url`, `start`, `length` and `raw`, which leaves HTML as it is.
+Only public addresses are asked, on redirects too, without secrets. HTML is converted in a process of its own
+(`_markdown`); a page that cannot be converted is given as it is, and `format` says so. What configuration and
+arguments mean is in docs/architecture/bridge.md.
 """
 
 from __future__ import annotations
@@ -31,9 +20,9 @@ from lilux.primitives.errors import ConfigurationError, ToolExecutionError
 from lilux.primitives.http_client import HttpClientPrimitive, HttpResult
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.hosted import HostedCall
-from rye_mcp.executor.outcomes import Outcome, read_http
-from rye_mcp.executor.primitives import Surroundings
+from rye_mcp.executor.job.in_process import InProcessCall
+from rye_mcp.executor.job.outcomes import Outcome, read_http
+from rye_mcp.executor.job.primitives import Surroundings
 from rye_mcp.primitives._work import WorkJob
 
 __all__ = ["PagePrimitive"]
@@ -65,7 +54,7 @@ class PagePrimitive:
         """One for an executor."""
         return cls(surroundings.environment)
 
-    def job(self, call: HostedCall) -> WorkJob:
+    def job(self, call: InProcessCall) -> WorkJob:
         """Read the page that the arguments of a call name."""
         if not isinstance(call.arguments.get("url"), str):
             what = "expected url in the arguments of the tool, found none"
@@ -76,7 +65,7 @@ class PagePrimitive:
         """Close the connections of this event loop."""
         await self._http.close()
 
-    async def _read(self, call: HostedCall) -> Outcome:
+    async def _read(self, call: InProcessCall) -> Outcome:
         config = {
             "url": "{url}",
             "follow_redirects": True,
@@ -100,7 +89,7 @@ class PagePrimitive:
         # What a page says of success is not about this tool.
         return replace(outcome, success=True, code=None, error=None, hint=None, data=data)
 
-    async def _page(self, result: HttpResult, call: HostedCall) -> dict[str, Any]:
+    async def _page(self, result: HttpResult, call: InProcessCall) -> dict[str, Any]:
         kind = result.headers.get("content-type", "").partition(";")[0].strip().lower()
         page = {"url": result.url, "status": result.status_code, "content_type": kind}
         if kind in _HTML and isinstance(result.body, str) and not call.arguments.get("raw", False):

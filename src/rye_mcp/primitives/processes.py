@@ -1,24 +1,8 @@
 """Processes that outlive the call that started them, of this project alone: start, look, read, end.
 
-This is the one door by which a call leaves something running, on purpose. What is started is a run of the
-supervisor under a host of its own (`rye_mcp.primitives._process_host`), with the environment that every tool
-gets, and is ended with its whole tree.
-
-Rules:
-
-- The project is that of the executor. No configuration and no argument can name another one, and nothing of
-  another one is seen: an id that is not of this project is not found.
-- An id stands for the host that was started, not for a number: a pid that was given to somebody else is never
-  signalled (`rye_mcp.primitives._process_store`).
-- Which file a command is, is decided as for every other program (`rye_mcp.executor.starting`).
-- At most `MAX_RUNNING` run at once. What they print is bounded (`rye_mcp.primitives._process_log`).
-
-| `action` of the configuration | arguments |
-| --- | --- |
-| `spawn` | `command`, `args`, `cwd`, `name` |
-| `status` | `id`; all of them without it |
-| `logs` | `id`, `offset`, `length` |
-| `kill` | `id`, `grace` in seconds |
+What is started is a run of the supervisor under a host of its own (`_process_host`), with the environment
+that every tool gets, and is ended with its whole tree. An id of another project is not found. At most
+`MAX_RUNNING` run at once. What configuration and arguments mean is in docs/architecture/bridge.md.
 """
 
 from __future__ import annotations
@@ -38,19 +22,21 @@ import anyio
 from anyio import to_thread
 
 from lilux.primitives.errors import ToolExecutionError
-from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from lilux.primitives.subprocess import CallSpec, Halves, ProcessSpec, RuntimeSpec, SubprocessPrimitive
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.hosted import HostedCall
-from rye_mcp.executor.outcomes import Outcome
-from rye_mcp.executor.primitives import Surroundings
-from rye_mcp.executor.starting import Starting
-from rye_mcp.primitives._process_log import read_log, size_of_log, whole_characters
-from rye_mcp.primitives._process_store import (
+from rye_mcp.executor.job.in_process import InProcessCall
+from rye_mcp.executor.job.outcomes import Outcome
+from rye_mcp.executor.job.primitives import Surroundings
+from rye_mcp.executor.job.starting import Starting
+from rye_mcp.primitives._process_files import (
     GRACE,
     MAX_BYTES,
     PROCESS,
     ProcessRecord,
     ProcessStore,
+    read_log,
+    size_of_log,
+    whole_characters,
     write,
 )
 from rye_mcp.primitives._work import WorkJob, success
@@ -69,7 +55,7 @@ _LENGTH: Final = 32 << 10
 _SHOWN_ARGUMENTS: Final = 50
 _SHOWN_CHARACTERS: Final = 500
 
-Action = Callable[["ProcessesPrimitive", HostedCall, ProcessStore], Awaitable[dict[str, Any]]]
+Action = Callable[["ProcessesPrimitive", InProcessCall, ProcessStore], Awaitable[dict[str, Any]]]
 
 
 class ProcessesPrimitive:
@@ -85,7 +71,7 @@ class ProcessesPrimitive:
         starting = Starting(surroundings.trust.directories)
         return cls(surroundings.state, surroundings.project, starting)
 
-    def job(self, call: HostedCall) -> WorkJob:
+    def job(self, call: InProcessCall) -> WorkJob:
         """What the configuration of the tool says, with the arguments of the call."""
         name = call.config.get("action")
         action = ACTIONS.get(name) if isinstance(name, str) else None
@@ -98,12 +84,12 @@ class ProcessesPrimitive:
         title = (str(name), *_command_of(call.arguments)) if name == "spawn" else (str(name),)
         return WorkJob(title, partial(self._done, action, call, store), call.timeout)
 
-    async def _done(self, action: Action, call: HostedCall, store: ProcessStore) -> Outcome:
+    async def _done(self, action: Action, call: InProcessCall, store: ProcessStore) -> Outcome:
         return success(await action(self, call, store))
 
     # --- actions ---
 
-    async def spawn(self, call: HostedCall, store: ProcessStore) -> dict[str, Any]:
+    async def spawn(self, call: InProcessCall, store: ProcessStore) -> dict[str, Any]:
         """Start a process, and wait until it runs."""
         cwd = self._directory(call.arguments.get("cwd", "."))
         running = [record for record in store.list() if record.state == "running"]
@@ -112,9 +98,9 @@ class ProcessesPrimitive:
             raise ToolExecutionError(f"{what}: end some of them")
         command, *args = _command_of(call.arguments)
         asked = {"name": call.arguments.get("name"), "command": command, "args": args, "cwd": str(cwd)}
-        spec = ProcessSpec(command=command, cwd=str(cwd), env=call.environment)
-        spec = await self._starting.process(spec, direct=True, keep_cwd=True)
-        asked |= {"program": spec.command, "search_path": spec.search_path}
+        process = Halves(RuntimeSpec(command=command, env=call.environment), CallSpec(cwd=str(cwd)))
+        runtime, _ = await self._starting.process(process, direct=True, keep_cwd=True)
+        asked |= {"program": runtime.command, "search_path": runtime.search_path}
         if (size := len(json.dumps(asked))) > MAX_BYTES:
             what = f"expected a command of at most {MAX_BYTES} bytes, found {size} with its arguments"
             raise ToolExecutionError(what)
@@ -124,13 +110,13 @@ class ProcessesPrimitive:
         host = await self._start_host(directory, call.environment)
         return _shown(await _begun(store, process_id, host))
 
-    async def status(self, call: HostedCall, store: ProcessStore) -> dict[str, Any]:
+    async def status(self, call: InProcessCall, store: ProcessStore) -> dict[str, Any]:
         """One process, or all of them."""
         process_id = call.arguments.get("id")
         records = store.list() if process_id is None else [store.get(process_id)]
         return {"processes": [_shown(record) for record in records]}
 
-    async def logs(self, call: HostedCall, store: ProcessStore) -> dict[str, Any]:
+    async def logs(self, call: InProcessCall, store: ProcessStore) -> dict[str, Any]:
         """A piece of what a process has printed."""
         record = store.get(call.arguments["id"])
         length = call.arguments.get("length", _LENGTH)
@@ -147,7 +133,7 @@ class ProcessesPrimitive:
             "total": piece.total,
         }
 
-    async def kill(self, call: HostedCall, store: ProcessStore) -> dict[str, Any]:
+    async def kill(self, call: InProcessCall, store: ProcessStore) -> dict[str, Any]:
         """End a process with everything that it started."""
         record = store.get(call.arguments["id"])
         grace = float(call.arguments.get("grace", _GRACE_S))

@@ -6,10 +6,9 @@ Rules:
 - What cannot be read plainly is left out, and said (`remarks`).
 """
 
-from rye_mcp.scripts.declared import Declared, Option, calling_of
-from rye_mcp.scripts.header import block_of, metadata_block, with_block
-from rye_mcp.scripts.help_text import read_help
+from rye_mcp.scripts.declared import Declared, Option, block_of, calling_of, metadata_block, with_block
 from rye_mcp.scripts.kinds import Kind, kind_of, read_script
+from rye_mcp.scripts.plain_text import read_help
 
 __all__ = [
     "Declared",

@@ -14,7 +14,7 @@ from rye_mcp.scripts._python_source import (
     first_paragraph,
     schema_of,
 )
-from rye_mcp.scripts.declared import Declared, Option, parameter_name
+from rye_mcp.scripts.declared import Declared, Option, parameter_name, with_value
 
 __all__ = ["read_click", "read_typer"]
 
@@ -78,7 +78,7 @@ def _click_option(source: Source, names: list[str], keywords: Mapping[str, ast.e
     if isinstance(nargs, int) and nargs > 1:
         several = {"type": "array", "items": schema} | about(schema)
         return Option(name, f"{flag} VALUE...", several, required)
-    return Option(name, _with_value(flag), schema, required)
+    return Option(name, with_value(flag), schema, required)
 
 
 def _click_flag(names: list[str]) -> str:
@@ -174,18 +174,13 @@ def _typer_option(source: Source, name: str, parameter: _Parameter) -> Option:
     if parameter.kind == "bool":
         text = given or f"{long}/--no-{long.removeprefix('--')}"
         return Option(name, text, {"type": "boolean"} | about(schema))
-    return Option(name, _with_value(given or long), schema, required)
+    return Option(name, with_value(given or long), schema, required)
 
 
 def _flag_given(source: Source, declared: ast.Call | None) -> str | None:
     texts = [] if declared is None else source.texts(declared.args)
     flags = [each for each in texts if each.startswith("-")]
     return next((each for each in flags if each.startswith("--")), flags[0] if flags else None)
-
-
-def _with_value(flag: str) -> str:
-    """The text of a flag whose value is attached to it."""
-    return f"{flag}{'' if len(flag) == 2 else '='}VALUE"
 
 
 def _annotation(node: ast.expr | None) -> tuple[str, bool, ast.Call | None]:

@@ -13,9 +13,8 @@ from rye_mcp.errors import RyeError, printable
 from rye_mcp.metadata import RUNTIMES, parse_python
 from rye_mcp.scripts.declared import Declared
 from rye_mcp.scripts.node import imported_packages, read_node_script
-from rye_mcp.scripts.perl import read_perl_script, read_ruby_script
+from rye_mcp.scripts.plain_text import read_perl_script, read_ruby_script, read_shell_script, sourced_files
 from rye_mcp.scripts.python import imported_modules, read_python_script
-from rye_mcp.scripts.shell import read_shell_script, sourced_files
 
 __all__ = ["Kind", "kind_of", "read_script"]
 
@@ -56,23 +55,33 @@ def kind_of(path: PurePath, text: str, *, is_module: bool = False) -> Kind:
 
     `is_module` is what the package.json above a JavaScript file says.
     """
-    program = found[1].rstrip("0123456789.") if (found := _SHEBANG.match(text)) else ""
-    program = "python" if program.startswith("python") else program
+    program = _program_of(text)
     extension = path.suffix if path.suffix in RUNTIMES and path.suffix else _PROGRAMS.get(program, "")
-    if extension == "" and not text.startswith("#!"):
+    if extension == ".py":
+        return _python(text)
+    if extension == ".js" and (is_module or _MODULE.search(text)):
+        extension = ".mjs"
+    if extension == ".sh" and program in ("sh", "dash", "ksh"):
+        return Kind(extension, RUNTIMES[extension], (f"bash runs it, and its first line says {program}",))
+    if extension == "":
+        return _with_own_program(path, text)
+    return Kind(extension, RUNTIMES[extension])
+
+
+def _program_of(text: str) -> str:
+    """The program that the first line names, without its version."""
+    found = _SHEBANG.match(text)
+    program = "" if found is None else found[1].rstrip("0123456789.")
+    return "python" if program.startswith("python") else program
+
+
+def _with_own_program(path: PurePath, text: str) -> Kind:
+    """A script in another language, which its first line starts."""
+    if not text.startswith("#!"):
         known = " ".join(filter(None, RUNTIMES))
         what = f"expected a script ({known}, or a first line with #!), found {printable(path.name)}"
         raise RyeError("not_runnable", what, where=printable(str(path)), hint="name a script")
-    remarks: tuple[str, ...] = ()
-    if extension == ".sh" and program in ("sh", "dash", "ksh"):
-        remarks = (f"bash runs it, and its first line says {program}",)
-    if extension == ".js" and (is_module or _MODULE.search(text)):
-        extension = ".mjs"
-    if extension == "":
-        remarks = ("it starts in / and not in the project, unless you approve the project",)
-    if extension == ".py":
-        return _python(text)
-    return Kind(extension, RUNTIMES[extension], remarks)
+    return Kind("", RUNTIMES[""], ("it starts in / and not in the project, unless you approve the project",))
 
 
 def _python(text: str) -> Kind:

@@ -8,11 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Final
 
-from rye_mcp.scripts.declared import Declared, Option, parameter_name, text_of
-from rye_mcp.scripts.shell import first_comment
+from rye_mcp.scripts.declared import (
+    REST,
+    TEXTS,
+    Declared,
+    Option,
+    described,
+    flag_option,
+    parameter_name,
+    text_of,
+    with_value,
+)
+from rye_mcp.scripts.plain_text import first_comment
 
 __all__ = ["imported_packages", "read_node_script"]
 
@@ -30,7 +41,6 @@ _MAX_CALL: Final = 16 << 10
 
 _MEMBER: Final = re.compile(r"(?:\A|[{,])\s*(?:'([^']+)'|\"([^\"]+)\"|([\w$]+))\s*:\s*")
 _USAGE: Final = re.compile(r"(?:(-\w)\b)?(?:[,\s|]+(?=-))?(--?[A-Za-z][\w-]*)?(?:[ =]([<\[])([^>\]]+)[>\]])?")
-_LIST: Final = {"type": "array", "items": {"type": "string"}}
 _BUILT_IN: Final = frozenset(
     re.findall(
         r"\w+",
@@ -65,10 +75,7 @@ def read_node_script(text: str, subcommand: str | None) -> Declared:
     )
     found = next((each for fits, read in readers if fits and (each := read(code, subcommand))), None)
     found = found or Declared("nothing")
-    return Declared(
-        *(found.reader, found.options, found.separates, first_comment(text) or found.description),
-        *(found.subcommands, found.remarks),
-    )
+    return replace(found, description=first_comment(text) or found.description)
 
 
 def _plain(text: str) -> str:
@@ -125,10 +132,8 @@ def _option(name: str, kind: str, about: str, *, many: bool = False, required: b
     one: dict[str, Any] = {"type": {"number": "number", "boolean": "boolean"}.get(kind, "string")}
     schema = {"type": "array", "items": one} if many else one
     flag = f"-{name}" if len(name) == 1 else f"--{name}"
-    if kind != "boolean":
-        flag += "VALUE" if len(name) == 1 else "=VALUE"
-    schema = schema | ({"description": text_of(about)} if about else {})
-    return Option(parameter_name(name), flag, schema, required)
+    flag = flag if kind == "boolean" else with_value(flag)
+    return Option(parameter_name(name), flag, described(schema, about), required)
 
 
 def _parse_args(code: str, subcommand: str | None) -> Declared | None:
@@ -143,7 +148,7 @@ def _parse_args(code: str, subcommand: str | None) -> Declared | None:
         options = "{" + _inside(code, named.end() - 1) if named else ""
     read = [each for member in _members(options.removeprefix("{")) for each in _parse_args_option(*member)]
     if given.get("allowPositionals", "").startswith("true") or "strict: false" in whole:
-        read.append(Option("args", None, _LIST))
+        read.append(REST)
     return Declared("parseArgs", tuple(read), separates=True)
 
 
@@ -188,9 +193,7 @@ def _commander_options(kind: str, texts: list[str]) -> Iterator[Option]:
 
 def _place(word: str, about: str = "") -> Option:
     many = "..." in word
-    schema: dict[str, Any] = (_LIST if many else {"type": "string"}) | (
-        {"description": text_of(about)} if about else {}
-    )
+    schema = described(TEXTS if many else {"type": "string"}, about)
     return Option(parameter_name(word.strip("<>[].")), None, schema, not word.startswith("["))
 
 
@@ -200,14 +203,10 @@ def _usage(text: str, about: str, required: bool) -> Option | None:
     flag = found and (found[2] or found[1])
     if not found or not flag:
         return None
-    name = flag.lstrip("-").removeprefix("no-") if not found[3] else flag.lstrip("-")
-    about_schema = {"description": text_of(about)} if about else {}
     if not found[3]:
-        return Option(parameter_name(flag), flag, {"type": "boolean"} | about_schema)
-    many = "..." in found[4]
-    schema: dict[str, Any] = {"type": "array", "items": {"type": "string"}} if many else {"type": "string"}
-    form = f"{flag}{'' if len(flag) == 2 else '='}VALUE"
-    return Option(parameter_name(name), form, schema | about_schema, required)
+        return flag_option(flag, takes=False, about=about)
+    schema = described(TEXTS if "..." in found[4] else {"type": "string"}, about)
+    return Option(parameter_name(flag), with_value(flag), schema, required)
 
 
 def _yargs(code: str, subcommand: str | None) -> Declared | None:
@@ -219,17 +218,13 @@ def _yargs(code: str, subcommand: str | None) -> Declared | None:
             members = [(_text(inside), "{" + inside.partition("{")[2])]
         for name, source in members:
             option = _yargs_option(name, source)
-            options[name] = (
-                Option(option.name, None, option.schema, option.required)
-                if found[1] == "positional"
-                else option
-            )
+            options[name] = replace(option, flag=None) if found[1] == "positional" else option
     commands = tuple(
         _texts(each[0])[0].split()[0]
         for each in re.finditer(rf"\.command\(\s*{_STRING}", code)
         if not _texts(each[0])[0].startswith(("$0", "*", "<", "["))
     )
-    rest = [Option("args", None, _LIST)] if re.search(r"argv\._\b|\b_\s*[,:}]", code) else []
+    rest = [REST] if re.search(r"argv\._\b|\b_\s*[,:}]", code) else []
     return Declared("yargs", (*options.values(), *rest), True, subcommands=commands)
 
 
@@ -237,21 +232,12 @@ def _yargs_option(name: str, source: str) -> Option:
     facts = dict(_members(source.removeprefix("{").removesuffix("}")))
     kind = _text(facts.get("type", "")) or ("boolean" if facts.get("boolean") == "true" else "string")
     about = _text(facts.get("describe") or facts.get("description") or facts.get("desc") or "")
-    required = (
-        facts.get("demandOption") == "true"
-        or facts.get("required") == "true"
-        or facts.get("demand") == "true"
-    )
+    required = any(facts.get(each) == "true" for each in ("demandOption", "required", "demand"))
     option = _option(
         name, kind, about, many=kind == "array" or facts.get("array") == "true", required=required
     )
     choices = _texts(facts.get("choices", ""))
-    return Option(
-        option.name,
-        option.flag,
-        dict(option.schema) | ({"enum": choices} if choices else {}),
-        option.required,
-    )
+    return replace(option, schema={**option.schema, "enum": choices}) if choices else option
 
 
 def _minimist(code: str, subcommand: str | None) -> Declared | None:
@@ -269,7 +255,7 @@ def _minimist(code: str, subcommand: str | None) -> Declared | None:
         if name not in aliases
     ]
     has_rest = found[1] is not None and re.search(rf"\b{re.escape(found[1])}\._", code)
-    rest = [Option("args", None, _LIST)] if has_rest else []
+    rest = [REST] if has_rest else []
     return Declared("minimist", (*options, *rest), separates=True)
 
 
@@ -303,7 +289,7 @@ def _argv(code: str, subcommand: str | None) -> Declared | None:
         options[parameter_name(found[2])] = Option(parameter_name(found[2]), f"{found[2]}=VALUE")
     places = list(_places(code))
     if options:
-        places = [Option(each.name, None, each.schema, each.required) for each in places]
+        places = [replace(each, takes_any=False) for each in places]
     separates = bool(re.search(r"(?:case|===?)\s*(['\"])--\1", code))
     return Declared("process.argv", (*options.values(), *places), separates)
 
@@ -340,16 +326,24 @@ def _places(code: str) -> Iterator[Option]:
     """What is taken by its place: out of a list in brackets, by a number, or all that is left."""
     sliced = _SLICED.search(code)
     taken = sliced or _WHOLE.search(code)
-    name, names = (taken[1], taken[2]) if taken else (None, None)
-    first = 0 if sliced else 2
-    found = dict(_in_brackets(names or "", first))
-    of_name = _by_number(code, rf"(?<!\.){re.escape(name)}", first) if name else ()
-    for number, option in (*_by_number(code, r"process\.argv", 2), *of_name):
-        found.setdefault(number, option)
+    found = dict(_by_place(code, taken, 0 if sliced else 2))
     yield from (found[number] for number in sorted(found))
-    if sliced and name and not found and not re.search(r"indexOf|includes", code):
+    if sliced and sliced[1] and not found and not re.search(r"indexOf|includes", code):
         collected = _COLLECTED.search(code)
-        yield Option(parameter_name(collected[1]) if collected else "args", None, _LIST)
+        yield Option(parameter_name(collected[1]) if collected else "args", None, TEXTS)
+
+
+def _by_place(code: str, taken: re.Match[str] | None, first: int) -> Iterator[tuple[int, Option]]:
+    """The places that have a number; the last one for a number counts."""
+    if taken and taken[1]:
+        yield from _first_of_each(_by_number(code, rf"(?<!\.){re.escape(taken[1])}", first))
+    yield from _first_of_each(_by_number(code, r"process\.argv", 2))
+    if taken and taken[2]:
+        yield from _in_brackets(taken[2], first)
+
+
+def _first_of_each(pairs: Iterator[tuple[int, Option]]) -> Iterator[tuple[int, Option]]:
+    return iter(dict(reversed(list(pairs))).items())
 
 
 def _in_brackets(names: str, first: int) -> Iterator[tuple[int, Option]]:
@@ -357,7 +351,7 @@ def _in_brackets(names: str, first: int) -> Iterator[tuple[int, Option]]:
     for number, part in enumerate(names.split(",")[first:] if names else ()):
         name, _, default = part.strip().partition("=")
         many = name.startswith("...")
-        schema = _LIST if many else {"type": "string"}
+        schema = TEXTS if many else {"type": "string"}
         required = not default and not many
         called = parameter_name(name.strip(" .\n")) if name.strip() else f"arg{number + 1}"
         yield number, Option(called, None, schema, required, takes_any=True)

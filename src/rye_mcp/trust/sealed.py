@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "e8fcc6487217cb9fc4e68b225079e5e956d9b8ac9c49455f62bbc0ec9fe4f57b"
+MANIFEST_SHA256: Final = "e4a0f4429a4a5bcbe7873cb74e58882342e10bc2e5f7f86f0d9777801fd80149"

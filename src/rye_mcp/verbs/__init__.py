@@ -1,9 +1,6 @@
-"""What can be done with items: one module a verb, one function each, for agents and for people alike.
+"""What can be done with items: one module and one function for each verb, for agents and for people alike.
 
-Rules:
-
-- A verb takes a request and a `Context`, and returns a result. Both are frozen dataclasses; `as_dict` of a
-  result is what a program gets, over MCP and with `--json`.
-- What goes wrong is a RyeError. Nothing here prints, asks, or knows MCP.
-- Verbs do not know each other. What they share is in `context` and in modules that begin with `_`.
+A verb takes a frozen request and a `Context`, and returns a frozen result, whose `as_dict` programs get. What
+goes wrong is a RyeError. Verbs print nothing, ask nothing and know no MCP; the rules of each are in
+docs/architecture/command-line.md.
 """

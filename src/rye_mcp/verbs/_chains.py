@@ -1,25 +1,34 @@
-"""The chain of a tool, verified and valid, for verbs that run nothing: they lock it, or look at its lock."""
+"""The chains of tools for verbs that run nothing: followed, compared with locks, and what tools rest on.
+
+A chain goes through the same stages as in a run, so a verb and a run never disagree about it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from pathlib import Path
+from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import Chain, ChainBuilder, ChainElement
-from rye_mcp.executor.chain_validator import ValidChain, require_valid
-from rye_mcp.executor.integrity_verifier import IntegrityVerifier
-from rye_mcp.executor.lockfile_resolver import LockfileResolver, Signed
-from rye_mcp.executor.lockfile_store import LockPlace
-from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.executor.chain.anchor import anchor_of, directory_of, markers_of
+from rye_mcp.executor.chain.builder import Chain, ChainBuilder, ChainElement, MetadataRole
+from rye_mcp.executor.chain.validator import ValidChain, require_valid
+from rye_mcp.executor.chain.verifier import IntegrityVerifier
+from rye_mcp.executor.chain.verify_deps import DependencyRules, directory_asked_for, names_asked_for, rules_of
+from rye_mcp.executor.lock.resolver import LockfileResolver, Signed
+from rye_mcp.executor.lock.store import LockPlace
+from rye_mcp.items import ItemFile, ItemType, SpaceName
+from rye_mcp.metadata import ItemMetadata
 from rye_mcp.notices import Notice
-from rye_mcp.trust.scope import SignerKind
+from rye_mcp.spaces.source_tree import SourceName, SourceTree
+from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.verify import VerifiedItem
-from rye_mcp.verbs._agreement import relative_of
-from rye_mcp.verbs._configuration import asks_for_locks
+from rye_mcp.verbs._signing_rights import relative_of
+from rye_mcp.verbs.configuration import asks_for_locks
 from rye_mcp.verbs.context import Context, whole_hints
 
-__all__ = ["Chains"]
+__all__ = ["Chains", "Dependencies", "LockState", "LockStates", "Runners", "dependencies_of"]
 
 
 class Chains:
@@ -147,3 +156,108 @@ def _package_version() -> str:
     from importlib.metadata import version
 
     return version("rye-mcp")
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What has to be authentic, in which role; the directories whose listings count, the nearest first.
+
+    `markers` are the files that make the directory of the tool its anchor.
+    """
+
+    role: Role
+    directories: tuple[str, ...]
+    asked_for: tuple[SourceName, ...] = ()
+    markers: tuple[str, ...] = ()
+
+
+def dependencies_of(
+    element: ChainElement, tree: SourceTree, chains: Chains, project: Path | None
+) -> Dependencies:
+    """What an item rests on."""
+    own = directory_of(element)
+    role = MetadataRole.of(element.file)(element.file.content)
+    if element.metadata.is_runtime:
+        library = (element.metadata.anchor or {}).get("lib")
+        below = f"{own}/{library.rstrip('/')}" if isinstance(library, str) else None
+        return Dependencies(role, (own,), tuple(names_asked_for(tree, DependencyRules(), below)))
+    chain = chains.behind(element)
+    if chain is None:
+        return Dependencies(role, (own,))
+    anchor, rules = anchor_of(chain, project), rules_of(chain)
+    directories = [own]
+    if anchor is not None and anchor.relative not in (None, own):
+        directories.append(str(anchor.relative))
+    asked_for = names_asked_for(tree, rules, directory_asked_for(element, anchor, rules))
+    return Dependencies(role, tuple(directories), tuple(asked_for), markers_of(chain, tree))
+
+
+MISSING: Final = "missing"
+
+_WORDS: Final = {"match": "matches", "outdated": "outdated", "none": "none"}
+_REFUSALS: Final = {
+    "lock_mismatch": "differs",
+    "lock_missing": MISSING,
+    "malformed_lockfile": "malformed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LockState:
+    """How a tool stands to its lockfile, None where it has no use for one; and why it would not run."""
+
+    state: str | None = None
+    obstacle: RyeError | None = None
+
+
+class LockStates:
+    """Looks at the tools of one context, as a run would up to its parameters; nothing runs."""
+
+    def __init__(self, context: Context) -> None:
+        self._chains = Chains(context)
+        self._asks = asks_for_locks(context)
+        self._locked = {place.item_id for place in self._chains.lockfiles.store.list()}
+
+    def of(self, file: ItemFile, metadata: ItemMetadata) -> LockState:
+        """What becomes of an item that passed the gate. Of the package, only what is locked is looked at."""
+        is_part = metadata.is_library or metadata.is_runtime or metadata.is_primitive
+        is_packaged = file.space.name is SpaceName.SYSTEM and file.item_id not in self._locked
+        if file.item_type is not ItemType.TOOL or is_part or is_packaged:
+            return LockState()
+        root = ChainElement(file, metadata)
+        lockfiles = self._chains.lockfiles
+        try:
+            root_lock = lockfiles.check_root(root)
+            state = lockfiles.pin(self._chains.follow(root), root_lock).lock.state
+        except RyeError as exc:
+            return LockState(_REFUSALS.get(exc.code), exc)
+        is_asked_for = self._asks and file.space.name is SpaceName.PROJECT
+        return LockState(MISSING if state == "none" and is_asked_for else _WORDS[state])
+
+
+class Runners:
+    """What runs the tools that one call of a verb looks at; it is not kept for the next one."""
+
+    def __init__(self, context: Context) -> None:
+        self._verify = context.verify
+        self._builder = ChainBuilder(context.spaces, context.verify)
+        self._known: dict[tuple[str | None, SpaceName], RyeError | None] = {}
+
+    def why_not(self, file: ItemFile, metadata: ItemMetadata) -> RyeError | None:
+        """Why nothing would run a verified tool; None when its chain is there and passes."""
+        key = (metadata.executor_id, file.space.name)
+        if key not in self._known:
+            found = self._known[key] = self._follow(ChainElement(file, metadata))
+            return found
+        known = self._known[key]
+        if known is None:
+            return None
+        return RyeError(known.code, f"{file.item_id} has the same executor: {known.message}", hint=known.hint)
+
+    def _follow(self, root: ChainElement) -> RyeError | None:
+        try:
+            for element in self._builder.follow(root).elements[1:]:
+                self._verify(element.file)
+        except RyeError as exc:
+            return exc
+        return None

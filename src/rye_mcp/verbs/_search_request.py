@@ -1,12 +1,7 @@
-"""What is searched for: a request, as a program writes it, and the query that a catalog is asked.
+"""A search as a program writes it, and the query that a catalog gets.
 
-Rules:
-
-- A scope is a type of item, or a type and a pattern of ids, with dots for slashes: `tool`, `directive.rye.*`.
-  `rye.search.` may stand in front of it. Where there is a slash, dots stand for themselves: an id can hold
-  them. An id without `*` or `?` is that item and everything below it.
-- Everything has a limit and a list of what it can be. What is something else is RyeError `invalid_query`,
-  never taken to be what it is near to.
+A scope is a type, or a type and a pattern of ids with dots for slashes: `tool`, `directive.rye.*`. An id
+without `*` or `?` stands for the item and everything below it. Anything invalid is `invalid_query`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""Which items are meant: by an id, or by a pattern of ids.
+"""Which items an id or a pattern of ids selects.
 
-Rules:
-
-- In a pattern `*` stands for any characters, `/` among them, and `?` for one; `demo/*` is everything below
-  `demo`, as it is in the scope of a key. Everything else stands for itself.
-- A pattern holds nothing that an id could not hold, and is compared with the ids of what was listed: it is
-  never a path, and reaches nothing that is no item.
-- What only looks like an item is selected too, as the error that asking for it would give; otherwise a link
-  in the place of an item would be passed over in silence.
+In a pattern `*` stands for any characters, also `/`, and `?` for one. Patterns are compared with listed ids
+and are never paths. What only looks like an item is selected as its refusal, so that no link is passed over.
 """
 
 from __future__ import annotations

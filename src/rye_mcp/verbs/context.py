@@ -1,11 +1,7 @@
 """What every verb works with: where items are, who is trusted, and who asks.
 
-Rules:
-
-- Who asks (`caller`) is set by the surface, never by a request: nothing that an agent sends makes it a
-  person.
-- Every item that a verb gives out, copies or offers passes `verify` first. The role that its signer has to be
-  trusted for is read from the very bytes that were verified.
+The surface sets `caller`; no request can change it. Every item that a verb returns, copies or offers passes
+`verify` first, which reads the role that its signer needs from the same bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.roles import MetadataRole
+from rye_mcp.executor.chain.builder import MetadataRole
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import ItemMetadata, parse_metadata
 from rye_mcp.spaces import Spaces

@@ -1,39 +1,112 @@
-"""`run_examples`: the example calls that tools declare, run and compared with what they expect.
+"""`run_examples`: run the example calls that tools declare, and compare the results with what they expect.
 
-Rules:
-
-- Everything that runs passed the gate, in the very stages of a call: there is no other way to run it here.
-- Tools of the project are run in the project, one after the other unless they only read. All other tools,
-  and every example that has `files`, are run in a project of their own: a fresh directory, which is gone
-  afterwards. These run beside each other. Of this project only its own tools find anything there: its items.
-- What is run is what a call by this id would run there. What another item hides is refused, not exchanged.
-- What is refused is a failed example, unless its code is what was expected. Nothing stops the others.
+Everything goes through the stages of a call. Tools of the project run in it, one after the other unless they
+only read; all others, and examples with `files`, each run in a fresh project that is removed afterwards.
 
     await run_examples(ExamplesRequest("demo/*"), context, executor_in=app.executor_in)
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import anyio
 
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.job.snapshot import private_directory
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.executor.results import ExecutionResult
-from rye_mcp.executor.snapshot import private_directory
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import Example, ItemMetadata, examples_of
-from rye_mcp.verbs._expectations import differences
 from rye_mcp.verbs._selection import is_pattern, select
 from rye_mcp.verbs.context import Context
 
-__all__ = ["ExampleOutcome", "ExamplesRequest", "ExamplesResult", "ExecutorIn", "run_examples"]
+__all__ = ["ExampleOutcome", "ExamplesRequest", "ExamplesResult", "ExecutorIn", "differences", "run_examples"]
+
+MAX_LINES: Final = 60
+"""How many lines of difference are told."""
+
+_SHOWN: Final = 200
+
+
+def differences(example: Example, found: ExecutionResult) -> tuple[str, ...]:
+    """What is otherwise than expected."""
+    expected = example.expected_code
+    if expected is not None:
+        return () if found.code == expected else (f"expected {expected}, found {found.code or 'success'}",)
+    if not found.success:
+        return (f"expected success, found {found.code}: {found.error}",)
+    if example.expect is None:
+        return ()
+    how, value = example.expect
+    lines = _diff(value, found.data) if how == "data" else list(_missing(value, found.data, ""))
+    if len(lines) > MAX_LINES:
+        lines = [*lines[:MAX_LINES], f"… and {len(lines) - MAX_LINES} more lines"]
+    return tuple(lines)
+
+
+def _diff(expected: Any, found: Any) -> Sequence[str]:
+    if _is_same(expected, found):
+        return ()
+    before, after = (_spelled(value) for value in (expected, found))
+    lines = list(unified_diff(before, after, "expected", "found", lineterm="", n=2))
+    return lines or (f"expected {_short(expected)}, found {_short(found)}",)
+
+
+def _spelled(value: Any) -> list[str]:
+    """A value as lines; a text of several lines as those."""
+    if isinstance(value, str):
+        return value.split("\n")
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True).split("\n")
+
+
+def _missing(expected: Any, found: Any, place: str) -> Iterator[str]:
+    """What of the expected value is not in what was found."""
+    match expected, found:
+        case dict(), dict():
+            for name, value in expected.items():
+                if name in found:
+                    yield from _missing(value, found[name], f"{place}/{name}")
+                else:
+                    yield f"{place}/{name}: expected {_short(value)}, found nothing"
+        case list(), list():
+            for number, value in enumerate(expected):
+                if not any(_contains(value, each) for each in found):
+                    yield f"{place}/{number}: expected {_short(value)} in the list, found {_short(found)}"
+        case str(), str():
+            if expected not in found:
+                yield f"{place or '/'}: expected text with {_short(expected)}, found {_short(found)}"
+        case _:
+            if not _is_same(expected, found):
+                yield f"{place or '/'}: expected {_short(expected)}, found {_short(found)}"
+
+
+def _contains(expected: Any, found: Any) -> bool:
+    return next(_missing(expected, found, ""), None) is None
+
+
+def _is_same(expected: Any, found: Any) -> bool:
+    match expected, found:
+        case dict(), dict():
+            return expected.keys() == found.keys() and all(
+                _is_same(value, found[name]) for name, value in expected.items()
+            )
+        case list(), list():
+            return len(expected) == len(found) and all(map(_is_same, expected, found))
+    return isinstance(expected, bool) == isinstance(found, bool) and bool(expected == found)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
 
 _LAST_LINES: Final = 5
 _ALL: Final = -1

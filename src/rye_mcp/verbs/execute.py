@@ -1,41 +1,117 @@
-"""`execute`: run a tool, or give out the instructions of a directive or the text of knowledge.
+"""`execute`: run a tool, fill a directive with its inputs, or return the text of knowledge.
 
-Rules:
-
-- A tool goes through `rye_mcp.executor`: nothing runs that did not pass every stage. What is refused before
-  it runs is a RyeError; how a run ended, also badly, is a result.
-- A dry run goes through the same stages and stops before the last one. It tells what would run, and the names
-  of variables, never their values.
-- What somebody has agreed to (`preview`) runs as it was then, or not at all.
-- What the last commits say of persons is on record before a tool runs for an agent: it may make others.
-- Instructions and knowledge pass the gate first: an agent follows what it is given here.
-
-    result = await execute(ExecuteRequest("demo/hello", parameters={"name": "Ada"}), context)
+A refusal before anything runs is a RyeError; how a run ended, even badly, is a result. If somebody agreed to
+a preview, exactly that runs, or the call is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+from lilux.primitives.errors import ConfigurationError
 from rye_mcp.apart import apart
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.agreement import Preview
+from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import ExecutionResult
-from rye_mcp.items import ItemType
+from rye_mcp.items import ItemFile, ItemType
 from rye_mcp.metadata import ItemMetadata, body_of
 from rye_mcp.runs.records import Caller
 from rye_mcp.trust.verify import VerifiedItem
-from rye_mcp.verbs._committed import note_commits, unnoted_commits
-from rye_mcp.verbs._directives import check_inputs, instructions
-from rye_mcp.verbs._shapes import metadata_as_dict
+from rye_mcp.verbs._answers import metadata_as_dict
+from rye_mcp.verbs._commits import note_commits, unnoted_commits
 from rye_mcp.verbs.context import Context
 
-__all__ = ["ExecuteRequest", "Executed", "Instructions", "Knowledge", "execute", "log_refusal", "preview"]
+__all__ = [
+    "ExecuteRequest",
+    "Executed",
+    "Instructions",
+    "Knowledge",
+    "check_inputs",
+    "execute",
+    "instructions",
+    "log_refusal",
+    "preview",
+]
+
+MAX_CHARACTERS: Final = 4 << 20
+"""How long instructions may be with their inputs put in; no agent reads more."""
+
+_PLACEHOLDER: Final = re.compile(r"\{input:([A-Za-z_][A-Za-z0-9_.-]*)(?:(\?)|\|([^{}]*))?\}")
+
+
+def check_inputs(file: ItemFile, metadata: ItemMetadata, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a directive with its defaults; RyeError `invalid_parameters` with every reason."""
+    schema = _input_schema(metadata.inputs)
+    try:
+        from lilux.schemas.schema_validator import apply_defaults, validate_parameters
+
+        values: dict[str, Any] = apply_defaults(dict(given), schema)
+        errors = validate_parameters(values, schema).errors
+    except ConfigurationError as exc:
+        what = f"expected a JSON Schema as inputs of {file.item_id}: {exc.message}"
+        raise RyeError("invalid_item", what, where=file.path, item_id=file.item_id) from exc
+    issues = {error.field: error.error for error in errors}
+    for name in _required_inputs(file):
+        if name not in values:
+            issues.setdefault(f"/{name}", "expected a value, found nothing")
+    if issues:
+        raise _refused_inputs(file, issues)
+    return values
+
+
+def instructions(file: ItemFile, inputs: Mapping[str, Any]) -> str:
+    """The body of a directive, filled; RyeError `invalid_parameters` when that would be too long."""
+    texts = {name: _input_text(value) for name, value in inputs.items()}
+    room = MAX_CHARACTERS
+
+    def value(found: re.Match[str]) -> str:
+        nonlocal room
+        name, _, default = found.groups()
+        text = texts.get(name, default or "")
+        room -= len(text)
+        if room < 0:
+            problem = f"expected at most {MAX_CHARACTERS} characters in all their places, found more"
+            raise _refused_inputs(file, {f"/{name}": problem})
+        return text
+
+    return _PLACEHOLDER.sub(value, body_of(file))
+
+
+def _input_schema(inputs: Mapping[str, Any] | Sequence[str] | None) -> Mapping[str, Any]:
+    if isinstance(inputs, Mapping):
+        return inputs
+    return {"type": "object", "required": list(inputs or ())}
+
+
+def _required_inputs(file: ItemFile) -> Iterator[str]:
+    """The inputs that the text cannot do without."""
+    for found in _PLACEHOLDER.finditer(body_of(file)):
+        name, optional, default = found.groups()
+        if optional is None and default is None:
+            yield name
+
+
+def _input_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _refused_inputs(file: ItemFile, issues: Mapping[str, str]) -> RyeError:
+    listed = "; ".join(f"{field or '/'}: {message}" for field, message in issues.items())
+    return RyeError(
+        "invalid_parameters",
+        f"expected the inputs that {file.item_id} declares, found: {listed}",
+        where=file.path,
+        hint=f"rye show {file.item_id} --type directive",
+        item_id=file.item_id,
+        issues=[{"path": path, "message": message} for path, message in issues.items()],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +184,12 @@ async def execute(request: ExecuteRequest, context: Context, *, watch: Watch | N
     metadata = context.metadata(verified)
     if request.item_type is ItemType.KNOWLEDGE:
         return Knowledge(verified, metadata)
-    return await apart(partial(_filled, verified, metadata, request.parameters or {}))
+    return await apart(partial(_instructions_of, verified, metadata, request.parameters or {}))
 
 
-def _filled(verified: VerifiedItem, metadata: ItemMetadata, given: Mapping[str, Any]) -> Instructions:
+def _instructions_of(
+    verified: VerifiedItem, metadata: ItemMetadata, given: Mapping[str, Any]
+) -> Instructions:
     inputs = check_inputs(verified.file, metadata, given)
     return Instructions(verified, instructions(verified.file, inputs), inputs)
 

@@ -1,14 +1,7 @@
-"""`explain`: what would run a tool, element by element, and what prevents it.
+"""`explain`: what would run a tool, element by element, and what prevents it; nothing runs.
 
-Rules:
-
-- Nothing runs. Every element is looked at by itself, so that one that is refused hides none of the others:
-  its place in the chain, its space, who signed it, what it shadows.
-- What a call would be refused for is found by the very stages of a call (`outlook`), not by a second opinion.
-- Who gives no parameters at all asks about the tool: what a call needs is told (`needs`), and speaks against
-  nothing. Parameters that are given and do not fit are a refusal.
-- A person is told what unverified files say about themselves, and where they lead. An agent is told that an
-  element is refused, and why: nothing that this says about itself, and nothing of what stands behind it.
+Every element is examined by itself. Refusals come from the stages of a call. A person is also shown what
+unverified files say; an agent is only told that an element is refused, and why.
 """
 
 from __future__ import annotations
@@ -19,13 +12,13 @@ from itertools import takewhile
 from typing import Any
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import ChainBuilder, ChainElement, ChainError
-from rye_mcp.executor.integrity_verifier import roles_in
-from rye_mcp.executor.parameters import UnfilledError
+from rye_mcp.executor.chain.builder import ChainBuilder, ChainElement, ChainError
+from rye_mcp.executor.chain.verifier import roles_in
+from rye_mcp.executor.configuration.parameters import UnfilledError
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.items import ItemFile, printable
 from rye_mcp.trust.verify import RoleOf, verify_item
-from rye_mcp.verbs._shapes import Integrity
+from rye_mcp.verbs._answers import Integrity
 from rye_mcp.verbs.context import Context, whole_hints
 
 __all__ = ["ExplainRequest", "Explained", "Explanation", "explain"]

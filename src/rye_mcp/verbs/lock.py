@@ -1,19 +1,7 @@
-"""`lock`: lists, shows, compares and updates lockfiles.
+"""`lock`: list, show, compare and update lockfiles; for people only.
 
-Rules:
-
-- For people. An agent locks by running a tool, and moves a pin of its own by signing; it is offered none of
-  this.
-- `update` goes through the stages of a run up to the comparison, and pins what it finds: whatever would not
-  run, is not locked. It tells everything that differs from what was locked before. What it writes goes to the
-  project.
-- An older version than the locked one is locked only if the caller names the tool by its id: then the
-  lockfiles of the later versions are removed from the project.
-- Where a tool that is named by its id was renamed, the lockfile of its former id is removed: that tool is
-  gone, and had the same content.
-- `verify` compares as a run would, and runs nothing. It looks at the version that each tool has now: a tool
-  that is locked in other versions only is `lock_missing`.
-- What cannot be read, or does not fit, is in the list with its refusal, and stops nothing.
+`update` pins what would run now, and reports every difference; `verify` compares as a run would. A lockfile
+that cannot be read is listed with its refusal, and stops nothing.
 
     lock_update(LockUpdateRequest("demo/hello"), context).as_dict()
 """
@@ -26,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.lockfile_resolver import older_than
-from rye_mcp.executor.lockfile_store import LockPlace, StoredLock
-from rye_mcp.executor.pins import Difference, Pins, differences, is_version, mismatch
+from rye_mcp.executor.lock.pins import Difference, Pins, differences, is_version, mismatch
+from rye_mcp.executor.lock.resolver import older_than
+from rye_mcp.executor.lock.store import LockPlace, StoredLock
 from rye_mcp.items import SpaceName, check_item_id, printable
 from rye_mcp.verbs._chains import Chains
 from rye_mcp.verbs._selection import EVERYTHING, is_pattern, matches, require_pattern

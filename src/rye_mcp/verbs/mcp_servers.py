@@ -1,13 +1,7 @@
-"""Other MCP servers as items: written and signed by a person, compared with what a server says now, removed.
+"""Tools of other MCP servers as items: written and signed by a person, compared with the server, removed.
 
-Rules:
-
-- Only a person brings a server in, and only their signature says that its tools are what they seem.
-- Everything is drafted, looked at and signed before the first file is written: what is wrong with one tool
-  leaves that tool out, and is told; what is wrong with the rest leaves everything as it was.
-- Nothing is replaced by `add`. `update` replaces what it has read, and nothing that has changed meanwhile. A
-  tool keeps its id: another one that would get it is left out.
-- Nothing here connects to anything: what a server offers comes in.
+Everything is drafted and signed before the first file is written; an invalid tool is left out and reported.
+`add` replaces nothing, `update` only what it has read. Nothing here connects to a server.
 """
 
 from __future__ import annotations
@@ -20,12 +14,19 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, Final
 
-from rye_mcp.bridge.definitions import Definition, difference, whole
-from rye_mcp.bridge.items import DIRECTORY, RUNTIMES, approved_parts, ids_of, item_text
+from rye_mcp.bridge.definitions import (
+    DIRECTORY,
+    RUNTIMES,
+    Definition,
+    approved_parts,
+    difference,
+    ids_of,
+    item_text,
+    whole,
+)
 from rye_mcp.errors import RyeError, printable
-from rye_mcp.executor.chain import ChainElement
-from rye_mcp.executor.roles import MetadataRole
-from rye_mcp.executor.variable_names import looks_secret, secret_among
+from rye_mcp.executor.chain.builder import ChainElement, MetadataRole
+from rye_mcp.executor.environment.variables import looks_secret, secret_among
 from rye_mcp.files import Tree, translated
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, SpaceName, is_item_id, relative_path
 from rye_mcp.metadata import ItemMetadata, examine, parse_metadata

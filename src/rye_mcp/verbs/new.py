@@ -1,13 +1,7 @@
-"""`new`: an item that works, to begin with: a tool in the language at hand, a directive, or knowledge.
+"""`new`: a working item to start with: a tool in a language, a directive, or knowledge.
 
-Rules:
-
-- What is written is a file of this package (`rye_mcp/templates/`), with the name of the item put in. It has a
-  schema, and a tool has examples that pass. It is not signed.
-- Nothing that is there is replaced, and nothing is written that would make two items ambiguous. One that
-  hides an item of another space is written, and the result says so.
-- The item is written whole, through no symbolic link.
-- A tool is written too where the program that runs it is missing, and the result says what to install.
+It is a template of this package with the item's name put in, unsigned. Nothing that exists is replaced, and
+nothing is written that would make two items ambiguous.
 
     new(NewRequest("demo/hello", language="python"), context).as_dict()
 """
@@ -22,11 +16,11 @@ from typing import Any, Final
 
 from lilux.runtime.interpreters import NodeModules, Surroundings
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.programs import how_to_install
+from rye_mcp.executor.job.starting import how_to_install
 from rye_mcp.items import ItemFile, ItemType, SpaceName, check_item_id, printable, relative_path
 from rye_mcp.notices import Notice
-from rye_mcp.verbs._copying import require_no_clash, write_new
 from rye_mcp.verbs.context import Context, options_of
+from rye_mcp.verbs.load import require_no_clash, write_new
 
 __all__ = ["LANGUAGES", "NewRequest", "NewResult", "new"]
 

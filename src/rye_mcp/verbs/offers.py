@@ -1,14 +1,7 @@
-"""Items that are offered by themselves: what passes the gate now, and what does not, with its reason.
+"""Items that are exposed as tools of their own: those that pass the gate now, and why others do not.
 
-Rules:
-
-- An item is offered as it runs: the one that comes first by precedence. When that one does not pass, nothing
-  with its id is offered, though a space below has another.
-- What is said of an offer comes from the very bytes that were verified.
-- Of tools only those are offered that run by themselves, and whose chain is there and passes too. At most
-  `MAX_OFFERS` are, by their ids.
-- A project may say in `.ai/config/rye.yaml` which of its tools are offered (`expose`), once a person has
-  approved it: nothing signs that file.
+The item that comes first by precedence is offered, or none of its id. A tool is offered only if its chain
+passes too. At most `MAX_OFFERS` are.
 
     offers(OffersRequest(("demo/*",)), context).items
 """
@@ -23,9 +16,9 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType
 from rye_mcp.metadata import ItemMetadata
 from rye_mcp.trust.verify import VerifiedItem
-from rye_mcp.verbs._configuration import approved_root, list_of_texts
-from rye_mcp.verbs._runners import Runners
+from rye_mcp.verbs._chains import Runners
 from rye_mcp.verbs._selection import EVERYTHING, select
+from rye_mcp.verbs.configuration import approved_root, list_of_texts
 from rye_mcp.verbs.context import Context
 
 __all__ = ["MAX_OFFERS", "Offer", "Offers", "OffersRequest", "exposed", "offers"]

@@ -1,12 +1,7 @@
 """What has run, and what it wrote: the rows of the log, and output that was kept because it was cut.
 
-Rules:
-
-- Who knows the id of a run may read its output: ids cannot be guessed, and only who asked for a run is told
-  its id. The log, which has all ids, is for persons. An agent is told of the runs of its project alone, and
-  neither their ids nor what they were given (`RunList.for_agent`).
-- Whatever a request holds is checked here, before anything of it makes a path or a query.
-- An item is named by its id or by a pattern of ids, as everywhere.
+Whoever knows the id of a run may read its output. The log has all ids and is for people; agents see the runs
+of their project, without ids and parameters (`RunList.for_agent`).
 
     read_output(OutputRequest(run_id, pattern="^ERROR"), outputs).as_dict()
 """

@@ -1,21 +1,7 @@
-"""`search`: which items there are for what somebody wants, the best first.
+"""`search`: the items for some words, the best first.
 
-Rules:
-
-- A catalog finds, and is believed in nothing but that: the index may be old, damaged or somebody else's.
-  Every hit is looked for by its id, read, and passes the gate; everything that is shown of it is made of the
-  bytes that passed.
-- What does not pass comes back as its id, cut to `MAX_WITHHELD_ID`, and the code of the reason. Nothing else
-  that its author wrote is shown: no description, no schema, no name of a signer.
-- It comes behind everything that passes, and only `SHOWN_WITHHELD` of it, whichever page is asked for: a
-  clone could otherwise fill every place. For that, each hit is looked at from the first one on. Behind
-  `MAX_WITHHELD_OF_A_SPACE` that do not pass, nothing else of that space is looked at.
-- A hit is dropped when there is no such item any more, when it is not what was asked for, and when it turned
-  out to be a library: those are loaded, and are no tools.
-- `runnable` is whether `execute` would take it now: the chain of a tool is followed, and its elements pass
-  the gate too. Otherwise `reason` says why not: a code, or `shadowed` when another item is what its id means.
-- A description is one line, and what is hidden in it can be seen.
-- A word that was perhaps meant is suggested only when it finds something that passes.
+The catalog only proposes ids: each hit is read and passes the gate, and is shown as the bytes that passed. A
+hit that does not pass is shown as its shortened id and the code of the reason, behind all others.
 
     search(SearchRequest("turn this video into an mp3 file"), context, catalog).as_dict()
 """
@@ -36,7 +22,7 @@ from rye_mcp.metadata import ItemMetadata, body_of
 from rye_mcp.spaces import Found
 from rye_mcp.trust.signature import detach
 from rye_mcp.trust.verify import Signer, VerifiedItem
-from rye_mcp.verbs._runners import Runners
+from rye_mcp.verbs._chains import Runners
 from rye_mcp.verbs._search_request import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, query_of
 from rye_mcp.verbs._selection import matches
 from rye_mcp.verbs.context import Context

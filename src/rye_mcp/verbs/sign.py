@@ -1,30 +1,8 @@
 """`sign`: check what items say about themselves, and sign them.
 
-Rules:
-
-- A person signs with their own key, an agent with the agents'; who asks decides, not the request. An agent's
-  pair is made when it is needed first, a person's never here (`rye init`, `rye keys generate`).
-- Only items of the project are signed by an agent; those of the user need a person. So does all that a
-  person is known to have signed (`rye_mcp.verbs._replacing`): an agent signs what is new, or an agent's.
-- What is signed was looked at first: all of its metadata, its schemas, and the syntax of its code. All that
-  is wrong is reported at once, with lines. Nothing is signed that the gate would refuse afterwards.
-- An executor that cannot be found is a warning: it may come later. So is a signature of somebody else that is
-  replaced: from now on it is the new signer who vouches for the item.
-- A pattern signs everything that matches, one after the other: what fails is reported, and stops nothing.
-  What is validly signed, with all that it rests on, stays as it is, an agent's work too: a person who has
-  read that names it. But a person puts a new key to what a former key of theirs signed.
-- What a tool rests on is signed or listed before it: see `rye_mcp.verbs._companions`. What its code names and
-  will not be there when it runs is a warning, and so are text of a caller inside of a shell's command, and
-  examples that its own schema refuses.
-- What is no field is signed as it stands; a name that is nearly one is a warning. So is a name in a schema
-  that is no keyword of JSON Schema.
-- Who signs one script by its id wants to run it: that it names no executor is a warning. A pattern meets
-  libraries too.
-- The lockfile of a tool follows when the pinned signer has signed it and nothing else has changed. After a
-  person's signature it follows too where what has changed is what she signed: see `Chains.refresh`.
-- An item is replaced whole, or stays as it was. What stands there once its lockfile does is what was signed;
-  otherwise it is `content_changed`, and not called signed.
-- What somebody has agreed to (`plan`) is signed as it was then, or not at all.
+A person signs with their own key, an agent with the agents'. Everything is examined first, and every mistake
+is reported at once. An item is replaced whole, or stays as it was. docs/architecture/command-line.md has the
+rules, and docs/architecture/trust.md those of what an agent may sign.
 
     sign(SignRequest("demo/*"), context).as_dict()
 """
@@ -37,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain import ChainElement
-from rye_mcp.executor.roles import MetadataRole
+from rye_mcp.executor.chain.builder import ChainElement, MetadataRole
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable, relative_path
 from rye_mcp.metadata import ItemMetadata, examine, without_values
 from rye_mcp.notices import Notice
@@ -47,10 +24,18 @@ from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import require_unchanged, sign_item
 from rye_mcp.trust.trust_store import Seen
 from rye_mcp.trust.verify import Signer, VerifiedItem
-from rye_mcp.verbs._agreement import Agreement, SigningPlan, digest_of, relative_of
 from rye_mcp.verbs._chains import Chains
-from rye_mcp.verbs._companions import CompanionSigner
-from rye_mcp.verbs._outlook import (
+from rye_mcp.verbs._dependency_signing import CompanionSigner
+from rye_mcp.verbs._selection import Selection, Tracked, is_pattern, select
+from rye_mcp.verbs._signing_rights import (
+    Agreement,
+    SigningPlan,
+    digest_of,
+    other_signer,
+    relative_of,
+    require_not_a_persons,
+)
+from rye_mcp.verbs._signing_warnings import (
     cannot_run,
     examples_that_do_not_fit,
     in_shell,
@@ -58,8 +43,6 @@ from rye_mcp.verbs._outlook import (
     not_carried,
     unknown_keywords_in,
 )
-from rye_mcp.verbs._replacing import other_signer, require_not_a_persons
-from rye_mcp.verbs._selection import Selection, Tracked, is_pattern, select
 from rye_mcp.verbs.context import Context, options_of, whole_hints
 
 __all__ = ["BatchResult", "SignFailure", "SignRequest", "SignResult", "SigningPlan", "plan", "sign"]

@@ -1,39 +1,95 @@
 """`survey`: every item that is meant, whether it passes the gate, and who signed it.
 
-Rules:
-
-- Nothing is left out: what cannot be read, or only looks like an item, is there with its refusal.
-- Spaces come by precedence. An item that another one with the same id hides is `shadowed`, and looked at all
-  the same: it is what runs once the other one is gone.
-- A description is shown of verified items alone: everybody can write one.
-- What does not pass itself, and is as a good listing of a directory above says, is `carried`: a part of the
-  tools there, as a library is. What names its executor is a tool, and needs its own signature.
-- What passes and names nothing that runs it is a library, which other tools load. A pattern can leave those
-  out; they are counted.
-- Where lockfiles are asked about, each tool that would run is looked at as a run does: its chain, its files
-  and its lockfile. What would not run says why.
-- No content is kept.
+Nothing is left out: what cannot be read is listed with its refusal. A file that only a valid listing above it
+vouches for is `carried`. No content is kept.
 
     survey(SurveyRequest("demo/*"), context).as_dict()
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rye_mcp.errors import RyeError
-from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, SpaceName, printable
+from rye_mcp.items import (
+    DEPENDENCY_MANIFEST_NAME,
+    MAX_ITEM_BYTES,
+    ItemFile,
+    ItemPlace,
+    ItemType,
+    Space,
+    SpaceName,
+    printable,
+)
 from rye_mcp.metadata import parse_metadata
 from rye_mcp.spaces import Reader
-from rye_mcp.verbs._carried import CarriedFiles
-from rye_mcp.verbs._locks import LockOutlook, LockOutlooks
+from rye_mcp.spaces.source_tree import SourceTree
+from rye_mcp.trust.dependency_manifest import (
+    MAX_LISTED_BYTES,
+    DependencyManifest,
+    manifest_file,
+    verify_manifest,
+)
+from rye_mcp.trust.scope import Role
+from rye_mcp.verbs._answers import Integrity
+from rye_mcp.verbs._chains import LockState, LockStates
 from rye_mcp.verbs._selection import EVERYTHING, Refused, Tracked, is_pattern, select
-from rye_mcp.verbs._shapes import Integrity
 from rye_mcp.verbs.context import Context
 
-__all__ = ["Survey", "SurveyRequest", "Surveyed", "survey"]
+__all__ = ["CarriedFiles", "Survey", "SurveyRequest", "Surveyed", "survey"]
+
+
+class CarriedFiles:
+    """Says of files whether a good listing carries them; reads each listing once."""
+
+    def __init__(self, context: Context) -> None:
+        self._trust = context.trust
+        self._listings: dict[Path, DependencyManifest | None] = {}
+
+    def integrity_of(self, space: Space, path: Path) -> Integrity | None:
+        """Who vouches for a file by a listing; None where nobody does."""
+        if space.name is SpaceName.SYSTEM or not path.is_relative_to(space.root / ItemType.TOOL.directory):
+            return None
+        relative = path.relative_to(space.root).as_posix()
+        with SourceTree(space.root) as tree:
+            for listing in self._above(space, relative, tree):
+                listed = listing.files.get(relative.removeprefix(f"{listing.directory}/"))
+                if listed is not None and listed == _listed_digest(tree, relative):
+                    return Integrity(listing.signer, listed, listing=listing.file.path)
+        return None
+
+    def _above(self, space: Space, relative: str, tree: SourceTree) -> Iterator[DependencyManifest]:
+        parts = relative.split("/")[:-1]
+        for depth in range(len(parts), 0, -1):
+            directory = "/".join(parts[:depth])
+            place = space.root / directory
+            if place not in self._listings:
+                self._listings[place] = self._good(space, directory, tree)
+            if (known := self._listings[place]) is not None:
+                yield known
+
+    def _good(self, space: Space, directory: str, tree: SourceTree) -> DependencyManifest | None:
+        try:
+            found = tree.read(f"{directory}/{DEPENDENCY_MANIFEST_NAME}", limit=MAX_ITEM_BYTES)
+            if found is None:
+                return None
+            return verify_manifest(
+                manifest_file(space, directory, found.content), self._trust, role=Role.TOOL
+            )
+        except RyeError:
+            return None  # the run of the tool that rests on it says what is wrong with it
+
+
+def _listed_digest(tree: SourceTree, relative: str) -> str | None:
+    try:
+        found = tree.read(relative, limit=MAX_LISTED_BYTES)
+    except RyeError:
+        return None  # no regular file is there, and the refusal of the item says so
+    return None if found is None else hashlib.sha256(found.content).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +119,7 @@ class Surveyed:
     version: str | None = None
     shadowed: bool = False
     library: bool = False
-    lock: LockOutlook | None = None
+    lock: LockState | None = None
 
     @property
     def obstacle(self) -> RyeError | None:
@@ -184,7 +240,7 @@ class _Judge:
 
     def __init__(self, context: Context, *, locks: bool) -> None:
         self.context = context
-        self._locks = LockOutlooks(context) if locks else None
+        self._locks = LockStates(context) if locks else None
         self._carried = CarriedFiles(context)
 
     def of(self, file: ItemFile, *, shadowed: bool) -> Surveyed:

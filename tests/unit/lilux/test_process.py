@@ -11,7 +11,7 @@ import pytest
 
 from lilux._process import RESOLVED_ENVIRONMENT_SIZE, inherited_environment, milliseconds, request_of
 from lilux.primitives.errors import ConfigurationError
-from lilux.primitives.subprocess import CONFIG_KEYS, ProcessSpec, Spool, render
+from lilux.primitives.subprocess import CONFIG_KEYS, CallSpec, Halves, ProcessSpec, RuntimeSpec, Spool, render
 
 # As docs/protocol.md has them.
 MAX_OUTPUT_BYTES = 64 << 20
@@ -293,3 +293,19 @@ def test_an_exact_environment_stays_exact_however_small_it_is(monkeypatch: pytes
     assert spec.command == "givenown"
     with pytest.raises(ConfigurationError, match=r"text as env\.A"):
         render({"command": "x"}, env={"A": 1})  # type: ignore[dict-item]
+
+
+def test_two_halves_are_one_process_and_the_call_has_the_last_word() -> None:
+    runtime = RuntimeSpec(command="x", args=["-B"], env={"A": "runtime", "B": "runtime"}, search_path="/bin")
+    call = CallSpec(args=["tool"], cwd="/srv", env={"B": "call"}, input=b"in", timeout=3)
+    whole = ProcessSpec(
+        command="x",
+        args=["-B", "tool"],
+        cwd="/srv",
+        env={"A": "runtime", "B": "call"},
+        search_path="/bin",
+        input=b"in",
+        timeout=3,
+    )
+    assert Halves(runtime, call).whole() == whole
+    assert Halves(runtime, call).whole(timeout=1).timeout == 1

@@ -17,6 +17,7 @@ from lilux import _protocol as protocol
 from lilux._frames import HEADER_LIMIT, PAYLOAD_LIMIT, FrameDecoder, Header, decode_header, encode_frame
 from lilux._results import Cleanup, Failure, RunResult, StreamCounts, Usage
 from lilux.primitives.errors import ConfigurationError, SupervisorError
+from lilux.primitives.subprocess import Bind, Enforced, Hosts, Limits, Policy
 
 ASSETS = Path(__file__).parents[2] / "assets" / "protocol"
 FIXTURES: dict[str, Any] = {path.stem: json.loads(path.read_text("utf-8")) for path in ASSETS.glob("*.json")}
@@ -72,6 +73,26 @@ REQUESTS: dict[str, tuple[protocol.Request, int]] = {
             notify=True,
         ),
         2,
+    ),
+    "run_policy": (protocol.RunRequest(command="true", policy=Policy(tier="walls")), 7),
+    "run_policy_full": (
+        protocol.RunRequest(
+            command="true",
+            policy=Policy(
+                tier="cell",
+                require="walls",
+                read=["/srv/data", "/srv/caf\udce9"],
+                write=["/home/ada/project"],
+                protect=["/home/ada/project/.git"],
+                mask=["/home/ada/project/.env"],
+                binds=[Bind(source="/srv/cache", target="/home/ada/.cache", write=True)],
+                devices=["/dev/tty"],
+                home="/home/ada",
+                net=Hosts(["api.github.com", "pypi.org:443"]),
+                limits=Limits(processes=64, data=1 << 30, memory=2 << 30, temp=1 << 28),
+            ),
+        ),
+        7,
     ),
     "run_data": (protocol.RunRequest(command="cat", env={"PATH": "/usr/bin:/bin"}, stdin="data"), 3),
     "run_os_text": (
@@ -284,6 +305,22 @@ EVENTS: dict[str, protocol.Event] = {
             duration_ms=0.2,
             usage=Usage(0.0, 0.0, 0),
             error=Failure("command_not_found", "lookup", 2, "no such command: nope"),
+        ),
+    ),
+    "closed_enforced": protocol.Closed(
+        7,
+        ended(
+            "exited",
+            0,
+            enforced=Enforced(
+                level="walls",
+                net={"ports": [443]},
+                proc="shared",
+                limits=["data"],
+                unenforced=["protected_paths", "cmdlines"],
+                capabilities=["chown"],
+                reason="no user namespaces here",
+            ),
         ),
     ),
     "killed_pid": protocol.Killed(7, 4711, "terminated"),

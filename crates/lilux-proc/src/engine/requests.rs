@@ -7,6 +7,7 @@ use rustix::process::Pid;
 
 use super::{Engine, Notice};
 use crate::command::Command;
+use crate::confine::Confinement;
 use crate::error::{RequestError, SpawnError};
 use crate::keeper::TIMEOUT_GRACE;
 use crate::poller::{Alarm, Key};
@@ -61,11 +62,12 @@ impl Engine {
 
     fn try_start(&mut self, request: &RunRequest, payload: &[u8]) -> Result<(), SpawnError> {
         let command = Command::prepare(request)?;
+        let confinement = request.policy.as_ref().map(Confinement::decide).transpose()?.map(Box::new);
         let (mut run, ends) = Run::open(request, payload)?;
         let key = self.new_key();
         let resources = |errno| SpawnError::resources("keeper", errno);
         self.watch_run(key, &run).map_err(resources)?;
-        let order = StartOrder::new(&command, request, ends.has_stdin());
+        let order = StartOrder::new(&command, request, ends.has_stdin(), confinement);
         let message = StartMessage::new(&command, order).map_err(resources)?;
         run.keeper = self.keepers.hire(&self.poller, Job::Run(key)).map_err(resources)?;
         let keeper = self.keepers.get(run.keeper).ok_or_else(|| resources(rustix::io::Errno::CHILD))?;

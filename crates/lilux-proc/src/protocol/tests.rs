@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::*;
 use crate::error::FrameError;
 use crate::frames::{Decoder, Incoming, encode_head};
+use crate::policy::{Bind, Net, PolicyLimits, Proc, Tier};
 use crate::process;
 
 struct Fixture {
@@ -123,6 +124,29 @@ fn run_of_bytes() -> RunRequest {
     }
 }
 
+fn policies() -> [RunRequest; 2] {
+    let least = Policy { tier: Tier::Walls, ..Policy::default() };
+    let full = Policy {
+        tier: Tier::Cell,
+        require: Tier::Walls,
+        read: vec!["/srv/data".into(), os(b"/srv/caf\xe9")],
+        write: vec!["/home/ada/project".into()],
+        protect: vec!["/home/ada/project/.git".into()],
+        mask: vec!["/home/ada/project/.env".into()],
+        binds: vec![Bind { source: "/srv/cache".into(), target: "/home/ada/.cache".into(), write: true }],
+        devices: vec!["/dev/tty".into()],
+        home: Some("/home/ada".into()),
+        net: Net::Hosts(vec!["api.github.com".to_owned(), "pypi.org:443".to_owned()]),
+        limits: PolicyLimits {
+            processes: Some(64),
+            data: Some(1 << 30),
+            memory: Some(2 << 30),
+            temp: Some(1 << 28),
+        },
+    };
+    [least, full].map(|policy| RunRequest { policy: Some(policy), ..run(7, "true") })
+}
+
 fn runs() -> Vec<(&'static str, RunRequest)> {
     let limits = |id, timeout_ms, max_output| RunRequest {
         timeout_ms: Some(timeout_ms),
@@ -130,7 +154,10 @@ fn runs() -> Vec<(&'static str, RunRequest)> {
         ..run(id, "true")
     };
     let env = environment([("PATH", b"/usr/bin:/bin")]);
+    let [policy_least, policy_full] = policies();
     vec![
+        ("run_policy", policy_least),
+        ("run_policy_full", policy_full),
         ("run_minimal", run(1, "/bin/true")),
         ("run_full", full_run()),
         ("run_whole", whole_run()),
@@ -226,6 +253,7 @@ fn ended(kind: Kind, return_code: i32, signal: Option<i32>) -> RunResult {
         truncated: false,
         cleanup: Cleanup::of(Vec::new(), 0),
         error: None,
+        enforced: None,
     }
 }
 
@@ -247,6 +275,18 @@ fn failed() -> RunResult {
         usage: Usage { user_ms: 0.0, system_ms: 0.0, max_rss_kb: 0 },
         error: Some(error),
         ..ended(Kind::SpawnFailed, -1, None)
+    }
+}
+
+fn enforced() -> Enforced {
+    Enforced {
+        level: Tier::Walls,
+        net: Net::Ports(vec![443]),
+        proc: Proc::Shared,
+        limits: vec!["data".to_owned()],
+        capabilities: vec!["chown".to_owned()],
+        unenforced: ["protected_paths", "cmdlines"].map(str::to_owned).to_vec(),
+        reason: Some("no user namespaces here".to_owned()),
     }
 }
 
@@ -284,6 +324,7 @@ fn results() -> Vec<(&'static str, u64, RunResult)> {
         ("closed_cancelled", 2, ended(Kind::Cancelled, -15, Some(15))),
         ("closed_cleanup_incomplete", 2, incomplete),
         ("closed_spawn_failed", 4, failed()),
+        ("closed_enforced", 7, RunResult { enforced: Some(enforced()), ..exited() }),
     ]
 }
 

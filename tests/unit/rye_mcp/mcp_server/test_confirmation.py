@@ -19,8 +19,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import ClientCapabilities, ElicitResult
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.agreement import Preview, Way
-from rye_mcp.executor.parameters import Parameters
+from rye_mcp.executor.configuration.parameters import Parameters
+from rye_mcp.executor.lock.agreement import Preview, Way
 from rye_mcp.mcp_server import confirmation
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
 from rye_mcp.mcp_server.confirmation import (

@@ -36,7 +36,7 @@ def issues(file: ItemFile) -> list[dict[str, Any]]:
         ("[{name: Ada}]", "examples[0]: expected parameters, found name"),
         ("[{parameters: []}]", "examples[0].parameters: expected a mapping, found a list"),
         ("[{parameters: {}, description: 1}]", "examples[0].description: expected text, found a number"),
-        ("[{parameters: {}, files: [a]}]", "examples[0].files: expected a mapping of paths to texts"),
+        ("[{parameters: {}, files: [a]}]", "examples[0].files: expected a mapping, found a list"),
         ("[{parameters: {}, files: {a: 1}}]", "examples[0].files.a: expected text, found a number"),
         ("[{parameters: {}}, {parameters: {}, more: 1}]", "examples[1].more: expected only description,"),
         ("[{parameters: {}, expect: {}}]", "examples[0].expect: expected one of data, contains, code, found"),

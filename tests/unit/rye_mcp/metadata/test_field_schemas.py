@@ -12,8 +12,8 @@ import rye_mcp
 from lilux.schemas import validate_parameters
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.metadata import PYTHON_NAMES, TOOL_TYPES, examine, parse_metadata
-from rye_mcp.metadata.field_schemas import SCHEMA_KINDS, metadata_schema
+from rye_mcp.metadata import PYTHON_NAMES, SCHEMA_KINDS, TOOL_TYPES, examine, metadata_schema, parse_metadata
+from rye_mcp.permissions import Permissions
 from tests.metadata_helpers import FIELDS, item
 
 SYSTEM = Path(rye_mcp.__file__).parent / ".ai"
@@ -26,6 +26,16 @@ ANYTHING: list[Any] = [
     *("", " ", "x", "a\nb", "ü" * 4096, "x" * 4097, 0, 1.5, True, False, [], ["a"], [1], ["a", None], {}),
     *({"a": 1}, {"required": ["a"]}, {"required": "a"}, {"properties": {}}, {"properties": []}, ["a", ["b"]]),
     *({"env": ["A_TOKEN"]}, {"env": ["1"]}, {"env": "A"}, {"env": []}, {"env": ["A" * 129]}, {"net": True}),
+    *(
+        "unconfined",
+        {"net": "any"},
+        {"net": ["*.a.org:80"]},
+        {"net": ["a"]},
+        {"uses": ["cache"]},
+        {"uses": ["x"]},
+    ),
+    *({"project": "read", "require": "cell"}, {"project": "all"}, {"read": ["/srv"]}, {"read": ["srv"]}),
+    *({"write": ["~/a"]}, {"calls": ["demo/*"]}, {"calls": ["*"]}, {"secrets": ["A"]}, {"env": ["A", "A"]}),
     *({"title": "x"}, {"title": 1}, {"title": "x" * 4097}, *({hint: True} for hint in HINTS)),
     *({hint: "yes"} for hint in HINTS),
     *({"min_version": "1.0"}, {"max_version": "one"}, {"min_version": None}, {"max_version": 1}),
@@ -47,7 +57,8 @@ def passes(name: str, value: Any) -> bool:
     try:
         parse_metadata(item(f"{name}: {json.dumps(value)}\n", ".yaml"))
     except RyeError as error:
-        return not any(issue["message"].startswith(f"{name}: ") for issue in error.details["issues"])
+        begins = tuple(f"{name}{each}" for each in (": ", ".", "["))
+        return not any(issue["message"].startswith(begins) for issue in error.details["issues"])
     return True
 
 
@@ -75,6 +86,7 @@ def said_in(path: Path) -> dict[str, Any]:
     content = path.read_text(encoding="utf-8").replace("@NAME@", "hello")
     metadata = parse_metadata(item(content, extension, type_of(path)))
     said = {name: getattr(metadata, name) for name in FIELDS} | {"tags": list(metadata.tags)}
+    said |= {name: value.canonical() for name, value in said.items() if isinstance(value, Permissions)}
     without = {name for name, value in said.items() if value is None}
     if metadata.declares_executor:
         without -= {"executor_id"}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rye_mcp.errors import RyeError
 from rye_mcp.metadata import PYTHON_NAMES, examine, parse_metadata
+from rye_mcp.permissions import Permissions
 from tests.metadata_helpers import issues_of, item, messages_of
 
 TOOL = '''#!/usr/bin/env python3
@@ -73,6 +74,7 @@ def test_every_name_of_the_table_is_read() -> None:
         "inputs": ["i"],
         "outputs": {"type": "object"},
         "permissions": {"env": ["API_KEY"]},
+        "needs": {"read": ["/opt/x"]},
         "annotations": {"readOnlyHint": True},
         "examples": [{"parameters": {}}],
         "runs_given_code": True,
@@ -80,7 +82,8 @@ def test_every_name_of_the_table_is_read() -> None:
     }
     source = "".join(f"{name} = {values.get(field, {field: 1})!r}\n" for name, field in PYTHON_NAMES.items())
     metadata = parse_metadata(item(source))
-    for field in set(PYTHON_NAMES.values()) - {"tags", "author", "examples"}:
+    assert metadata.needs == Permissions(read=frozenset(["/opt/x"]))
+    for field in set(PYTHON_NAMES.values()) - {"tags", "author", "examples", "permissions", "needs"}:
         assert getattr(metadata, field) == values.get(field, {field: 1}), field
     assert metadata.tags == ("t",)
     assert metadata.permitted_env == ("API_KEY",)
@@ -279,9 +282,9 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON, max_size=4))
 def test_any_json_is_read_as_it_is(value: dict[str, object]) -> None:
-    metadata = parse_metadata(item(f"CONFIG = {value!r}\n"))
-    assert metadata.config == value
-    assert metadata.config == ast.literal_eval(repr(value))
+    metadata = parse_metadata(item(f"OUTPUT_SCHEMA = {value!r}\n"))
+    assert metadata.output_schema == value
+    assert metadata.output_schema == ast.literal_eval(repr(value))
 
 
 LINES = [

@@ -158,6 +158,6 @@ JSON = st.recursive(
 
 @given(st.dictionaries(TEXT, JSON, max_size=4), st.sampled_from([None, 2]))
 def test_json_is_yaml(config: dict[str, Any], indent: int | None) -> None:
-    text = json.dumps({"config": config}, ensure_ascii=False, indent=indent)
-    assert parse_metadata(item(text, ".yaml")).config == config
-    assert YAML(typ="safe").load(text) == {"config": config}
+    text = json.dumps({"output_schema": config}, ensure_ascii=False, indent=indent)
+    assert parse_metadata(item(text, ".yaml")).output_schema == config
+    assert YAML(typ="safe").load(text) == {"output_schema": config}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rye_mcp.executor.roles import MetadataRole
+from rye_mcp.executor.chain.builder import MetadataRole
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.verbs.context import Context
 from tests.trust_world import World

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, Space, SpaceName
 from rye_mcp.metadata import parse_metadata
-from rye_mcp.verbs._directives import check_inputs, instructions
+from rye_mcp.verbs.execute import check_inputs, instructions
 
 SCHEMA = """\
 inputs:

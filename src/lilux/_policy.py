@@ -1,0 +1,125 @@
+"""What a run may do, fully resolved, and what was enforced of it.
+
+A `Policy` is exact: absolute paths and numbers. Who may do what is decided elsewhere; `lilux-proc` makes it
+so and reports what the kernel has confirmed. The fields are those of `policy` in `docs/protocol.md`.
+
+    >>> Policy(tier="walls", read=["/srv/data"], net="any").header()
+    {'tier': 'walls', 'read': ['/srv/data'], 'net': 'any'}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+__all__ = ["Bind", "Enforced", "Hosts", "Limits", "Policy", "Ports", "Tier"]
+
+Tier = Literal["none", "walls", "cell"]
+"""How much stands between a tool and the machine: nothing, Landlock and seccomp, or namespaces too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """TCP to these ports of any address, and nothing else."""
+
+    ports: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """These names, each with a port if it is not 443, and no others."""
+
+    hosts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bind:
+    """A place of the machine that a cell shows at another path."""
+
+    source: str
+    target: str
+    write: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much a run may use; None for no limit.
+
+    `data` is what each process may have of private memory, `memory` what all of them may have together.
+    `temp` is the room in the private home and the temporary directories of a cell. All but `processes` are
+    bytes.
+    """
+
+    processes: int | None = None
+    data: int | None = None
+    memory: int | None = None
+    temp: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What a run may do. What is not granted is denied.
+
+    `tier` is what is wanted, and `require` the least with which the run may start. `protect` stays read-only
+    inside what is writable, and `mask` is empty inside what is visible. `home` is where a private, empty home
+    directory stands. System directories like `/usr` need not be named.
+    """
+
+    tier: Tier
+    require: Tier = "none"
+    read: Sequence[str] = ()
+    write: Sequence[str] = ()
+    protect: Sequence[str] = ()
+    mask: Sequence[str] = ()
+    binds: Sequence[Bind] = ()
+    devices: Sequence[str] = ()
+    home: str | None = None
+    net: Literal["none", "any"] | Ports | Hosts = "none"
+    limits: Limits = Limits()
+
+    _LISTS: ClassVar = ("read", "write", "protect", "mask", "devices")
+
+    def header(self) -> dict[str, Any]:
+        """The policy as it stands in a request."""
+        header: dict[str, Any] = {"tier": self.tier}
+        if self.require != "none":
+            header["require"] = self.require
+        header |= {name: list(getattr(self, name)) for name in self._LISTS if getattr(self, name)}
+        if self.binds:
+            header["binds"] = [
+                {"source": bind.source, "target": bind.target, "write": bind.write} for bind in self.binds
+            ]
+        if self.home is not None:
+            header["home"] = self.home
+        match self.net:
+            case Ports(ports):
+                header["net"] = {"ports": list(ports)}
+            case Hosts(hosts):
+                header["net"] = {"hosts": list(hosts)}
+            case "any":
+                header["net"] = "any"
+        limits = {name: getattr(self.limits, name) for name in ("processes", "data", "memory", "temp")}
+        set_limits = {name: limit for name, limit in limits.items() if limit is not None}
+        if set_limits:
+            header["limits"] = set_limits
+        return header
+
+
+@dataclass(frozen=True, slots=True)
+class Enforced:
+    """What was enforced of a policy, as the launch itself confirmed it.
+
+    `net` is as in a policy. `proc` says whose processes the run could see. `limits` names those in force.
+    `unenforced` names what was asked for, or what the tier stands for, and is not so; `reason` says why
+    `level` is less than what was wanted. `capabilities` are those that root had to keep to write what others
+    own.
+    """
+
+    level: Tier
+    net: Literal["none", "any"] | dict[str, Sequence[int | str]]
+    proc: Literal["private", "shared"]
+    limits: Sequence[str]
+    unenforced: Sequence[str]
+    capabilities: Sequence[str] = ()
+    reason: str | None = None

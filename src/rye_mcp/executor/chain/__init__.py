@@ -1,0 +1,1 @@
+"""From an id to a verified, valid chain with all files that it brings along."""

@@ -1,0 +1,71 @@
+"""Every element of a chain passes the gate, in the role that its place demands; so does all that is carried.
+
+Rules:
+
+- `verify_item` is the only gate, and every element goes through it, those of the system space too. What does
+  not pass is its refusal, which names the element.
+- The place decides the role: the root is what it says it is, all between it and the end are runtimes, the end
+  is a primitive. Whoever is trusted for tools alone puts nothing into the middle of a chain.
+- What a tool brings along (its dependencies) is verified here as well: see `rye_mcp.executor.chain.files`.
+- All of it happens on the bytes that were read when the chain was built. Nothing is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rye_mcp.executor.chain.builder import Chain, ChainElement, MetadataRole
+from rye_mcp.executor.chain.files import Carried, carry
+from rye_mcp.items import ItemFile
+from rye_mcp.trust.scope import Role
+from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item
+
+__all__ = ["IntegrityVerifier", "VerifiedChain", "roles_in"]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedChain:
+    """A chain whose every element passed the gate; `items` has them in the order of the chain."""
+
+    chain: Chain
+    items: tuple[VerifiedItem, ...]
+    carried: Carried
+
+    @property
+    def root(self) -> VerifiedItem:
+        """The item that was asked for."""
+        return self.items[0]
+
+    @property
+    def pairs(self) -> Iterator[tuple[ChainElement, VerifiedItem]]:
+        """Each element with what the gate said of it."""
+        return zip(self.chain.elements, self.items, strict=True)
+
+
+class IntegrityVerifier:
+    """Verifies chains by what one user trusts, in one project or in none."""
+
+    def __init__(self, trust: Trust, project: Path | None = None) -> None:
+        self._trust = trust
+        self._project = project
+
+    def require_verified(self, file: ItemFile) -> VerifiedItem:
+        """One file by itself, in the role that it claims."""
+        return verify_item(file, self._trust, role=MetadataRole.of(file))
+
+    def verify_chain(self, chain: Chain) -> VerifiedChain:
+        """The chain, when everything in it is authentic and its signers may sign it; RyeError otherwise."""
+        items = tuple(
+            verify_item(element.file, self._trust, role=role)
+            for element, role in zip(chain.elements, roles_in(chain.elements), strict=True)
+        )
+        return VerifiedChain(chain, items, carry(chain, items, self._trust, self._project))
+
+
+def roles_in(elements: Sequence[ChainElement]) -> Iterator[RoleOf]:
+    """What the signer of each element has to be trusted for."""
+    yield MetadataRole.of(elements[0].file)
+    for element in elements[1:]:
+        yield Role.PRIMITIVE if element.executor_id is None else Role.RUNTIME

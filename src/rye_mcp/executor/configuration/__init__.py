@@ -1,0 +1,1 @@
+"""Parameters of a caller, and the configuration of a chain that they fill."""

@@ -1,0 +1,312 @@
+"""What a caller gives a tool, checked before anything runs.
+
+Rules:
+
+- Parameters are an object of JSON values. NaN, names that are no text and half a character (a lone surrogate)
+  are refused; numbers stay what they are, whole or not, however large, and no text is changed.
+- They are compared with the tool's `config_schema`, exactly as JSON Schema has it, after its defaults were
+  filled in. Every error is reported, with its place; what the schema marks `writeOnly` stands in none.
+- What the schema does not speak of is passed on with a notice, unless the schema itself refuses it.
+- At most `MAX_BYTES` as JSON, and `MAX_DEPTH` objects and lists inside each other.
+- A primitive that is executed itself takes exactly `{"config": {…}, "params": {…}}`; its `config_schema` is
+  that of `config`.
+- What takes long is refused after 0.3 s, in a thread: the event loop goes on (`checked_parameters`).
+- A schema that is wrong is the item's mistake (`invalid_item`), not the caller's.
+- Who only looks, and gives nothing, is told what a call would need (`sketched_parameters`).
+
+A NUL is fine here: JSON holds it. Where it cannot go, `rye_mcp.executor.configuration.builder` refuses it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from lilux import _json
+from lilux.primitives.errors import ConfigurationError, ValidationError
+from lilux.schemas import quick_validator
+from lilux.schemas.quick_validator import Examination
+from rye_mcp.apart import LARGE, apart, size_of
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain.builder import ChainElement
+from rye_mcp.items import printable
+from rye_mcp.notices import Notice
+
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "Parameters",
+    "UnfilledError",
+    "check_parameters",
+    "checked_parameters",
+    "is_quick",
+    "sketched_parameters",
+]
+
+MAX_BYTES: Final = 16 << 20
+"""How long parameters may be as JSON in UTF-8: 16 MiB."""
+
+MAX_DEPTH: Final = 64
+"""How many objects and lists may stand inside each other."""
+
+_MAX_ISSUES = 50
+_NAMED = 5
+_SHOWN_CHARACTERS = 64
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]|\[\"(.*?)\"\]")
+_OF_PRIMITIVE = ("config", "params")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Parameters that fit, with defaults.
+
+    `json` is all of them as compact JSON; `declared` are the names that the tool's schema speaks of, given or
+    not; `secret` those whose value is marked `writeOnly`, or has something inside that is, and `secret_paths`
+    the ways to just these values. `needs` are those without which nothing runs: of a call there are none.
+    """
+
+    values: Mapping[str, Any] = field(repr=False)
+    json: str = field(repr=False)
+    declared: frozenset[str] = frozenset()
+    secret: frozenset[str] = frozenset()
+    notices: tuple[Notice, ...] = ()
+    needs: tuple[str, ...] = ()
+    secret_paths: frozenset[tuple[str | int, ...]] = frozenset()
+
+
+class UnfilledError(RyeError):
+    """What cannot be shown as long as nobody gave `needs`; nothing is wrong with it."""
+
+    needs: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, element: ChainElement, needs: Sequence[str]) -> UnfilledError:
+        """The one for a tool that needs these."""
+        what = f"expected {', '.join(needs)} for {element.item_id}, found nothing"
+        found = cls("invalid_parameters", what, where=element.path, item_id=element.item_id)
+        found.needs = tuple(needs)
+        return found
+
+
+async def checked_parameters(
+    element: ChainElement, parameters: Mapping[str, Any] | None, *, sketched: bool = False
+) -> Parameters:
+    """The same as `check_parameters`, or as `sketched_parameters`, for an event loop.
+
+    Others choose the schema and the parameters: what is not sure to be quick is done apart.
+    """
+    check = partial(sketched_parameters, element)
+    if not sketched:
+        check = partial(check_parameters, element, parameters)
+    return check() if is_quick(element.metadata.config_schema, parameters) else await apart(check)
+
+
+def is_quick(schema: Mapping[str, Any] | None, parameters: Any) -> bool:
+    """Whether values are few, and comparing them with the schema takes the event loop no time."""
+    size = size_of(parameters or {})
+    if schema is None or size >= LARGE:
+        return size < LARGE
+    return quick_validator.is_quick(schema, size)
+
+
+def check_parameters(element: ChainElement, parameters: Mapping[str, Any] | None) -> Parameters:
+    """The parameters of a call, when they fit; RyeError `invalid_parameters` with every issue otherwise."""
+    given = {} if parameters is None else parameters
+    if not isinstance(given, dict):
+        if not isinstance(given, Mapping):
+            raise _refused(element, [_Issue("", f"expected an object, found {type(given).__name__}")])
+        given = dict(given)
+    if element.metadata.is_primitive:
+        return _of_primitive(element, given)
+    schema = element.metadata.config_schema
+    if schema is None:
+        return _undeclared(element, given)
+    return _fitting(element, given, schema)
+
+
+def sketched_parameters(element: ChainElement) -> Parameters:
+    """The parameters of a call that nobody has given any for: defaults, and what it would need besides.
+
+    UnfilledError where what it needs has no name; RyeError when it would be refused whatever is given.
+    """
+    schema = element.metadata.config_schema
+    if element.metadata.is_primitive:
+        raise UnfilledError.of(element, ("config",))
+    return check_parameters(element, None) if schema is None else _fitting(element, {}, schema, sketched=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Issue:
+    """A place, as a JSON pointer, and what is wrong there."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def _of_primitive(element: ChainElement, given: dict[str, Any]) -> Parameters:
+    """`config` is compared with the schema; `params` are only put into its templates."""
+    _text_of(element, given)
+    issues = [
+        _Issue(f"/{name}", "expected only config and params for a primitive, found another name")
+        for name in sorted(given.keys() - set(_OF_PRIMITIVE))
+    ]
+    issues += [
+        _Issue(f"/{name}", f"expected an object, found {type(given[name]).__name__}")
+        for name in _OF_PRIMITIVE
+        if name in given and not isinstance(given[name], dict)
+    ]
+    if "config" not in given:
+        issues.append(_Issue("/config", "expected the configuration of the primitive, found nothing"))
+    if issues:
+        raise _refused(element, issues)
+    schema = element.metadata.config_schema
+    config, paths = given["config"], frozenset[tuple[str | int, ...]]()
+    if schema is not None:
+        fitting = _fitting(element, config, schema, place="/config")
+        config, paths = fitting.values, fitting.secret_paths
+    values = {"config": config, "params": given.get("params", {})}
+    secret_paths = frozenset(("config", *path) for path in paths)
+    return Parameters(values, _text_of(element, values), secret_paths=secret_paths)
+
+
+def _undeclared(element: ChainElement, given: dict[str, Any]) -> Parameters:
+    """The parameters of a tool that says nothing about them."""
+    text = _text_of(element, given)
+    if not given:
+        return Parameters(given, text)
+    level: list[Any] = [given]
+    for _ in range(MAX_DEPTH):
+        level = [item for value in level for item in _items(value)]
+    if any(isinstance(value, dict | list) for value in level):
+        issue = f"expected at most {MAX_DEPTH} objects and lists inside each other, found more"
+        raise _refused(element, [_Issue("", issue)])
+    notice = Notice(
+        "undeclared_parameters", f"{element.item_id} declares no parameters, and gets {_named(given)}"
+    )
+    return Parameters(given, text, notices=(notice,))
+
+
+def _fitting(
+    element: ChainElement,
+    given: dict[str, Any],
+    schema: Mapping[str, Any],
+    place: str = "",
+    *,
+    sketched: bool = False,
+) -> Parameters:
+    """The values with the schema's defaults, when they fit; of a sketch, as far as there are any."""
+    text = _text_of(element, given)
+    try:
+        found = quick_validator.examine(given, schema)
+    except ValidationError as exc:
+        raise _refused(element, _issues([exc], place)) from exc
+    except ConfigurationError as exc:
+        raise RyeError(
+            "invalid_item",
+            f"expected a config_schema that is a JSON Schema in {element.item_id}, found: {exc.message}",
+            where=element.path,
+            item_id=element.item_id,
+            field="config_schema",
+        ) from exc
+    needs = _needs(element, found) if sketched else ()
+    if found.errors and not needs:
+        raise _refused(element, _issues(found.errors, place))
+    if found.values != given:
+        text = _text_of(element, found.values)
+    notices = _notices(element, found.undescribed)
+    return Parameters(
+        found.values, text, found.described, found.hidden, notices, needs, secret_paths=found.hidden_paths
+    )
+
+
+def _needs(element: ChainElement, found: Examination) -> tuple[str, ...]:
+    """The parameters that are missing; nothing when a default is wrong, which the caller cannot fix."""
+    places = [error.field.removeprefix("/") for error in found.errors]
+    names = [place.replace("~1", "/").replace("~0", "~") for place in places]
+    if any(place.partition("/")[0] in found.values for place in places):
+        return ()
+    if not all(names):
+        texts = (name or error.error for name, error in zip(names, found.errors, strict=True))
+        raise UnfilledError.of(element, tuple(dict.fromkeys(texts)))
+    return tuple(dict.fromkeys(names))
+
+
+def _issues(errors: Sequence[ValidationError], place: str) -> list[_Issue]:
+    return [_Issue(f"{place}{error.field}", error.error) for error in errors]
+
+
+def _notices(element: ChainElement, others: frozenset[str]) -> tuple[Notice, ...]:
+    if not others:
+        return ()
+    message = f"{element.item_id} does not declare {_named(others)}; it is sent, but may not be looked at"
+    return (Notice("undeclared_parameters", message),)
+
+
+def _text_of(element: ChainElement, values: dict[str, Any]) -> str:
+    """The values as JSON, when JSON can hold them and they are not too long."""
+    try:
+        text = _json.encode(values, _ENCODER)
+        size = len(text) if text.isascii() else len(text.encode())
+    except _json.NotJsonError as exc:
+        raise _refused(
+            element, [_Issue(_pointer(issue.path), issue.problem) for issue in exc.issues]
+        ) from None
+    except UnicodeEncodeError:
+        issues = [_Issue(path, "expected text, found a lone surrogate") for path in _broken_texts(values, "")]
+        raise _refused(element, issues) from None
+    if size > MAX_BYTES:
+        issue = f"expected at most {MAX_BYTES} bytes as JSON, found {size}"
+        raise _refused(element, [_Issue("", issue)])
+    return text
+
+
+def _pointer(path: str) -> str:
+    """`$.chain[2]` as a JSON pointer, as all other places are given."""
+    return _STEP.sub(lambda step: f"/{step[1] or step[2] or step[3]}", path.removeprefix("$"))
+
+
+def _broken_texts(value: Any, path: str) -> Iterator[str]:
+    """Where there is text that UTF-8 cannot hold; `value` is known not to be too deep."""
+    if isinstance(value, str):
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            yield path
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _broken_texts(name, path)
+            yield from _broken_texts(item, f"{path}/{printable(name)}")
+    elif isinstance(value, list | tuple):
+        for position, item in enumerate(value):
+            yield from _broken_texts(item, f"{path}/{position}")
+
+
+def _items(value: Any) -> Sequence[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _named(names: Mapping[str, Any] | frozenset[str]) -> str:
+    shown = [name[:_SHOWN_CHARACTERS] for name in sorted(names)]
+    others = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
+    return ", ".join(shown[:_NAMED]) + others
+
+
+def _refused(element: ChainElement, issues: Sequence[_Issue]) -> RyeError:
+    listed = issues[:_MAX_ISSUES]
+    first = "; ".join(map(str, listed[:_NAMED]))
+    others = f"; and {len(issues) - _NAMED} more" if len(issues) > _NAMED else ""
+    return RyeError(
+        "invalid_parameters",
+        f"expected parameters that fit {element.item_id}, found: {first}{others}",
+        where=element.path,
+        item_id=element.item_id,
+        issues=[{"path": issue.path, "message": issue.message} for issue in listed],
+    )

@@ -1,0 +1,1 @@
+"""The environment of a tool, and what of a project may be in it."""

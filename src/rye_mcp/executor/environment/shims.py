@@ -1,0 +1,282 @@
+"""Shims: programs of version managers, which let the directory that they are started in choose the program.
+
+Rules:
+
+- A shim is never started. The manager is asked instead which program it means, in `/`, where no project has a
+  say; its answer counts when it is an absolute path to a file that is no shim.
+- A manager that gives no such answer within `ASK_LIMIT_S`, or that cannot be asked, has nothing: the next
+  entry of the PATH counts.
+- A shim is known by the directory it stands in, by a link to the manager itself, a hard link too, or by the
+  text of a script that hands over to one.
+
+The PATH of what is started for a project that nobody approved: no name on it leads to a shim.
+
+Rules:
+
+- A directory that has nothing but shims is left out. One that has a shim among other programs is exchanged
+  for a directory of links to those others, in the state of the user.
+- Such a directory is named by what is in it, appears whole, and is never changed. It is removed when it was
+  not used for `KEPT_S`.
+- In directories of the operating system only links are looked at: its packages bring no scripts of a version
+  manager, and there are thousands of programs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from lilux._files import make_directory
+from lilux.primitives.errors import ToolExecutionError
+from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from lilux.runtime.interpreters import Surroundings
+from lilux.runtime.version_managers import MANAGERS
+from rye_mcp.executor.environment.stamps import Stamp, settled, stamp_of
+from rye_mcp.other_users import why_others_write
+
+__all__ = [
+    "ASK_LIMIT_S",
+    "KEPT_S",
+    "PathWithoutShims",
+    "asked",
+    "behind_shims",
+    "is_place_of_shims",
+    "is_shim",
+]
+
+ASK_LIMIT_S: Final = 5.0
+"""How long a manager may take to say which program it means."""
+
+_NAMES: Final = (
+    "pyenv",
+    "rbenv",
+    "nodenv",
+    "goenv",
+    "plenv",
+    "phpenv",
+    "asdf",
+    "mise",
+    "rtx",
+    "volta",
+    "jenv",
+    "vfox",
+)
+_LINKED: Final = frozenset(
+    {"mise", "rtx", "asdf", "volta", "volta-shim", "proto", "proto-shim", "rustup", "aqua-proxy"}
+)
+"""Managers that are one program, and do what the name says that they are started by."""
+
+_PLACES: Final = re.compile(r"/shims/*|/\.volta/bin/*|/\.proto/bin/*")
+_HANDS_OVER: Final = re.compile(rb"\b(%s)\b[\"']?\s+(?:exec|x|run)\b" % "|".join(_NAMES).encode())
+_HEAD_BYTES: Final = 2048
+_ANSWER_BYTES: Final = 1 << 16
+
+
+def is_place_of_shims(directory: str) -> bool:
+    """Whether a directory of this name has nothing but shims."""
+    return re.search(rf"(?:{_PLACES.pattern})\Z", directory) is not None
+
+
+def is_shim(program: str) -> bool:
+    """Whether a file hands over to a version manager."""
+    return is_place_of_shims(os.path.dirname(program)) or _manager_of(program) is not None  # noqa: PTH120
+
+
+async def asked(program: str, environment: Mapping[str, str]) -> str | None:
+    """What a shim stands for where no project has a say; None when its manager does not know."""
+    name, manager = os.path.basename(program), _path_of_manager(program, environment)  # noqa: PTH119
+    if manager is None:
+        return None
+    spec = ProcessSpec(
+        command=manager,
+        args=("which", name),
+        cwd=os.sep,
+        env=environment,
+        timeout=ASK_LIMIT_S,
+        max_output=_ANSWER_BYTES,
+    )
+    try:
+        result = await SubprocessPrimitive().run(spec)
+    except ToolExecutionError:
+        return None
+    answer = result.stdout.strip().partition("\n")[0].strip() if result.success else ""
+    return answer if _is_program(answer) else None
+
+
+def behind_shims(name: str, environment: Mapping[str, str]) -> list[str]:
+    """The files that shims of this name on the PATH may stand for, as pyenv and its kin keep them."""
+    found: list[str] = []
+    for entry in environment.get("PATH", os.defpath).split(os.pathsep):
+        shim = Path(entry, name)
+        if shim.is_absolute() and is_shim(str(shim)):
+            found += [
+                str(path)
+                for path in sorted(shim.parent.parent.glob(f"versions/*/bin/{name}"))
+                if _is_program(str(path))
+            ]
+    return found
+
+
+def _is_program(path: str) -> bool:
+    is_there = path.startswith("/") and os.access(path, os.X_OK) and os.path.isfile(path)  # noqa: PTH113
+    return is_there and not is_shim(path)
+
+
+def _path_of_manager(program: str, environment: Mapping[str, str]) -> str | None:
+    name = _manager_of(program)
+    if name in _LINKED and os.path.islink(program):  # noqa: PTH114 - never raises
+        return os.path.realpath(program)
+    if name in _LINKED and _is_same(beside := _beside(program, name), program):
+        return beside
+    if name is None:
+        return None
+    around = Surroundings(environment)
+    found = MANAGERS[name].program(around) if name in MANAGERS else around.on_path(name)
+    return None if found is None else os.path.realpath(found)
+
+
+def _manager_of(program: str) -> str | None:
+    """The manager that a file hands over to, by its own name or by its text."""
+    return _seen(program, stamp_of(program, follow=False), stamp_of(program))
+
+
+@lru_cache(maxsize=1024)
+def _seen(program: str, _link: Stamp, _file: Stamp) -> str | None:
+    real = _name_of(program)
+    if real in _LINKED:
+        return None if os.path.basename(program) == real else real  # noqa: PTH119
+    try:
+        with Path(program).open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError:
+        return None
+    found = _HANDS_OVER.search(head) if head.startswith(b"#!") else None
+    return found[1].decode() if found else None
+
+
+def _name_of(program: str) -> str:
+    """What a file is called behind all links; a hard link has the name of the manager beside it."""
+    real = os.path.realpath(program)
+    try:
+        is_linked = os.stat(real).st_nlink > 1  # noqa: PTH116 - of each file on a PATH
+    except OSError:
+        is_linked = False
+    if is_linked:
+        for name in _LINKED:
+            if _is_same(_beside(real, name), real):
+                return name
+    return os.path.basename(real)  # noqa: PTH119
+
+
+def _beside(program: str, name: str) -> str:
+    return os.path.join(os.path.dirname(program), name)  # noqa: PTH118, PTH120 - never raises
+
+
+def _is_same(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)  # noqa: PTH121
+    except OSError:
+        return False
+
+
+KEPT_S: Final = 30 * 24 * 3600.0
+"""How long a directory of links is kept after it was used last."""
+
+_USED_AGAIN_S: Final = 24 * 3600.0
+_NOWHERE: Final = "/dev/null"
+_NAME: Final = "programs"
+_OF_THE_SYSTEM: Final = ("/bin", "/sbin", "/usr/bin", "/usr/sbin")
+
+
+class PathWithoutShims:
+    """Exchanges entries of PATH, for one user; `place` says where directories of links may be."""
+
+    def __init__(self, place: Callable[[], Path]) -> None:
+        self._place = place
+        self._known: dict[str, tuple[Stamp, str | None]] = {}
+
+    def of(self, variables: Mapping[str, str]) -> Mapping[str, str]:
+        """These variables, with another PATH where a shim would be found on it."""
+        if not variables.get("PATH"):
+            return variables
+        entries = variables["PATH"].split(os.pathsep)
+        kept = [used for entry in entries if (used := self._used_for(entry)) is not None]
+        return variables if kept == entries else {**variables, "PATH": os.pathsep.join(kept) or _NOWHERE}
+
+    def _used_for(self, entry: str) -> str | None:
+        """What stands for an entry; None when nothing does."""
+        if is_place_of_shims(entry):
+            return None
+        stamp = stamp_of(entry)
+        known = self._known.get(entry)
+        if known is None or known[0] is None or known[0] != stamp:
+            known = self._known[entry] = (settled(stamp), self._looked_up(entry))
+        return known[1]
+
+    def _looked_up(self, entry: str) -> str | None:
+        programs = list(_programs_in(entry))
+        shims = {path for path in programs if is_shim(path)}
+        if not shims:
+            return entry
+        try:
+            return self._directory_of(_every_name(entry) - shims)
+        except OSError:
+            return None
+
+    def _directory_of(self, programs: set[str]) -> str | None:
+        """A directory with a link to each of these; None where another user could change it."""
+        every = sorted(programs)
+        digest = hashlib.sha256("\0".join(every).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        place = self._place() / _NAME
+        for directory in (place.parent, place):
+            make_directory(directory, mode=0o700)
+        if why_others_write(str(place)) is not None:
+            return None
+        found = place / digest
+        if not found.is_dir():
+            _remove_old(place)
+            _make(found, every)
+        elif time.time() - found.stat().st_mtime > _USED_AGAIN_S:
+            os.utime(found)
+        return str(found)
+
+
+def _programs_in(entry: str) -> Iterator[str]:
+    """What in a directory may be a shim."""
+    links_alone = os.path.realpath(entry) in _OF_THE_SYSTEM
+    with suppress(OSError), os.scandir(entry) as found:
+        yield from (each.path for each in found if not links_alone or each.is_symlink())
+
+
+def _every_name(entry: str) -> set[str]:
+    with os.scandir(entry) as found:
+        return {each.path for each in found if not each.is_dir()}
+
+
+def _make(directory: Path, programs: list[str]) -> None:
+    made = Path(tempfile.mkdtemp(prefix=".", dir=directory.parent))
+    try:
+        for program in programs:
+            (made / os.path.basename(program)).symlink_to(program)  # noqa: PTH119
+        made.rename(directory)
+    except OSError:
+        shutil.rmtree(made, ignore_errors=True)
+        if not directory.is_dir():  # else another process has been quicker
+            raise
+
+
+def _remove_old(place: Path) -> None:
+    latest = time.time() - KEPT_S
+    for directory in place.iterdir():
+        with suppress(OSError):
+            if directory.stat().st_mtime < latest:
+                shutil.rmtree(directory, ignore_errors=True)

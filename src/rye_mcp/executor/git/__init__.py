@@ -1,0 +1,1 @@
+"""What git tracks and has committed, read without running git."""

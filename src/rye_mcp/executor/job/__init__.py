@@ -1,0 +1,1 @@
+"""A prepared call: its private copy, its primitive, and how its run ended."""

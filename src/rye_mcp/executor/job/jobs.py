@@ -1,0 +1,185 @@
+"""What a primitive is to do, fully resolved, and how its answer becomes an outcome.
+
+Rules:
+
+- A job is made of verified configuration and data, and holds everything: nothing is looked up when it runs.
+- `shown` tells what would run: the command, where, for how long. It holds no value of a variable.
+- A supervisor that fails is an outcome too (`lost`): nobody knows how far the tool got.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lilux.primitives.errors import SupervisorError, ToolExecutionError
+from lilux.primitives.subprocess import (
+    Halves,
+    OnOutput,
+    OnStarted,
+    Spool,
+    SubprocessPrimitive,
+    SubprocessResult,
+)
+from rye_mcp.apart import apart_if_large
+from rye_mcp.executor.job.outcomes import Exit, Outcome, read_http, read_lost, read_process
+from rye_mcp.executor.job.starting import install_hint
+from rye_mcp.runs.ids import StreamName
+
+if TYPE_CHECKING:
+    from lilux.primitives.http_client import HttpClientPrimitive, HttpSpec
+
+__all__ = ["HttpJob", "Job", "OtherJob", "ProcessJob", "Spooling", "Watch"]
+
+Show = Callable[[str], str]
+
+Spooling = Callable[[], Awaitable["Spool"]]
+"""Gives a place for what is too long for the answer; who prints nothing asks for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who looks on: gets the id of the run when it begins, what it prints as it comes, and its pid."""
+
+    on_output: OnOutput | None = None
+    on_started: OnStarted | None = None
+    on_begun: Callable[[str], None] | None = None
+
+
+class Job(Protocol):
+    """What is to be done."""
+
+    def shown(self) -> dict[str, Any]:
+        """What would be done, as data."""
+        ...
+
+    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+        """Do it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessJob:
+    """A program to run. `direct` is for who asked for the primitive itself, and gets what it says.
+
+    Of one that is called `with_flags`, all of standard output is the result.
+    """
+
+    primitive: SubprocessPrimitive
+    process: Halves
+    direct: bool = False
+    with_flags: bool = False
+
+    def shown(self) -> dict[str, Any]:
+        """The command with its arguments, the names of its variables, where and for how long it runs."""
+        spec = self.process.whole()
+        return {
+            "command": [spec.command, *spec.args],
+            "environment": sorted(spec.env),
+            "cwd": None if spec.cwd is None else str(spec.cwd),
+            "timeout": spec.timeout,
+        }
+
+    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+        """Run it to its end."""
+        spec = self.process.whole(
+            spool=await spool(),
+            digests=True,
+            on_output=_shown_live(watch.on_output, show),
+            on_started=watch.on_started,
+        )
+        begun = time.perf_counter()
+        try:
+            result = await self.primitive.run(spec)
+        except SupervisorError as exc:
+            return read_lost(exc, (time.perf_counter() - begun) * 1000)
+        read = partial(read_process, result, timeout=spec.timeout, show=show, last_line=not self.with_flags)
+        outcome = await apart_if_large((result.stdout, result.result), read)
+        if result.error is not None and result.error.code == "command_not_found":
+            outcome = replace(outcome, hint=install_hint(spec.command))
+        return replace(outcome, data=_plain_data(result)) if self.direct else outcome
+
+
+@dataclass(frozen=True, slots=True)
+class HttpJob:
+    """A request to make."""
+
+    primitive: HttpClientPrimitive
+    spec: HttpSpec
+
+    def shown(self) -> dict[str, Any]:
+        """The method and the host; what is in a URL may be secret."""
+        spec = self.spec
+        return {
+            "command": [spec.method, f"{spec.url.origin.scheme}://{spec.url.netloc}"],
+            "environment": [],
+            "cwd": None,
+            "timeout": spec.timeout,
+        }
+
+    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+        """Make it."""
+        return read_http(await self.primitive.send(self.spec))
+
+
+@dataclass(frozen=True, slots=True)
+class OtherJob:
+    """What a primitive of another package does with a configuration."""
+
+    primitive: Any
+    config: Mapping[str, Any] = field(repr=False)
+
+    def shown(self) -> dict[str, Any]:
+        """The names of its configuration; nobody here knows which values may be told."""
+        return {
+            "command": sorted(self.config),
+            "environment": [],
+            "cwd": None,
+            "timeout": self.config.get("timeout"),
+        }
+
+    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+        """Hand it over, and read what comes back: `success`, `error`, and everything as data."""
+        begun = time.perf_counter()
+        error: str | None = None
+        data: Any = None
+        try:
+            data = await self.primitive.execute(self.config)
+        except ToolExecutionError as exc:
+            error = exc.message
+        except Exception as exc:  # noqa: BLE001 - nobody knows what a class of another package raises
+            error = f"expected a result of the primitive, found {type(exc).__name__}: {exc}"
+        else:
+            if getattr(data, "success", True) is False:
+                error = str(getattr(data, "error", None) or "the primitive says that it failed")
+        took = (time.perf_counter() - begun) * 1000
+        failed = error is not None
+        return Outcome(
+            not failed,
+            data,
+            Exit("primitive"),
+            took,
+            code="tool_failed" if failed else None,
+            error=error,
+            metadata={"data_from": "body"},
+        )
+
+
+def _shown_live(on_output: OnOutput | None, show: Show) -> OnOutput | None:
+    """Who looks on sees the same paths as in the result; but for one that comes in two pieces."""
+    if on_output is None:
+        return None
+
+    def shown(stream: StreamName, data: bytes, offset: int) -> None:
+        text = data.decode("utf-8", "surrogateescape")
+        on_output(stream, show(text).encode("utf-8", "surrogateescape"), offset)
+
+    return shown
+
+
+def _plain_data(result: SubprocessResult) -> dict[str, Any]:
+    """What a program did, as the primitive itself says it."""
+    return {"stdout": result.stdout, "stderr": result.stderr, "returncode": result.return_code}

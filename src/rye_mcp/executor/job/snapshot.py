@@ -1,0 +1,271 @@
+"""The private copy that runs: exactly the bytes that were verified, and nothing beside them.
+
+Rules:
+
+- Each call gets a fresh directory that nobody else may enter (0700). In it are the carried files at the same
+  relative places as in their space (0400, or 0500 where the file is executed), the library of the runtime in
+  `lib/`, and bytecode that this program had compiled. No `__pycache__` of anybody else's, and no link but the
+  one to the packages of an approved project, where a chain asks for them: that run is not sealed.
+- Its files are written from bytes in memory: what happens to the sources meanwhile does not matter.
+- When it cannot be made, there is a RyeError `write_failed`, and nothing of it is left.
+- It is removed when its `with` block ends, whatever ran in it did to it. What a crash leaves behind is
+  removed by the next process that starts, never while its owner lives.
+- In text that is shown, its paths are those of the sources (`show`).
+
+    with store.create(verified.carried) as snapshot:
+        run(snapshot.tool_path)
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain.files import LIBRARY_DIRECTORY, Carried
+from rye_mcp.executor.job.bytecode import Bytecode
+from rye_mcp.executor.job.private_dirs import (
+    Place,
+    Station,
+    TreeWriter,
+    made_directory,
+    opened_private,
+    places,
+    remove_files,
+    remove_tree,
+    sweep,
+    unwrite,
+)
+from rye_mcp.items import printable
+
+__all__ = ["Snapshot", "SnapshotStore", "private_directory", "require_place"]
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FILE: Final = 0o400
+_EXECUTABLE: Final = 0o500
+
+
+class Snapshot:
+    """A directory that stands for the root of a space, with what a call runs in it.
+
+    `anchor_path` is None when there is no anchor, `runtime_lib` when the runtime has no library.
+    """
+
+    def __init__(self, station: Station, name: str, carried: Carried) -> None:
+        self._station = station
+        self.is_removed = False
+        self._name = name
+        self._carried = carried
+        self._written = [file.relative for file in (*carried.files, *carried.library)]
+        self.root = Path(station.path, name)
+        self.tool_path = self.root / carried.tool.relative
+
+    @property
+    def tool_dir(self) -> Path:
+        """The directory of the tool."""
+        return self.tool_path.parent
+
+    @property
+    def tool_parent(self) -> Path:
+        """The directory above that of the tool."""
+        return self.tool_path.parent.parent
+
+    @property
+    def anchor_path(self) -> Path | None:
+        """What modules are resolved from: in here, but for an anchor that is the whole project."""
+        anchor = self._carried.anchor
+        if anchor is None:
+            return None
+        return anchor.source if anchor.relative is None else self.root / anchor.relative
+
+    @property
+    def runtime_lib(self) -> Path | None:
+        """The library of the runtime."""
+        return self.root / LIBRARY_DIRECTORY if self._carried.library else None
+
+    def show(self, text: str) -> str:
+        """A text with the paths of the sources in place of those in here."""
+        own = str(self.root)
+        if own not in text:
+            return text
+        if self._carried.library_source is not None:
+            text = text.replace(f"{own}/{LIBRARY_DIRECTORY}", printable(self._carried.library_source))
+        return text.replace(own, printable(self._carried.source))
+
+    def add(self, bytecode: Bytecode) -> None:
+        """Put bytecode beside its sources, before anything runs; without room for it there is none."""
+        with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
+            try:
+                _write(root, ((relative, content, _FILE) for relative, content in bytecode.files.items()))
+            except OSError as exc:
+                if exc.errno not in _NO_ROOM:
+                    raise
+                unwrite(root, bytecode.files)
+            else:
+                self._written += bytecode.files
+
+    def link(self, name: str, target: Path) -> None:
+        """Put a link into it, before anything runs in here; RyeError `write_failed`."""
+        self._written.append(name)
+        with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
+            os.symlink(target, name, dir_fd=root)
+
+    def remove(self) -> None:
+        """Remove it, with everything that was done to it. To do so twice does no harm."""
+        if not remove_files(self._name, self._station.descriptor, self._written):
+            remove_tree(self._name, self._station.descriptor)
+        self.is_removed = True
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+class SnapshotStore:
+    """Makes the snapshots of one process. It may be used by several threads.
+
+    `directory` is where they are, for who has a place of their own; it is made when it is not there.
+    """
+
+    def __init__(self, directory: Path | None = None, *, environment: Mapping[str, str] = os.environ) -> None:
+        if directory is None:
+            self._places = places(environment)
+        else:
+            self._places = (Place(os.path.realpath(directory.parent), directory.name),)
+        self._stations: dict[Place, Station] = {}
+        self._refused: set[Place] = set()
+        self._lock = threading.Lock()
+
+    def create(
+        self, carried: Carried, *, executable_tool: bool = False, bytecode: Bytecode | None = None
+    ) -> Snapshot:
+        """The private copy of everything that is carried, in the first place that has room for it.
+
+        RyeError `write_failed` when none has. `executable_tool` is for a tool that is started itself.
+        """
+        refusals: list[RyeError] = []
+        for place in sorted(self._places, key=self._refused.__contains__):  # nothing is looked at twice
+            try:
+                snapshot = _made(self._station(place, executable_tool), carried, executable_tool)
+            except RyeError as exc:
+                refusals.append(exc)
+                continue
+            if bytecode is not None:
+                snapshot.add(bytecode)
+            return snapshot
+        raise _nowhere(refusals)
+
+    def sweep(self) -> int:
+        """Remove what processes that crashed have left behind; how many of them there were."""
+        return sum(sweep(place) for place in self._places)
+
+    def close(self) -> None:
+        """Remove everything of this store; it can be used again afterwards."""
+        with self._lock:
+            stations, self._stations = list(self._stations.values()), {}
+        for station in stations:
+            station.close()
+
+    def _station(self, place: Place, executable: bool) -> Station:
+        """The station of this process in a place; RyeError when there can be none, or none that will do."""
+        with self._lock:
+            station = self._stations.get(place)
+            if station is None or not station.stands:
+                self._refused.add(place)
+                station = self._stations[place] = Station.open(place)
+                self._refused.discard(place)
+        if executable and not station.executable:
+            shown = printable(place.path)
+            what = f"expected a place where programs may be started, found one with noexec: {shown}"
+            hint = "set XDG_RUNTIME_DIR to a directory of yours (0700) without noexec"
+            raise RyeError("write_failed", what, where=shown, hint=hint)
+        return station
+
+
+@contextmanager
+def private_directory(environment: Mapping[str, str]) -> Iterator[Path]:
+    """An empty directory in the first place that will do, which is removed when the block ends."""
+    refusals: list[RyeError] = []
+    for place in places(environment):
+        try:
+            station = Station.open(place)
+        except RyeError as exc:
+            refusals.append(exc)
+            continue
+        try:
+            yield Path(station.path)
+        finally:
+            station.close()
+        return
+    raise _nowhere(refusals)
+
+
+def require_place(environment: Mapping[str, str]) -> str:
+    """The first place that will do, as far as that can be told while nothing is made; RyeError for none."""
+    refusals: list[RyeError] = []
+    for place in places(environment):
+        try:
+            place.require()
+        except RyeError as exc:
+            refusals.append(exc)
+        else:
+            return place.path
+    raise _nowhere(refusals)
+
+
+def _nowhere(refusals: Sequence[RyeError]) -> RyeError:
+    """The refusal of every place, as one."""
+    what = "; ".join(each.message for each in refusals)
+    return RyeError("write_failed", what, where=refusals[-1].where, hint=refusals[-1].hint)
+
+
+def _made(station: Station, carried: Carried, executable_tool: bool) -> Snapshot:
+    name = secrets.token_hex(8)
+    snapshot = Snapshot(station, name, carried)
+    with _all_or_nothing(snapshot):
+        root = made_directory(name, station.descriptor)
+        try:
+            _write(root, _files(carried, executable_tool))
+        finally:
+            os.close(root)
+    return snapshot
+
+
+def _files(carried: Carried, executable_tool: bool) -> Iterator[tuple[str, bytes, int]]:
+    yield carried.tool.relative, carried.tool.content, _EXECUTABLE if executable_tool else _FILE
+    for file in (*carried.files[1:], *carried.library):
+        yield file.relative, file.content, _EXECUTABLE if file.executable else _FILE
+
+
+def _write(root: int, files: Iterable[tuple[str, bytes, int]]) -> None:
+    writer = TreeWriter(root)
+    try:
+        for relative, content, mode in files:
+            writer.write(relative, content, mode)
+    finally:
+        writer.close()
+
+
+@contextmanager
+def _all_or_nothing(snapshot: Snapshot) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        snapshot.remove()
+        shown = printable(snapshot.root.parent)
+        what = f"expected room for what is about to run in {shown}, found: {exc.strerror}"
+        raise RyeError("write_failed", what, where=shown) from exc
+    except BaseException:
+        snapshot.remove()
+        raise

@@ -1,0 +1,255 @@
+"""Where a program is started, and which file that is.
+
+Rules:
+
+- A directory in which nothing may be started (`rye_mcp.trust.directories`) is exchanged for `/`. The variable
+  `RYE_WORKING_DIRECTORY` names it then, and the verified program goes there by itself.
+- A command without a `/` is looked for here, on the PATH of the tool. What is found is followed to its real
+  file, which is started: only a virtual environment, and a program that goes by the name it is started
+  by, keep their own. No shim of a version manager is started: see `environment.shims`. In a directory
+  in which nothing may be started, none is on its PATH either: see `rye_mcp.executor.environment.shims`.
+- A program that is named by its path is followed and checked in the same way; one that somebody else can
+  exchange is `invalid_item`. What is started is the file that was checked, wherever a link leads by then.
+- Who executes the primitive itself names the program and the directory, and gets them.
+
+Whether the program of a tool is on this machine, and what to do where it is not.
+
+Rules:
+
+- A program is looked for as the supervisor does it: one with a `/` where it says, any other in the absolute
+  directories of the PATH that the tool gets. What is there counts as found; whether it can be started, the
+  start tells.
+- The hint says what to install. To fix a path that leads nowhere, look at the chain.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from lilux.primitives.subprocess import Halves, ProcessSpec, RuntimeSpec
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.environment.shims import PathWithoutShims, asked, is_shim
+from rye_mcp.executor.job.in_process import InProcessCall
+from rye_mcp.items import printable
+from rye_mcp.notices import Notice
+from rye_mcp.trust.directories import Directories
+
+__all__ = [
+    "WORKING_DIRECTORY",
+    "Missing",
+    "Starting",
+    "how_to_install",
+    "install_hint",
+    "why_not_there",
+    "without_shims",
+]
+
+WORKING_DIRECTORY: Final = "RYE_WORKING_DIRECTORY"
+"""Where a program is to go that is started in `/` instead."""
+
+_NOWHERE: Final = "/dev/null"
+_VERSION: Final = re.compile(r"[-.\d]*\Z")
+_CONFIGURATION: Final = "pyvenv.cfg"
+
+Located = tuple[str, str | None]
+"""What is started, and where that is looked for; None on the PATH of the process."""
+
+
+class Starting:
+    """The rule for what one executor starts."""
+
+    def __init__(self, directories: Directories) -> None:
+        self._directories = directories
+        self._path = PathWithoutShims(directories.state)
+
+    async def process(self, process: Halves, *, direct: bool = False, keep_cwd: bool = False) -> Halves:
+        """A process as it is started: `direct` if the caller names the program, `keep_cwd` the directory."""
+        runtime, call = process
+        cwd, variables = os.fspath(call.cwd or os.sep), process.env
+        if "/" in runtime.command:
+            command, searched = await self._by_path(runtime, cwd, variables, direct=direct)
+        else:
+            command, searched = await located(
+                runtime.command, runtime.search_path, variables, self._directories
+            )
+        if command != runtime.command or searched != runtime.search_path:
+            runtime = replace(runtime, command=command, search_path=searched)
+        placed, own = self._placed(cwd, variables)
+        if keep_cwd:
+            placed = cwd
+            own.pop(WORKING_DIRECTORY, None)
+        if placed != call.cwd or own:
+            call = replace(call, cwd=placed, env={**call.env, **own})
+        return Halves(runtime, call)
+
+    def in_process(self, call: InProcessCall) -> InProcessCall:
+        """A call of a primitive of this process that may start a program."""
+        cwd, own = self._placed(call.cwd, call.environment)
+        variables = {**call.environment, **own} if own else call.environment
+        return InProcessCall(
+            call.tool, call.config, call.arguments, cwd, call.timeout, variables, call.withheld
+        )
+
+    def notices(self, process: Halves, library: Path | None) -> Iterator[Notice]:
+        """That a program was not started where it was to be, unless the library of its runtime knows."""
+        elsewhere = process.call.env.get(WORKING_DIRECTORY)
+        if elsewhere is None:
+            return
+        if library is not None and any(str(library) in text for half in process for text in half.args):
+            return
+        what = f"started in /, and not in {printable(elsewhere)}: {self._directories.why_not(elsewhere)}"
+        yield Notice("started_elsewhere", f"{what}. {WORKING_DIRECTORY} names that directory")
+
+    def _placed(self, cwd: str, variables: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+        """Where a program is started, and what it is told where that is somewhere else."""
+        if self._directories.why_not(cwd) is None:
+            return cwd, {}
+        own = {WORKING_DIRECTORY: cwd}
+        if "PATH" in variables:
+            own["PATH"] = self._path.of(variables)["PATH"]
+        return os.sep, own
+
+    async def _by_path(
+        self, runtime: RuntimeSpec, cwd: str, variables: Mapping[str, str], *, direct: bool
+    ) -> Located:
+        path = os.path.join(cwd, runtime.command)  # noqa: PTH118 - it may be absolute
+        if is_shim(path):
+            meant = await asked(path, variables)
+            if meant is None:
+                name = os.path.basename(path)  # noqa: PTH119
+                return await located(name, runtime.search_path, variables, self._directories)
+            path = meant
+        if direct:
+            return path, runtime.search_path
+        started = _real(path)
+        why = _why_not(path, started, self._directories)
+        if why is not None:
+            what = f"expected a program that nobody else can exchange, found {printable(path)}: {why}"
+            raise RyeError("invalid_item", what, hint="rye trust project, or name another program")
+        return started, runtime.search_path
+
+
+async def located(
+    name: str, search_path: str | None, variables: Mapping[str, str], directories: Directories | None = None
+) -> Located:
+    """The real file of a program that is on the PATH; without one, its name and where else to look."""
+    passed_over: list[str] = []
+    path = variables.get("PATH", os.defpath) if search_path is None else search_path
+    for found in _found(name, path):
+        program: str | None = found
+        if is_shim(found):
+            passed_over.append(os.path.dirname(found))  # noqa: PTH120
+            program = await asked(found, variables)
+        started = None if program is None else _checked(program, directories)
+        if started is not None:
+            return started, None
+        passed_over.append(os.path.dirname(found))  # noqa: PTH120
+    if not passed_over:
+        return name, search_path
+    kept = [entry for entry in path.split(os.pathsep) if entry.rstrip("/") not in passed_over]
+    return name, os.pathsep.join(kept) or _NOWHERE
+
+
+async def without_shims(spec: ProcessSpec) -> ProcessSpec:
+    """The same process; a command that is a shim is exchanged for what it stands for in `/`."""
+    if "/" in spec.command:
+        return spec
+    command, searched = await located(spec.command, spec.search_path, spec.env)
+    return replace(spec, command=command, search_path=searched)
+
+
+def _found(name: str, path: str) -> Iterator[str]:
+    """The executable files of this name on a PATH, in order."""
+    for directory in path.split(os.pathsep):
+        place = f"{directory.rstrip('/')}/{name}"
+        if directory.startswith("/") and os.access(place, os.X_OK) and os.path.isfile(place):  # noqa: PTH113
+            yield place
+
+
+def _checked(program: str, directories: Directories | None) -> str | None:
+    """What is started for a program: it is resolved once, and is checked itself, as is the way to it."""
+    started = _real(program)
+    return started if directories is None or _why_not(program, started, directories) is None else None
+
+
+def _why_not(program: str, started: str, directories: Directories) -> str | None:
+    """Why a program is not started: the way to it leads elsewhere, or the file does."""
+    return directories.why_not(program) or directories.why_not(started)
+
+
+def _real(program: str) -> str:
+    """The real file, unless the name that a program is started by means something to it."""
+    real = os.path.realpath(program)
+    here = Path(program).parent
+    in_environment = (here.parent / _CONFIGURATION).exists() or (here / _CONFIGURATION).exists()
+    return program if in_environment or _stem(program) != _stem(real) else real
+
+
+def _stem(path: str) -> str:
+    return _VERSION.sub("", os.path.basename(path))  # noqa: PTH119
+
+
+_DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+_SHOWN_CHARACTERS: Final = 1024
+
+_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "node": "Node.js (https://nodejs.org)",
+        "uv": "uv (https://docs.astral.sh/uv/, or: pipx install uv)",
+        "python3": "Python 3 (https://www.python.org)",
+        "ruby": "Ruby (https://www.ruby-lang.org)",
+        "perl": "Perl (https://www.perl.org)",
+    }
+)
+"""What to install for a program, where its name alone does not say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A program that is not there: where it was looked for, and what to do; None where nothing is known."""
+
+    sentence: str
+    hint: str | None
+
+
+def how_to_install(program: str) -> str:
+    """What to install to have a program."""
+    return _NAMES.get(program, program)
+
+
+def install_hint(program: str) -> str | None:
+    """What to do where a program was not found; None for a path, which nothing is installed at."""
+    if "/" in program:
+        return None
+    return f"install {how_to_install(program)}, or put it on the PATH"
+
+
+def why_not_there(spec: ProcessSpec) -> Missing | None:
+    """Why the program of a process cannot be started; None when it is there."""
+    if any(Path(path).exists() for path in _candidates(spec)):
+        return None
+    if "/" in spec.command:
+        return Missing(f"expected the program {spec.command}, found that it does not exist", None)
+    searched = _search_path(spec)[:_SHOWN_CHARACTERS]
+    what = f"expected {spec.command} on the PATH of the tool, found none (searched {searched})"
+    return Missing(what, install_hint(spec.command))
+
+
+def _candidates(spec: ProcessSpec) -> Iterator[str]:
+    if "/" in spec.command:
+        yield os.path.join(spec.cwd or "", spec.command)  # noqa: PTH118 - it may be absolute
+        return
+    for directory in _search_path(spec).split(os.pathsep):
+        if directory.startswith("/"):
+            yield f"{directory}/{spec.command}"
+
+
+def _search_path(spec: ProcessSpec) -> str:
+    found = spec.env.get("PATH", _DEFAULT_PATH) if spec.search_path is None else spec.search_path
+    return os.fsdecode(found)

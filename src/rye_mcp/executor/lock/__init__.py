@@ -1,0 +1,1 @@
+"""What a lockfile pins, and what a person agreed to."""

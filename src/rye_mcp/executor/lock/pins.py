@@ -1,0 +1,386 @@
+"""What a lockfile pins of a chain, and how that differs from the chain that is about to run.
+
+Rules:
+
+- Pinned are the root (id, version, hash), each element in its order (id, space, version, tool type, executor,
+  hash, key of the signer) and each file that the tool brings along (path → SHA256).
+- `differences` is the only comparison: everything that is pinned, with everything that would run. What it
+  gives is the whole diff; nothing at all is a match.
+- An element has to pin an id, a space and a hash; what a lockfile leaves out besides is not pinned. Nothing
+  is blank: who wants to pin nothing leaves it out. What is otherwise is `malformed_lockfile`, with everything
+  that is wrong.
+- A lockfile is signed by nobody. Of what it says, only that stands in an error which has the form of a hash,
+  an id, a version, and so on.
+- A key that the found signer had before, by a signed rotation, is the same signer.
+- A lockfile's time is that of the newest signature in the chain: the same chain gives the same bytes, on
+  every machine and at any time.
+- Nothing is read or written here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+from lilux.primitives.lockfile import LOCKFILE_VERSION, Lockfile, LockfileRoot
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain.anchor import library_of
+from rye_mcp.executor.chain.files import LIBRARY_DIRECTORY
+from rye_mcp.executor.chain.validator import ValidChain
+from rye_mcp.items import SpaceName, is_item_id, printable
+from rye_mcp.metadata import TOOL_TYPES
+from rye_mcp.trust.verify import Evidence
+
+__all__ = [
+    "PACKAGE",
+    "Difference",
+    "Pins",
+    "differences",
+    "differences_of_root",
+    "is_version",
+    "is_written_alike",
+    "issues_in",
+    "mismatch",
+    "only_own_parts_differ",
+    "only_the_package_differs",
+    "only_the_root_differs",
+    "pins_of_root",
+    "render",
+]
+
+PACKAGE: Final = "rye-mcp"
+"""The package whose version stands in a lockfile."""
+
+_ELEMENT_FIELDS: Final = ("item_id", "space", "version", "tool_type", "executor_id", "integrity", "signer")
+_REQUIRED: Final = frozenset({"item_id", "space", "integrity"})
+_MAY_BE_NULL: Final = frozenset({"tool_type", "executor_id", "signer"})
+_ROOT_FIELDS: Final = ("tool_id", "version", "integrity")
+
+_HASH: Final = re.compile(r"[0-9a-f]{8,128}")
+_VERSION: Final = re.compile(r"[A-Za-z0-9.!+_-]{1,64}", re.ASCII)
+_PATH: Final = re.compile(r"[A-Za-z0-9_./@+-]{1,255}", re.ASCII)
+_UNFIT: Final = "an invalid value"
+_NO_SIGNATURE: Final = "1970-01-01T00:00:00+00:00"
+"""The time in a lockfile of a chain that nobody signed: all of it comes with the package."""
+_SHOWN: Final = 20
+"""How many differences a message names; all of them are in its details."""
+
+Element = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as it was locked. None on one side: it is not there, or has no such thing."""
+
+    element: str
+    field: str
+    locked: str | None
+    found: str | None
+
+    def __str__(self) -> str:
+        return f"{self.element}: {self.field}: locked {self.locked or 'none'}, found {self.found or 'none'}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the difference as data."""
+        return {"element": self.element, "field": self.field, "locked": self.locked, "found": self.found}
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """Everything that is pinned. `dependencies` is None where a lockfile says nothing about them.
+
+    `before` has, for the signers of a chain, the keys that each of them had before.
+    """
+
+    root: Element
+    elements: tuple[Element, ...]
+    dependencies: Mapping[str, str] | None
+    before: Mapping[str | None, tuple[str, ...]] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of_chain(cls, valid: ValidChain) -> Pins:
+        """The pins of a chain that is about to run."""
+        verified = valid.verified
+        root = verified.chain.root
+        elements = tuple(
+            {
+                "item_id": element.item_id,
+                "space": element.space.value,
+                "version": element.version,
+                "tool_type": element.metadata.tool_type,
+                "executor_id": element.executor_id,
+                "integrity": item.digest,
+                "signer": item.signer.key_id,
+            }
+            for element, item in verified.pairs
+        )
+        return cls(
+            pins_of_root(root.item_id, root.version, verified.root.digest),
+            elements,
+            verified.carried.digests,
+            {item.signer.key_id: item.signer.before for item in verified.items},
+        )
+
+    @classmethod
+    def of_lockfile(cls, lockfile: Lockfile) -> Pins:
+        """The pins in a lockfile, of which `issues_in` has found nothing wrong."""
+        root = lockfile.root
+        elements = tuple(
+            {name: entry[name] for name in _ELEMENT_FIELDS if name in entry}
+            for entry in lockfile.resolved_chain
+        )
+        return cls(pins_of_root(root.tool_id, root.version, root.integrity), elements, lockfile.verified_deps)
+
+
+def pins_of_root(item_id: str, version: str, integrity: str) -> Element:
+    """What is pinned of the root besides its element of the chain."""
+    return {"tool_id": item_id, "version": version, "integrity": integrity}
+
+
+def differences(locked: Pins, found: Pins) -> tuple[Difference, ...]:
+    """Everything in which a chain is not what was locked; nothing when it is."""
+    if locked == found:
+        return ()
+    return tuple(_all_differences(locked, found))
+
+
+def is_written_alike(locked: Pins, found: Pins) -> bool:
+    """Whether a lockfile says of a chain what a new one would, also of a signer who has a new key."""
+    return not differences(locked, replace(found, before={}))
+
+
+def render(valid: ValidChain, *, package_version: str) -> Lockfile:
+    """A lockfile that pins this very chain."""
+    pins = Pins.of_chain(valid)
+    root = valid.verified.chain.root
+    return Lockfile(
+        LOCKFILE_VERSION,
+        _newest_signature(valid),
+        LockfileRoot(root.item_id, root.version, valid.verified.root.digest),
+        resolved_chain=[dict(element) for element in pins.elements],
+        registry={"package": PACKAGE, "version": package_version},
+        verified_deps=dict(sorted((pins.dependencies or {}).items())),
+    )
+
+
+def _newest_signature(valid: ValidChain) -> str:
+    signed = (item.timestamp for item in valid.verified.items if item.timestamp is not None)
+    newest = max(signed, default=None)
+    return _NO_SIGNATURE if newest is None else newest.replace("Z", "+00:00")
+
+
+def only_the_package_differs(locked: Pins, valid: ValidChain) -> bool:
+    """Whether all else is as it was locked, once everything of the system space is left out.
+
+    That is authenticated by the manifest of the package that is installed now.
+    """
+    chain = valid.verified.chain
+    by_manifest = all(
+        item.evidence is Evidence.MANIFEST
+        for element, item in valid.verified.pairs
+        if element.space is SpaceName.SYSTEM
+    )
+    library = library_of(chain)
+    if library is None or library.runtime.space is SpaceName.SYSTEM:
+        packaged: tuple[str, ...] = (f"{LIBRARY_DIRECTORY}/",)
+    else:
+        packaged = ()
+    if chain.root.space is SpaceName.SYSTEM:
+        packaged = ("",)
+    was, now = (_without_the_package(pins, packaged) for pins in (locked, Pins.of_chain(valid)))
+    return by_manifest and not differences(was, now)
+
+
+def _without_the_package(pins: Pins, packaged: tuple[str, ...]) -> Pins:
+    """The pins of what does not come with the package; `packaged` is how the paths of its files begin."""
+    own = tuple(element for element in pins.elements if element["space"] != SpaceName.SYSTEM)
+    root_is_own = pins.elements[0]["space"] != SpaceName.SYSTEM
+    root = pins.root if root_is_own else {**pins.root, "integrity": None}
+    dependencies = {
+        path: digest for path, digest in (pins.dependencies or {}).items() if not path.startswith(packaged)
+    }
+    return Pins(root, own, None if pins.dependencies is None else dependencies)
+
+
+def only_the_root_differs(locked: Pins, found: Pins) -> bool:
+    """Whether everything is as it was locked, but for what the root itself says: its hash and its version."""
+    first = locked.elements[0]
+    changed = {name: found.elements[0][name] for name in ("integrity", "version") if name in first}
+    root = {**found.root, "tool_id": locked.root["tool_id"]}
+    as_now = Pins(root, ({**first, **changed}, *locked.elements[1:]), locked.dependencies)
+    return not differences(as_now, found)
+
+
+def only_own_parts_differ(stored: Lockfile, valid: ValidChain, own: frozenset[str], path: str | None) -> bool:
+    """Whether everything that differs is what a person vouches for who has the keys `own`.
+
+    She has signed the file `path` just now, or the root (None), with all that it brings along. Besides, each
+    element counts that she has signed since the lockfile was written, with the library of such a runtime,
+    and with an executor of the package that it names and that was not there before. What she signed earlier
+    counts for nothing: anybody can put back an old file.
+    """
+    locked, found = Pins.of_lockfile(stored), Pins.of_chain(valid)
+    if locked.elements[0].get("signer") not in own:
+        return False
+    hers = {
+        element.item_id
+        for element, item in valid.verified.pairs
+        if item.signer.key_id in own and _is_since(stored.generated_at, item.timestamp)
+    }
+    if path is None:
+        hers.add(valid.verified.chain.root.item_id)
+    library = library_of(valid.verified.chain)
+    is_of_her = library is not None and library.runtime.item_id in hers
+    return _elements_follow(locked, found, hers) and all(
+        is_of_her if each.element.startswith(f"{LIBRARY_DIRECTORY}/") else path in (None, each.element)
+        for each in _between_dependencies(locked.dependencies or {}, found.dependencies or {})
+        if locked.dependencies is not None
+    )
+
+
+def _elements_follow(locked: Pins, found: Pins, hers: Collection[str]) -> bool:
+    """Whether each element is hers, is as it was, or was not in the chain before and is of the package."""
+    was = {element["item_id"]: element for element in locked.elements}
+    for now in found.elements:
+        before = was.get(now["item_id"])
+        is_new = before is None and now["signer"] is None
+        if not (is_new or now["item_id"] in hers or _is_alike(before, now, found)):
+            return False
+    return True
+
+
+def _is_alike(was: Element | None, now: Element, found: Pins) -> bool:
+    return was is not None and not any(_between("", was, now, _ELEMENT_FIELDS, found=found))
+
+
+def _is_since(locked: str, signed: str | None) -> bool:
+    """Whether a signature is not older than a lockfile; False where either has no time."""
+    try:
+        return signed is not None and datetime.fromisoformat(signed) >= datetime.fromisoformat(locked)
+    except (ValueError, TypeError):
+        return False
+
+
+def differences_of_root(locked: Element, found: Element) -> tuple[Difference, ...]:
+    """The same for the root alone, of which nothing else is known yet."""
+    return tuple(_between(found["tool_id"] or "", locked, found, _ROOT_FIELDS))
+
+
+def _all_differences(locked: Pins, found: Pins) -> Iterator[Difference]:
+    name = found.root["tool_id"] or ""
+    yield from _between(name, locked.root, found.root, _ROOT_FIELDS, place="root ")
+    for was, now in zip_longest(locked.elements, found.elements):
+        if was is None or now is None or was["item_id"] != now["item_id"]:
+            before, after = _id_of(was), _id_of(now)
+            yield Difference(after or before or "", "item_id", before, after)
+        else:
+            yield from _between(now["item_id"] or "", was, now, _ELEMENT_FIELDS, found=found)
+    if locked.dependencies is not None:
+        yield from _between_dependencies(locked.dependencies, found.dependencies or {})
+
+
+def _between_dependencies(locked: Mapping[str, str], carried: Mapping[str, str]) -> Iterator[Difference]:
+    for path in sorted(locked.keys() | carried.keys()):
+        if locked.get(path) != carried.get(path):
+            shown = path if path in carried else _fit("path", path) or ""
+            yield Difference(shown, "integrity", _fit("integrity", locked.get(path)), carried.get(path))
+
+
+def _between(
+    name: str,
+    was: Element,
+    now: Element,
+    fields: Sequence[str],
+    *,
+    place: str = "",
+    found: Pins | None = None,
+) -> Iterator[Difference]:
+    for each in fields:
+        if each in was and was[each] != now[each]:
+            before = () if found is None else found.before.get(now[each], ())
+            if each != "signer" or was[each] not in before:
+                yield Difference(name, place + each, _fit(each, was[each]), now[each])
+
+
+def _id_of(element: Element | None) -> str | None:
+    return None if element is None else _fit("item_id", element["item_id"])
+
+
+def mismatch(found: Sequence[Difference], item_id: str, path: Path) -> RyeError:
+    """The refusal of a chain that is not the locked one."""
+    shown_path = printable(path)
+    shown = "; ".join(str(each) for each in found[:_SHOWN])
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return RyeError(
+        "lock_mismatch",
+        f"expected {item_id} as it is locked in {shown_path}, found differences: {shown}{more}",
+        where=shown_path,
+        item_id=item_id,
+        differences=[each.as_dict() for each in found],
+    )
+
+
+# --- what a lockfile says ---
+
+
+def is_version(text: str) -> bool:
+    """Whether this is a version that can stand in the name of a lockfile."""
+    return _VERSION.fullmatch(text) is not None
+
+
+def issues_in(lockfile: Lockfile) -> list[str]:
+    """Everything that keeps a lockfile from pinning a chain."""
+    issues = [
+        f"root.{name}: expected text, found only blanks"
+        for name in _ROOT_FIELDS
+        if not getattr(lockfile.root, name).strip()
+    ]
+    if not lockfile.resolved_chain:
+        issues.append("resolved_chain: expected at least one element, found none")
+    for number, entry in enumerate(lockfile.resolved_chain):
+        issues += _entry_issues(f"resolved_chain[{number}]", entry)
+    wrong = sum(not _is_text(digest) for digest in (lockfile.verified_deps or {}).values())
+    if wrong:
+        issues.append(f"verified_deps: expected a SHA256 for each path, found {wrong} without one")
+    return issues
+
+
+def _entry_issues(place: str, entry: Any) -> Iterator[str]:
+    if not isinstance(entry, dict):
+        yield f"{place}: expected an object, found none"
+        return
+    for name in _ELEMENT_FIELDS:
+        if name not in entry:
+            if name in _REQUIRED:
+                yield f"{place}.{name}: expected text, found nothing"
+        elif not _is_text(entry[name]) and not (entry[name] is None and name in _MAY_BE_NULL):
+            yield f"{place}.{name}: expected text, found none"
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _fit(field: str, value: str | None) -> str | None:
+    """What a lockfile says, when it has the form of what it should be: anybody may have written it."""
+    if value is None or _FORMS[field](value):
+        return value
+    return _UNFIT
+
+
+_FORMS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "item_id": is_item_id,
+    "tool_id": is_item_id,
+    "executor_id": is_item_id,
+    "space": lambda value: value in set(SpaceName),
+    "version": is_version,
+    "tool_type": lambda value: value in TOOL_TYPES,
+    "integrity": lambda value: _HASH.fullmatch(value) is not None,
+    "signer": lambda value: _HASH.fullmatch(value) is not None,
+    "path": lambda value: _PATH.fullmatch(value) is not None,
+}

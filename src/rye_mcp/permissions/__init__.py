@@ -1,0 +1,30 @@
+"""What a tool may do: the value, its order, its words, and who may grant how much. Nothing here does I/O.
+
+The rules are in `docs/architecture/permissions.md`.
+
+    permissions, problems = read_permissions({"project": "read", "net": ["api.github.com"]})
+    sentence(permissions)  # 'may read this project; may reach api.github.com:443; nothing else'
+"""
+
+from rye_mcp.permissions._grants import ANY_HOST, DEFAULT_PORT, Host
+from rye_mcp.permissions._reading import NEEDS_SCHEMA, PERMISSIONS_SCHEMA, read_needs, read_permissions
+from rye_mcp.permissions._value import UNCONFINED, USES, Access, Permissions, Requirement
+from rye_mcp.permissions._words import difference, phrases, sentence
+
+__all__ = [
+    "ANY_HOST",
+    "DEFAULT_PORT",
+    "NEEDS_SCHEMA",
+    "PERMISSIONS_SCHEMA",
+    "UNCONFINED",
+    "USES",
+    "Access",
+    "Host",
+    "Permissions",
+    "Requirement",
+    "difference",
+    "phrases",
+    "read_needs",
+    "read_permissions",
+    "sentence",
+]

@@ -1,0 +1,62 @@
+"""Permissions in plain English, for people who have to agree to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rye_mcp.permissions._value import USES, Access, Permissions
+
+__all__ = ["difference", "phrases", "sentence"]
+
+
+def sentence(permissions: Permissions) -> str:
+    """Everything that a tool may do, and that it is everything.
+
+    >>> sentence(Permissions(project=Access.READ))
+    'may read this project; nothing else'
+    """
+    if permissions.unconfined:
+        return next(phrases(permissions))
+    demand = f"; runs only in {_demand(permissions)}" if permissions.require else ""
+    granted = "; ".join(phrases(permissions))
+    return f"{granted}; nothing else{demand}" if granted else f"may only compute{demand}"
+
+
+def difference(agreed: Permissions, now: Permissions) -> tuple[str, ...]:
+    """What is wider now than what was agreed to, in words; nothing when nothing is."""
+    added = tuple(phrases(now.beyond(agreed)))
+    if now.require >= agreed.require or agreed.unconfined:
+        return added
+    return (*added, f"runs without {_demand(agreed)}, too")
+
+
+def phrases(permissions: Permissions) -> Iterator[str]:
+    """What the permissions grant, key by key."""
+    if permissions.unconfined:
+        yield "may do whatever you can: it is not confined"
+        return
+    if permissions.project:
+        yield f"may {'read and write' if permissions.project is Access.WRITE else 'read'} this project"
+    if permissions.net:
+        hosts = "any host" if permissions.any_host else _named(map(str, permissions.net))
+        yield f"may reach {hosts}"
+    if permissions.env:
+        yield f"gets {_named(permissions.env)} from the environment"
+    if permissions.secrets:
+        yield f"gets {_named(permissions.secrets)} from your store of secrets"
+    if permissions.read:
+        yield f"may read {_named(permissions.read)}"
+    if permissions.write:
+        yield f"may read and write {_named(permissions.write)}"
+    yield from (f"may {USES[each]}" for each in sorted(permissions.uses))
+    if permissions.calls:
+        yield f"may call {_named(permissions.calls)}"
+
+
+def _demand(permissions: Permissions) -> str:
+    return "a cell" if permissions.require.name == "CELL" else "walls"
+
+
+def _named(names: Iterator[str] | frozenset[str]) -> str:
+    found = sorted(names)
+    return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"

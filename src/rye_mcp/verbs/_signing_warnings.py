@@ -1,0 +1,117 @@
+"""Warnings about a tool that was just signed: what it will probably miss, or suffer, when it runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain.builder import Chain, ChainElement
+from rye_mcp.executor.chain.companions import mentioned_companions, placeholders_in_shell
+from rye_mcp.executor.chain.files import Carried
+from rye_mcp.items import ItemFile, ItemType, printable
+from rye_mcp.metadata import ItemMetadata, examples_of, how_to_name_an_executor, misspelt
+from rye_mcp.notices import Notice
+from rye_mcp.spaces.source_tree import SourceTree
+from rye_mcp.visible import visible
+
+__all__ = [
+    "cannot_run",
+    "examples_that_do_not_fit",
+    "in_shell",
+    "misspelt_fields",
+    "not_carried",
+    "unknown_keywords_in",
+]
+
+_SHOWN: Final = 10
+_FIELDS: Final = ("command", "args", "shell")
+_SCHEMAS: Final = ("config_schema", "output_schema", "inputs", "outputs")
+
+
+def cannot_run(file: ItemFile, metadata: ItemMetadata) -> Iterator[Notice]:
+    """A script that names nothing that runs it, though there is something."""
+    if file.item_type is ItemType.TOOL and metadata.is_library:
+        how = how_to_name_an_executor(file, metadata)
+        if how is not None:
+            what = f"{file.item_id} cannot be run, as it names no executor"
+            yield Notice("not_runnable", f"{what}: if it is to run, {how}, and sign it again")
+
+
+def misspelt_fields(file: ItemFile) -> Iterator[Notice]:
+    """Names that mean nothing, and are nearly those of fields; with their lines in this very file."""
+    return (Notice("unknown_field", str(each)) for each in misspelt(file))
+
+
+def not_carried(root: ChainElement, carried: Carried) -> Iterator[Notice]:
+    """The files beside a tool that its code names, and that will not be there."""
+    directory, there = carried.tool.relative.rpartition("/")[0], {file.relative for file in carried.files}
+    try:
+        with SourceTree(root.file.space.root) as tree:
+            named = mentioned_companions(root.file.content, root.file.extension, directory, tree)
+    except RyeError:
+        return  # a link in the way, say: it is no file that could be carried
+    absent = [each.removeprefix(f"{directory}/") for each in named if each not in there]
+    hiding = [each for each in absent if _hides_a_module_of_python(each)]
+    missing = [each for each in absent if each not in hiding]
+    if hiding:
+        shown = ", ".join(map(printable, hiding[:_SHOWN]))
+        what = f"{root.item_id} gets the modules of Python itself, not {shown} beside it"
+        yield Notice("not_carried", f"{what}: if you mean that file, rename it")
+    if missing:
+        shown = ", ".join(map(printable, missing[:_SHOWN]))
+        options = " ".join(f"--with {printable(each)}" for each in missing[:_SHOWN])
+        what = f"{root.item_id} names {shown}, which will not be there when it runs"
+        yield Notice("not_carried", f"{what}: rye sign {root.item_id} {options}")
+
+
+def _hides_a_module_of_python(path: str) -> bool:
+    """Whether a file beside a tool has the name of a module of Python, and may be there to be signed."""
+    first, _, _ = path.partition("/")
+    return path.endswith(".py") and first.removesuffix(".py") in sys.stdlib_module_names
+
+
+def examples_that_do_not_fit(file: ItemFile, metadata: ItemMetadata) -> Iterator[Notice]:
+    """Examples whose parameters the tool's own schema refuses, unless that is what they are to show."""
+    if metadata.config_schema is None or not metadata.extra.get("examples"):
+        return
+    from lilux.schemas.schema_validator import validate_parameters
+
+    for number, example in enumerate(examples_of(file)):
+        errors = validate_parameters(dict(example.parameters), metadata.config_schema).errors
+        if errors and example.expected_code != "invalid_parameters":
+            what = f"examples[{number}].parameters do not fit the schema of {file.item_id}: {errors[0]}"
+            yield Notice("example_invalid", what)
+
+
+def unknown_keywords_in(metadata: ItemMetadata) -> Iterator[Notice]:
+    """Names in the schemas of an item that no draft of JSON Schema defines: they refuse nothing."""
+    for name in _SCHEMAS:
+        schema = getattr(metadata, name)
+        if not isinstance(schema, dict):
+            continue
+        from lilux.schemas.vocabulary import unknown_keywords
+
+        found = list(islice(unknown_keywords(schema), _SHOWN))
+        if found:
+            shown = ", ".join(map(visible, found))
+            what = f"{name}: expected keywords of JSON Schema, found {shown}"
+            yield Notice(
+                "unknown_keyword", f"{what}: correct the spelling, or put text with commas in quotes"
+            )
+
+
+def in_shell(chain: Chain) -> Iterator[Notice]:
+    """Placeholders for what a caller gives that a shell would read as code."""
+    config: dict[str, Any] = {}
+    for element in chain.upward:
+        config |= {name: value for name, value in (element.metadata.config or {}).items() if name in _FIELDS}
+    schema = chain.root.metadata.config_schema or {}
+    declared = schema.get("properties")
+    found = placeholders_in_shell(config, declared if isinstance(declared, dict) else ())
+    if found:
+        shown = ", ".join(f"{{{name}}}" for name in found)
+        what = f"{chain.root.item_id} puts {shown} into a command that a shell reads as code"
+        yield Notice("template_in_shell", f"{what}: use config.shell: true, or standard input")

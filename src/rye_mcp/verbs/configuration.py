@@ -1,0 +1,98 @@
+"""What a space says in `config/rye.yaml`, which nobody signs.
+
+A project's file counts once a person has approved the project. `confirm` is read from the user space alone:
+it names what a person has to agree to, and a file that is invalid, or that others can write, is a refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal, cast
+
+from lilux._stamps import KeptFile
+from rye_mcp.errors import RyeError
+from rye_mcp.files import OTHERS_WRITE, Tree
+from rye_mcp.metadata import parse_configuration
+from rye_mcp.verbs.context import Context
+
+__all__ = [
+    "ACTIONS",
+    "CONFIGURATION",
+    "Action",
+    "approved_root",
+    "asks_for_locks",
+    "list_of_texts",
+    "to_be_confirmed",
+]
+
+CONFIGURATION: Final = "config/rye.yaml"
+"""Where a space has its configuration."""
+
+_LOCKING: Final = ("manual", "auto")
+_MAX_BYTES: Final = 1 << 16
+
+
+def list_of_texts(root: Path, name: str, *, such_as: str, forbidden: int = 0) -> tuple[str, ...]:
+    """What stands under a name; nothing where there is no configuration, or no such name in it.
+
+    RyeError for what cannot be read, and for what is no list of texts. `forbidden` are the bits of a mode
+    that others could change the file by.
+    """
+    values = _file(root, forbidden).value().get(name, [])
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+        what = f"expected a list of texts as {name}, found {type(values).__name__}"
+        raise RyeError("invalid_item", what, where=root / CONFIGURATION, hint=f"such as {name}: {such_as}")
+    return tuple(values)
+
+
+def approved_root(context: Context) -> Path | None:
+    """The root of the project, whose configuration counts once a person has approved it; None otherwise."""
+    approvals = context.trust.approvals
+    if context.spaces.project is None or approvals is None or not approvals.read().approved:
+        return None
+    return context.spaces.project.root
+
+
+def asks_for_locks(context: Context) -> bool:
+    """Whether the project asks for a lockfile of each of its tools (`lock: auto`); RyeError for another word.
+
+    The first successful run then writes it, or a person's signature.
+    """
+    root = approved_root(context)
+    found = _LOCKING[0] if root is None else _file(root, 0).value().get("lock", _LOCKING[0])
+    if found in _LOCKING:
+        return found == "auto"
+    what = f"expected lock to be {' or '.join(_LOCKING)}, found {ascii(found)[:80]}"
+    raise RyeError("invalid_item", what, where=f"{root}/{CONFIGURATION}", hint="such as lock: auto")
+
+
+@lru_cache(maxsize=16)
+def _file(root: Path, forbidden: int) -> KeptFile[Mapping[str, Any]]:
+    """Every call asks what it says, and it is read when it has changed."""
+    return KeptFile(
+        Tree(root, forbidden=forbidden, root_forbidden=0), CONFIGURATION, _parsed, limit=_MAX_BYTES
+    )
+
+
+def _parsed(content: bytes | None, where: Path) -> Mapping[str, Any]:
+    return MappingProxyType({} if content is None else parse_configuration(content, where))
+
+
+Action = Literal["sign", "execute"]
+
+ACTIONS: Final[tuple[Action, ...]] = ("sign", "execute")
+"""What can be made to wait for a person."""
+
+
+def to_be_confirmed(context: Context) -> frozenset[Action]:
+    """What a person has to agree to, as the policy is now."""
+    root = context.spaces.user.root
+    found = list_of_texts(root, "confirm", such_as="[sign, execute]", forbidden=OTHERS_WRITE)
+    unknown = [each for each in found if each not in ACTIONS]
+    if unknown:
+        what = f"expected confirm to be of {', '.join(ACTIONS)}, found {', '.join(unknown)[:80]}"
+        raise RyeError("invalid_item", what, where=root / CONFIGURATION, hint="such as confirm: [execute]")
+    return frozenset(cast("tuple[Action, ...]", found))
