@@ -17,6 +17,8 @@ use rustix::process::{Pid, Signal};
 
 use crate::command::Command;
 use crate::confine::Confinement;
+use crate::door::entrance::Entrance;
+use crate::door::report::Network;
 use crate::policy::Enforced;
 use crate::process;
 use crate::protocol::Usage;
@@ -99,6 +101,7 @@ impl Keeper {
     }
 
     fn run(&mut self, order: &StartOrder, command: &Command, mut passed: Vec<OwnedFd>) -> Result<(), Gone> {
+        let door = entrance(order, &mut passed);
         let places = places(order, &passed);
         let enforced = order.confinement.as_deref().map(Confinement::enforced);
         let started = Instant::now();
@@ -122,13 +125,21 @@ impl Keeper {
             left_running: 0,
             outputs,
             enforced,
+            door,
         };
         let end = run.watch()?;
-        let clean = end.survivors.is_empty();
-        self.report(&Report::Ended(end))?;
+        let clean = end.survivors.is_empty() && !end.unfit;
+        self.report(&Report::Ended(Box::new(end)))?;
         // With survivors this process is not fit for another run; ending it hands them to the supervisor, which kills.
         if clean { Ok(()) } else { Err(Gone) }
     }
+}
+
+/// The way to the door, if the run has one.
+fn entrance(order: &StartOrder, passed: &mut Vec<OwnedFd>) -> Option<Entrance> {
+    let channel = if order.door { passed.pop() } else { None };
+    let opening = order.confinement.as_deref().and_then(Confinement::opening);
+    channel.zip(opening).map(|(channel, opening)| Entrance::new(channel, opening))
 }
 
 /// What becomes 0, 1, 2 and perhaps 3. Standard input that was not given is this keeper's own `/dev/null`.
@@ -187,6 +198,7 @@ struct Run<'a> {
     /// tool exits would only wake the supervisor, which hears of the exit a moment later, and reads what is left then.
     outputs: Vec<OwnedFd>,
     enforced: Option<Enforced>,
+    door: Option<Entrance>,
 }
 
 impl Run<'_> {
@@ -358,7 +370,19 @@ impl Run<'_> {
             }
         };
         let (cause, forced, left_running) = (self.cause, self.forced, self.left_running);
+        let (network, unfit) = self.close_door();
         let (pid, enforced) = (raw(self.leader), self.enforced.take());
-        Ok(EndReport { pid, ending, cause, forced, left_running, usage, survivors, enforced })
+        Ok(EndReport { pid, ending, cause, forced, left_running, usage, survivors, enforced, network, unfit })
+    }
+
+    /// Before the namespace may be used again. If the door does not say that it has left it, it may not be.
+    fn close_door(&mut self) -> (Option<Network>, bool) {
+        let Some(door) = self.door.take() else { return (None, false) };
+        let (report, net) = door.close();
+        if let Some(enforced) = &mut self.enforced {
+            enforced.net = net;
+        }
+        let unfit = report.is_none();
+        (report, unfit)
     }
 }

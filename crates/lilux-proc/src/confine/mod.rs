@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::door::channel::Opening;
 use crate::error::SpawnError;
 use crate::policy::{Enforced, Net, Policy, Proc, Tier};
 
@@ -23,6 +24,14 @@ impl Confinement {
         }
         let reason = reason.filter(|_| policy.tier > level);
         Ok(Self { policy: policy.clone(), level, reason })
+    }
+
+    /// The hosts to which the door leads. Only a cell has a way to it.
+    pub fn opening(&self) -> Option<&Opening> {
+        match &self.policy.net {
+            Net::Hosts(opening) if self.level == Tier::Cell => Some(opening),
+            _ => None,
+        }
     }
 
     /// What a run of this level can be said to be confined to.

@@ -16,8 +16,8 @@ use super::checked;
 
 /// Descriptors from here on are free of the fixed places 0 to 3.
 const FIRST_FREE: RawFd = 4;
-/// Standard input, output, error, result, and the request itself.
-const MAX_PASSED: usize = 5;
+/// A run's standard input, output, error and result, its door, and the request itself; or what a door listens to.
+const MAX_PASSED: usize = 20;
 
 /// A pipe whose read end does not block: `(read, write)`.
 pub fn output_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
