@@ -54,7 +54,7 @@ class UnsafeError(IntegrityError):
         known = {} if remedy is None else {"remedy": remedy}
         self.problem = problem
         self.advice = None if remedy is None else f"{condition}{remedy}"
-        message = problem if remedy is None else f"{problem}; to fix it, {self.advice}"
+        message = problem if remedy is None else f"{problem}; to fix it: {self.advice}"
         super().__init__(message, reason=reason, path=path, **known)
 
 
