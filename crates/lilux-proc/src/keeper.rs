@@ -19,6 +19,7 @@ use crate::command::Command;
 use crate::confine::Confinement;
 use crate::door::entrance::Entrance;
 use crate::door::report::Network;
+use crate::error::SpawnError;
 use crate::policy::Enforced;
 use crate::process;
 use crate::protocol::Usage;
@@ -100,6 +101,13 @@ impl Keeper {
         wire::send(&self.socket, report).map_err(|_| Gone)
     }
 
+    /// Nothing runs; what was made for it goes.
+    fn fail(&self, error: SpawnError, door: Option<Entrance>) -> Result<(), Gone> {
+        let fit = door.is_none_or(|door| door.close().0.is_some());
+        self.report(&Report::Failed { error })?;
+        if fit { Ok(()) } else { Err(Gone) }
+    }
+
     fn run(&mut self, order: &StartOrder, command: &Command, mut passed: Vec<OwnedFd>) -> Result<(), Gone> {
         let door = entrance(order, &mut passed);
         let places = places(order, &passed);
@@ -107,7 +115,7 @@ impl Keeper {
         let started = Instant::now();
         let leader = match command.start(&places, &self.limits) {
             Ok(leader) => leader,
-            Err(error) => return self.report(&Report::Failed { error }),
+            Err(error) => return self.fail(error, door),
         };
         let outputs = passed.split_off(usize::from(order.stdin));
         drop(passed);
