@@ -26,8 +26,7 @@ from functools import cache
 from typing import Any, Final, Literal
 
 from lilux import _process, _supervisor
-from lilux._connection import STREAMS, OnOutput, OnStarted, Outcome
-from lilux._dialogue import Dialogue, OnBegun
+from lilux._connection import STREAMS, Dialogue, OnBegun, OnOutput, OnStarted, Outcome
 from lilux._policy import Bind, Enforced, Hosts, Limits, Policy, Ports
 from lilux._process import CONFIG_KEYS, CallSpec, Halves, ProcessSpec, RuntimeSpec, render
 from lilux._protocol import Killed, KillRequest, ProcessStatus, Spool, StatusRequest

@@ -107,8 +107,8 @@ fn start(limits: &Limits) -> Result<Process, Errno> {
         descriptors: &[theirs.as_raw_fd(), null.as_raw_fd(), null.as_raw_fd()],
         restriction: limits,
     };
-    let pid = launch(&program).map_err(|LaunchError { errno, .. }| errno)?;
-    Ok(Process { socket: ours, pid })
+    let started = launch(&program).map_err(|LaunchError { errno, .. }| errno)?;
+    Ok(Process { socket: ours, pid: started.leader })
 }
 
 /// `lilux-proc door`: until the supervisor, at the other end of standard input, is gone.
