@@ -93,7 +93,7 @@ MAY_BE_REACHED = {
     "rye_mcp.cli._parameters": "a table of command lines, by what a schema says",
     "rye_mcp.cli._terminal": "a table of answers, and what they choose",
     "rye_mcp.primitives._markdown": "a table of pages, and what a reader gets of them",
-    "rye_mcp.primitives._process_log": "logs of a few bytes, so that their parts change often",
+    "rye_mcp.primitives._process_files": "logs of a few bytes, so that their parts change often",
     "rye_mcp.runs._pieces": "pieces of any bytes, one after the other",
     "rye_mcp.spaces._files": "what is known of a directory spares a look into it",
     "rye_mcp.trust._toml": "any text is quoted so that reading gives it back",

@@ -27,6 +27,14 @@ pub enum Guard {
     Force,
     /// A keeper kills what is left of a run before it ends, not only the tool's own group.
     KillTree,
+    /// Files, ports and signals out of reach.
+    Landlock,
+    /// System calls that nobody needs, and sockets that were not granted.
+    Seccomp,
+    /// Root's power is dropped.
+    Capabilities,
+    /// A cell has a network of its own.
+    CellNetwork,
 }
 
 #[cfg(feature = "switches")]
@@ -43,6 +51,10 @@ impl Guard {
             Self::ParentWatch => "parent-watch",
             Self::Force => "force",
             Self::KillTree => "kill-tree",
+            Self::Landlock => "landlock",
+            Self::Seccomp => "seccomp",
+            Self::Capabilities => "capabilities",
+            Self::CellNetwork => "cell-network",
         }
     }
 

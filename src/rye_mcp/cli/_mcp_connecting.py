@@ -337,7 +337,7 @@ def offered_now(
     """What the server of a configuration offers, asked as its tools would ask it."""
     import anyio
 
-    from rye_mcp.bridge.offers import offered_by
+    from rye_mcp.bridge.pool import offered_by
 
     whole = servers.whole_config(config, context)
     if package_of(config) is not None:

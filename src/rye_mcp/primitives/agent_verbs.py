@@ -1,16 +1,8 @@
 """Verbs for agents, as tools: `explain`, `verify` and `runs`, of the project that the executor works in.
 
-Rules:
-
-- It is always an agent that asks, also when a person runs the tool: what only a person gets is not here.
-- A verb is one of a table. What the tool's configuration names is no code, and neither is an argument.
-- What looks at many files does so in a thread; the answer has a limit, and says how much it left out.
-
-| `verb` of the configuration | arguments |
-| --- | --- |
-| `explain` | `item_id`, `parameters` |
-| `verify` | `item_id` (an id or a pattern), `space`, `refused_only`, `limit` |
-| `runs` | `item_id` (an id or a pattern), `status`, `limit` |
+It is always an agent that asks, also when a person runs the tool. What looks at many files does so in a
+thread; the answer has a limit, and says how much it left out. The arguments are in
+docs/architecture/bridge.md.
 """
 
 from __future__ import annotations

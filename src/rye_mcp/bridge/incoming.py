@@ -1,26 +1,22 @@
-"""What a server says, looked at before the client of the SDK hears it.
+"""Checks what a server says before the client of the SDK reads it.
 
-Rules:
-
-- An answer over HTTP belongs to the request that it came back for. One with another id fails that request at
-  once; an error without an id is the error of that request.
-- A page of tools is looked at tool by tool: what MCP would refuse in one of them leaves that one out, and
-  `left_out` says which and why. A number that is not finite is one of these faults: nothing becomes null.
-- Messages that answer nothing (notifications, questions, faults, answers that nobody waits for), and lines
-  that are no messages, are heard `AT_ONCE` at a time and `PER_SECOND` after that. A server that says more of
-  them waits, and so do its answers behind them.
+An answer belongs to the request that it came back for. A tool that MCP would refuse is left out of its list
+alone. Messages that answer nothing are read at a pace. `answered_request` finds out which call a line answers
+that nobody can read. The rules are in docs/architecture/bridge.md.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Final, Self
 
 import anyio
@@ -38,7 +34,7 @@ from mcp.types.methods import validate_server_result
 
 from lilux._json import find_issues, is_finite
 from rye_mcp.apart import apart_if_large
-from rye_mcp.bridge.failures import BridgeError
+from rye_mcp.bridge.servers import BridgeError
 from rye_mcp.visible import visible
 
 __all__ = [
@@ -47,6 +43,7 @@ __all__ = [
     "Hearing",
     "LeftOutTool",
     "Noise",
+    "answered_request",
     "asks_something",
     "first_line",
     "unreadable",
@@ -306,3 +303,55 @@ class _Says:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+MAX_TOKENS: Final = 100_000
+"""How many tokens of a line are looked at: for 0.3 s at most, and mostly a dozen, as the id comes first."""
+
+_TOKEN: Final = re.compile(rb"[\[{]++|[\]}]++|[:,]|[^\[\]{}:,\s]++")
+_RESULTS: Final = frozenset({b'"result', b'"error'})
+_BRACKETS: Final = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
+_NUMBER: Final = re.compile(rb"-?[0-9]{1,18}")
+_TEXT: Final = re.compile(rb'"[ -!#-\[\]-~]{1,64}')
+
+
+def answered_request(line: bytes) -> int | str | None:
+    """The id of the call that a line answers, or None."""
+    found = _outermost(line) if line.lstrip().startswith(b"{") else {}
+    is_answer = b'"method' not in found and not _RESULTS.isdisjoint(found)
+    return _id_of(found.get(b'"id', b"")) if is_answer else None
+
+
+def _id_of(value: bytes) -> int | str | None:
+    if _TEXT.fullmatch(value):
+        return value[1:].decode("ascii")
+    return int(value) if _NUMBER.fullmatch(value) else None
+
+
+def _outermost(line: bytes) -> dict[bytes, bytes]:
+    """The keys of the outermost object with their values; a text begins with its quote, and has no other."""
+    found: dict[bytes, bytes] = {}
+    depth, last, key = 0, b"", b""
+    for token in islice(_tokens(line), MAX_TOKENS):
+        brackets = token[:1] in _BRACKETS
+        depth += len(token) * _BRACKETS[token[:1]] if brackets else 0
+        if depth <= 0 or (found.get(b'"id') and not _RESULTS.isdisjoint(found)):
+            break
+        if depth == 1 and token == b":":
+            key, found[last] = last, b""
+        elif depth == 1 and not brackets and token != b",":
+            found |= {key: token} if key else {}
+            last = token
+        else:
+            key = b""
+    return found
+
+
+def _tokens(line: bytes) -> Iterator[bytes]:
+    """Texts with their opening quote, and what stands between them; escaped quotes are gone."""
+    parts = line.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"', MAX_TOKENS)
+    for number, part in enumerate(parts[:MAX_TOKENS]):
+        if number % 2:
+            yield b'"' + part
+        else:
+            yield from (each[0] for each in _TOKEN.finditer(part))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.primitives._process_log import LogPiece, LogWriter, read_log, size_of_log, whole_characters
+from rye_mcp.primitives._process_files import LogPiece, LogWriter, read_log, size_of_log, whole_characters
 
 
 @pytest.fixture
