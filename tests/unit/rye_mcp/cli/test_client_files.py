@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rye_mcp.cli._json_members import parse, with_member, without_comments, without_member
+from rye_mcp.cli._client_files import parse_object, with_member, without_comments, without_member
 
 PATH = ("servers", "rye")
 VALUE = {"command": "/bin/rye-mcp", "args": []}
@@ -96,10 +96,10 @@ def test_whatever_else_is_there_stays(document: dict[str, Any], indent: Any, asc
         document["servers"] = {"other": document["servers"]}
     text = json.dumps(document, indent=indent, ensure_ascii=ascii_alone)
     changed = with_member(text, PATH, VALUE)
-    assert parse(changed)["servers"]["rye"] == VALUE
+    assert parse_object(changed)["servers"]["rye"] == VALUE
     again = without_member(changed, PATH)
     document.setdefault("servers", {}).pop("rye", None)
-    assert parse(again) == document
+    assert parse_object(again) == document
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_comments_are_read_over_and_no_text_is_taken_for_one(text: str, value: A
 @pytest.mark.parametrize("text", ['{"a": "open // x', "{/* open", "{,", '{"a": 1,, }'])
 def test_what_is_no_json_with_comments_either_stays_wrong(text: str) -> None:
     with pytest.raises(json.JSONDecodeError):
-        parse(without_comments(text))
+        parse_object(without_comments(text))
     assert len(without_comments(text)) == len(text)
 
 

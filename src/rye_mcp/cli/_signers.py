@@ -1,27 +1,20 @@
-"""How keys and what they are trusted for are told to people.
-
-Rules:
-
-- A key is shown with its whole id, on a line of its own: that is what commands take, and who copies it must
-  not have to put it together.
-- A proposal is shown with the digest of its document: with it, the key id names what was shown and nothing
-  else, however long somebody thinks it over.
-- What a project says about a key is told as a claim. Owners, paths and reasons are somebody else's words, and
-  are shown with everything that a terminal would obey spelled out.
-"""
+"""How keys and signers are shown to people: whole key ids, owners as claims, what a key may sign in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import typer
 
-from rye_mcp.cli._common import visible
 from rye_mcp.errors import RyeError
 from rye_mcp.trust.decisions import KeyState, KnownKey
 from rye_mcp.trust.scope import AGENT_ROLES, Origin, Role, Scope, SignerKind
+from rye_mcp.trust.trust_store import AGENT_OWNER
+from rye_mcp.trust.verify import Signer
+from rye_mcp.verbs.context import Context
+from rye_mcp.visible import visible
 
-__all__ = ["key_lines", "print_key", "print_problems", "scope_text"]
+__all__ = ["key_lines", "print_key", "print_problems", "scope_text", "signers_in_words"]
 
 _STATES = {state: state.value.partition("_")[0] for state in KeyState}
 _WIDTH = max(map(len, _STATES.values())) + 2
@@ -113,3 +106,22 @@ def _marks(row: KnownKey) -> dict[str, bool]:
         "by RYE_TRUSTED_KEYS": row.state is KeyState.ACCEPTED_BY_ENVIRONMENT,
         "the old key signed it": row.state is KeyState.ACCEPTED_BY_ROTATION,
     }
+
+
+def signers_in_words(context: Context) -> Callable[[Signer | None], str]:
+    """What says who signed, in words that tell an agent from a person, and where to look the key up."""
+    try:
+        own = context.keys.show(SignerKind.PERSON).key_id
+    except RyeError:
+        own = None
+
+    def in_words(signer: Signer | None) -> str:
+        if signer is None:
+            return "-"
+        if signer.kind is SignerKind.AGENT and signer.owner == AGENT_OWNER:
+            return f"by {AGENT_OWNER}, not by you ({signer.fingerprint})"
+        if signer.kind is SignerKind.PERSON and signer.key_id == own:
+            return f"by you ({signer.fingerprint})"
+        return f"by {signer.in_words}"
+
+    return in_words

@@ -50,7 +50,7 @@ def test_no_command_imports_mcp() -> None:
 
 def fails_in(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     script = (
-        "import sys, rye_mcp.cli.listing as listing\n"
+        "import sys, rye_mcp.cli.survey as listing\n"
         "def broken(): raise KeyError('a mistake of the program')\n"
         "listing.list_items = broken\n"
         "sys.argv = ['rye', 'list']\n"

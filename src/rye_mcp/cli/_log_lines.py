@@ -1,7 +1,6 @@
-"""What libraries log while a command runs: a line each on standard error, in which nothing hides.
+"""Prints what libraries log while a command runs: one line each on standard error, in which nothing hides.
 
-Python prints the records of loggers without a handler as they are, and so what another machine has said.
-Like the server's log, a line has only the text that stands in the source of a library.
+As in the server's log, a line has only text that stands in the source of the library.
 """
 
 from __future__ import annotations
@@ -10,9 +9,7 @@ import logging
 import threading
 from typing import Any
 
-import typer
-
-from rye_mcp.visible import visible
+from rye_mcp.cli._printing import say
 
 __all__ = ["handle_logs"]
 
@@ -32,7 +29,7 @@ class _Lines(logging.Handler):
         from rye_mcp.mcp_server.logs import told_text
 
         level = "error" if record.levelno >= logging.ERROR else "warning"
-        typer.echo(visible(f"rye: {level}: {record.name}: {told_text(record)}"), err=True)
+        say(f"rye: {level}: {record.name}: {told_text(record)}", err=True)
 
 
 def _thread_ended(found: Any) -> None:

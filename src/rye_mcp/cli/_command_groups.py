@@ -1,13 +1,7 @@
-"""The commands of `rye`, loaded when they are called and not before.
+"""Groups of commands that are loaded when they are called, not before.
 
-Rules:
-
-- A table says where each command is and what it does, in one line. `rye --help` reads the table alone, so
-  that it stays quick however many commands there are; a test compares the lines with the commands.
-- A command is a function, or a `typer.Typer` of its own for a group of commands.
-- A RyeError ends a command with exit code 1 and is reported, here and nowhere else. Nothing that a library
-  logs, or that `typer` prints of wrong use, reaches a terminal as it is.
-- There are no colours where `NO_COLOR` is set, as https://no-color.org asks for.
+A table says where each command is and what it does, so `rye --help` loads none of them. A RyeError ends a
+command with exit code 1 and is reported here and nowhere else. `NO_COLOR` switches colours off.
 """
 
 from __future__ import annotations
@@ -23,7 +17,7 @@ import typer
 import typer.core
 import typer.main
 
-from rye_mcp.cli._errors import JSON_WANTED, report
+from rye_mcp.cli._printing import JSON_WANTED, report
 from rye_mcp.errors import RyeError
 from rye_mcp.visible import visible_lines
 
@@ -69,7 +63,7 @@ class LazyGroup(typer.core.TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a refusal is reported, as JSON when that was asked for."""
-        from rye_mcp.cli._logging import handle_logs
+        from rye_mcp.cli._log_lines import handle_logs
 
         if os.environ.get("NO_COLOR"):
             ctx.color = False

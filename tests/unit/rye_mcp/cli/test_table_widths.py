@@ -1,4 +1,4 @@
-"""What all commands share: tables in pipes and on terminals, and bars of progress that stay out of pipes."""
+"""Tables and progress: in pipes and on terminals, and bars that stay out of pipes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import termios
 
 import pytest
 
-from rye_mcp.cli._common import LONG_WORK, print_table, tracked
+from rye_mcp.cli._printing import LONG_WORK, print_table, tracked
 
 
 def test_a_plain_table_has_columns_and_no_blanks_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,7 +42,7 @@ def test_no_bar_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -
 def test_on_a_narrow_terminal_a_table_shows_every_cell_whole() -> None:
     run, text = "01m7rn7jbsgd037p1g7wtr3jvs", "Greet somebody by name."
     program = (
-        f"from rye_mcp.cli._common import print_table; print_table(('RUN', 'ABOUT'), [({run!r}, {text!r})])"
+        f"from rye_mcp.cli._printing import print_table; print_table(('RUN', 'ABOUT'), [({run!r}, {text!r})])"
     )
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))

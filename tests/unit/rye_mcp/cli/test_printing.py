@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rye_mcp.cli._errors import report
+from rye_mcp.cli._printing import report
 from rye_mcp.errors import RyeError
 from rye_mcp.visible import visible, visible_lines
 

@@ -1,40 +1,31 @@
-"""What all commands share: their options, how they begin, and how they print.
+"""What commands share: options, how they open the app for a person, and progress.
 
-Rules:
-
-- Every command that works with items takes `--json` and `--project`; what it prints for people, a script gets
-  as one JSON object with `--json`.
-- Exit codes: 0 done, 1 refused or failed, 2 wrong use, 130 interrupted.
-- Colours, the width of a table and bars of progress are for terminals; in a pipe there is plain text.
-- A command never takes an agent's part: `person` is the only context that is made here.
-
-    def command(item: ItemArgument, project: ProjectOption = None, as_json: JsonOption = False) -> None:
-        app = open_app(project)
-        …
+def command(item: ItemArgument, project: ProjectOption = None, as_json: JsonOption = False) -> None:
+    app = open_app(project)
+    …
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rye_mcp.cli._errors import JSON_WANTED, print_json, report, visible, visible_lines
-from rye_mcp.cli._group import EXIT_FAILED, command_group
-from rye_mcp.cli._tables import table_lines
+from rye_mcp.cli._printing import JSON_WANTED
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.spaces import Spaces
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
     from rye_mcp.verbs.context import Context
 
 __all__ = [
-    "EXIT_FAILED",
+    "MAX_COMPARED",
     "AnyTypeOption",
     "ItemArgument",
     "JsonOption",
@@ -42,22 +33,11 @@ __all__ = [
     "ProjectOption",
     "SpaceOption",
     "TypeOption",
-    "command_group",
+    "close_ids",
     "open_app",
     "pattern_argument",
     "person",
-    "print_json",
-    "print_table",
-    "report",
-    "tracked",
-    "visible",
-    "visible_lines",
 ]
-
-LONG_WORK = 200
-"""From how many items on progress is shown."""
-
-Element = TypeVar("Element")
 
 
 def _note_json(ctx: typer.Context, wanted: bool) -> bool:
@@ -133,26 +113,41 @@ def _ask_passphrase() -> bytes:
     return answer.encode("utf-8", "surrogateescape")
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, red: Iterable[int] = ()) -> None:
-    """Print rows below headers; those whose numbers are in `red` are what is wrong."""
-    cells = [headers, *([visible(cell) for cell in row] for row in rows)]
-    if not sys.stdout.isatty():
-        typer.echo("\n".join(line for lines in table_lines(cells) for line in lines))
-        return
-    from rich.cells import cell_len
+MAX_COMPARED: Final = 1000
+"""How many ids are compared with one that is nowhere."""
 
-    styles: dict[int, dict[str, Any]] = {number + 1: {"fg": "red"} for number in red}
-    styles[0] = {"bold": True}
-    for number, lines in enumerate(table_lines(cells, width=get_terminal_size().columns, measure=cell_len)):
-        text = "\n".join(lines)
-        typer.echo(typer.style(text, **styles[number]) if number in styles else text)
+_CUTOFF: Final = 0.7
 
 
-def tracked(items: Sequence[Element], label: str) -> Iterable[Element]:
-    """The items, with a bar on the terminal when there are many of them."""
-    if len(items) < LONG_WORK or not sys.stderr.isatty():
-        return items
-    from rich.console import Console
-    from rich.progress import track
+@contextmanager
+def close_ids(spaces: Spaces) -> Iterator[None]:
+    """Where an item is nowhere, name one whose id is like it."""
+    try:
+        yield
+    except RyeError as exc:
+        if exc.code == "item_not_found" and (close := _closest(exc, spaces)) is not None:
+            exc.hint = f"did you mean {close}?"
+        raise
 
-    return track(items, label, console=Console(stderr=True), transient=True)
+
+def _closest(error: RyeError, spaces: Spaces) -> str | None:
+    asked, kind = error.details.get("item_id"), error.details.get("item_type")
+    if not isinstance(asked, str) or kind not in set(ItemType):
+        return None
+    ids = islice(_ids(spaces, ItemType(kind)), MAX_COMPARED)
+    return next((close for close in _alike(asked, ids) if _alike(_name(asked), [_name(close)])), None)
+
+
+def _alike(asked: str, ids: Iterable[str]) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(asked, ids, n=5, cutoff=_CUTOFF)
+
+
+def _name(item_id: str) -> str:
+    return item_id.rpartition("/")[2]
+
+
+def _ids(spaces: Spaces, item_type: ItemType) -> Iterator[str]:
+    for space in spaces.accessible():
+        yield from (place.item_id for place in spaces.list(space.name, item_type).items)

@@ -4,7 +4,7 @@ import pytest
 import typer
 from typer.main import get_command
 
-from rye_mcp.cli._key_text import key_lines, scope_text
+from rye_mcp.cli._signers import key_lines, scope_text
 from rye_mcp.cli._terminal import parse_choice
 from rye_mcp.cli.keys import keys
 from rye_mcp.cli.trust import trust

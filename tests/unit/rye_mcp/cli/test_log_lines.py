@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rye_mcp.cli._logging import handle_logs
+from rye_mcp.cli._log_lines import handle_logs
 
 HOSTILE = "\x1b[2Jowned\u202e\U000e0041"
 
