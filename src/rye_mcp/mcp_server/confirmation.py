@@ -27,13 +27,14 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.variables import MAX_NAME, looks_secret
 from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
+from rye_mcp.permissions import Action as RuleAction
 from rye_mcp.trust.control_variables import chooses_code
 from rye_mcp.trust.files import opened_directory
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import signer_in_words
 from rye_mcp.verbs.configuration import Action, to_be_confirmed
 from rye_mcp.verbs.context import options_of
-from rye_mcp.verbs.execute import ExecuteRequest, preview
+from rye_mcp.verbs.execute import ExecuteRequest, judged, preview
 from rye_mcp.verbs.sign import SignRequest, plan
 from rye_mcp.visible import visible
 
@@ -309,9 +310,16 @@ class Confirmer:
     ) -> ExecuteRequest:
         """The request as it was agreed to; RyeError when it was not."""
         runs = request.item_type is ItemType.TOOL and not request.dry_run
-        if not runs or not self._is_asked_about("execute", context):
+        if not runs:
             return request
-        found = await preview(request, context)
+        judgement, found = await judged(request, context)
+        if judgement is None:
+            asks = self._is_asked_about("execute", context)
+        else:
+            asks = judgement is RuleAction.ASK or "execute" in self.always
+        if not asks:
+            return request
+        found = found or await preview(request, context)
         await self._ask(about_run(request, found, context.project, in_background=in_background))
         return replace(request, agreed=found.mark)
 
