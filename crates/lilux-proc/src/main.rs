@@ -9,6 +9,8 @@
 #[cfg(target_os = "linux")]
 mod capture;
 #[cfg(target_os = "linux")]
+mod cell;
+#[cfg(target_os = "linux")]
 mod channel;
 #[cfg(target_os = "linux")]
 mod cli;

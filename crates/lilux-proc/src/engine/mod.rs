@@ -16,6 +16,7 @@ use rustix::process::{Signal, getpid};
 
 use crate::capture::Kept;
 use crate::channel::ReadOutcome;
+use crate::confine::Facts;
 use crate::door::Door;
 use crate::error::Fatal;
 use crate::poller::{Alarm, Key, Poller, Timers, Token};
@@ -71,6 +72,7 @@ pub struct Engine {
     next_key: Key,
     trim_set: bool,
     warden: i32,
+    facts: Option<Facts>,
 }
 
 impl Engine {
@@ -98,6 +100,7 @@ impl Engine {
             next_key: 0,
             trim_set: false,
             warden: rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get()),
+            facts: None,
         })
     }
 

@@ -9,7 +9,7 @@ use rustix::process::Pid;
 
 use super::{Engine, Notice};
 use crate::command::Command;
-use crate::confine::Confinement;
+use crate::confine::{Confinement, Facts};
 use crate::error::{RequestError, SpawnError};
 use crate::keeper::TIMEOUT_GRACE;
 use crate::poller::{Alarm, Key};
@@ -64,7 +64,7 @@ impl Engine {
 
     fn try_start(&mut self, request: &RunRequest, payload: &[u8]) -> Result<(), SpawnError> {
         let command = Command::prepare(request)?;
-        let confinement = request.policy.as_ref().map(Confinement::decide).transpose()?.map(Box::new);
+        let confinement = self.confinement(request)?;
         let (mut run, mut ends) = Run::open(request, payload)?;
         let key = self.new_key();
         let resources = |errno| SpawnError::resources("keeper", errno);
@@ -85,6 +85,13 @@ impl Engine {
         }
         self.write_input(key);
         Ok(())
+    }
+
+    /// What this machine can enforce is found out when it is first asked for.
+    fn confinement(&mut self, request: &RunRequest) -> Result<Option<Box<Confinement>>, SpawnError> {
+        let Some(policy) = &request.policy else { return Ok(None) };
+        let facts = self.facts.get_or_insert_with(Facts::gather);
+        Confinement::decide(policy, facts).map(Box::new).map(Some)
     }
 
     fn open_door(&mut self, confinement: Option<&Confinement>) -> Result<Option<OwnedFd>, Errno> {

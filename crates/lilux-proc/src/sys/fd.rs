@@ -132,8 +132,18 @@ pub fn keep_only(own: OwnedFd) -> Result<OwnedFd, Errno> {
 ///
 /// Nothing in this process uses one of them any more.
 pub unsafe fn close_from(first: libc::c_uint) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { close_range(first, libc::c_uint::MAX) }
+}
+
+/// As `close_from`, up to `last` and with it.
+///
+/// # Safety
+///
+/// Nothing in this process uses one of them any more.
+pub unsafe fn close_range(first: libc::c_uint, last: libc::c_uint) -> Result<(), Errno> {
     // SAFETY: the caller's promise; the call takes numbers only.
-    let answer = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) };
+    let answer = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     checked(answer as libc::c_int).map(drop)
 }
 
