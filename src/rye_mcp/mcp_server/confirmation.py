@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from rye_mcp.apart import apart
+from rye_mcp.apart import apart, off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.variables import MAX_NAME, looks_secret
 from rye_mcp.files import Tree
@@ -340,17 +340,18 @@ class Confirmer:
         if client is None or not _can_ask(client.client_capabilities):
             raise _nobody_to_ask(question)
         if str(client.protocol_version) >= _BY_ANSWER:
-            self._ask_by_answer(question)
+            await self._ask_by_answer(question)
         else:
             await _ask_at_once(question, client)
 
-    def _ask_by_answer(self, question: Question) -> None:
+    async def _ask_by_answer(self, question: Question) -> None:
         answers = self.client.input_responses or {}
         state = self.client.request_state
         if state is None or _KEY not in answers:
             raise _asked(question)
         ticket, mark = _opened(state)
-        Tickets(self.app.settings.state).use(ticket)  # a no uses it up as well
+        used_up = partial(Tickets(self.app.settings.state).use, ticket)
+        await off_loop(used_up, shielded=True)  # a no uses it up as well
         if mark != question.mark:
             what = f"expected {question.item_id} as the person was shown it, found that something has changed"
             raise RyeError("confirmation_outdated", what, item_id=question.item_id)
