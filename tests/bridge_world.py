@@ -14,7 +14,7 @@ from typing import Any
 
 from rye_mcp.app import App, Settings
 from rye_mcp.bridge.definitions import Definition
-from rye_mcp.bridge.offers import offered_by
+from rye_mcp.bridge.pool import offered_by
 from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.items import SpaceName

@@ -1,17 +1,8 @@
 """One open connection to a supervisor: requests out, events in, each event to the call that waits for it.
 
-Nothing here waits or starts anything: `readable` and `writable` are called by the event loop when the socket
-is ready, and whoever waits for a `Call` waits for its `done`. Rules:
-
-- A frame goes out whole or not at all, and in order: what the socket does not take at once is kept and
-  follows. Requests of one round of the event loop go out together: each that is sent alone wakes the
-  supervisor, which then competes for the processor with the loop that has others to send.
-- A call has exactly one end: its last event, or the loss of the connection (`SupervisorError`, code `lost`).
-- A call that is `due` and has not ended means that the supervisor hangs (somebody has stopped it, say): it is
-  ended by force, and the connection is lost.
-- Standard input is sent as far as the supervisor has given credit for, whatever its size.
-- What a tool writes reaches `on_output` as it comes, and the supervisor is told when that was taken. A
-  callback that raises ends its run, and the exception is what the run ends with.
+The event loop calls `readable` and `writable` when the socket is ready; whoever waits for a `Call` waits for
+its `done`. A call has exactly one end: its last event, or the loss of the connection. A `Run` is a tool, and
+a `Dialogue` is one whose standard input stays open. The rules are in docs/architecture/lilux.md.
 """
 
 from __future__ import annotations
@@ -30,7 +21,7 @@ from lilux._loops import Flag, Loop
 from lilux._results import RunResult
 from lilux.primitives.errors import SupervisorError
 
-__all__ = ["Answer", "Call", "Connection", "OnOutput", "OnStarted", "Outcome", "Run"]
+__all__ = ["Answer", "Call", "Connection", "Dialogue", "OnBegun", "OnOutput", "OnStarted", "Outcome", "Run"]
 
 READ_SIZE: Final = 2 * 1024
 """Bytes that are read at once, a few events: between them the loop has its turn, however many runs end."""
@@ -197,12 +188,15 @@ class Run(Call):
             self.cancel()
 
     def _deliver(self, event: protocol.Output, payload: bytes) -> None:
-        if self._on_output is not None:
-            self._on_output(event.stream, payload, event.skipped)
+        self._show(event, payload)
         self._untold += len(payload)
         if self._untold >= OUTPUT_CREDIT // 2:
             self.connection.send(protocol.CreditRequest(bytes=self._untold), self.id)
             self._untold = 0
+
+    def _show(self, event: protocol.Output, payload: bytes) -> None:
+        if self._on_output is not None:
+            self._on_output(event.stream, payload, event.skipped)
 
 
 class Connection:
@@ -376,3 +370,71 @@ def _lost(reason: SupervisorError) -> SupervisorError:
     lost = SupervisorError(f"the run was lost with its supervisor: {reason}", code="lost")
     lost.__cause__ = lost.cause = reason
     return lost
+
+
+_COMPACT_AT: Final = 1 << 20
+
+
+class Dialogue(Run):
+    """A run whose standard input stays open."""
+
+    def __init__(self, done: Flag, *, on_output: OnOutput) -> None:
+        super().__init__(done, on_output=on_output)
+        self._queue = bytearray()
+        self._sent = 0
+        self._is_complete = self._is_ended = False
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes it was told and has not taken: those that there was no credit for."""
+        return len(self._queue) - self._sent
+
+    def tell(self, data: bytes) -> None:
+        """Write to its standard input; what comes after `end_input`, or after its end, goes nowhere."""
+        if not self._is_complete and not self.done.is_set():
+            self._queue += data
+            self.send_input()
+
+    def end_input(self) -> None:
+        """Nothing more comes: it reads to the end of its standard input."""
+        self._is_complete = True
+        if not self.done.is_set():
+            self.send_input()
+
+    def took(self, size: int) -> None:
+        """So many bytes of its output were dealt with."""
+        if size and not self.done.is_set():
+            self.connection.send(protocol.CreditRequest(bytes=size), self.id)
+
+    def first_input(self) -> memoryview:
+        """Nothing travels with the request."""
+        return memoryview(b"")
+
+    def send_input(self) -> None:
+        """Send what is waiting, as far as there is credit, and then the end if that has come."""
+        while self.waiting and self._window:
+            size = min(PAYLOAD_LIMIT, self._window, self.waiting)
+            piece = bytes(self._queue[self._sent : self._sent + size])
+            self._sent += size
+            self._window -= size
+            self.connection.send(protocol.InputRequest(), self.id, piece, at_once=True)
+        if self._sent == len(self._queue) or self._sent >= _COMPACT_AT:
+            del self._queue[: self._sent]
+            self._sent = 0
+        if self._is_complete and not self.waiting and not self._is_ended:
+            self._is_ended = True
+            self.connection.send(protocol.InputRequest(eof=True), self.id)
+
+    def cancel(self, grace_ms: int | None = None) -> None:
+        """Ask for an early end."""
+        self._queue.clear()
+        self._sent = 0
+        self._is_complete = self._is_ended = True
+        super().cancel(grace_ms)
+
+    def _deliver(self, event: protocol.Output, payload: bytes) -> None:
+        self._show(event, payload)  # `took` gives the credit back
+
+
+OnBegun = Callable[[Dialogue], None]
+"""Takes what one talks with a program by, when it begins."""

@@ -2,12 +2,8 @@
 
     u32 header length │ u32 payload length │ header: one JSON object, UTF-8 │ payload: raw bytes
 
-Nothing here reads, writes or waits: `encode_frame` makes one whole frame, `FrameDecoder` takes bytes as they
-come and gives whole frames back, their headers as they were sent; `decode_header` is for those that are not
-what was expected. What cannot be a frame is a SupervisorError with the code of the protocol.
-
-A text for the operating system is a `str`, in which surrogate escapes stand for bytes that are no UTF-8; on
-the wire it is a JSON string, or `{"b64": …}` when that is impossible. Lilux speaks UTF-8 whatever the locale.
+Nothing here reads, writes or waits. What cannot be a frame is a SupervisorError with the code of the
+protocol. A text that is no UTF-8 travels as `{"b64": …}`.
 
     >>> FrameDecoder().feed(encode_frame({"op": "status", "id": 1}))
     [(b'{"op":"status","id":1}', b'')]

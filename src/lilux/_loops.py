@@ -1,21 +1,21 @@
-"""The event loop that is running, asyncio or trio, as far as a connection needs it.
+"""The event loop that is running, asyncio or trio, as far as a connection needs it; and whose work it does.
 
-`running()` names the loop; what is kept for a loop is kept under that name. A `Loop` watches a descriptor
-with callbacks (no task a call, no polling) and tells when the loop is ending, without any help from its user:
-
-- asyncio: `asyncio.run` closes the asynchronous generators that its loop has started, so one is started and
-  left waiting. A loop that is closed without that is noticed by `is_over`.
-- trio: system tasks are cancelled when the main task is done, so one waits for that.
+What is kept for a loop is kept under the name that `running` gives it. A `Loop` watches a descriptor with
+callbacks, and tells when the loop ends: of asyncio by an asynchronous generator that `asyncio.run` closes, of
+trio by a system task that is cancelled. `on_behalf_of` says whose work is done: what is scarce is shared out
+between callers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
-__all__ = ["Flag", "Loop", "Watch", "Watched", "bind", "running"]
+__all__ = ["Flag", "Loop", "Watch", "Watched", "bind", "caller", "on_behalf_of", "running"]
 
 Finish = Callable[[], Awaitable[None]]
 
@@ -239,3 +239,21 @@ async def _until_stopped(task: Finish) -> None:
 
     with trio.CancelScope(shield=True), contextlib.suppress(trio.ClosedResourceError):
         await task()
+
+
+_caller: ContextVar[str] = ContextVar("caller", default="")
+
+
+@contextmanager
+def on_behalf_of(whose: str) -> Iterator[None]:
+    """Count what is done in the block, and what is begun there, as work of this caller."""
+    token = _caller.set(whose)
+    try:
+        yield
+    finally:
+        _caller.reset(token)
+
+
+def caller() -> str:
+    """On whose behalf this is done; one and the same caller where nobody said so."""
+    return _caller.get()

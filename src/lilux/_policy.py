@@ -9,8 +9,8 @@ so and reports what the kernel has confirmed. The fields are those of `policy` i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 __all__ = ["Bind", "Enforced", "Hosts", "Limits", "Policy", "Ports", "Tier"]
@@ -28,9 +28,14 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """These names, each with a port if it is not 443, and no others."""
+    """These names, each with a port if it is not 443, and no others. `*.name` stands for all names below it.
+
+    Each host has to have public addresses. `pinned` says where some of them are instead of looking them up;
+    these addresses may be private, because whoever makes a policy answers for them.
+    """
 
     hosts: Sequence[str]
+    pinned: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +100,10 @@ class Policy:
         match self.net:
             case Ports(ports):
                 header["net"] = {"ports": list(ports)}
-            case Hosts(hosts):
+            case Hosts(hosts, pinned):
                 header["net"] = {"hosts": list(hosts)}
+                if pinned:
+                    header["net"]["pinned"] = {name: list(addresses) for name, addresses in pinned.items()}
             case "any":
                 header["net"] = "any"
         limits = {name: getattr(self.limits, name) for name in ("processes", "data", "memory", "temp")}

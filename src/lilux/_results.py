@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from lilux._policy import Enforced
 
-__all__ = ["Cleanup", "Failure", "RunResult", "StreamCounts", "Usage"]
+__all__ = ["Cleanup", "Failure", "HostTraffic", "Network", "RunResult", "StreamCounts", "Usage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,38 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class HostTraffic:
+    """What went to one host at one port, and came from it, in bytes. `failed` counts why connections failed.
+
+    The host `*` stands for all that are not named.
+    """
+
+    host: str
+    port: int
+    connections: int
+    sent: int
+    received: int
+    failed: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What a run did at the door that leads to its hosts.
+
+    The door confirms with `served` that it answered names, and listened at `ports`. `refused` has names that
+    are not allowed, and how often they were asked for; `refused_beyond` counts questions for further ones.
+    `strays` are connections to addresses that stand for no allowed host.
+    """
+
+    served: bool
+    ports: Sequence[int]
+    hosts: Sequence[HostTraffic]
+    refused: Sequence[tuple[str, int]]
+    refused_beyond: int
+    strays: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunResult:
     """How a run ended."""
 
@@ -79,3 +111,4 @@ class RunResult:
     cleanup: Cleanup
     error: Failure | None
     enforced: Enforced | None = None
+    network: Network | None = None

@@ -1,14 +1,7 @@
-"""The process supervisor, `lilux-proc`: found, started, kept, asked and closed here.
+"""The process supervisor, `lilux-proc`: found, started, kept, asked and closed here, and nowhere else.
 
-This is the only module of the project that starts a process. Everything else asks for runs:
-
-- One `lilux-proc serve` serves a whole event loop (asyncio or trio) and all its calls at once. It is started
-  by the first call, started again by the next call after it died, and closed when the loop ends, when a later
-  loop finds that its own is over, and when the interpreter exits.
-- A run that is cancelled from outside ends its whole process tree before the cancellation goes on.
-- A run whose supervisor dies ends with a SupervisorError `lost`. The warden has killed the tree.
-- The child of a fork has no supervisor: it closes its copies of the sockets and signals nobody.
-- What is not our `lilux-proc`, or another version of it, is a ConfigurationError that says what to do.
+One `lilux-proc serve` serves an event loop. The first call starts it, and so does the next one after it died.
+A run that is cancelled ends its whole process tree first. The rules are in docs/architecture/lilux.md.
 
     outcome = await supervisor(find_lilux_proc()).run(RunRequest(command="/bin/true"))
 """
@@ -41,13 +34,14 @@ from lilux._connection import (
     Answer,
     Call,
     Connection,
+    Dialogue,
     E,
+    OnBegun,
     OnOutput,
     OnStarted,
     Outcome,
     Run,
 )
-from lilux._dialogue import Dialogue, OnBegun
 from lilux._frames import PAYLOAD_LIMIT, to_json
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 

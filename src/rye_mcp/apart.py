@@ -23,7 +23,7 @@ import anyio
 from anyio import CancelScope, CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from lilux._callers import caller, on_behalf_of
+from lilux._loops import caller, on_behalf_of
 
 __all__ = ["HANDS", "LARGE", "apart", "apart_if_large", "in_turn", "off_loop", "on_behalf_of", "size_of"]
 

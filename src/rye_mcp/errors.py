@@ -148,6 +148,18 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "call again, and have it confirmed again",
         ),
         "invalid_query": ErrorKind("The search cannot be understood.", "search for plain words"),
+        # --- permissions ---
+        "permissions_widened": ErrorKind(
+            "The tool may do more now than was agreed to.",
+            "look at what was added, and sign it if it is good: rye sign {item_id}",
+        ),
+        "isolation_unavailable": ErrorKind(
+            "This machine cannot enforce what the tool may do, and that is required.", "rye doctor"
+        ),
+        "denied_by_policy": ErrorKind(
+            "The policy of the user or the project forbids this.",
+            "look at isolation and rules in config/rye.yaml",
+        ),
         # --- servers and clients ---
         "cannot_listen": ErrorKind(
             "The server cannot listen as it was asked to.", "rye-mcp --http with another address"
@@ -244,6 +256,7 @@ _FOR_A_PERSON = frozenset(
         "content_changed",
         "malformed_signature",
         "out_of_scope",
+        "permissions_widened",
         "revoked_key",
         "signer_changed",
         "untrusted_key",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.bridge.heads import answered_request
+from rye_mcp.bridge.incoming import answered_request
 from tests.bridge_world import Bridged
 
 BROKEN = ("half", "deep", "bytes", "cut")

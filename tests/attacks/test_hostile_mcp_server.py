@@ -11,10 +11,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from rye_mcp.bridge.definitions import Definition, whole
-from rye_mcp.bridge.hearing import first_line
-from rye_mcp.bridge.items import ids_of
-from rye_mcp.bridge.offers import offered_by
+from rye_mcp.bridge.definitions import Definition, ids_of, whole
+from rye_mcp.bridge.incoming import first_line
+from rye_mcp.bridge.pool import offered_by
 from rye_mcp.cli.mcp import print_comparison
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 
-from rye_mcp.bridge import connection, hearing, http, stdio
+from rye_mcp.bridge import connection, http, incoming, stdio
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.executor.results import ExecutionResult
@@ -215,8 +215,8 @@ def counted(patch: pytest.MonkeyPatch, owner: Any, name: str, of: Callable[..., 
 
 def slowed(patch: pytest.MonkeyPatch) -> None:
     """A pace that a test of a second can tell from none."""
-    patch.setattr(hearing, "AT_ONCE", 200)
-    patch.setattr(hearing, "PER_SECOND", 200)
+    patch.setattr(incoming, "AT_ONCE", 200)
+    patch.setattr(incoming, "PER_SECOND", 200)
     patch.setattr(http, "EVENTS", (200, 200))
 
 
@@ -240,7 +240,7 @@ async def test_a_flood_of_messages_is_heard_at_a_pace(
     """Notifications, progress, questions: over standard output, the program waits."""
     slowed(monkeypatch)
     await scene.add(scene.config(), tool, "echo")
-    heard = counted(monkeypatch, hearing.Hearing, "look", lambda *_: 1)
+    heard = counted(monkeypatch, incoming.Hearing, "look", lambda *_: 1)
     async with scene.serving():
         assert (await scene.call("echo", text="it is there")).success
         found = await scene.call(tool, timeout=1)
@@ -254,7 +254,7 @@ async def test_what_answers_no_call_counts_whatever_it_is(
 ) -> None:
     """Answers that nobody waits for; lines that are empty, no JSON, or the beginning of some."""
     await scene.add(scene.config(), tool)
-    spent = counted(monkeypatch, hearing.Allowance, "spend", lambda _self, amount=1: amount)
+    spent = counted(monkeypatch, incoming.Allowance, "spend", lambda _self, amount=1: amount)
     async with scene.serving():
         assert scene.text(await scene.call(tool)) == "mine"
     assert sum(spent) >= UNASKED
@@ -265,7 +265,7 @@ async def test_each_tool_is_looked_at_without_the_rest_of_its_page(
 ) -> None:
     """A thousand tools beside 100,000 values are 100 million to look at."""
     page = {"tools": TOOLS, "_meta": {f"k{number}": number for number in range(5_000)}}
-    looked_at = counted(monkeypatch, hearing, "_problem_of", lambda _tool, _number, page, _: len(str(page)))
+    looked_at = counted(monkeypatch, incoming, "_problem_of", lambda _tool, _number, page, _: len(str(page)))
     with scripted(tools_list=lambda to, asked: to.say(asked, page)) as (url, _):
         await scene.add(at(url), "echo")
         async with scene.serving():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.cli import demo_steps
+from rye_mcp.cli import demo
 from rye_mcp.cli.demo import ALL_STEPS
 
 pytestmark = pytest.mark.documents
@@ -51,7 +51,7 @@ def answers(processes: Demos) -> dict[str, str]:
 def test_the_demo_meets_its_expectations_and_says_so(answers: dict[str, str]) -> None:
     assert "NOT MET" not in answers["text"]
     assert answers["text"].rstrip().endswith("expectations were met.")
-    assert demo_steps.HOSTILE in answers["text"]
+    assert demo.HOSTILE in answers["text"]
 
 
 def test_the_demo_in_json_has_every_step(answers: dict[str, str]) -> None:
@@ -61,9 +61,9 @@ def test_the_demo_in_json_has_every_step(answers: dict[str, str]) -> None:
     assert all(step["expectations"] for step in answer["steps"])
 
 
-@pytest.mark.parametrize("step", demo_steps.STEPS, ids=lambda step: step.act.__name__)
+@pytest.mark.parametrize("step", demo.STEPS, ids=lambda step: step.act.__name__)
 @pytest.mark.both_loops
-async def test_every_step_holds_on_both_event_loops(step: demo_steps.Step) -> None:
+async def test_every_step_holds_on_both_event_loops(step: demo.Step) -> None:
     told: list[tuple[str, str]] = []
     expectations = await step.act(lambda label, text: told.append((label, text)))
     assert all(expectation.met for expectation in expectations), (expectations, told)
@@ -84,29 +84,29 @@ def started(pid: int) -> str:
 
 
 def test_a_process_that_lives_is_noticed() -> None:
-    assert demo_steps.is_alive(str(os.getpid()), started(os.getpid()))
+    assert demo.is_alive(str(os.getpid()), started(os.getpid()))
 
 
 def test_another_process_with_the_same_number_is_not_taken_for_it() -> None:
-    assert not demo_steps.is_alive(str(os.getpid()), "1")
+    assert not demo.is_alive(str(os.getpid()), "1")
 
 
 def test_a_process_that_has_gone_is_noticed() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
         pid, when = str(process.pid), started(process.pid)
-        assert demo_steps.is_alive(pid, when)
-    assert not demo_steps.is_alive(pid, when)
+        assert demo.is_alive(pid, when)
+    assert not demo.is_alive(pid, when)
 
 
 def test_a_lock_that_is_held_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert not demo_steps.can_lock(path)
-    assert demo_steps.can_lock(path)
+        assert not demo.can_lock(path)
+    assert demo.can_lock(path)
 
 
 @pytest.mark.parametrize("shown", ["", "12 x"])
 def test_an_answer_that_is_no_process_is_not_alive(shown: str) -> None:
     pid, _, when = shown.partition(" ")
-    assert not demo_steps.is_alive(pid, when)
+    assert not demo.is_alive(pid, when)

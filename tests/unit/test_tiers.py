@@ -157,7 +157,7 @@ def test_there_are_tests_for_each_module() -> None:
 
 
 def test_what_a_change_does_not_touch_is_not_run() -> None:
-    chosen = changed_tests.tests_of(["src/rye_mcp/cli/_tables.py"])
+    chosen = changed_tests.tests_of(["src/rye_mcp/cli/_printing.py"])
     assert chosen is not None
     assert "tests/unit/rye_mcp/cli/test_tables.py" in chosen
     assert not [path for path in chosen if path.startswith("tests/unit/lilux/")]

@@ -14,7 +14,7 @@ use crate::error::{Fatal, RequestError};
 use crate::protocol::{KillMethod, RunRequest, Stdin};
 use crate::spawn::SpawnRequest;
 use crate::text::OsText;
-use crate::{exec, process, serve, spawn};
+use crate::{door, exec, process, serve, spawn};
 
 /// Runs programs, keeps their output, leaves nothing behind.
 ///
@@ -39,6 +39,9 @@ enum Face {
     Status(StatusArgs),
     /// Serve framed requests on standard input and output
     Serve,
+    /// Lead the runs of a supervisor to their hosts; only the supervisor starts it
+    #[command(hide = true)]
+    Door,
 }
 
 #[derive(Debug, Args)]
@@ -120,6 +123,7 @@ impl Cli {
             Face::Kill(args) => print(&kill_answer(&args)?),
             Face::Status(args) => print(&status_answer(args.pid)),
             Face::Serve => serve::main(),
+            Face::Door => door::main(),
         }
     }
 }

@@ -9,11 +9,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, getrlimit};
+use rustix::process::{Resource, getrlimit};
 
 use crate::error::SpawnError;
 use crate::protocol::RunRequest;
-use crate::sys::launch::{LaunchError, Program, Restriction, Stage, launch};
+use crate::sys::launch::{LaunchError, Launched, Program, Restriction, Stage, launch};
 use crate::text::OsText;
 
 /// One argument or `NAME=value`, its NUL included (MAX_ARG_STRLEN: 32 pages).
@@ -113,7 +113,11 @@ impl Command {
     }
 
     /// Starts it; see `Program::descriptors` for what they must be.
-    pub fn start(&self, descriptors: &[RawFd], restriction: &dyn Restriction) -> Result<Pid, SpawnError> {
+    pub fn start(
+        &self,
+        descriptors: &[RawFd],
+        restriction: &dyn Restriction,
+    ) -> Result<Launched, SpawnError> {
         let candidates: Vec<&CStr> = self.candidates.iter().map(CString::as_c_str).collect();
         launch(&Program {
             candidates: &candidates,
@@ -123,22 +127,51 @@ impl Command {
             descriptors,
             restriction,
         })
-        .map_err(|failure| self.explain(failure))
+        .map_err(|failure| self.explain(failure, restriction))
     }
 
-    fn explain(&self, failure: LaunchError) -> SpawnError {
+    fn explain(&self, failure: LaunchError, restriction: &dyn Restriction) -> SpawnError {
         let (code, stage, message) = match failure.stage {
             Stage::WorkingDirectory => self.explain_directory(failure.errno),
+            Stage::Execute if restriction.is_confining() && self.is_hidden(failure.errno) => {
+                ("command_hidden", "execute", self.explain_hidden())
+            }
             Stage::Execute => self.explain_execute(failure.errno),
             Stage::Session => ("resource_exhausted", "fork", format!("no new process: {}", failure.errno)),
             Stage::Descriptors => {
                 ("resource_exhausted", "descriptors", format!("no descriptors: {}", failure.errno))
             }
-            Stage::Restrict => {
+            Stage::Restrict("limit") => {
                 ("spawn_failed", "restrict", format!("a limit could not be applied: {}", failure.errno))
+            }
+            Stage::Restrict(what) => {
+                let name =
+                    failure.step.map(|step| format!(" {}", restriction.name_of(step))).unwrap_or_default();
+                let message = format!("the run could not be confined ({what}{name}): {}", failure.errno);
+                ("isolation_unavailable", "isolate", message)
             }
         };
         SpawnError::new(code, stage, Some(failure.errno), message)
+    }
+
+    /// It is there for us, and for the tool it is not.
+    fn is_hidden(&self, errno: Errno) -> bool {
+        matches!(errno, Errno::NOENT | Errno::ACCESS) && self.program_of_ours().is_some()
+    }
+
+    fn program_of_ours(&self) -> Option<PathBuf> {
+        let seen = self.candidates.iter().map(|path| self.seen_from_directory(path));
+        let executable = |path: &PathBuf| {
+            path.is_file() && rustix::fs::access(path.as_path(), rustix::fs::Access::EXEC_OK).is_ok()
+        };
+        let mut executable = seen.filter(executable);
+        executable.find(|path| missing_interpreter_is_there(path))
+    }
+
+    fn explain_hidden(&self) -> String {
+        let path = self.program_of_ours().unwrap_or_default();
+        let path = shortened(&path.display().to_string());
+        format!("{path} is there, but what this run may read does not include it, or what it needs to start")
     }
 
     fn explain_directory(&self, errno: Errno) -> (&'static str, &'static str, String) {
@@ -294,6 +327,15 @@ fn missing_interpreter(path: Option<&Path>) -> String {
         }
         None => "the loader that it names is not".to_owned(),
     }
+}
+
+/// Nothing is missing for us of what the first line names.
+fn missing_interpreter_is_there(path: &Path) -> bool {
+    let head = read_head(path).unwrap_or_default();
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let Some(line) = line.strip_prefix(b"#!") else { return true };
+    let words = line.split(|byte| byte.is_ascii_whitespace()).find(|word| !word.is_empty());
+    words.is_some_and(|word| Path::new(OsStr::from_bytes(word)).exists())
 }
 
 fn read_head(path: &Path) -> std::io::Result<Vec<u8>> {

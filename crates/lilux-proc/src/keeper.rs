@@ -13,10 +13,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use rustix::process::{Pid, Signal};
+use rustix::process::{DumpableBehavior, Pid, Signal};
 
+use crate::cell::Cell;
 use crate::command::Command;
-use crate::confine::Confinement;
+use crate::confine::{Confinement, Namespaces, Plan};
+use crate::door::entrance::Entrance;
+use crate::door::report::Network;
+use crate::error::SpawnError;
 use crate::policy::Enforced;
 use crate::process;
 use crate::protocol::Usage;
@@ -53,6 +57,8 @@ struct Keeper {
     children: Children,
     limits: Limits,
     buffer: Vec<u8>,
+    /// For cells; made for the first of them.
+    namespaces: Option<Namespaces>,
 }
 
 /// The supervisor is gone, or this keeper can no longer promise anything.
@@ -69,6 +75,7 @@ impl Keeper {
             children: Children::open(),
             limits,
             buffer: vec![0; wire::BUFFER],
+            namespaces: None,
         })
     }
 
@@ -98,13 +105,41 @@ impl Keeper {
         wire::send(&self.socket, report).map_err(|_| Gone)
     }
 
+    fn start(
+        &mut self,
+        order: &StartOrder,
+        command: &Command,
+        places: &[RawFd],
+        door: Option<&Entrance>,
+    ) -> Result<(Pid, Option<Cell>, Option<Enforced>), SpawnError> {
+        let plan = match &order.confinement {
+            Some(confinement) => Plan::make(confinement, self.limits, &mut self.namespaces, door)?,
+            None => Plan::unconfined(self.limits),
+        };
+        let started = command.start(places, &plan);
+        if plan.lifeline.is_some() {
+            // A user namespace that was entered may have changed it, and the memory was shared.
+            let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        }
+        let started = started?;
+        let cell = started.init.zip(plan.lifeline).map(|(init, lifeline)| Cell::new(init, lifeline));
+        Ok((started.leader, cell, plan.enforced))
+    }
+
+    /// What was begun at the door is ended there.
+    fn fail(&self, error: SpawnError, door: Option<Entrance>) -> Result<(), Gone> {
+        let unfit = door.is_some_and(|door| door.close().0.is_none());
+        self.report(&Report::Failed { error })?;
+        if unfit { Err(Gone) } else { Ok(()) }
+    }
+
     fn run(&mut self, order: &StartOrder, command: &Command, mut passed: Vec<OwnedFd>) -> Result<(), Gone> {
+        let door = entrance(order, &mut passed);
         let places = places(order, &passed);
-        let enforced = order.confinement.as_deref().map(Confinement::enforced);
         let started = Instant::now();
-        let leader = match command.start(&places, &self.limits) {
-            Ok(leader) => leader,
-            Err(error) => return self.report(&Report::Failed { error }),
+        let (leader, cell, enforced) = match self.start(order, command, &places, door.as_ref()) {
+            Ok(started) => started,
+            Err(error) => return self.fail(error, door),
         };
         let outputs = passed.split_off(usize::from(order.stdin));
         drop(passed);
@@ -116,19 +151,28 @@ impl Keeper {
         let mut run = Run {
             keeper: self,
             leader,
+            cell,
             phase,
             cause: None,
             forced: false,
             left_running: 0,
             outputs,
             enforced,
+            door,
         };
         let end = run.watch()?;
-        let clean = end.survivors.is_empty();
-        self.report(&Report::Ended(end))?;
+        let clean = end.survivors.is_empty() && !end.unfit;
+        self.report(&Report::Ended(Box::new(end)))?;
         // With survivors this process is not fit for another run; ending it hands them to the supervisor, which kills.
         if clean { Ok(()) } else { Err(Gone) }
     }
+}
+
+/// The way to the door, if the run has one.
+fn entrance(order: &StartOrder, passed: &mut Vec<OwnedFd>) -> Option<Entrance> {
+    let channel = if order.door { passed.pop() } else { None };
+    let opening = order.confinement.as_deref().and_then(Confinement::opening);
+    channel.zip(opening).map(|(channel, opening)| Entrance::new(channel, opening))
 }
 
 /// What becomes 0, 1, 2 and perhaps 3. Standard input that was not given is this keeper's own `/dev/null`.
@@ -179,6 +223,7 @@ enum Wish {
 struct Run<'a> {
     keeper: &'a mut Keeper,
     leader: Pid,
+    cell: Option<Cell>,
     phase: Phase,
     cause: Option<Cause>,
     forced: bool,
@@ -187,6 +232,7 @@ struct Run<'a> {
     /// tool exits would only wake the supervisor, which hears of the exit a moment later, and reads what is left then.
     outputs: Vec<OwnedFd>,
     enforced: Option<Enforced>,
+    door: Option<Entrance>,
 }
 
 impl Run<'_> {
@@ -207,6 +253,9 @@ impl Run<'_> {
             // In this order: a tool that is already dead starts nobody between the two looks.
             let ending = self.leader_ending();
             let alone = self.reap_others();
+            if let (Some(_), false, Some(cell)) = (ending, alone, &mut self.cell) {
+                cell.leader_has_ended();
+            }
             match (self.phase, ending) {
                 (_, Some(ending)) if alone => return self.close(ending),
                 (Phase::Running { .. }, Some(ending)) => {
@@ -282,7 +331,16 @@ impl Run<'_> {
 
     fn others(&self) -> Vec<Pid> {
         let listed = self.keeper.children.list().unwrap_or_default();
-        listed.into_iter().filter(|pid| *pid != self.leader).collect()
+        listed.into_iter().filter(|pid| *pid != self.leader && !self.is_init(*pid)).collect()
+    }
+
+    fn is_init(&self, pid: Pid) -> bool {
+        self.cell.as_ref().is_some_and(|cell| cell.init == pid)
+    }
+
+    /// Nobody is left in the cell, but for init and the tool itself.
+    fn cell_is_empty(&self) -> bool {
+        self.cell.as_ref().is_none_or(Cell::is_empty)
     }
 
     /// Takes away orphans that have ended; true when nobody but the tool itself is left, alive or dead.
@@ -292,13 +350,14 @@ impl Run<'_> {
             // Whether it had ended is no matter: it is looked at again when it does.
             let _ = wait::reap(Some(*pid));
         }
-        others.is_empty() || self.others().is_empty()
+        (others.is_empty() || self.others().is_empty()) && self.cell_is_empty()
     }
 
     fn kill_and_close(&mut self) -> Result<EndReport, Gone> {
         self.forced = true;
         if matches!(self.phase, Phase::Lingering) {
-            self.left_running = self.others().into_iter().filter(|pid| !is_over(*pid)).count();
+            let inside = self.cell.as_ref().map_or(0, Cell::count);
+            self.left_running = inside + self.others().into_iter().filter(|pid| !is_over(*pid)).count();
         }
         self.kill_everything();
         // Killed within the deadline or not: without an ending there is none to report but the signal that was sent.
@@ -314,11 +373,14 @@ impl Run<'_> {
         if !Guard::KillTree.is_on() {
             return self.signal_group(Signal::KILL);
         }
+        if let Some(cell) = &self.cell {
+            cell.kill();
+        }
         let deadline = Instant::now() + KILL_DEADLINE;
         loop {
             self.signal_group(Signal::KILL);
             // In this order: a tool that is already dead starts nobody between the two looks.
-            let mut alive = self.leader_ending().is_none();
+            let mut alive = self.leader_ending().is_none() || !self.cell_is_empty();
             let others = self.others();
             if (others.is_empty() && !alive) || Instant::now() >= deadline {
                 return;
@@ -344,12 +406,23 @@ impl Run<'_> {
         signals.drain(Signal::CHILD);
     }
 
+    /// Init ends last: it waits until the leader has been reaped, which is in its cell.
+    fn close_cell(&self) {
+        let Some(cell) = &self.cell else { return };
+        cell.kill();
+        let deadline = Instant::now() + KILL_DEADLINE;
+        while matches!(wait::reap(Some(cell.init)), Ok(Reap::NotYet)) && Instant::now() < deadline {
+            self.wait_for_child(Instant::now() + LOOK_AGAIN);
+        }
+    }
+
     /// Reaps the leader and asks the kernel whether anybody is left.
     fn close(&mut self, ending: Ending) -> Result<EndReport, Gone> {
         let mut usage = Usage::default();
         if let Ok(Reap::One(reaped)) = wait::reap(Some(self.leader)) {
             usage = reaped.usage;
         }
+        self.close_cell();
         let survivors = match wait::reap(None) {
             Ok(Reap::NoChildren) => Vec::new(),
             _ => {
@@ -358,7 +431,19 @@ impl Run<'_> {
             }
         };
         let (cause, forced, left_running) = (self.cause, self.forced, self.left_running);
+        let (network, unfit) = self.close_door();
         let (pid, enforced) = (raw(self.leader), self.enforced.take());
-        Ok(EndReport { pid, ending, cause, forced, left_running, usage, survivors, enforced })
+        Ok(EndReport { pid, ending, cause, forced, left_running, usage, survivors, enforced, network, unfit })
+    }
+
+    /// Before the namespace may be used again. If the door does not say that it has left it, it may not be.
+    fn close_door(&mut self) -> (Option<Network>, bool) {
+        let Some(door) = self.door.take() else { return (None, false) };
+        let (report, net) = door.close();
+        if let Some(enforced) = &mut self.enforced {
+            enforced.net = net;
+        }
+        let unfit = report.is_none();
+        (report, unfit)
     }
 }

@@ -9,6 +9,8 @@
 #[cfg(target_os = "linux")]
 mod capture;
 #[cfg(target_os = "linux")]
+mod cell;
+#[cfg(target_os = "linux")]
 mod channel;
 #[cfg(target_os = "linux")]
 mod cli;
@@ -16,6 +18,8 @@ mod cli;
 mod command;
 #[cfg(target_os = "linux")]
 mod confine;
+#[cfg(target_os = "linux")]
+mod door;
 #[cfg(target_os = "linux")]
 mod engine;
 #[cfg(target_os = "linux")]

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::door::channel::Opening;
 use crate::error::RequestError;
 use crate::text::OsText;
 
@@ -33,8 +34,8 @@ pub enum Net {
     Any,
     /// TCP to these ports of any address, and nothing else.
     Ports(Vec<u16>),
-    /// Names, each with a port if it is not 443.
-    Hosts(Vec<String>),
+    /// These hosts by name, through the door.
+    Hosts(Opening),
 }
 
 /// As on the wire: a word or an object.
@@ -43,7 +44,7 @@ pub enum Net {
 enum NetForm {
     Word(NetWord),
     Ports(NetPorts),
-    Hosts(NetHosts),
+    Hosts(Opening),
 }
 
 #[derive(Deserialize, Serialize)]
@@ -59,19 +60,13 @@ struct NetPorts {
     ports: Vec<u16>,
 }
 
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct NetHosts {
-    hosts: Vec<String>,
-}
-
 impl<'de> Deserialize<'de> for Net {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(match NetForm::deserialize(deserializer)? {
             NetForm::Word(NetWord::None) => Self::None,
             NetForm::Word(NetWord::Any) => Self::Any,
             NetForm::Ports(NetPorts { ports }) => Self::Ports(ports),
-            NetForm::Hosts(NetHosts { hosts }) => Self::Hosts(hosts),
+            NetForm::Hosts(opening) => Self::Hosts(opening),
         })
     }
 }
@@ -82,7 +77,7 @@ impl Serialize for Net {
             Self::None => NetForm::Word(NetWord::None),
             Self::Any => NetForm::Word(NetWord::Any),
             Self::Ports(ports) => NetForm::Ports(NetPorts { ports }),
-            Self::Hosts(hosts) => NetForm::Hosts(NetHosts { hosts }),
+            Self::Hosts(opening) => NetForm::Hosts(opening),
         }
         .serialize(serializer)
     }
@@ -157,16 +152,14 @@ impl Policy {
             ));
         }
         let bytes: usize = self.paths().map(|path| path.0.len()).sum();
-        let names = if let Net::Hosts(hosts) = &self.net { hosts.as_slice() } else { &[] };
-        let bytes = bytes + names.iter().map(String::len).sum::<usize>();
-        if self.paths().count() + names.len() > MAX_PATHS || bytes > MAX_PATH_BYTES {
-            return refuse(format!("at most {MAX_PATHS} paths and names of {MAX_PATH_BYTES} bytes together"));
+        if self.paths().count() > MAX_PATHS || bytes > MAX_PATH_BYTES {
+            return refuse(format!("at most {MAX_PATHS} paths of {MAX_PATH_BYTES} bytes together"));
         }
         match &self.net {
             Net::Ports(ports) if ports.is_empty() || ports.len() > MAX_PORTS || ports.contains(&0) => {
                 refuse(format!("`net.ports` takes 1 to {MAX_PORTS} ports, none of them 0"))
             }
-            Net::Hosts(hosts) if hosts.is_empty() => refuse("`net.hosts` names nobody".to_owned()),
+            Net::Hosts(opening) => opening.check().or_else(|why| refuse(format!("`net`: {why}"))),
             _ => Ok(()),
         }
     }

@@ -1,5 +1,7 @@
 //! One epoll, and what its events mean.
 
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -27,7 +29,15 @@ pub enum Token {
     Face(Key),
 }
 
-impl Token {
+/// Something that can travel through epoll as a number.
+pub trait Label: Sized {
+    /// Its number.
+    fn encode(self) -> EventData;
+    /// What has this number.
+    fn decode(data: EventData) -> Self;
+}
+
+impl Label for Token {
     fn encode(self) -> EventData {
         let (sort, key) = match self {
             Self::Signals => (0, 0),
@@ -52,23 +62,24 @@ impl Token {
 }
 
 /// What this process waits for.
-pub struct Poller {
+pub struct Poller<L = Token> {
     epoll: OwnedFd,
+    labels: PhantomData<L>,
 }
 
-impl Poller {
+impl<L: Label> Poller<L> {
     /// Watches nothing yet.
     pub fn new() -> Result<Self, Errno> {
-        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, labels: PhantomData })
     }
 
     /// Starts watching.
-    pub fn add(&self, descriptor: impl AsFd, token: Token, interest: EventFlags) -> Result<(), Errno> {
+    pub fn add(&self, descriptor: impl AsFd, token: L, interest: EventFlags) -> Result<(), Errno> {
         epoll::add(&self.epoll, descriptor, token.encode(), interest)
     }
 
     /// Changes what is watched for.
-    pub fn modify(&self, descriptor: impl AsFd, token: Token, interest: EventFlags) -> Result<(), Errno> {
+    pub fn modify(&self, descriptor: impl AsFd, token: L, interest: EventFlags) -> Result<(), Errno> {
         epoll::modify(&self.epoll, descriptor, token.encode(), interest)
     }
 
@@ -79,14 +90,12 @@ impl Poller {
     }
 
     /// Waits for events, or until the given time.
-    pub fn wait(&self, until: Option<Instant>) -> Result<Vec<(Token, EventFlags)>, Errno> {
+    pub fn wait(&self, until: Option<Instant>) -> Result<Vec<(L, EventFlags)>, Errno> {
         let mut space = [MaybeUninit::<Event>::uninit(); 64];
         let left =
             until.map(|until| timespec(until.saturating_duration_since(Instant::now()).min(LONGEST_WAIT)));
         match epoll::wait(&self.epoll, &mut space, left.as_ref()) {
-            Ok((events, _)) => {
-                Ok(events.iter().map(|event| (Token::decode(event.data), event.flags)).collect())
-            }
+            Ok((events, _)) => Ok(events.iter().map(|event| (L::decode(event.data), event.flags)).collect()),
             Err(Errno::INTR) => Ok(Vec::new()),
             Err(errno) => Err(errno),
         }
@@ -94,9 +103,14 @@ impl Poller {
 }
 
 /// Points in time at which something has to be looked at.
-#[derive(Default)]
-pub struct Timers {
-    due: std::collections::BTreeSet<(Instant, Alarm)>,
+pub struct Timers<A = Alarm> {
+    due: BTreeSet<(Instant, A)>,
+}
+
+impl<A> Default for Timers<A> {
+    fn default() -> Self {
+        Self { due: BTreeSet::new() }
+    }
 }
 
 /// What to look at. Whoever is meant may be gone by then.
@@ -114,16 +128,16 @@ pub enum Alarm {
     Trim,
 }
 
-impl Timers {
+impl<A: Copy + Ord> Timers<A> {
     /// Returns the time it will ring, which `cancel` asks for.
-    pub fn set(&mut self, after: Duration, alarm: Alarm) -> Instant {
+    pub fn set(&mut self, after: Duration, alarm: A) -> Instant {
         let when = Instant::now() + after;
         self.due.insert((when, alarm));
         when
     }
 
     /// Takes an alarm back; what `set` returned says which.
-    pub fn cancel(&mut self, when: Instant, alarm: Alarm) {
+    pub fn cancel(&mut self, when: Instant, alarm: A) {
         self.due.remove(&(when, alarm));
     }
 
@@ -133,7 +147,7 @@ impl Timers {
     }
 
     /// Takes out one alarm that is due.
-    pub fn take(&mut self, now: Instant) -> Option<Alarm> {
+    pub fn take(&mut self, now: Instant) -> Option<A> {
         let first = *self.due.first()?;
         if first.0 > now {
             return None;

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::door::report::Network;
 use crate::error::{Fatal, FrameError, RequestError, SpawnError};
 use crate::policy::{Enforced, Policy};
 use crate::text::OsText;
@@ -357,6 +358,9 @@ pub struct RunResult {
     /// Of the policy of the request; nothing when there was none, or nothing was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforced: Option<Enforced>,
+    /// What the tool did at the door; nothing when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
 }
 
 /// Every event that the supervisor sends; a payload travels beside it.

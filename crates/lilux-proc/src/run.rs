@@ -71,12 +71,14 @@ pub struct Run {
 pub struct ToolEnds {
     stdin: Option<OwnedFd>,
     outputs: Vec<OwnedFd>,
+    /// The run's channel to the door, for its keeper.
+    pub door: Option<OwnedFd>,
 }
 
 impl ToolEnds {
-    /// In the order of the places 0 to 3.
+    /// In the order of the places 0 to 3; the channel comes last.
     pub fn borrowed(&self) -> Vec<BorrowedFd<'_>> {
-        self.stdin.iter().chain(&self.outputs).map(AsFd::as_fd).collect()
+        self.stdin.iter().chain(&self.outputs).chain(&self.door).map(AsFd::as_fd).collect()
     }
 
     /// The tool gets a standard input of its own.
@@ -88,7 +90,7 @@ impl ToolEnds {
 impl Run {
     /// Opens everything that the run needs and that may not be there; nothing has been started yet.
     pub fn open(request: &RunRequest, payload: &[u8]) -> Result<(Self, ToolEnds), SpawnError> {
-        let mut ends = ToolEnds { stdin: None, outputs: Vec::with_capacity(3) };
+        let mut ends = ToolEnds { stdin: None, outputs: Vec::with_capacity(3), door: None };
         let mut outputs = [const { None }; 3];
         let streams = if request.result_fd { &Stream::ALL[..] } else { &Stream::ALL[..2] };
         for stream in streams {
@@ -155,7 +157,7 @@ impl Run {
 
 /// How a run came to its end.
 pub enum Outcome {
-    Ended(EndReport),
+    Ended(Box<EndReport>),
     Failed(SpawnError),
 }
 
@@ -176,6 +178,7 @@ impl From<Outcome> for RunResult {
             cleanup: Cleanup::of(Vec::new(), 0),
             error: None,
             enforced: None,
+            network: None,
         };
         match outcome {
             Outcome::Failed(error) => Self { error: Some(error), ..blank },
@@ -189,8 +192,8 @@ impl From<Outcome> for RunResult {
                 };
                 let return_code = if kind == Kind::Timeout { -1 } else { return_code };
                 let cleanup = Cleanup::of(end.survivors, end.left_running);
-                let (pid, usage, enforced) = (Some(end.pid), end.usage, end.enforced);
-                Self { kind, pid, return_code, signal, usage, cleanup, enforced, ..blank }
+                let (pid, usage, enforced, network) = (Some(end.pid), end.usage, end.enforced, end.network);
+                Self { kind, pid, return_code, signal, usage, cleanup, enforced, network, ..blank }
             }
         }
     }

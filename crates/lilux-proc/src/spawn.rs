@@ -68,7 +68,7 @@ fn start(request: SpawnRequest) -> Result<i32, SpawnError> {
     };
     let limits = Limits { descriptors: sys::descriptor_limit() };
     let places = [input.as_raw_fd(), output.as_raw_fd(), output.as_raw_fd()];
-    let pid = command.start(&places, &limits)?;
+    let pid = command.start(&places, &limits)?.leader;
     Ok(pid.as_raw_nonzero().get())
 }
 

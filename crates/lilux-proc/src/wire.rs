@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Shape};
 use crate::confine::Confinement;
+use crate::door::report::Network;
 use crate::error::SpawnError;
 use crate::policy::Enforced;
 use crate::protocol::{KillMethod, RunRequest, Usage};
@@ -33,6 +34,8 @@ pub struct StartOrder {
     pub timeout_ms: Option<u64>,
     /// What to apply to the tool; nothing for a run without a policy.
     pub confinement: Option<Box<Confinement>>,
+    /// The run's channel to the door travels with it too, after the streams.
+    pub door: bool,
 }
 
 impl StartOrder {
@@ -44,7 +47,7 @@ impl StartOrder {
         confinement: Option<Box<Confinement>>,
     ) -> Self {
         let (shape, notify, timeout_ms) = (command.shape(), request.notify, request.timeout_ms);
-        Self { shape, stdin, in_file: false, notify, timeout_ms, confinement }
+        Self { shape, stdin, in_file: false, notify, timeout_ms, confinement, door: false }
     }
 }
 
@@ -87,7 +90,7 @@ pub enum Report {
         ending: Ending,
     },
     /// Nothing of the run is left, but for `survivors`.
-    Ended(EndReport),
+    Ended(Box<EndReport>),
     PidKilled {
         method: KillMethod,
     },
@@ -110,6 +113,9 @@ pub struct EndReport {
     pub usage: Usage,
     pub survivors: Vec<i32>,
     pub enforced: Option<Enforced>,
+    pub network: Option<Network>,
+    /// The keeper can't be used again, and is on its way out.
+    pub unfit: bool,
 }
 
 /// An order to start something, with what it needs.
@@ -131,7 +137,7 @@ impl StartMessage {
         Ok(Self { bytes, file })
     }
 
-    /// `descriptors` become 0 (only with `stdin`), 1, 2 and perhaps 3.
+    /// `descriptors` become 0 (only with `stdin`), 1, 2 and perhaps 3; with `door`, the last is the run's channel.
     pub fn send(&self, socket: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         let passed: Vec<BorrowedFd<'_>> =
             descriptors.iter().copied().chain(self.file.as_ref().map(AsFd::as_fd)).collect();

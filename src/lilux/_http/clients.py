@@ -18,7 +18,7 @@ import anyio.to_thread
 import httpx
 
 from lilux import _loops
-from lilux._callers import caller
+from lilux._loops import caller
 from lilux.primitives.errors import ConfigurationError
 
 __all__ = ["Answer", "Clients", "Content", "Handshake", "Line", "LoopClients", "SentUrl"]

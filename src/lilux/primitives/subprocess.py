@@ -26,12 +26,11 @@ from functools import cache
 from typing import Any, Final, Literal
 
 from lilux import _process, _supervisor
-from lilux._connection import STREAMS, OnOutput, OnStarted, Outcome
-from lilux._dialogue import Dialogue, OnBegun
+from lilux._connection import STREAMS, Dialogue, OnBegun, OnOutput, OnStarted, Outcome
 from lilux._policy import Bind, Enforced, Hosts, Limits, Policy, Ports
 from lilux._process import CONFIG_KEYS, CallSpec, Halves, ProcessSpec, RuntimeSpec, render
 from lilux._protocol import Killed, KillRequest, ProcessStatus, Spool, StatusRequest
-from lilux._results import Cleanup, Failure, StreamCounts, Usage
+from lilux._results import Cleanup, Failure, HostTraffic, Network, StreamCounts, Usage
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 
 __all__ = [
@@ -43,9 +42,11 @@ __all__ = [
     "Enforced",
     "Failure",
     "Halves",
+    "HostTraffic",
     "Hosts",
     "KillResult",
     "Limits",
+    "Network",
     "OnBegun",
     "OnOutput",
     "OnStarted",
@@ -76,7 +77,8 @@ class SubprocessResult:
     ended it through the supervisor) or `spawn_failed`, and then `error` says why. The texts are decoded as
     UTF-8; `encoding` is `lossy` when something was not. `truncated` says that bytes were left out, `streams`
     how many of each. `result` is what was written to descriptor 3, when that was asked for. `enforced` is
-    what was enforced of the policy; None without one.
+    what was enforced of the policy; None without one. `network` is what it did at the door; None without
+    hosts that it may reach.
     """
 
     success: bool
@@ -95,6 +97,7 @@ class SubprocessResult:
     cleanup: Cleanup | None = None
     error: Failure | None = None
     enforced: Enforced | None = None
+    network: Network | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +257,7 @@ def _result(outcome: Outcome, timeout: float | None) -> SubprocessResult:
         cleanup=result.cleanup,
         error=result.error,
         enforced=result.enforced,
+        network=result.network,
     )
 
 

@@ -1,19 +1,8 @@
 """One connection to another MCP server: what it offers, and calls of its tools.
 
-Rules:
-
-- It is served by a task of its own, `serve`, which never raises: `problem` says what it came to.
-- It is `ready` when the server has said what it offers: at most `MAX_PAGES` pages with `MAX_TOOLS` tools, all
-  together as long as one message may be, in the time that the server has to start. A tool that stands there
-  twice is offered by neither; one that is malformed is offered by no call, and spoils no other.
-- A server that says that its tools have changed, or was asked longer than `LIST_AGE_S` ago, is asked again
-  before the next call: once for all callers that wait for it, each no longer than its own time.
-- When it is closed, it ends within `END_LIMIT_S`, also while it starts.
-- A call ends with its answer, its time, its caller or the connection, whichever comes first. The server is
-  told when it is given up. Answers that come later, or twice, reach nobody.
-- Both eras of the protocol are spoken: a server that does not answer to the newer one is started again for
-  the older one.
-- Nobody here can be asked anything: what a server asks of its client is refused.
+It is served by a task of its own, `serve`, which never raises: `problem` says what it came to. It speaks both
+eras of the protocol, asks again what a server offers when that may have changed, and ends each call with its
+answer, its time, its caller or the connection. The rules are in docs/architecture/bridge.md.
 """
 
 from __future__ import annotations
@@ -43,8 +32,8 @@ from mcp.types import (
 
 from rye_mcp.apart import apart
 from rye_mcp.bridge.definitions import Definition
-from rye_mcp.bridge.failures import BridgeError
-from rye_mcp.bridge.hearing import MAX_TOOLS, Hearing, LeftOutTool, first_line
+from rye_mcp.bridge.incoming import MAX_TOOLS, Hearing, LeftOutTool, first_line
+from rye_mcp.bridge.servers import BridgeError
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:

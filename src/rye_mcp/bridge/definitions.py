@@ -1,11 +1,8 @@
-"""What a server says of one of its tools, and whether that is still what a person approved.
+"""What a server says of one of its tools, the item that a person signs of it, and what has changed since.
 
-Rules:
-
-- The hash of a definition is over everything that a model or a client may be shown of a tool: its name,
-  title, description, both schemas and the hints. What it does cannot be seen from here.
-- A change is told in two ways. Agents hear which parts changed and how large they are, and nothing of the new
-  text: it may have been written for them. People get a diff in which nothing hides.
+The hash of a definition is over all that a model or a client may be shown of a tool. Where a field of an item
+cannot be exactly what the server said, the server's own words stand under `approved`. Agents hear only which
+parts have changed; people get a diff in which nothing hides.
 """
 
 from __future__ import annotations
@@ -13,13 +10,31 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from rye_mcp.items import is_item_id
+from rye_mcp.metadata import yaml_lines
 from rye_mcp.visible import visible_lines
 
-__all__ = ["PARTS", "Definition", "changes", "difference", "whole"]
+if TYPE_CHECKING:
+    from rye_mcp.metadata import ItemMetadata
+
+__all__ = [
+    "DIRECTORY",
+    "PARTS",
+    "RUNTIMES",
+    "Definition",
+    "approved_parts",
+    "changes",
+    "difference",
+    "ids_of",
+    "item_text",
+    "whole",
+]
 
 PARTS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 """What a definition is made of, as MCP calls it."""
@@ -94,3 +109,100 @@ def _shown(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+
+
+DIRECTORY: Final = "mcp"
+"""Where in a space the tools of other servers are: `mcp/<server>/<tool>`."""
+
+RUNTIMES: Final[Mapping[str, str]] = {
+    "stdio": "rye/core/runtimes/mcp_stdio_runtime",
+    "http": "rye/core/runtimes/mcp_http_runtime",
+}
+"""Transport → the runtime of its tools."""
+
+APPROVED: Final = "approved"
+"""The field with what the server said, where no other field has exactly that."""
+
+_FIELDS: Final[Mapping[str, str]] = {
+    "description": "description",
+    "inputSchema": "config_schema",
+    "outputSchema": "output_schema",
+    "annotations": "annotations",
+}
+"""A part of a definition → the field of an item that is for it."""
+
+_MAX_DESCRIPTION: Final = 4096
+_MAX_STEM: Final = 50
+
+
+# --- ids ---
+
+
+def ids_of(server: str, names: Iterable[str]) -> dict[str, str]:
+    """The id of each tool of a server."""
+    known = sorted(names)
+    segments = {name: _segment(name) for name in known}
+    often = Counter(segment.lower() for segment in segments.values())
+    for name, segment in segments.items():
+        if segment != name or often[segment.lower()] > 1:
+            segments[name] = f"{segment[:_MAX_STEM]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return {name: f"{DIRECTORY}/{server}/{segment}" for name, segment in segments.items()}
+
+
+def _segment(name: str) -> str:
+    replaced = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    if not replaced[:1].isalnum() or not replaced.isascii():
+        replaced = f"_{replaced}"
+    # What follows a dot would be read as the extension of a file.
+    segment = replaced.replace(".", "_")[:64]
+    return segment if is_item_id(segment) else "tool"
+
+
+# --- the text of an item ---
+
+
+def item_text(definition: Definition, config: Mapping[str, Any], variables: Iterable[str]) -> str:
+    """The YAML of one tool; `config` says where its server is, `variables` what of ours it may see."""
+    parts = definition.parts
+    description = visible_lines(str(parts.get("description", "")))[:_MAX_DESCRIPTION]
+    annotations = dict(parts.get("annotations", {}))
+    if "title" not in annotations and "title" in parts:
+        annotations["title"] = visible_lines(str(parts["title"]))[:_MAX_DESCRIPTION]
+    fields: dict[str, Any] = {
+        "name": visible_lines(definition.name).replace("\n", " ").strip() or "tool",
+        "version": "1.0.0",
+        "description": description,
+        "category": f"{DIRECTORY}/{config['server']}",
+        "tags": [DIRECTORY, config["server"]],
+        "tool_type": "mcp",
+        "executor_id": RUNTIMES[config["transport"]],
+        "annotations": annotations or None,
+        "permissions": {"env": sorted(set(variables))} if variables else None,
+        "config": {
+            **{name: value for name, value in config.items() if name != "transport" and value},
+            "tool": definition.name,
+            "definition": definition.digest,
+        },
+        "config_schema": parts.get("inputSchema", {}),
+        "output_schema": parts.get("outputSchema"),
+    }
+    fields[APPROVED] = _otherwise(parts, fields) or None
+    kept = {name: value for name, value in fields.items() if value is not None}
+    head = f"# Brought in by `rye mcp add {config['server']}`: definition pins what the server said of it."
+    return "\n".join([head, *yaml_lines(kept), ""])
+
+
+def approved_parts(metadata: ItemMetadata, tool: str) -> dict[str, Any]:
+    """What a server said of a tool when it was approved, as far as the item tells it."""
+    known: dict[str, Any] = {"name": tool}
+    known |= {part: getattr(metadata, field) or None for part, field in _FIELDS.items()}
+    stated = metadata.extra.get(APPROVED)
+    if isinstance(stated, Mapping):
+        known |= {part: stated[part] for part in PARTS if part in stated}
+    return {part: value for part, value in known.items() if value is not None}
+
+
+def _otherwise(parts: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts that the item's own fields do not hold exactly."""
+    shown = {part: fields[field] or None for part, field in _FIELDS.items()}
+    return {part: parts.get(part) for part in PARTS[1:] if parts.get(part) != shown.get(part)}

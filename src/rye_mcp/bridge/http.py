@@ -1,15 +1,8 @@
 """A server over Streamable HTTP, as the streams of an MCP client.
 
-Rules:
-
-- Every request carries the headers that were named. Redirects are followed within the origin alone, and no
-  proxy of the environment is used: neither may carry a token elsewhere.
-- An answer is unpacked here, piece by piece, and is at most as long as a message may be, packed and unpacked,
-  with all of its events. In the stream that answers no request, each event is, and of all its events together
-  so much is read at once, and a sixtieth of it each second after that.
-- Events, and streams that are opened again, have a pace too: a server that wants more of them waits.
-- Nobody waits long for the answer to what is no request: a notification, a refusal, the end of a session. A
-  server that keeps one of them waiting delays no later call for more than `UNASKED_WAIT_S`.
+Redirects are followed within the origin alone, and no proxy of the environment is used: neither may carry a
+token elsewhere. An answer is unpacked here, and is at most as long as a message may be. Events, and streams
+that are opened again, have a pace. Nobody waits long for the answer to what is no request.
 """
 
 from __future__ import annotations
@@ -27,9 +20,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from lilux._http.body import BrokenBodyError, TooLargeError, Unpacker
 from lilux._json import ValueCount
-from rye_mcp.bridge.failures import BridgeError
-from rye_mcp.bridge.hearing import Allowance, asks_something
-from rye_mcp.bridge.servers import MAX_MESSAGE_VALUES
+from rye_mcp.bridge.incoming import Allowance, asks_something
+from rye_mcp.bridge.servers import MAX_MESSAGE_VALUES, BridgeError
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:

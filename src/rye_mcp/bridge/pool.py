@@ -1,34 +1,35 @@
 """Connections to other MCP servers, kept for the next call: one for each server, in each event loop.
 
-Rules:
-
-- A connection is served by a task of its own, which belongs to no call: it ends when nobody has used it for
-  `IDLE_S`, with `close`, or with the event loop. Everybody who asks for the same server shares it.
-- One that has ended is started again by the next call: at once the first time, later after a wait that
-  doubles, up to `LONGEST_WAIT_S`. Whoever would have to wait longer than `PATIENCE_S` is told so instead.
-- One that ends slowly keeps no call waiting: after `PARTING_S` the next one is begun beside it.
-- At most `MAX_CONNECTIONS` are kept; the one that was idle for longest makes room.
+Everybody who asks for the same server shares its connection. One that has ended is started again by the next
+call, after a wait that doubles. At most `MAX_CONNECTIONS` are kept; the one idle for longest makes room.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from lilux import _loops
+from lilux import _loops, _templates
 from rye_mcp.bridge.connection import Connection, first_of
-from rye_mcp.bridge.failures import BridgeError
-from rye_mcp.bridge.servers import Server
+from rye_mcp.bridge.servers import BridgeError, Server
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.environment.variables import usable_variables
 from rye_mcp.visible import visible
 
-__all__ = ["IDLE_S", "MAX_CONNECTIONS", "Pool"]
+if TYPE_CHECKING:
+    from rye_mcp.bridge.definitions import Definition
+    from rye_mcp.trust.directories import Directories
+
+__all__ = ["IDLE_S", "MAX_CONNECTIONS", "Pool", "offered_by"]
 
 IDLE_S: Final = 600.0
 """How long a connection is kept that nobody uses."""
@@ -170,3 +171,31 @@ def _beside(work: Callable[[], Awaitable[None]], tasks: set[asyncio.Task[None]])
     task = asyncio.get_running_loop().create_task(done(), context=contextvars.Context())
     tasks.add(task)  # the loop itself holds tasks weakly
     task.add_done_callback(tasks.discard)
+
+
+async def offered_by(
+    config: Mapping[str, Any],
+    variables: Mapping[str, str],
+    *,
+    cwd: str,
+    project: str,
+    directories: Directories,
+) -> Mapping[str, Definition]:
+    """The tools of the server that a whole configuration describes, by their names; RyeError for none."""
+    given = {name: value for name, value in config.items() if name not in ("cwd", "timeout", "server")}
+    place = cwd if directories.why_not(cwd) is None else os.sep
+    usable = usable_variables(variables, directories, Path(project) if project else None)
+    filled = _templates.render_tree(given, usable, {"project_path": project})
+    server = Server.of({**filled, "server": config.get("server")}, place)
+    pool = Pool()
+    try:
+        connection = await pool.connection(server)
+        return connection.tools
+    except BridgeError as exc:
+        hint = exc.hint or "run the server by itself, and see what it says"
+        refusal = RyeError(exc.code, exc.message, hint=hint)
+        if exc.lines:
+            refusal.details["said"] = list(exc.lines)
+        raise refusal from exc
+    finally:
+        await pool.close()

@@ -1,16 +1,8 @@
 """The primitive that calls a tool of another MCP server: `rye/core/primitives/mcp_client`.
 
-1. the server that the configuration describes is connected to, or was
-2. what it says of the tool is what a person approved
-3. it is called; progress, cancellation and the time limit reach it
-4. its answer becomes an outcome
-
-Rules:
-
-- A tool that is described in another way than was approved is not called: `remote_changed`. The refusal says
-  which parts changed, and holds nothing of what they say now.
-- What was verified is what is asked of a server. What the server does, nobody signed: no such run is sealed.
-- A call that failed is not repeated: nobody knows how far it got.
+It connects to the server, compares what the server says of the tool with what a person approved, calls it,
+and makes an outcome of the answer. A tool that is described in another way is not called: `remote_changed`. A
+call that failed is not repeated: nobody knows how far it got.
 """
 
 from __future__ import annotations
@@ -25,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from rye_mcp.apart import apart
-from rye_mcp.bridge.failures import BridgeError
-from rye_mcp.bridge.servers import Server, require_variables
+from rye_mcp.bridge.servers import BridgeError, Server, require_variables
 from rye_mcp.errors import RyeError
 from rye_mcp.visible import visible
 
@@ -125,8 +116,7 @@ class McpJob:
         raise BridgeError("timeout", what)
 
     async def _require_approved(self, offered: Mapping[str, Any]) -> None:
-        from rye_mcp.bridge.definitions import changes
-        from rye_mcp.bridge.items import approved_parts
+        from rye_mcp.bridge.definitions import approved_parts, changes
 
         found = offered.get(self.tool)
         name = visible(self.server.name)

@@ -1,12 +1,8 @@
 """What another server answered, as the outcome of a run.
 
-Rules:
-
-- The data of a success is what MCP has: `content`, and `structuredContent` where there is some. Both reach a
-  client of ours as they are, as far as its own rules let them: see `rye_mcp.mcp_server.answers`. Nothing in
-  them speaks in the name of rye-mcp (`rye_mcp.marks`).
-- An answer that says `isError` is a failure, and what it says is its error. So is one that does not fit the
-  output schema that a person approved, or that has a number that JSON cannot hold: it would become null.
+The data of a success is `content` and `structuredContent`, as they are; nothing in them speaks in the name of
+rye-mcp. An answer that says `isError`, does not fit the approved output schema, or has a number that JSON
+cannot hold, is a failure.
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ from rye_mcp.visible import visible, visible_lines
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-    from rye_mcp.bridge.failures import BridgeError
+    from rye_mcp.bridge.servers import BridgeError
 
 __all__ = ["read_answer", "read_failure"]
 

@@ -1,9 +1,7 @@
 """Which server a tool is on: what starts it or where it is, with everything that it is given.
 
-Two calls share a connection exactly when their `Server` is equal: the same program with the same arguments,
-environment and directory, or the same address with the same headers. Values of variables and of headers are
-in no `repr` and in no message. What HTTP cannot carry as a header is refused here, by its name: the library
-that sends it would quote it.
+Two calls share a connection exactly when their `Server` is equal. Values of variables and of headers are in
+no `repr` and in no message. What HTTP cannot carry as a header is refused here, by its name.
 """
 
 from __future__ import annotations
@@ -18,7 +16,14 @@ from lilux._templates import EnvironmentReference, placeholders
 from rye_mcp.errors import RyeError
 from rye_mcp.visible import visible
 
-__all__ = ["MAX_MESSAGE_BYTES", "MAX_MESSAGE_VALUES", "START_TIMEOUT_S", "Server", "require_variables"]
+__all__ = [
+    "MAX_MESSAGE_BYTES",
+    "MAX_MESSAGE_VALUES",
+    "START_TIMEOUT_S",
+    "BridgeError",
+    "Server",
+    "require_variables",
+]
 
 START_TIMEOUT_S: Final = 60.0
 """How long a server may take until it has said what it offers: it may have to be downloaded first."""
@@ -147,3 +152,23 @@ def _wrong(key: str, expected: str, found: object) -> RyeError:
     kind = found if isinstance(found, str) and key in ("transport", "server") else type(found).__name__
     what = f"config.{key}: expected {expected}, found {visible(str(kind))[:80]}"
     return RyeError("invalid_item", what, field=f"config.{key}")
+
+
+class BridgeError(Exception):
+    """A call, or a connection, that came to nothing.
+
+    `code` is one of `spawn_failed`, `lost`, `timeout`, `tool_failed` and `remote_changed`; of the last one
+    neither message nor `data` hold anything that the other server wrote. `said` is the end of what a program
+    wrote on standard error; the message ends with it in one line, and `lines` are for a terminal.
+    """
+
+    def __init__(
+        self, code: str, message: str, *, hint: str | None = None, data: Any = None, said: str = ""
+    ) -> None:
+        told = f"{message}; it last said: {visible(said)}" if said else message
+        super().__init__(told)
+        self.code = code
+        self.message = told
+        self.lines = tuple(visible(line) for line in said.split("\n")) if said else ()
+        self.hint = hint
+        self.data = data

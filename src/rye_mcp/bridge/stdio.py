@@ -1,16 +1,8 @@
 """A server that is a program: its standard streams under the supervisor, as the streams of an MCP client.
 
-Rules:
-
-- The program is started, watched and ended by the supervisor: it cannot outlive this process.
-- A line of its standard output is a message, or it is noise: counted, and read at the pace of messages that
-  answer nothing. A line that is longer than a message may be, or noise beyond `MAX_NOISE_BYTES` without any
-  message, ends the connection.
-- An answer that cannot be read (half a character, too deep, no UTF-8) fails the call that it names.
-- What it writes waits until it is dealt with; what it is told waits for at most `MAX_WAITING_BYTES`.
-- The end of its standard error is kept, to say why it ended. It is read at a pace: a server that floods it
-  waits, with all else that it writes.
-- At the end its standard input is closed, and it has `GRACE_S` to end by itself.
+The supervisor starts, watches and ends it. A line of its standard output is a message, or it is noise:
+counted, and read at a pace. What it writes waits until it was dealt with; what it is told waits for at most
+`MAX_WAITING_BYTES`. At the end its input is closed, and it has `GRACE_S` to end by itself.
 """
 
 from __future__ import annotations
@@ -28,10 +20,8 @@ from mcp.types import jsonrpc_message_adapter
 from lilux._json import ValueCount
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 from lilux.primitives.subprocess import Dialogue, ProcessSpec, SubprocessPrimitive
-from rye_mcp.bridge.failures import BridgeError
-from rye_mcp.bridge.heads import answered_request
-from rye_mcp.bridge.hearing import Allowance, Noise, first_line, unreadable
-from rye_mcp.bridge.servers import MAX_MESSAGE_VALUES
+from rye_mcp.bridge.incoming import Allowance, Noise, answered_request, first_line, unreadable
+from rye_mcp.bridge.servers import MAX_MESSAGE_VALUES, BridgeError
 from rye_mcp.executor.job.starting import without_shims
 from rye_mcp.visible import visible
 

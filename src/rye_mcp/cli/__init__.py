@@ -16,8 +16,8 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from rye_mcp.cli._errors import report
-from rye_mcp.cli._group import EXIT_FAILED, CommandPlace, LazyGroup
+from rye_mcp.cli._command_groups import EXIT_FAILED, CommandPlace, LazyGroup
+from rye_mcp.cli._printing import report
 from rye_mcp.errors import RyeError
 
 __all__ = ["COMMANDS", "app", "main"]
@@ -35,7 +35,7 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "init": CommandPlace(
             "rye_mcp.cli.init", "init", "Make your keys, and a project of this directory.", START
         ),
-        "new": CommandPlace("rye_mcp.cli.new", "new_item", "Write an item that works, as a start.", START),
+        "new": CommandPlace("rye_mcp.cli.items", "new_item", "Write an item that works, as a start.", START),
         "adopt": CommandPlace(
             "rye_mcp.cli.adopt",
             "adopt",
@@ -49,16 +49,16 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             START,
         ),
         "test": CommandPlace(
-            "rye_mcp.cli.testing",
+            "rye_mcp.cli.survey",
             "run_tests",
             "Run the examples that tools declare, and compare the results.",
             START,
         ),
         "copy": CommandPlace(
-            "rye_mcp.cli.copy", "copy", "Copy an item to another space; its signature goes with it.", START
+            "rye_mcp.cli.items", "copy", "Copy an item to another space; its signature goes with it.", START
         ),
         "schema": CommandPlace(
-            "rye_mcp.cli.schema",
+            "rye_mcp.cli.items",
             "schema",
             "Print the JSON Schema of what an item says about itself, or write all of them.",
             START,
@@ -73,7 +73,7 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             TRUST,
         ),
         "verify": CommandPlace(
-            "rye_mcp.cli.verify",
+            "rye_mcp.cli.survey",
             "verify",
             "Check whether items would be accepted, and who signed them.",
             TRUST,
@@ -94,13 +94,13 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "rye_mcp.cli.keys", "keys", "The key pairs that you, and your agents, sign with.", TRUST
         ),
         "list": CommandPlace(
-            "rye_mcp.cli.listing", "list_items", "List the items of every space, with who signed them.", RUN
+            "rye_mcp.cli.survey", "list_items", "List the items of every space, with who signed them.", RUN
         ),
         "search": CommandPlace(
             "rye_mcp.cli.search", "search_items", "Find items by what they are for, the best first.", RUN
         ),
         "show": CommandPlace(
-            "rye_mcp.cli.show", "show", "Show an item, who signed it, and what it says.", RUN
+            "rye_mcp.cli.items", "show", "Show an item, who signed it, and what it says.", RUN
         ),
         "explain": CommandPlace(
             "rye_mcp.cli.explain", "explain", "Show what would run a tool, and what prevents it.", RUN

@@ -1,11 +1,6 @@
-"""The MCP server, started as a program with windows starts it, and asked a few things.
+"""Starts the MCP server as a desktop session does, and asks it a few things; nothing is run or written.
 
-Rules:
-
-- The environment is that of a graphical session: hardly any PATH, the user's name and home, and what `rye
-  install` puts into a configuration. The working directory is `/`. Nothing of the terminal gets in.
-- It is started by the supervisor like every other program, so that nothing of it is left behind.
-- Nothing is run or written by asking: the one tool that is called is called as a dry run.
+The environment has hardly any PATH, the working directory is `/`. The supervisor runs it, so nothing is left.
 """
 
 from __future__ import annotations
@@ -17,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lilux.primitives.subprocess import Dialogue, ProcessSpec, SubprocessPrimitive
-from rye_mcp.cli._clients import KEPT
+from rye_mcp.cli._client_files import KEPT
 
 __all__ = ["BARE_PATH", "Conversation", "bare_environment", "talk"]
 

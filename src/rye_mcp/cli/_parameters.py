@@ -1,28 +1,23 @@
-"""The parameters of a tool, as they are written on a command line.
+"""The words of `rye run`: its own options, and the parameters of the tool as options and values.
 
     --name Ada --count=3 --verbose --no-colour --tag a --tag b
 
-Rules:
-
-- A word that begins with `--` names a parameter; `-` in it may stand for `_`. What follows is its value, or a
-  `=` is before it. A name without a value is true, and `--no-name` is false, where the tool's schema says
-  that it is a boolean, or says nothing.
-- Text goes to text as it is. Where the schema wants something else the value is read as JSON; where it says
-  nothing, what reads as JSON is that, and everything else is text.
-- A name that is given more than once is a list.
-- What cannot be understood is wrong use, before anything is run. Whether the values fit, the tool's schema
-  decides.
+Behind the id, a name that the tool declares is the tool's; other known names are options of `rye run`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
 
 import typer
 
-__all__ = ["parse_json_object", "parse_parameters"]
+from rye_mcp.items import ItemType
+
+__all__ = ["RunOptions", "parse_json_object", "parse_parameters"]
 
 _PREFIX = "--"
 _NO = "no-"
@@ -140,3 +135,72 @@ def _types(schema: Any) -> set[str]:
 def _may_be_boolean(schema: Any) -> bool:
     types = _types(schema)
     return not types or "boolean" in types
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What somebody asked of `rye run`; `params` is JSON, or `-` for standard input."""
+
+    params: str | None = None
+    timeout: float | None = None
+    dry_run: bool = False
+    locked: bool = False
+    item_type: ItemType = ItemType.TOOL
+    project: Path | None = None
+    as_json: bool = False
+
+    @property
+    def which(self) -> tuple[object, ...]:
+        """What decides which item is meant, and whether it may run at all."""
+        return (self.item_type, self.project, self.locked)
+
+    def with_those_among(
+        self, words: Sequence[str], declared: Collection[str]
+    ) -> tuple[RunOptions, list[str]]:
+        """These options and those among some words; and the words that are left for the tool."""
+        given: dict[str, Any] = {}
+        rest: list[str] = []
+        coming = iter(words)
+        for word in coming:
+            name, equals, text = word.removeprefix("--").partition("=")
+            is_own = (
+                word.startswith("--") and name in _READ and not {name, name.replace("-", "_")} & {*declared}
+            )
+            if not is_own:
+                rest.append(word)
+                continue
+            field, read = _READ[name]
+            if read is None:
+                given[field] = _own_switch(name, text if equals else "true")
+            else:
+                given[field] = _own_value(name, read, text if equals else next(coming, None))
+        return RunOptions(**{**asdict(self), **given}), rest
+
+
+def _own_switch(name: str, text: str) -> bool:
+    if text != "true":
+        raise typer.BadParameter(f"expected --{name} without a value, found {text!r:.80}")
+    return True
+
+
+def _own_value(name: str, read: Callable[[str], object], text: str | None) -> object:
+    if text is None:
+        raise typer.BadParameter(f"expected a value for --{name}, found none")
+    try:
+        return read(text)
+    except ValueError:
+        raise typer.BadParameter(f"expected {_WANTED[name]} for --{name}, found {text!r:.80}") from None
+
+
+_READ: Final[Mapping[str, tuple[str, Callable[[str], object] | None]]] = {
+    "params": ("params", str),
+    "timeout": ("timeout", float),
+    "dry-run": ("dry_run", None),
+    "locked": ("locked", None),
+    "type": ("item_type", ItemType),
+    "project": ("project", Path),
+    "json": ("as_json", None),
+}
+"""By its name behind the id: the field of an option, and how its value is read; None for a switch."""
+
+_WANTED: Final = {"timeout": "seconds", "type": "tool, directive or knowledge"}

@@ -1,11 +1,7 @@
-"""What commands ask a person, and whether there is one to ask.
+"""What commands ask a person, on standard error, and whether there is one to ask.
 
-Rules:
-
-- Nothing is asked unless standard input and standard error are a terminal and `--json` was not given. Every
-  command has a form that asks nothing.
-- Questions go to standard error: standard output holds nothing but the result.
-- No answer, and an answer that is not understood, decides nothing.
+Nothing is asked unless standard input and standard error are a terminal and `--json` is missing; every
+command has a form that asks nothing. An answer that is empty or invalid decides nothing.
 """
 
 from __future__ import annotations

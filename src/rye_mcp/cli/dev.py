@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from rye_mcp.cli._common import ItemArgument, ProjectOption, open_app, person, report, visible
-from rye_mcp.cli._group import EXIT_INTERRUPTED, command_group
+from rye_mcp.cli._command_groups import EXIT_INTERRUPTED, command_group
+from rye_mcp.cli._options import ItemArgument, ProjectOption, open_app, person
 from rye_mcp.cli._parameters import parse_parameters
-from rye_mcp.cli._results import Live, print_result
+from rye_mcp.cli._printing import Live, print_result, report, say, warn
 from rye_mcp.cli._terminal import can_ask
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, printable
@@ -148,7 +148,7 @@ class _Session:
         except RyeError as exc:
             report(exc)
         except typer.BadParameter as exc:
-            typer.echo(visible(exc.format_message()), err=True)
+            say(exc.format_message(), err=True)
         _print_keys(self._look)
 
     async def look_if_changed(self) -> None:
@@ -169,7 +169,7 @@ class _Session:
             typer.echo("It has changed since it was looked at: press r again.")
             return
         what = "the draft, which nobody has signed" if look.draft else "what was signed"
-        typer.echo(visible(f"── running {what} ──"))
+        say(f"── running {what} ──")
         live = Live(quiet=False)
         try:
             async with _closing(self._executor(look)) as executor:
@@ -204,7 +204,7 @@ class _Session:
             )
             with _whole_lines():
                 sign(request, self._context)
-            typer.echo(visible(f"── signed {file.item_id} ──"))
+            say(f"── signed {file.item_id} ──")
         except RyeError as exc:
             report(exc)
             if exc.code in _CHANGED_MEANWHILE:
@@ -335,17 +335,17 @@ def _print_state(look: _Look) -> None:
     from rye_mcp.metadata import misspelt
 
     state = "signed" if look.draft is None else f"a DRAFT, {look.draft.code}: it runs here and nowhere else"
-    typer.echo(visible(f"── {look.file.item_id}: {state} ──"))
-    typer.echo(visible(f"{printable(look.file.path)}: nothing is wrong with it"))
+    say(f"── {look.file.item_id}: {state} ──")
+    say(f"{printable(look.file.path)}: nothing is wrong with it")
     for issue in misspelt(look.file):
-        typer.echo(visible(f"rye: warning: unknown_field: {issue}"), err=True)
+        warn(f"unknown_field: {issue}")
 
 
 def _print_outlook(shown: DryRun, parameters: Mapping[str, Any]) -> None:
-    typer.echo(visible(f"would run  {shown.facts()['command']}"))
-    typer.echo(visible(f"with       {json.dumps(parameters, ensure_ascii=False)}"))
+    say(f"would run  {shown.facts()['command']}")
+    say(f"with       {json.dumps(parameters, ensure_ascii=False)}")
     for notice in shown.notices:
-        typer.echo(visible(f"rye: {notice.code}: {notice.message}"), err=True)
+        say(f"rye: {notice.code}: {notice.message}", err=True)
 
 
 def _print_keys(look: _Look | None) -> None:

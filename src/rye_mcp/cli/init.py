@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rye_mcp.cli._common import JsonOption, print_json, visible
+from rye_mcp.cli._options import JsonOption
+from rye_mcp.cli._printing import print_json, say
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
+from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from rye_mcp.app import App, Settings
@@ -134,6 +136,6 @@ def _print_project(made: InitializedProject, user: InitializedUser) -> None:
     if made.ignored:
         typer.echo(f"Added to .gitignore: {' '.join(made.ignored)}")
     for notice in made.notices:
-        typer.echo(visible(notice))
+        say(notice)
     if made.made:
         typer.echo("Now write a tool: rye new demo/hello")

@@ -1,8 +1,6 @@
-"""`rye install`: this server in the configuration of an MCP client, and out of it again.
+"""`rye install`: put this server into the configuration of an MCP client, or take it out.
 
-One member of the file changes and every other byte stays; what cannot be changed so is refused. The file as
-it was is kept beside it, and who takes the place of an entry for another project is told so. Exit codes: 0
-done, also where nothing was to do; 1 refused; 2 wrong use.
+One member of the file changes; a file where that is impossible is refused. The former file is kept beside it.
 """
 
 from __future__ import annotations
@@ -19,10 +17,20 @@ from typing import Annotated, Any, Final
 import typer
 
 from lilux import _files as whole_files
-from rye_mcp.cli._clients import CLIENTS, Client, ClientName, Surroundings, entry
-from rye_mcp.cli._common import JsonOption, ProjectOption, print_json, visible
-from rye_mcp.cli._json_members import parse, with_member, without_member
+from rye_mcp.cli._client_files import (
+    CLIENTS,
+    Client,
+    ClientName,
+    Surroundings,
+    entry,
+    parse_object,
+    with_member,
+    without_member,
+)
+from rye_mcp.cli._options import JsonOption, ProjectOption
+from rye_mcp.cli._printing import print_json
 from rye_mcp.errors import RyeError, printable
+from rye_mcp.visible import visible
 
 __all__ = ["BACKUP_SUFFIX", "install"]
 
@@ -117,7 +125,7 @@ def _change(file: Path, path: tuple[str, ...], server: dict[str, Any] | None, cl
 
 def _note(change: _Change, path: tuple[str, ...], project: Path | None, client: ClientName) -> str | None:
     """Which project an entry of this name was for, when that was another one; and how to have both."""
-    old: Any = parse(change.before or "")
+    old: Any = parse_object(change.before or "")
     for name in path:
         old = old.get(name) if isinstance(old, dict) else None
     if not isinstance(old, dict):

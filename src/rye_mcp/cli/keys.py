@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rye_mcp.cli._common import JsonOption, command_group, open_app, print_json, visible
+from rye_mcp.cli._command_groups import command_group
+from rye_mcp.cli._options import JsonOption, open_app
+from rye_mcp.cli._printing import print_json
 from rye_mcp.cli._terminal import NEW_PASSPHRASE_VARIABLE, given_passphrase, new_passphrase, old_passphrase
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
@@ -20,6 +22,7 @@ from rye_mcp.trust.decisions import owner_of
 from rye_mcp.trust.keys import PASSPHRASE_VARIABLE, KeyRing, Rotation
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_document import PublicKey
+from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from rye_mcp.app import App

@@ -12,21 +12,17 @@ from typing import Annotated
 
 import typer
 
-from rye_mcp.cli._common import (
-    EXIT_FAILED,
+from rye_mcp.cli._command_groups import EXIT_FAILED, command_group
+from rye_mcp.cli._options import (
     ItemArgument,
     JsonOption,
     PatternArgument,
     ProjectOption,
-    command_group,
     open_app,
     pattern_argument,
     person,
-    print_json,
-    print_table,
-    report,
-    visible,
 )
+from rye_mcp.cli._printing import print_json, print_table, report, say
 from rye_mcp.items import printable
 from rye_mcp.verbs.lock import (
     Locked,
@@ -41,6 +37,7 @@ from rye_mcp.verbs.lock import (
     lock_update,
     lock_verify,
 )
+from rye_mcp.visible import visible
 
 __all__ = ["lock"]
 
@@ -153,10 +150,10 @@ def _short(name: str, value: str | None) -> str:
 
 def _print_updated(updated: Updated) -> None:
     for change in updated.changes:
-        typer.echo(visible(f"  {change}"))
+        say(f"  {change}")
     for place in updated.removed:
-        typer.echo(visible(f"removed: {printable(place.path)}, as {place.item_id} is gone"))
-    typer.echo(visible(f"{updated.state}: {updated.item_id} {updated.version}, in {printable(updated.path)}"))
+        say(f"removed: {printable(place.path)}, as {place.item_id} is gone")
+    say(f"{updated.state}: {updated.item_id} {updated.version}, in {printable(updated.path)}")
 
 
 def _report(refused: Iterable[Verified]) -> None:

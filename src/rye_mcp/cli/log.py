@@ -20,8 +20,9 @@ from typing import Annotated, Final
 
 import typer
 
-from rye_mcp.cli._common import JsonOption, command_group, print_json, print_table, visible, visible_lines
-from rye_mcp.cli._group import EXIT_INTERRUPTED
+from rye_mcp.cli._command_groups import EXIT_INTERRUPTED, command_group
+from rye_mcp.cli._options import JsonOption
+from rye_mcp.cli._printing import print_json, print_table, print_warnings, say
 from rye_mcp.runs.log import RunLog, RunRecord
 from rye_mcp.runs.outputs import DEFAULT_LENGTH, MAX_LENGTH, RunOutputs
 from rye_mcp.runs.records import RUNNING
@@ -36,6 +37,7 @@ from rye_mcp.verbs.runs import (
     read_output,
     show_run,
 )
+from rye_mcp.visible import visible, visible_lines
 
 __all__ = ["log"]
 
@@ -202,8 +204,7 @@ def _follow(request: RunsRequest, kept: RunLog, *, as_json: bool) -> None:
 
 
 def _print_runs(found: RunList, *, asked_for: RunsRequest) -> None:
-    for notice in found.notices:
-        typer.echo(visible(f"rye: warning: {notice.code}: {notice.message}"), err=True)
+    print_warnings(found.notices)
     if found.runs:
         red = (number for number, record in enumerate(found.runs) if record.status == "error")
         print_table(HEADERS, [_cells(record) for record in found.runs], red=red)
@@ -213,7 +214,7 @@ def _print_runs(found: RunList, *, asked_for: RunsRequest) -> None:
 
 def _print_run(shown: ShownRun) -> None:
     for label, text in _facts(shown):
-        typer.echo(visible(f"{label:<12}{text}"))
+        say(f"{label:<12}{text}")
     if shown.record.stderr_end is not None:
         typer.echo(f"\nwhat it last wrote on standard error:\n\n{visible_lines(shown.record.stderr_end)}")
 

@@ -1,10 +1,7 @@
 """`rye mcp`: other MCP servers, whose tools become signed items.
 
-`add` connects to a server, lists its tools, and writes an item for each, signed with your key: what the
-server said of it is approved by that. `update` shows what it says otherwise now, and signs that after a yes.
-`import` without names reads configurations, and starts nothing; a server that a project brings along is
-started only if you name it with `--from-project`.
-Exit codes: 0 done, 1 refused, failed, or not agreed to, 2 wrong use.
+`add` asks a server for its tools and signs an item for each. `update` shows what changed and signs it after a
+yes. `import` reads configurations of clients; it starts a server of a project only if you name it.
 """
 
 from __future__ import annotations
@@ -13,27 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rye_mcp.cli._clients import ClientName
-from rye_mcp.cli._common import (
-    EXIT_FAILED,
-    JsonOption,
-    ProjectOption,
-    command_group,
-    open_app,
-    person,
-    print_json,
-    print_table,
-    report,
-    visible,
-    visible_lines,
-)
-from rye_mcp.cli._mcp_bringing import bring_in, offered_now, place_of
-from rye_mcp.cli._mcp_configurations import Configured, Origin, chosen, configured
-from rye_mcp.cli._mcp_plans import Found, plan_of
+from rye_mcp.cli._client_files import ClientName
+from rye_mcp.cli._command_groups import EXIT_FAILED, command_group
+from rye_mcp.cli._mcp_connecting import bring_in, offered_now, place_of
+from rye_mcp.cli._mcp_sources import Configured, Found, Origin, chosen, configured, plan_of
+from rye_mcp.cli._options import JsonOption, ProjectOption, open_app, person
+from rye_mcp.cli._printing import print_json, print_table, report, say, warn
 from rye_mcp.cli._terminal import can_ask
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName
 from rye_mcp.verbs import mcp_servers as servers
+from rye_mcp.visible import visible_lines
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
@@ -191,7 +178,7 @@ def remove(
         print_json({"status": "success", "server": name, "removed": list(removed)})
     else:
         for item_id in removed:
-            typer.echo(visible(f"removed {item_id}"))
+            say(f"removed {item_id}")
 
 
 @mcp.command("import")
@@ -276,7 +263,7 @@ def _import(
         written = bring_in(found.plan, app, context, found.values, network=network, can_ask=may_ask)
     except RyeError as exc:
         if not as_json:
-            typer.echo(visible(f"{found.name}: was not brought in"), err=True)
+            say(f"{found.name}: was not brought in", err=True)
             report(exc)
         return {"server": found.name, **exc.as_dict()}
     needs = sorted(found.values.keys() - app.settings.environment.keys())
@@ -298,12 +285,12 @@ def _answer(name: str, written: Written) -> dict[str, Any]:
 
 def _print_written(written: Written, done: str) -> None:
     for item_id in written.item_ids:
-        typer.echo(visible(f"{done} {item_id}"))
+        say(f"{done} {item_id}")
     for item_id in written.removed:
-        typer.echo(visible(f"removed {item_id}"))
+        say(f"removed {item_id}")
     for each in written.left_out:
         what = f"left out {each.tool}: {each.error.code}: {each.error.message}"
-        typer.echo(visible(f"rye: warning: {what}"), err=True)
+        warn(f"{what}")
 
 
 def _facts(known: Known) -> dict[str, Any]:
@@ -340,17 +327,17 @@ def _compared(name: str, comparison: Comparison) -> dict[str, Any]:
 def print_comparison(name: str, comparison: Comparison) -> None:
     """All that a server says otherwise than was approved, for a person who is asked to sign it."""
     if comparison.is_none:
-        typer.echo(visible(f"{name} says what you approved"))
+        say(f"{name} says what you approved")
     for tool, lines in comparison.changed.items():
-        typer.echo(visible(f"{tool} has changed:"))
+        say(f"{tool} has changed:")
         for line in lines:
             typer.echo(f"  {visible_lines(line)}")
     for tool, lines in comparison.added.items():
-        typer.echo(visible(f"{tool} is new:"))
+        say(f"{tool} is new:")
         for line in lines:
             typer.echo(f"  {line}")
     for tool in comparison.gone:
-        typer.echo(visible(f"{tool} is not offered any more"))
+        say(f"{tool} is not offered any more")
 
 
 def _print_found(found: list[Configured], *, as_json: bool) -> None:
@@ -371,7 +358,7 @@ def _print_imported(results: list[dict[str, Any]]) -> None:
     for result in results:
         if result["status"] == "error":
             continue
-        typer.echo(visible(f"{result['server']}: {len(result['signed'])} tools"))
+        say(f"{result['server']}: {len(result['signed'])} tools")
         for name in result["set_in_environment"]:
             what = f"set {name} where rye-mcp runs: its value was not written anywhere"
-            typer.echo(visible(f"rye: warning: {what}"), err=True)
+            warn(f"{what}")

@@ -17,28 +17,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rye_mcp.cli._close_ids import close_ids
-from rye_mcp.cli._common import (
-    EXIT_FAILED,
+from rye_mcp.cli._command_groups import EXIT_FAILED, EXIT_INTERRUPTED, command_group
+from rye_mcp.cli._options import (
     ItemArgument,
     JsonOption,
     ProjectOption,
     TypeOption,
+    close_ids,
     open_app,
     person,
-    print_json,
-    print_table,
-    report,
-    visible_lines,
 )
-from rye_mcp.cli._errors import JSON_WANTED
-from rye_mcp.cli._group import EXIT_INTERRUPTED, command_group
-from rye_mcp.cli._parameters import parse_json_object, parse_parameters
-from rye_mcp.cli._results import Live, print_result
-from rye_mcp.cli._run_options import RunOptions
+from rye_mcp.cli._parameters import RunOptions, parse_json_object, parse_parameters
+from rye_mcp.cli._printing import JSON_WANTED, Live, print_json, print_result, print_table, report
 from rye_mcp.cli._terminal import can_ask
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
+from rye_mcp.visible import visible_lines
 
 if TYPE_CHECKING:
     from rye_mcp.app import App

@@ -15,20 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rye_mcp.cli._common import (
-    LONG_WORK,
-    JsonOption,
-    ProjectOption,
-    SpaceOption,
-    TypeOption,
-    open_app,
-    person,
-    print_json,
-    print_table,
-    visible,
-)
-from rye_mcp.cli._survey import signers_in_words
-from rye_mcp.cli.show import show
+from rye_mcp.cli._options import JsonOption, ProjectOption, SpaceOption, TypeOption, open_app, person
+from rye_mcp.cli._printing import LONG_WORK, print_json, print_table, say, warn
+from rye_mcp.cli._signers import signers_in_words
+from rye_mcp.cli.items import show
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
 from rye_mcp.trust.verify import Signer
@@ -129,7 +119,7 @@ def _search(request: SearchRequest, project: Path | None, *, as_json: bool) -> t
         result = search(request, context, catalog)
         notices = catalog.notices
     for notice in () if as_json else notices:
-        typer.echo(visible(f"rye: warning: {notice}"), err=True)
+        warn(f"{notice}")
     return context, result
 
 
@@ -184,7 +174,7 @@ def _print(result: SearchResult, in_words: Callable[[Signer | None], str]) -> No
         return
     if not shown:
         typer.echo("nothing was found")
-        typer.echo(visible(_hint(result)))
+        say(_hint(result))
         return
     rows = [
         (each.item_id, f"{each.score:.2f}", each.space, in_words(each.signer), _runs(each), _about(each))

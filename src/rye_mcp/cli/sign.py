@@ -6,19 +6,9 @@ from typing import Annotated
 
 import typer
 
-from rye_mcp.cli._common import (
-    EXIT_FAILED,
-    JsonOption,
-    PatternArgument,
-    ProjectOption,
-    TypeOption,
-    open_app,
-    person,
-    print_json,
-    report,
-    tracked,
-    visible,
-)
+from rye_mcp.cli._command_groups import EXIT_FAILED
+from rye_mcp.cli._options import JsonOption, PatternArgument, ProjectOption, TypeOption, open_app, person
+from rye_mcp.cli._printing import print_json, report, say, tracked, warn
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.verbs.sign import BatchResult, SignRequest, SignResult, sign
 
@@ -77,9 +67,9 @@ def _print_batch(result: BatchResult) -> None:
 
 def _print_signed(result: SignResult) -> None:
     signer = result.item.signer
-    typer.echo(visible(f"signed {result.item.file.item_id} by {signer.owner} ({signer.fingerprint})"))
+    say(f"signed {result.item.file.item_id} by {signer.owner} ({signer.fingerprint})")
     for notice in result.warnings:
         if notice.code in _AS_USUAL:
-            typer.echo(visible(f"  {notice.message}"))
+            say(f"  {notice.message}")
         else:
-            typer.echo(visible(f"rye: warning: {notice.code}: {notice.message}"), err=True)
+            warn(f"{notice.code}: {notice.message}")

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rye_mcp.cli._common import JsonOption, ProjectOption, command_group, open_app, print_json, visible
-from rye_mcp.cli._key_text import print_key, print_problems, scope_text
+from rye_mcp.cli._command_groups import command_group
+from rye_mcp.cli._options import JsonOption, ProjectOption, open_app
+from rye_mcp.cli._printing import print_json
+from rye_mcp.cli._signers import print_key, print_problems, scope_text
 from rye_mcp.cli._terminal import ask_which, can_ask
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
@@ -38,6 +40,7 @@ from rye_mcp.trust.decisions import (
 )
 from rye_mcp.trust.scope import Origin, Scope, SignerKind
 from rye_mcp.trust.trust_document import MAX_DOCUMENT_BYTES, TrustDocument
+from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from rye_mcp.app import App

@@ -7,7 +7,18 @@ The rules are in `docs/architecture/permissions.md`.
 """
 
 from rye_mcp.permissions._grants import ANY_HOST, DEFAULT_PORT, Host
+from rye_mcp.permissions._hints import hints
+from rye_mcp.permissions._policy import (
+    Action,
+    Isolation,
+    Rule,
+    Undeclared,
+    judge,
+    read_isolation,
+    read_rules,
+)
 from rye_mcp.permissions._reading import NEEDS_SCHEMA, PERMISSIONS_SCHEMA, read_needs, read_permissions
+from rye_mcp.permissions._signers import Effective, effective, require_within
 from rye_mcp.permissions._value import UNCONFINED, USES, Access, Permissions, Requirement
 from rye_mcp.permissions._words import difference, phrases, sentence
 
@@ -19,12 +30,23 @@ __all__ = [
     "UNCONFINED",
     "USES",
     "Access",
+    "Action",
+    "Effective",
     "Host",
+    "Isolation",
     "Permissions",
     "Requirement",
+    "Rule",
+    "Undeclared",
     "difference",
+    "effective",
+    "hints",
+    "judge",
     "phrases",
+    "read_isolation",
     "read_needs",
     "read_permissions",
+    "read_rules",
+    "require_within",
     "sentence",
 ]

@@ -33,6 +33,7 @@ __all__ = [
     "problem_of_host",
     "problem_of_item_pattern",
     "problem_of_path",
+    "problem_of_path_text",
     "problem_of_variable",
     "uncovered",
 ]
@@ -194,6 +195,11 @@ _WRONG_HOSTS: Final[tuple[tuple[Callable[[str], bool], str], ...]] = (
 
 def problem_of_path(text: str) -> str | None:
     """What is wrong with a text as an extra path, as far as the spelling tells; `plan` knows this machine."""
+    return problem_of_path_text(text) or _problem_of_place(text, repr(text[:80]))
+
+
+def problem_of_path_text(text: str) -> str | None:
+    """What is wrong with how a path is written."""
     shown = repr(text[:80])
     if text in ("/", "~", "~/"):
         return f"expected a path below {text}, found all of it"
@@ -203,7 +209,7 @@ def problem_of_path(text: str) -> str | None:
         return f"expected an absolute path, or one that begins with ~/, found {shown}"
     if any(part in ("", ".", "..") for part in text.removeprefix("~").split("/")[1:]):
         return f"expected a path without //, /./, /../ and a / at its end, found {shown}"
-    return _problem_of_place(text, shown)
+    return None
 
 
 def _problem_of_place(text: str, shown: str) -> str | None:

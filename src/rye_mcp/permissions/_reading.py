@@ -23,7 +23,15 @@ from rye_mcp.permissions._grants import (
 )
 from rye_mcp.permissions._value import UNCONFINED, USES, Access, Permissions, Requirement
 
-__all__ = ["NEEDS_SCHEMA", "PERMISSIONS_SCHEMA", "read_needs", "read_permissions"]
+__all__ = [
+    "NEEDS_SCHEMA",
+    "PERMISSIONS_SCHEMA",
+    "REQUIREMENTS",
+    "read_needs",
+    "read_permissions",
+    "read_set",
+    "read_word",
+]
 
 MAX_ENTRIES: Final = 64
 """How many values one key may have."""
@@ -32,7 +40,7 @@ _UNCONFINED: Final = "unconfined"
 _NET_WORDS: Final[Mapping[str, frozenset[Host]]] = MappingProxyType(
     {"none": frozenset(), "any": frozenset({ANY_HOST})}
 )
-_REQUIREMENTS: Final = MappingProxyType({"walls": Requirement.WALLS, "cell": Requirement.CELL})
+REQUIREMENTS: Final = MappingProxyType({"walls": Requirement.WALLS, "cell": Requirement.CELL})
 
 _E = TypeVar("_E", bound=IntEnum)
 
@@ -67,11 +75,15 @@ def _contradictions(said: Mapping[str, Any]) -> Iterator[str]:
     for one, other in (("read", "write"), ("env", "secrets")):
         for both in sorted(said.get(one, frozenset()) & said.get(other, frozenset())):
             yield f"{other}: expected each name once, found {both} in {one} too"
-    if "git" in said.get("uses", ()) and not said.get("project"):
-        yield "uses: expected project: read or write with git, found none"
+    project = said.get("project", Access.NONE)
+    for use, least in (("git", Access.READ), ("items", Access.WRITE)):
+        if use in said.get("uses", ()) and project < least:
+            yield f"uses: expected project: {least.name.lower()} with {use}, found {project.name.lower()}"
 
 
-def _word(words: Mapping[str, _E]) -> Callable[[Any, str, list[str]], _E]:
+def read_word(words: Mapping[str, _E]) -> Callable[[Any, str, list[str]], _E]:
+    """A reader of one of these words; the first one stands in for what is wrong."""
+
     def read(value: Any, name: str, problems: list[str]) -> _E:
         if isinstance(value, str) and value in words:
             return words[value]
@@ -102,7 +114,9 @@ def _texts(value: Any, name: str, problems: list[str], check: Callable[[str], st
             yield each
 
 
-def _set(check: Callable[[str], str | None]) -> Callable[[Any, str, list[str]], frozenset[str]]:
+def read_set(check: Callable[[str], str | None]) -> Callable[[Any, str, list[str]], frozenset[str]]:
+    """A reader of a list of texts that the check finds nothing wrong with."""
+
     def read(value: Any, name: str, problems: list[str]) -> frozenset[str]:
         return frozenset(_texts(value, name, problems, check))
 
@@ -123,18 +137,18 @@ def _problem_of_use(text: str) -> str | None:
     return None if text in USES else f"expected some of {', '.join(USES)}, found {ascii(text)[1:81]}"
 
 
-_paths: Final = _set(problem_of_path)
+_paths: Final = read_set(problem_of_path)
 _READERS: Final[Mapping[str, Callable[[Any, str, list[str]], Any]]] = MappingProxyType(
     {
-        "project": _word({each.name.lower(): each for each in Access}),
+        "project": read_word({each.name.lower(): each for each in Access}),
         "net": _net,
-        "env": _set(problem_of_variable),
-        "secrets": _set(problem_of_variable),
-        "uses": _set(_problem_of_use),
+        "env": read_set(problem_of_variable),
+        "secrets": read_set(problem_of_variable),
+        "uses": read_set(_problem_of_use),
         "read": _paths,
         "write": _paths,
-        "calls": _set(problem_of_item_pattern),
-        "require": _word(_REQUIREMENTS),
+        "calls": read_set(problem_of_item_pattern),
+        "require": read_word(REQUIREMENTS),
     }
 )
 
@@ -179,7 +193,7 @@ _CONFINED: Final[Mapping[str, Any]] = {
         "read": _READABLE,
         "write": _path_list("Other files and directories that it may write."),
         "calls": _list("Tools that it may call: ids, or directory/*.", pattern=ITEM_PATTERN),
-        "require": {"description": "What has to enforce this.", "enum": [*_REQUIREMENTS]},
+        "require": {"description": "What has to enforce this.", "enum": [*REQUIREMENTS]},
     },
     "additionalProperties": False,
 }

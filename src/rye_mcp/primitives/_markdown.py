@@ -1,14 +1,7 @@
 """HTML → Markdown, as a program: `python -m rye_mcp.primitives._markdown BASE`, with HTML on standard input.
 
-What it prints is a JSON object with `title` and `markdown`. It runs in a process of its own, with a limit for
-its time and its memory: a page that was made to take long, or all of the memory, ends this process alone.
-
-Rules:
-
-- What nobody sees is left out: scripts, styles, comments, templates, what is hidden by its own attributes.
-- Links and images become absolute; those that are not of the web (`javascript:`, `data:`) are left out, but
-  for the text of a link.
-- What is nested too deeply to be followed is given as plain text.
+It prints a JSON object with `title` and `markdown`. It runs in a process of its own, with limits of time and
+memory: a page that was made to take long ends this process alone. What nobody sees is left out.
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
 """Looks after one long-lived process: `python -m rye_mcp.primitives._process_host DIRECTORY`.
 
-It is started on purpose to outlive its starter, and nothing else does: the process itself is a run of the
-supervisor, so that everything it starts ends with it, and it ends when this program is gone.
-
-Rules:
-
-- Its environment is that of the process. What to run, and which file that is, stands in `process.json` of
-  the directory.
-- It says who it is in `host.json` before anything else, in `started.json` that the process runs. What that
-  prints it writes to the log, and in `ended.json` it says how it ended, or why it could not be started.
-- SIGTERM ends the process: the same signal first, SIGKILL after the time that `grace.json` says.
+It outlives its starter on purpose. The process itself is a run of the supervisor, so that everything it
+starts ends with it. SIGTERM ends the process: the same signal first, SIGKILL after the time that `grace.json`
+says.
 """
 
 from __future__ import annotations
@@ -27,8 +20,7 @@ import anyio
 
 from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive, SubprocessResult
-from rye_mcp.primitives._process_log import LogWriter
-from rye_mcp.primitives._process_store import ENDED, GRACE, HOST, PROCESS, STARTED, read, write
+from rye_mcp.primitives._process_files import ENDED, GRACE, HOST, PROCESS, STARTED, LogWriter, read, write
 from rye_mcp.runs.hosts import Host
 
 __all__: list[str] = []

@@ -1,10 +1,7 @@
 """A job that is a piece of work in this process, and the one form in which it ends.
 
-Rules:
-
-- A RyeError is a failure of the tool, with the refusal as its data; a ToolExecutionError is one with a
-  sentence. Nothing else is caught: that would be a mistake of this package.
-- It has a time limit. What it is doing then is cancelled.
+A RyeError is a failure of the tool, with the refusal as its data; a ToolExecutionError is one with a
+sentence. Nothing else is caught. When its time is over, what it is doing is cancelled.
 """
 
 from __future__ import annotations

@@ -1,19 +1,8 @@
 """Read a page of the web: text, JSON, or HTML as Markdown, a piece at a time.
 
-Rules:
-
-- The request is one of `lilux.primitives.http_client`, and its address comes as a parameter: only public
-  addresses are asked, on redirects too, and an answer that is too long is an error. It carries no secrets.
-- HTML is converted in a process of its own, under the supervisor, which ends it when it takes too long
-  (`rye_mcp.primitives._markdown`). A page that cannot be converted is given as it is: `format` says so.
-- `content` is at most `length` characters from `start` on; `next_start` says where to go on.
-
-| key of the configuration | form | default |
-| --- | --- | --- |
-| `max_response_bytes` | bytes of an answer, packed and unpacked | 5 MiB |
-| `convert_timeout` | seconds for the conversion | 10 |
-
-The arguments of a call are `url`, `start`, `length` and `raw`, which leaves HTML as it is.
+Only public addresses are asked, on redirects too, without secrets. HTML is converted in a process of its own
+(`_markdown`); a page that cannot be converted is given as it is, and `format` says so. What configuration and
+arguments mean is in docs/architecture/bridge.md.
 """
 
 from __future__ import annotations

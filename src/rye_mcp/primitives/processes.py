@@ -1,24 +1,8 @@
 """Processes that outlive the call that started them, of this project alone: start, look, read, end.
 
-This is the one door by which a call leaves something running, on purpose. What is started is a run of the
-supervisor under a host of its own (`rye_mcp.primitives._process_host`), with the environment that every tool
-gets, and is ended with its whole tree.
-
-Rules:
-
-- The project is that of the executor. No configuration and no argument can name another one, and nothing of
-  another one is seen: an id that is not of this project is not found.
-- An id stands for the host that was started, not for a number: a pid that was given to somebody else is never
-  signalled (`rye_mcp.primitives._process_store`).
-- Which file a command is, is decided as for every other program (`rye_mcp.executor.job.starting`).
-- At most `MAX_RUNNING` run at once. What they print is bounded (`rye_mcp.primitives._process_log`).
-
-| `action` of the configuration | arguments |
-| --- | --- |
-| `spawn` | `command`, `args`, `cwd`, `name` |
-| `status` | `id`; all of them without it |
-| `logs` | `id`, `offset`, `length` |
-| `kill` | `id`, `grace` in seconds |
+What is started is a run of the supervisor under a host of its own (`_process_host`), with the environment
+that every tool gets, and is ended with its whole tree. An id of another project is not found. At most
+`MAX_RUNNING` run at once. What configuration and arguments mean is in docs/architecture/bridge.md.
 """
 
 from __future__ import annotations
@@ -44,13 +28,15 @@ from rye_mcp.executor.job.in_process import InProcessCall
 from rye_mcp.executor.job.outcomes import Outcome
 from rye_mcp.executor.job.primitives import Surroundings
 from rye_mcp.executor.job.starting import Starting
-from rye_mcp.primitives._process_log import read_log, size_of_log, whole_characters
-from rye_mcp.primitives._process_store import (
+from rye_mcp.primitives._process_files import (
     GRACE,
     MAX_BYTES,
     PROCESS,
     ProcessRecord,
     ProcessStore,
+    read_log,
+    size_of_log,
+    whole_characters,
     write,
 )
 from rye_mcp.primitives._work import WorkJob, success

@@ -1,7 +1,8 @@
 """What a space says in `config/rye.yaml`, which nobody signs.
 
 A project's file counts once a person has approved the project. `confirm` is read from the user space alone:
-it names what a person has to agree to, and a file that is invalid, or that others can write, is a refusal.
+it names what a person has to agree to. `isolation` and `rules` are the user's, and a project only tightens
+them. Whatever restricts is a refusal where it is invalid, or where others can write the user's file.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final, Literal, cast
 
 from rye_mcp.errors import RyeError
 from rye_mcp.metadata import parse_configuration
+from rye_mcp.permissions import Isolation, Rule, read_isolation, read_rules
 from rye_mcp.trust.files import OTHERS_WRITE, KeptFile
 from rye_mcp.verbs.context import Context
 
@@ -23,7 +25,9 @@ __all__ = [
     "Action",
     "approved_root",
     "asks_for_locks",
+    "isolation_of",
     "list_of_texts",
+    "rules_about",
     "to_be_confirmed",
 ]
 
@@ -76,6 +80,40 @@ def _file(root: Path, forbidden: int) -> KeptFile[Mapping[str, Any]]:
 
 def _parsed(content: bytes | None, where: Path) -> Mapping[str, Any]:
     return MappingProxyType({} if content is None else parse_configuration(content, where))
+
+
+def isolation_of(context: Context) -> Isolation:
+    """How tools are confined, as the user says and the project tightens it; RyeError for what is invalid."""
+    user, project = context.spaces.user.root, approved_root(context)
+    found, problems = read_isolation(_file(user, OTHERS_WRITE).value().get("isolation", {}))
+    _require_none(problems, user, "isolation")
+    if project is None or (said := _file(project, 0).value().get("isolation")) is None:
+        return found
+    found, problems = read_isolation(said, tightens=found)
+    _require_none(problems, project, "isolation")
+    return found
+
+
+def rules_about(item_id: str, context: Context) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+    """The user's rules about calls of a tool, and the project's; RyeError for what is invalid."""
+    project = approved_root(context)
+    user = _rules(context.spaces.user.root, OTHERS_WRITE, item_id)
+    return user, () if project is None else _rules(project, 0, item_id)
+
+
+def _rules(root: Path, forbidden: int, item_id: str) -> tuple[Rule, ...]:
+    value = _file(root, forbidden).value().get("rules")
+    if value is None:
+        return ()
+    rules, problems = read_rules(value)
+    _require_none(problems, root, "rules")
+    return tuple(rule for rule in rules if rule.is_about(item_id))
+
+
+def _require_none(problems: list[str], root: Path, name: str) -> None:
+    if problems:
+        what = "; ".join(f"{name}: {each}" for each in problems[:5])
+        raise RyeError("invalid_item", what, where=root / CONFIGURATION, hint=f"fix {root / CONFIGURATION}")
 
 
 Action = Literal["sign", "execute"]

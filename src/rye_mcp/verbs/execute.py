@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
 from lilux.primitives.errors import ConfigurationError
-from rye_mcp.apart import apart
+from rye_mcp.apart import apart, off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.lock.agreement import Preview
@@ -23,9 +23,12 @@ from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import ExecutionResult
 from rye_mcp.items import ItemFile, ItemType
 from rye_mcp.metadata import ItemMetadata, body_of
+from rye_mcp.permissions import Action as RuleAction
+from rye_mcp.permissions import judge
 from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._answers import metadata_as_dict
 from rye_mcp.verbs._commits import note_commits, unnoted_commits
+from rye_mcp.verbs.configuration import rules_about
 from rye_mcp.verbs.context import Context
 
 __all__ = [
@@ -36,6 +39,7 @@ __all__ = [
     "check_inputs",
     "execute",
     "instructions",
+    "judged",
     "log_refusal",
     "preview",
 ]
@@ -194,6 +198,26 @@ def _instructions_of(
     return Instructions(verified, instructions(verified.file, inputs), inputs)
 
 
+async def judged(request: ExecuteRequest, context: Context) -> tuple[RuleAction | None, Preview | None]:
+    """What the policy says of a call, and what the run would be; RyeError `denied_by_policy` for a no.
+
+    The rules are about the parameters as the tool would get them, with its defaults. So a call that rules are
+    about is prepared first; all others pay for nothing.
+    """
+    users, projects = rules_about(request.item_id, context)
+    if not (users or projects) or request.item_type is not ItemType.TOOL:
+        return None, None
+    found = await preview(request, context)
+    judgement = judge(users, projects, request.item_id, found.parameters.values)
+    if judgement is None:
+        return None, found
+    action, rule = judgement
+    if action is RuleAction.DENY:
+        what = f"expected a call that the policy allows, found one that a rule forbids: {rule}"
+        raise RyeError("denied_by_policy", what, item_id=request.item_id)
+    return action, found
+
+
 async def preview(request: ExecuteRequest, context: Context) -> Preview:
     """What a run of this tool would be, for somebody who has to agree to it first."""
     return await context.executor().preview(request.item_id, request.parameters)
@@ -208,12 +232,33 @@ def _caller(context: Context) -> Caller:
     return Caller("person" if context.is_person else "agent", context.client, trace=context.trace)
 
 
+async def _allowed(request: ExecuteRequest, context: Context) -> ExecuteRequest:
+    """The request, bound to what the rules were asked about; RyeError for a no, or for an agent a question.
+
+    Whoever asks a person does it before, and then the request has been agreed to.
+    """
+    try:
+        action, found = await judged(request, context)
+        if action is RuleAction.ASK and not context.is_person and request.agreed is None:
+            what = (
+                f"expected a person to agree to this call of {request.item_id}, found that nobody was asked"
+            )
+            raise RyeError("confirmation_required", what, item_id=request.item_id)
+    except RyeError as exc:
+        await off_loop(partial(log_refusal, request, exc, context), shielded=True)
+        raise
+    if found is None:
+        return request
+    return replace(request, agreed=request.agreed or found.mark)
+
+
 async def _run(request: ExecuteRequest, context: Context, watch: Watch) -> ExecutionResult | DryRun:
     if unnoted := unnoted_commits(context):
         await apart(partial(note_commits, unnoted, context))
     executor = context.executor()
     if request.dry_run:
         return await executor.dry_run(request.item_id, request.parameters, timeout=request.timeout)
+    request = await _allowed(request, context)
     return await executor.run(
         request.item_id,
         request.parameters,

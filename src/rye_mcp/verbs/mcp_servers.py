@@ -14,8 +14,16 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, Final
 
-from rye_mcp.bridge.definitions import Definition, difference, whole
-from rye_mcp.bridge.items import DIRECTORY, RUNTIMES, approved_parts, ids_of, item_text
+from rye_mcp.bridge.definitions import (
+    DIRECTORY,
+    RUNTIMES,
+    Definition,
+    approved_parts,
+    difference,
+    ids_of,
+    item_text,
+    whole,
+)
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.chain.builder import ChainElement, MetadataRole
 from rye_mcp.executor.environment.variables import looks_secret, secret_among

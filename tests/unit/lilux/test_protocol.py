@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lilux import _protocol as protocol
 from lilux._frames import HEADER_LIMIT, PAYLOAD_LIMIT, FrameDecoder, Header, decode_header, encode_frame
-from lilux._results import Cleanup, Failure, RunResult, StreamCounts, Usage
+from lilux._results import Cleanup, Failure, HostTraffic, Network, RunResult, StreamCounts, Usage
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 from lilux.primitives.subprocess import Bind, Enforced, Hosts, Limits, Policy
 
@@ -88,7 +88,7 @@ REQUESTS: dict[str, tuple[protocol.Request, int]] = {
                 binds=[Bind(source="/srv/cache", target="/home/ada/.cache", write=True)],
                 devices=["/dev/tty"],
                 home="/home/ada",
-                net=Hosts(["api.github.com", "pypi.org:443"]),
+                net=Hosts(["api.github.com", "*.pypi.org:8443"], {"api.github.com": ["10.1.2.3", "fd00::1"]}),
                 limits=Limits(processes=64, data=1 << 30, memory=2 << 30, temp=1 << 28),
             ),
         ),
@@ -320,6 +320,25 @@ EVENTS: dict[str, protocol.Event] = {
                 unenforced=["protected_paths", "cmdlines"],
                 capabilities=["chown"],
                 reason="no user namespaces here",
+            ),
+        ),
+    ),
+    "closed_network": protocol.Closed(
+        7,
+        ended(
+            "exited",
+            0,
+            enforced=Enforced("cell", {"hosts": ["api.github.com:443"]}, "private", ["processes"], []),
+            network=Network(
+                served=True,
+                ports=[443],
+                hosts=[
+                    HostTraffic("api.github.com", 443, 2, 517, 4096),
+                    HostTraffic("intranet.example", 443, 1, 0, 0, {"private": 1}),
+                ],
+                refused=[("evil.example", 3)],
+                refused_beyond=0,
+                strays=1,
             ),
         ),
     ),

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.cli.demo import present
-from rye_mcp.cli.demo_steps import Expectation, Step, Tell
+from rye_mcp.cli.demo import Expectation, Step, Tell, present
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = Path(sysconfig.get_path("scripts"))

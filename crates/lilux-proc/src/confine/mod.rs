@@ -1,36 +1,83 @@
 //! From a policy to what this machine can make of it.
+//!
+//! ```text
+//! policy + facts ── decide ──> confinement (supervisor: which level, or a refusal)
+//! confinement ── plan ──> everything opened and compiled (keeper, before clone)
+//! plan ── seal ──> the tool, just before execve (only system calls)
+//! ```
+
+mod capabilities;
+mod cell;
+mod draft;
+pub mod facts;
+mod filter;
+mod hidden;
+mod holder;
+mod init;
+mod landlock;
+mod layout;
+mod mounts;
+mod places;
+mod plan;
+mod probe;
+mod seal;
+mod syscalls;
 
 use serde::{Deserialize, Serialize};
 
+pub use facts::Facts;
+pub use holder::Namespaces;
+pub use plan::Plan;
+
+use crate::door::channel::Opening;
 use crate::error::SpawnError;
-use crate::policy::{Enforced, Net, Policy, Proc, Tier};
+use crate::policy::{Net, Policy, Tier};
 
 /// A policy, and how much of it this machine can enforce.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Confinement {
     pub policy: Policy,
     pub level: Tier,
+    pub facts: Facts,
     pub reason: Option<String>,
 }
 
 impl Confinement {
     /// Refuses a policy that requires more than can be enforced here.
-    pub fn decide(policy: &Policy) -> Result<Self, SpawnError> {
-        let (level, reason) = (Tier::None, Some("this version enforces nothing yet".to_owned()));
-        if policy.require > level {
-            let message = format!("isolation is not available: {}", reason.as_deref().unwrap_or_default());
-            return Err(SpawnError::new("isolation_unavailable", "isolate", None, message));
+    pub fn decide(policy: &Policy, facts: &Facts) -> Result<Self, SpawnError> {
+        let (level, reason) = facts.best(policy.tier);
+        if let Some(reason) = reason.as_deref().filter(|_| policy.require > level) {
+            return Err(unavailable(reason));
         }
-        let reason = reason.filter(|_| policy.tier > level);
-        Ok(Self { policy: policy.clone(), level, reason })
+        if policy.require > Tier::None
+            && let Some(reason) = unmet_net(&policy.net, level, facts)
+        {
+            return Err(unavailable(reason));
+        }
+        Ok(Self { policy: policy.clone(), level, facts: facts.clone(), reason })
     }
 
-    /// What a run of this level can be said to be confined to.
-    pub fn enforced(&self) -> Enforced {
-        let unenforced =
-            if self.policy.tier == Tier::None { Vec::new() } else { vec!["everything".to_owned()] };
-        let (level, reason) = (self.level, self.reason.clone());
-        let (limits, capabilities) = (Vec::new(), Vec::new());
-        Enforced { level, net: Net::Any, proc: Proc::Shared, limits, capabilities, unenforced, reason }
+    /// The hosts to which the door leads. Only a cell has a way to it.
+    pub fn opening(&self) -> Option<&Opening> {
+        match &self.policy.net {
+            Net::Hosts(opening) if self.level == Tier::Cell => Some(opening),
+            _ => None,
+        }
     }
+}
+
+/// What of a network cannot be promised here.
+fn unmet_net(net: &Net, level: Tier, facts: &Facts) -> Option<&'static str> {
+    match net {
+        Net::Hosts(_) if level < Tier::Cell => Some("hosts are told apart only in a cell"),
+        Net::Ports(_) if !facts.landlock.knows_ports() => {
+            Some("this kernel's Landlock knows no ports (Linux 6.7)")
+        }
+        _ => None,
+    }
+}
+
+fn unavailable(reason: &str) -> SpawnError {
+    let message = format!("this run requires more isolation than this machine can enforce: {reason}");
+    SpawnError::new("isolation_unavailable", "isolate", None, message)
 }

@@ -16,6 +16,8 @@ use rustix::process::{Signal, getpid};
 
 use crate::capture::Kept;
 use crate::channel::ReadOutcome;
+use crate::confine::Facts;
+use crate::door::Door;
 use crate::error::Fatal;
 use crate::poller::{Alarm, Key, Poller, Timers, Token};
 use crate::pool::{IDLE, Pool};
@@ -58,6 +60,7 @@ pub struct Engine {
     signals: SignalQueue,
     children: Children,
     keepers: Pool,
+    door: Door,
     runs: HashMap<Key, Run>,
     ids: HashMap<u64, Key>,
     timers: Timers,
@@ -69,6 +72,7 @@ pub struct Engine {
     next_key: Key,
     trim_set: bool,
     warden: i32,
+    facts: Option<Facts>,
 }
 
 impl Engine {
@@ -84,6 +88,7 @@ impl Engine {
             signals,
             children: Children::open(),
             keepers: Pool::new(limits),
+            door: Door::new(limits),
             runs: HashMap::new(),
             ids: HashMap::new(),
             timers: Timers::default(),
@@ -95,6 +100,7 @@ impl Engine {
             next_key: 0,
             trim_set: false,
             warden: rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get()),
+            facts: None,
         })
     }
 
@@ -175,6 +181,7 @@ impl Engine {
 
     fn reap(&mut self) {
         while let Ok(Reap::One(reaped)) = wait::reap(None) {
+            self.door.reaped(reaped.pid);
             if let Some(key) = self.keepers.reaped(reaped.pid) {
                 self.lose_keeper(key);
             }
@@ -342,6 +349,7 @@ impl Engine {
     pub fn shut_down(&mut self) {
         self.runs.clear();
         self.keepers.dismiss_all(&self.poller);
+        self.door.close();
         let deadline = Instant::now() + GOODBYE;
         loop {
             while let Ok(Reap::One(reaped)) = wait::reap(None) {

@@ -85,10 +85,10 @@ impl Engine {
         }
     }
 
-    fn end_run(&mut self, keeper: Key, key: Key, end: EndReport) {
+    fn end_run(&mut self, keeper: Key, key: Key, end: Box<EndReport>) {
         self.notify_exited(key, end.ending);
         self.read_what_is_left(key);
-        if end.survivors.is_empty() {
+        if end.survivors.is_empty() && !end.unfit {
             self.keepers.release(keeper);
         } else {
             // The keeper is on its way out, and what it could not kill comes to us.

@@ -1,13 +1,15 @@
 //! What a client may ask for.
 
 use std::collections::hash_map::Entry;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::{Engine, Notice};
 use crate::command::Command;
-use crate::confine::Confinement;
+use crate::confine::{Confinement, Facts};
 use crate::error::{RequestError, SpawnError};
 use crate::keeper::TIMEOUT_GRACE;
 use crate::poller::{Alarm, Key};
@@ -62,12 +64,15 @@ impl Engine {
 
     fn try_start(&mut self, request: &RunRequest, payload: &[u8]) -> Result<(), SpawnError> {
         let command = Command::prepare(request)?;
-        let confinement = request.policy.as_ref().map(Confinement::decide).transpose()?.map(Box::new);
-        let (mut run, ends) = Run::open(request, payload)?;
+        let confinement = self.confinement(request)?;
+        let (mut run, mut ends) = Run::open(request, payload)?;
         let key = self.new_key();
         let resources = |errno| SpawnError::resources("keeper", errno);
         self.watch_run(key, &run).map_err(resources)?;
-        let order = StartOrder::new(&command, request, ends.has_stdin(), confinement);
+        ends.door =
+            self.open_door(confinement.as_deref()).map_err(|errno| SpawnError::resources("door", errno))?;
+        let mut order = StartOrder::new(&command, request, ends.has_stdin(), confinement);
+        order.door = ends.door.is_some();
         let message = StartMessage::new(&command, order).map_err(resources)?;
         run.keeper = self.keepers.hire(&self.poller, Job::Run(key)).map_err(resources)?;
         let keeper = self.keepers.get(run.keeper).ok_or_else(|| resources(rustix::io::Errno::CHILD))?;
@@ -80,6 +85,17 @@ impl Engine {
         }
         self.write_input(key);
         Ok(())
+    }
+
+    /// What this machine can enforce is found out when it is first asked for.
+    fn confinement(&mut self, request: &RunRequest) -> Result<Option<Box<Confinement>>, SpawnError> {
+        let Some(policy) = &request.policy else { return Ok(None) };
+        let facts = self.facts.get_or_insert_with(Facts::gather);
+        Confinement::decide(policy, facts).map(Box::new).map(Some)
+    }
+
+    fn open_door(&mut self, confinement: Option<&Confinement>) -> Result<Option<OwnedFd>, Errno> {
+        confinement.and_then(Confinement::opening).map(|opening| self.door.open(opening)).transpose()
     }
 
     fn close_failed(&mut self, request: &RunRequest, error: SpawnError) {
@@ -173,8 +189,8 @@ impl Engine {
 
     fn is_one_of_us(&self, pid: i64) -> bool {
         let number = i32::try_from(pid).unwrap_or_default();
-        let keeper = Pid::from_raw(number.max(0)).is_some_and(|pid| self.keepers.is_keeper(pid));
-        keeper || number == Self::own_pid() || number == self.warden
+        let child = Pid::from_raw(number.max(0)).is_some_and(|pid| self.is_ours(pid));
+        child || number == Self::own_pid() || number == self.warden
     }
 
     fn status(&mut self, request: &StatusRequest) -> Result<(), RequestError> {

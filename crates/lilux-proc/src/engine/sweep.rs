@@ -1,11 +1,11 @@
 //! When a keeper was killed: its tree has become ours, and is killed here.
 //!
-//! A direct child of the supervisor that is no keeper has escaped from one. Killing it makes its own children ours, so this
-//! goes on until only keepers are left. Only then do the runs of the dead keeper end.
+//! A direct child of the supervisor that is no keeper, nor the door, has escaped from a keeper. Killing it makes its own
+//! children ours, so this goes on until only keepers and the door are left. Only then do the runs of the dead keeper end.
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 use super::{Engine, Notice};
 use crate::poller::{Alarm, Key};
@@ -77,14 +77,19 @@ impl Engine {
         }
     }
 
-    /// SIGKILL for every child that is no keeper; true when there was one.
+    /// A child that has not escaped from anybody.
+    pub(super) fn is_ours(&self, pid: Pid) -> bool {
+        self.keepers.is_keeper(pid) || self.door.is(pid)
+    }
+
+    /// SIGKILL for every child that is not ours; true when there was one.
     pub(super) fn kill_escapees(&mut self) -> bool {
         let children = self.children.list().unwrap_or_default();
         let mut escaped = false;
         if !Guard::Sweep.is_on() {
             return escaped;
         }
-        for pid in children.into_iter().filter(|pid| !self.keepers.is_keeper(*pid)) {
+        for pid in children.into_iter().filter(|pid| !self.is_ours(*pid)) {
             escaped = true;
             // Our own unreaped child: the number cannot mean anybody else.
             let _ = rustix::process::kill_process(pid, Signal::KILL);

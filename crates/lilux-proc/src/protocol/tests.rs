@@ -8,6 +8,9 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use super::*;
+use crate::door::channel::Opening;
+use crate::door::names::Rule;
+use crate::door::report::HostTraffic;
 use crate::error::FrameError;
 use crate::frames::{Decoder, Incoming, encode_head};
 use crate::policy::{Bind, Net, PolicyLimits, Proc, Tier};
@@ -126,6 +129,14 @@ fn run_of_bytes() -> RunRequest {
 
 fn policies() -> [RunRequest; 2] {
     let least = Policy { tier: Tier::Walls, ..Policy::default() };
+    let opening = Opening {
+        hosts: ["api.github.com", "*.pypi.org:8443"].map(|host| Rule::parse(host).expect("a rule")).into(),
+        pinned: [(
+            "api.github.com".to_owned(),
+            vec![[10, 1, 2, 3].into(), "fd00::1".parse().expect("an address")],
+        )]
+        .into(),
+    };
     let full = Policy {
         tier: Tier::Cell,
         require: Tier::Walls,
@@ -136,7 +147,7 @@ fn policies() -> [RunRequest; 2] {
         binds: vec![Bind { source: "/srv/cache".into(), target: "/home/ada/.cache".into(), write: true }],
         devices: vec!["/dev/tty".into()],
         home: Some("/home/ada".into()),
-        net: Net::Hosts(vec!["api.github.com".to_owned(), "pypi.org:443".to_owned()]),
+        net: Net::Hosts(opening),
         limits: PolicyLimits {
             processes: Some(64),
             data: Some(1 << 30),
@@ -254,7 +265,39 @@ fn ended(kind: Kind, return_code: i32, signal: Option<i32>) -> RunResult {
         cleanup: Cleanup::of(Vec::new(), 0),
         error: None,
         enforced: None,
+        network: None,
     }
+}
+
+fn networked() -> RunResult {
+    let rule = Rule::parse("api.github.com").expect("a rule");
+    let traffic = |host: &str, connections| HostTraffic {
+        host: host.to_owned(),
+        port: 443,
+        connections,
+        ..HostTraffic::default()
+    };
+    let network = Network {
+        served: true,
+        ports: vec![443],
+        hosts: vec![
+            HostTraffic { sent: 517, received: 4096, ..traffic("api.github.com", 2) },
+            HostTraffic { failed: [("private".to_owned(), 1)].into(), ..traffic("intranet.example", 1) },
+        ],
+        refused: vec![("evil.example".to_owned(), 3)],
+        refused_beyond: 0,
+        strays: 1,
+    };
+    let enforced = Enforced {
+        level: Tier::Cell,
+        net: Net::Hosts(Opening { hosts: vec![rule], ..Opening::default() }),
+        proc: Proc::Private,
+        limits: vec!["processes".to_owned()],
+        capabilities: Vec::new(),
+        unenforced: Vec::new(),
+        reason: None,
+    };
+    RunResult { enforced: Some(enforced), network: Some(network), ..ended(Kind::Exited, 0, None) }
 }
 
 fn whole(size: u64) -> StreamCounts {
@@ -325,6 +368,7 @@ fn results() -> Vec<(&'static str, u64, RunResult)> {
         ("closed_cleanup_incomplete", 2, incomplete),
         ("closed_spawn_failed", 4, failed()),
         ("closed_enforced", 7, RunResult { enforced: Some(enforced()), ..exited() }),
+        ("closed_network", 7, networked()),
     ]
 }
 

@@ -27,6 +27,13 @@ impl Children {
         Self { file, me }
     }
 
+    /// Those of another process of ours. Only that it is empty can be relied on: they may end while it is read.
+    pub fn of(parent: Pid) -> Self {
+        let path = format!("/proc/{parent}/task/{parent}/children");
+        let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok();
+        Self { file, me: parent }
+    }
+
     /// In no particular order; zombies included.
     pub fn list(&self) -> Result<Vec<Pid>, Errno> {
         match &self.file {

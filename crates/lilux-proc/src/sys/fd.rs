@@ -16,8 +16,8 @@ use super::checked;
 
 /// Descriptors from here on are free of the fixed places 0 to 3.
 const FIRST_FREE: RawFd = 4;
-/// Standard input, output, error, result, and the request itself.
-const MAX_PASSED: usize = 5;
+/// A run's standard input, output, error and result, its door, and the request itself; or what a door listens to.
+const MAX_PASSED: usize = 20;
 
 /// A pipe whose read end does not block: `(read, write)`.
 pub fn output_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
@@ -132,8 +132,18 @@ pub fn keep_only(own: OwnedFd) -> Result<OwnedFd, Errno> {
 ///
 /// Nothing in this process uses one of them any more.
 pub unsafe fn close_from(first: libc::c_uint) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { close_range(first, libc::c_uint::MAX) }
+}
+
+/// As `close_from`, up to `last` and with it.
+///
+/// # Safety
+///
+/// Nothing in this process uses one of them any more.
+pub unsafe fn close_range(first: libc::c_uint, last: libc::c_uint) -> Result<(), Errno> {
     // SAFETY: the caller's promise; the call takes numbers only.
-    let answer = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) };
+    let answer = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     checked(answer as libc::c_int).map(drop)
 }
 

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use rustix::process::{Pid, Resource, Rlimit, WaitOptions};
 
-use super::fd::close_from;
+use super::fd::{close_from, close_range};
 use super::{checked, last_errno, signals};
 
 /// Multiples of every page size that Linux has.
@@ -54,9 +54,61 @@ impl Drop for Stack {
 }
 
 /// Something prepared beforehand and applied in the child, between clone and `execve`.
+///
+/// Both phases run in the child while it shares the parent's memory: only system calls, no allocation, no lock, no panic.
 pub trait Restriction {
-    /// Runs in the child while it shares the parent's memory: only system calls, no allocation, no lock, no panic.
-    fn apply(&self) -> Result<(), Errno>;
+    /// Before the working directory is entered: the tool's own world is made here.
+    fn enter(&self) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    /// Something to be built around the tool first.
+    fn chamber(&self) -> Option<&dyn Chamber> {
+        None
+    }
+
+    /// More than limits: files may be out of the tool's sight.
+    fn is_confining(&self) -> bool {
+        false
+    }
+
+    /// For a message: what was refused.
+    fn name_of(&self, _step: usize) -> String {
+        String::new()
+    }
+
+    /// What `seal` still needs; it closes by itself at `execve`.
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// After it, and last of all: what restricts the tool must not keep it from where it begins.
+    fn seal(&self) -> Result<(), Refused>;
+}
+
+/// Namespaces around a tool, which take a process to make them and another to hold them together.
+pub trait Chamber {
+    /// In a process that shares the parent's memory and starts the tool: makes what is around it. Only system calls.
+    fn build(&self) -> Result<(), Refused>;
+
+    /// In process 1 of the chamber, which has memory of its own.
+    fn guard(&self) -> !;
+}
+
+/// Which part of a restriction could not be applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub what: &'static str,
+    pub errno: Errno,
+    /// Of several of its kind, this one; whoever prepared them has a name for it.
+    pub step: Option<usize>,
+}
+
+impl Refused {
+    /// For `map_err`: names what was being done.
+    pub fn at(what: &'static str) -> impl Fn(Errno) -> Self {
+        move |errno| Self { what, errno, step: None }
+    }
 }
 
 /// No core dumps, and the descriptor limit that the supervisor itself was started with.
@@ -66,9 +118,10 @@ pub struct Limits {
 }
 
 impl Restriction for Limits {
-    fn apply(&self) -> Result<(), Errno> {
-        rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-        rustix::process::setrlimit(Resource::Nofile, self.descriptors)
+    fn seal(&self) -> Result<(), Refused> {
+        let none = Rlimit { current: Some(0), maximum: Some(0) };
+        rustix::process::setrlimit(Resource::Core, none).map_err(Refused::at("limit"))?;
+        rustix::process::setrlimit(Resource::Nofile, self.descriptors).map_err(Refused::at("limit"))
     }
 }
 
@@ -78,7 +131,8 @@ pub enum Stage {
     Session,
     Descriptors,
     WorkingDirectory,
-    Restrict,
+    /// Names the part that could not be applied.
+    Restrict(&'static str),
     Execute,
 }
 
@@ -87,6 +141,27 @@ pub enum Stage {
 pub struct LaunchError {
     pub stage: Stage,
     pub errno: Errno,
+    pub step: Option<usize>,
+}
+
+impl LaunchError {
+    fn at(stage: Stage) -> impl Fn(Errno) -> Self {
+        move |errno| Self { stage, errno, step: None }
+    }
+}
+
+impl From<Refused> for LaunchError {
+    fn from(Refused { what, errno, step }: Refused) -> Self {
+        Self { stage: Stage::Restrict(what), errno, step }
+    }
+}
+
+/// What runs now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launched {
+    pub leader: Pid,
+    /// Process 1 of the chamber around it, if there is one; a child of ours, too.
+    pub init: Option<Pid>,
 }
 
 /// A program ready to be executed; the pointers borrow from its caller and end with null.
@@ -102,30 +177,53 @@ pub struct Program<'a> {
 
 struct Shared<'a> {
     program: &'a Program<'a>,
+    /// Where the tool's stack begins when a builder starts it.
+    stack: *mut c_void,
+    leader: c_int,
+    init: c_int,
     failure: Option<LaunchError>,
 }
+
+const SHARING: c_int = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
 
 /// Starts it as the leader of a session and group of its own, with every signal at its default.
 ///
 /// The caller must have blocked all signals and must be of one thread.
-pub fn launch(program: &Program<'_>) -> Result<Pid, LaunchError> {
-    let stack = Stack::new().map_err(|errno| LaunchError { stage: Stage::Session, errno })?;
-    let mut shared = Shared { program, failure: None };
+pub fn launch(program: &Program<'_>) -> Result<Launched, LaunchError> {
+    let new_stack = || Stack::new().map_err(LaunchError::at(Stage::Session));
+    let stack = new_stack()?;
+    let inner = program.restriction.chamber().map(|_| new_stack()).transpose()?;
+    let top = inner.as_ref().map_or(std::ptr::null_mut(), Stack::top);
+    let mut shared = Shared { program, stack: top, leader: 0, init: 0, failure: None };
     let argument: *mut c_void = (&raw mut shared).cast();
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let first = if inner.is_some() { builder } else { child };
     // SAFETY: the stack is large enough, aligned and outlives the child's use of it, because CLONE_VFORK holds this thread
-    // until the child has executed or exited; `child` keeps to the rules above.
-    let raw = unsafe { libc::clone(child, stack.top(), flags, argument) };
-    let pid = checked(raw).map(Pid::from_raw);
-    match (pid, shared.failure) {
-        (Ok(Some(pid)), None) => Ok(pid),
-        (Ok(Some(pid)), Some(failure)) => {
-            // CLONE_VFORK lets go of us a moment before the child has quite ended, so this one wait may be real.
-            let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
-            Err(failure)
+    // until the child has executed or exited; `child` and `builder` keep to the rules above.
+    let raw = unsafe { libc::clone(first, stack.top(), SHARING, argument) };
+    let pid = checked(raw).map_err(LaunchError::at(Stage::Session))?;
+    let (leader, init) = if inner.is_some() { (shared.leader, shared.init) } else { (pid, 0) };
+    if inner.is_some() {
+        wait_for(pid);
+    }
+    match (Pid::from_raw(leader), shared.failure) {
+        (Some(leader), None) => Ok(Launched { leader, init: Pid::from_raw(init) }),
+        (_, failure) => {
+            wait_for(leader);
+            if let Some(init) = Pid::from_raw(init) {
+                // Our own unreaped child: the number cannot mean anybody else.
+                let _ = rustix::process::kill_process(init, rustix::process::Signal::KILL);
+            }
+            wait_for(init);
+            let lost = LaunchError { stage: Stage::Session, errno: Errno::CHILD, step: None };
+            Err(failure.unwrap_or(lost))
         }
-        (Ok(None), _) => Err(LaunchError { stage: Stage::Session, errno: Errno::CHILD }),
-        (Err(errno), _) => Err(LaunchError { stage: Stage::Session, errno }),
+    }
+}
+
+/// CLONE_VFORK lets go of us a moment before a child has quite ended, so this wait may be real.
+fn wait_for(pid: c_int) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
     }
 }
 
@@ -137,28 +235,63 @@ extern "C" fn child(argument: *mut c_void) -> c_int {
     super::exit_now(127)
 }
 
-/// Returns only when something failed.
-fn become_program(program: &Program<'_>) -> Result<(), LaunchError> {
-    let at = |stage| move |errno| LaunchError { stage, errno };
-    rustix::process::setsid().map_err(at(Stage::Session))?;
-    place_descriptors(program.descriptors).map_err(at(Stage::Descriptors))?;
-    if let Some(directory) = program.directory {
-        rustix::process::chdir(directory).map_err(at(Stage::WorkingDirectory))?;
+extern "C" fn builder(argument: *mut c_void) -> c_int {
+    let shared: *mut Shared<'_> = argument.cast();
+    // SAFETY: as in `child`.
+    let shared = unsafe { &mut *shared };
+    if let Some(chamber) = shared.program.restriction.chamber() {
+        shared.failure = start_inside(chamber, shared).err();
     }
-    // Last: what restricts the tool must not keep it from where it begins.
-    program.restriction.apply().map_err(at(Stage::Restrict))?;
-    signals::unblock_all().map_err(at(Stage::Session))?;
-    Err(LaunchError { stage: Stage::Execute, errno: execute(program) })
+    super::exit_now(0)
 }
 
-fn place_descriptors(descriptors: &[RawFd]) -> Result<(), Errno> {
+/// Both become children of the builder's parent: the tool is watched and waited for as every other.
+fn start_inside(chamber: &dyn Chamber, shared: &mut Shared<'_>) -> Result<(), LaunchError> {
+    chamber.build()?;
+    let flags = libc::CLONE_PARENT | libc::SIGCHLD;
+    // SAFETY: a plain fork, without what the C library does around it: a copy of all memory, and this very stack.
+    let init = unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) };
+    if init == 0 {
+        chamber.guard();
+    }
+    shared.init = checked(init as c_int).map_err(LaunchError::at(Stage::Session))?;
+    let (stack, argument): (_, *mut c_void) = (shared.stack, (&raw mut *shared).cast());
+    // SAFETY: as in `launch`; this process stands still until the child has executed or exited, and reads what it wrote after.
+    let leader = unsafe { libc::clone(child, stack, SHARING | libc::CLONE_PARENT, argument) };
+    shared.leader = checked(leader).map_err(LaunchError::at(Stage::Session))?;
+    shared.failure.map_or(Ok(()), Err)
+}
+
+/// Returns only when something failed.
+fn become_program(program: &Program<'_>) -> Result<(), LaunchError> {
+    rustix::process::setsid().map_err(LaunchError::at(Stage::Session))?;
+    let kept = program.restriction.descriptor();
+    place_descriptors(program.descriptors, kept).map_err(LaunchError::at(Stage::Descriptors))?;
+    program.restriction.enter()?;
+    if let Some(directory) = program.directory {
+        rustix::process::chdir(directory).map_err(LaunchError::at(Stage::WorkingDirectory))?;
+    }
+    program.restriction.seal()?;
+    signals::unblock_all().map_err(LaunchError::at(Stage::Session))?;
+    Err(LaunchError::at(Stage::Execute)(execute(program)))
+}
+
+fn place_descriptors(descriptors: &[RawFd], kept: Option<RawFd>) -> Result<(), Errno> {
     for (place, descriptor) in descriptors.iter().enumerate() {
         // SAFETY: the child's table of descriptors is its own copy.
         checked(unsafe { libc::dup2(*descriptor, place as RawFd) })?;
     }
     let first = descriptors.len() as libc::c_uint;
-    // SAFETY: as above; everything that was not placed is not the tool's.
-    unsafe { close_from(first) }
+    let Some(kept) = kept.map(|kept| kept as libc::c_uint) else {
+        // SAFETY: as above; everything that was not placed is not the tool's.
+        return unsafe { close_from(first) };
+    };
+    if kept > first {
+        // SAFETY: as above.
+        unsafe { close_range(first, kept - 1) }?;
+    }
+    // SAFETY: as above.
+    unsafe { close_from(kept + 1) }
 }
 
 /// Tries every candidate; the reason of the first that exists but cannot be executed is worth more than "not found".

@@ -25,6 +25,18 @@ pub fn block_all() -> Result<(), Errno> {
     set_mask(&full_set())
 }
 
+/// Children of this process are gone as soon as they end, without being waited for.
+pub fn ignore_children() -> Result<(), Errno> {
+    let mut ignore = [0u64; 8];
+    ignore[0] = libc::SIG_IGN as u64;
+    let nothing = std::ptr::null_mut::<u64>();
+    // SAFETY: the structure is larger than the kernel reads, and has no flags.
+    let answer = unsafe {
+        libc::syscall(libc::SYS_rt_sigaction, libc::SIGCHLD, ignore.as_ptr(), nothing, size_of::<u64>())
+    };
+    checked(answer as i32).map(drop)
+}
+
 fn full_set() -> libc::sigset_t {
     let mut set = std::mem::MaybeUninit::uninit();
     // SAFETY: sigfillset initialises the set that it is given.

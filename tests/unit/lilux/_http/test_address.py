@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
+import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lilux._http.address import MAX_ADDRESSES, AddressGuard, HostRefusedError, is_address, refusal
+from lilux._http.address import _REFUSED, MAX_ADDRESSES, AddressGuard, HostRefusedError, is_address, refusal
+
+ASSETS = Path(__file__).parents[3] / "assets"
 
 
 @pytest.mark.parametrize(
@@ -76,6 +80,13 @@ def test_an_address_that_is_not_public_is_refused(address: str, why: str) -> Non
 )
 def test_a_public_address_is_not(address: str) -> None:
     assert refusal(address) is None
+
+
+def test_the_door_of_the_supervisor_refuses_the_same_addresses() -> None:
+    # crates/lilux-proc/src/door/address.rs is tested with the same table.
+    cases: list[tuple[str, str | None]] = json.loads((ASSETS / "addresses.json").read_bytes())
+    assert {address: refusal(address) for address, _ in cases} == dict(cases)
+    assert {why for _, why in cases} == {*(why for _, why in _REFUSED), None}
 
 
 @given(address=st.ip_addresses())

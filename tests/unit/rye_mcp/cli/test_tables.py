@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from rye_mcp.cli._tables import table_lines
+from rye_mcp.cli._printing import table_lines
 
 ROWS = [
     ("ITEM", "SIGNER", "ABOUT"),

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from rye_mcp.app import App, Settings
@@ -93,6 +95,33 @@ async def test_what_stood_at_a_path_before_is_closed_when_its_calls_have_ended(t
             assert closed == []
         await used(apps, project)
         assert closed == [before]
+
+
+async def test_when_a_project_appears_all_callers_get_the_same_parts_and_those_of_before_stay_for_their_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[App] = []
+    found: list[App] = []
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    async with opened(tmp_path / "ada", closed) as (apps, _):
+
+        async def call() -> None:
+            async with apps.using(None) as app:
+                await anyio.lowlevel.checkpoint()
+                found.append(app)
+
+        async with apps.using(None) as before:
+            assert before.spaces.project is None
+            (here / ".ai").mkdir()
+            async with anyio.create_task_group() as group:
+                for _ in range(3):
+                    group.start_soon(call)
+            assert (len(set(map(id, found))), closed) == (1, [])
+            assert found[0].settings.project == here
+        await call()
+        assert (found[-1] is found[0], closed) == (True, [before])
 
 
 async def test_however_its_path_is_written_a_project_is_opened_once(tmp_path: Path) -> None:

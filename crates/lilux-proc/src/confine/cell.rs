@@ -1,0 +1,174 @@
+//! A cell: namespaces around the tool, and a root that shows only what was granted.
+//!
+//! ```text
+//! keeper ─ builder (shares memory): enters and makes namespaces, builds the root
+//!             ├ init    pid 1 of the cell; waits for the end of a pipe that only the keeper holds
+//!             └ tool    a direct child of the keeper as ever, pid 2 of the cell
+//! ```
+//!
+//! Builder and tool share the keeper's memory until they are gone or have executed, so nothing here allocates.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, openat2, symlinkat};
+use rustix::io::Errno;
+use rustix::process::DumpableBehavior;
+
+use super::holder::Namespaces;
+use super::landlock::{Access, Ruleset};
+use super::layout::{Bind, EMPTY_DIRECTORY, EMPTY_FILE, Kind, Layout, Step};
+use super::mounts::{self, Attributes};
+use super::places::{Identity, open_exactly};
+use crate::door::entrance::Entrance;
+use crate::policy::Proc;
+use crate::sys::checked;
+use crate::sys::launch::Refused;
+
+/// Where the root is built: a directory that every system has, and that the cell needs at another place.
+const STAGE: &CStr = c"/proc";
+
+/// Everything that a cell is made of.
+#[derive(Debug)]
+pub struct Cell<'a> {
+    pub namespaces: &'a Namespaces,
+    pub layout: Layout,
+    /// Otherwise that of the machine.
+    pub own_network: bool,
+    pub proc: Proc,
+    /// Options of the file system that the root is.
+    pub options: CString,
+    /// Without Landlock the old root has to be taken out of reach.
+    pub pivot: bool,
+    /// What leads to the hosts that the run may reach.
+    pub door: Option<&'a Entrance>,
+    /// The end that init waits at.
+    pub waits_at: OwnedFd,
+}
+
+impl Cell<'_> {
+    /// In the builder. A ruleset gets the new root as the only place that there is.
+    pub fn build(&self, ruleset: Option<&Ruleset>) -> Result<(), Refused> {
+        self.enter_namespaces()?;
+        // Entering a user namespace may have changed it, for the keeper as well, whose memory this is.
+        let hidden = DumpableBehavior::NotDumpable;
+        rustix::process::set_dumpable_behavior(hidden).map_err(Refused::at("dumpable"))?;
+        // Never in the machine's own network, whatever guard is off.
+        let door = self.door.filter(|_| self.own_network);
+        door.map_or(Ok(()), Entrance::make).map_err(Refused::at("door"))?;
+        mounts::make_private().map_err(Refused::at("propagation"))?;
+        let outer_proc = match self.proc {
+            Proc::Shared => Some(mounts::copy_of(STAGE).map_err(Refused::at("proc"))?),
+            Proc::Private => None,
+        };
+        mounts::new_root(STAGE, &self.options).map_err(Refused::at("root"))?;
+        let root = open_exactly(STAGE).map_err(Refused::at("root"))?;
+        for (number, step) in self.layout.steps.iter().enumerate() {
+            carry_out(step, root.as_fd()).map_err(|errno| Refused {
+                what: "place",
+                errno,
+                step: Some(number),
+            })?;
+        }
+        if let Some(tree) = outer_proc {
+            attach(&tree, root.as_fd(), c"proc", Attributes::PROC).map_err(Refused::at("proc"))?;
+        }
+        // A terminal is opened by name: programs that make some for others need a list of their own.
+        mounts::terminals(c"/proc/dev/pts").map_err(Refused::at("terminals"))?;
+        if let Some(ruleset) = ruleset {
+            let allowed = ruleset.allow(root.as_raw_fd(), true, Access::Everything);
+            allowed.map_err(Refused::at("landlock"))?;
+        }
+        Ok(())
+    }
+
+    fn enter_namespaces(&self) -> Result<(), Refused> {
+        if let Some(user) = &self.namespaces.user {
+            enter(user, libc::CLONE_NEWUSER).map_err(Refused::at("user namespace"))?;
+        }
+        if self.own_network {
+            enter(&self.namespaces.net, libc::CLONE_NEWNET).map_err(Refused::at("network namespace"))?;
+        }
+        let flags = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWPID;
+        // SAFETY: namespaces of this process only; it shares memory with the keeper, and nothing else.
+        checked(unsafe { libc::unshare(flags) }).map(drop).map_err(Refused::at("namespaces"))
+    }
+
+    /// In the tool, which is the first that sees its own processes: the rest of its world.
+    pub fn enter(&self) -> Result<(), Refused> {
+        if self.proc == Proc::Private {
+            mounts::own_proc(c"/proc/proc").map_err(Refused::at("proc"))?;
+        }
+        if self.pivot {
+            return mounts::pivot(STAGE).map_err(Refused::at("root"));
+        }
+        rustix::process::chroot(STAGE).map_err(Refused::at("root"))?;
+        rustix::process::chdir(c"/").map_err(Refused::at("root"))
+    }
+
+    /// In init, a process with memory of its own: until the keeper is gone, or says that nobody is needed any more.
+    pub fn guard(&self) -> ! {
+        super::init::main(self.waits_at.as_raw_fd(), STAGE)
+    }
+}
+
+fn enter(namespace: &OwnedFd, kind: libc::c_int) -> Result<(), Errno> {
+    // SAFETY: a namespace of this process only.
+    checked(unsafe { libc::setns(namespace.as_raw_fd(), kind) }).map(drop)
+}
+
+fn carry_out(step: &Step, root: BorrowedFd<'_>) -> Result<(), Errno> {
+    match step {
+        Step::Directory { path, mode } => make_directory(root, path, *mode),
+        Step::File { path } => {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            rustix::fs::openat(root, path, flags, Mode::from_raw_mode(0o444)).map(drop)
+        }
+        Step::Link { path, target } => symlinkat(target.as_c_str(), root, path.as_c_str()),
+        Step::Bind(bind) => show(bind, root),
+        Step::Mask { path, is_directory } => {
+            let source = if *is_directory { EMPTY_DIRECTORY } else { EMPTY_FILE };
+            let tree = mounts::copy_of_at(root, source)?;
+            attach(&tree, root, path, Attributes::READ)
+        }
+    }
+}
+
+fn make_directory(root: BorrowedFd<'_>, path: &CStr, mode: u32) -> Result<(), Errno> {
+    mkdirat(root, path, Mode::from_raw_mode(mode))?;
+    // Whatever the mask for new files says.
+    if mode == 0o1777 {
+        rustix::fs::chmodat(root, path, Mode::from_raw_mode(mode), AtFlags::empty())
+    } else {
+        Ok(())
+    }
+}
+
+/// Between the look at a place and this, somebody may have put something else there: ESTALE.
+fn show(bind: &Bind, root: BorrowedFd<'_>) -> Result<(), Errno> {
+    let source = open_exactly(bind.source.as_c_str())?;
+    if Identity::of(&source)? != bind.identity {
+        return Err(Errno::STALE);
+    }
+    let tree = mounts::copy_of_open(source.as_fd())?;
+    let attributes = match bind.kind {
+        Kind::Read => Attributes::READ,
+        Kind::Write => Attributes::WRITE,
+        Kind::Device => Attributes::DEVICE,
+    };
+    let target = within(root, &bind.path)?;
+    if bind.covers_itself && Identity::of(&target)? != bind.identity {
+        return Err(Errno::STALE);
+    }
+    mounts::attach(&tree, &target, attributes)
+}
+
+fn attach(tree: &OwnedFd, root: BorrowedFd<'_>, path: &CStr, attributes: Attributes) -> Result<(), Errno> {
+    mounts::attach(tree, &within(root, path)?, attributes)
+}
+
+/// No step follows a link, also not one that a tool has left in a place that it may write.
+fn within(root: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
+}

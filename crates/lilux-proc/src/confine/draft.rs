@@ -1,0 +1,207 @@
+//! From a confinement to its parts: what is opened, compiled and promised for one level.
+
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+
+use rustix::process::geteuid;
+
+use super::Confinement;
+use super::capabilities::{Capabilities, FOR_OTHERS_FILES};
+use super::cell::Cell;
+use super::facts::{CellKind, Facts};
+use super::filter::{Instruction, compile};
+use super::hidden;
+use super::holder::Namespaces;
+use super::landlock::{Access, Ruleset, Tcp};
+use super::layout::Layout;
+use super::places::{self, DEVICES, ETC, Place, SYSTEM, those_there};
+use super::seal::Walls;
+use super::syscalls::{Shape, Sockets, table};
+use crate::door::entrance::Entrance;
+use crate::error::SpawnError;
+use crate::policy::{Enforced, Net, Policy, Proc};
+use crate::switches::Guard;
+
+/// Bytes of the private file system of a cell, where the policy says nothing.
+const TEMP: u64 = 1 << 30;
+
+/// One run's confinement while its parts are put together.
+pub struct Draft<'a> {
+    policy: &'a Policy,
+    facts: &'a Facts,
+    enforced: Enforced,
+    root: bool,
+}
+
+/// A cell without the namespaces that it is entered by.
+pub struct CellParts {
+    layout: Layout,
+    own_network: bool,
+    proc: Proc,
+    options: CString,
+    pivot: bool,
+}
+
+impl CellParts {
+    pub fn with<'a>(
+        self,
+        namespaces: &'a Namespaces,
+        waits_at: OwnedFd,
+        door: Option<&'a Entrance>,
+    ) -> Cell<'a> {
+        let Self { layout, own_network, proc, options, pivot } = self;
+        Cell { namespaces, layout, own_network, proc, options, pivot, door, waits_at }
+    }
+}
+
+impl<'a> Draft<'a> {
+    pub fn of(confinement: &'a Confinement) -> Self {
+        let enforced = Enforced {
+            level: confinement.level,
+            net: Net::Any,
+            proc: Proc::Shared,
+            limits: Vec::new(),
+            capabilities: Vec::new(),
+            unenforced: Vec::new(),
+            reason: confinement.reason.clone(),
+        };
+        let (policy, facts) = (&confinement.policy, &confinement.facts);
+        Self { policy, facts, enforced, root: geteuid().is_root() }
+    }
+
+    /// Nothing is enforced.
+    pub fn open(mut self) -> Enforced {
+        if self.policy.tier > self.enforced.level {
+            self.gap("everything");
+        }
+        self.enforced
+    }
+
+    pub fn walls(mut self) -> Result<(Walls, Enforced), SpawnError> {
+        let sockets = self.sockets(false);
+        let ruleset = self.ruleset(sockets, false)?;
+        let written = self.written()?;
+        self.allow_system(&ruleset, sockets != Sockets::None)?;
+        self.allow_granted(&ruleset, &written)?;
+        let asked = [
+            (self.policy.protect.is_empty(), "protected_paths"),
+            (self.policy.mask.is_empty(), "masked_paths"),
+            (self.policy.binds.is_empty(), "binds"),
+        ];
+        asked.into_iter().filter(|(empty, _)| !empty).for_each(|(_, name)| self.gap(name));
+        self.gap("metadata_outside");
+        self.gap("cmdlines");
+        self.facts.landlock.gaps().for_each(|name| self.gap(name));
+        let walls = self.seal(Some(ruleset), Shape { cell: false, sockets, root: self.root }, &written);
+        Ok((walls, self.enforced))
+    }
+
+    pub fn cell(mut self) -> Result<(Walls, CellParts, Enforced), SpawnError> {
+        let sockets = self.sockets(true);
+        let written = self.written()?;
+        let mut hidden = hidden::of_system(self.root, self.has_user_namespace());
+        if matches!(self.policy.net, Net::Hosts(_)) {
+            // Without a server in it, names are asked for at the loopback, where the door answers.
+            hidden.extend(places::resolver_in_etc());
+        }
+        let layout = Layout::of(self.policy, &written, &hidden)?;
+        let landlock = self.facts.landlock.0 > 0 && Guard::Landlock.is_on();
+        let ruleset = if landlock { Some(self.ruleset(sockets, true)?) } else { None };
+        if sockets != Sockets::None && !self.facts.landlock.knows_scopes() {
+            self.gap("abstract_sockets");
+        }
+        self.enforced.proc = self.facts.proc;
+        if self.facts.proc == Proc::Shared {
+            self.gap("cmdlines");
+        }
+        let walls = self.seal(ruleset, Shape { cell: true, sockets, root: self.root }, &written);
+        let size = self.policy.limits.temp.unwrap_or(TEMP);
+        let parts = CellParts {
+            layout,
+            own_network: sockets == Sockets::None && Guard::CellNetwork.is_on(),
+            proc: self.facts.proc,
+            options: CString::new(format!("mode=755,size={size}")).unwrap_or_default(),
+            pivot: !landlock,
+        };
+        Ok((walls, parts, self.enforced))
+    }
+
+    fn gap(&mut self, name: &str) {
+        self.enforced.unenforced.push(name.to_owned());
+    }
+
+    fn has_user_namespace(&self) -> bool {
+        self.facts.cell == Some(CellKind::UserNamespace)
+    }
+
+    fn written(&self) -> Result<Vec<Place>, SpawnError> {
+        self.policy.write.iter().map(Place::granted).collect()
+    }
+
+    /// What of the network can be enforced.
+    fn sockets(&mut self, in_cell: bool) -> Sockets {
+        let (sockets, missing) = match &self.policy.net {
+            Net::None => (Sockets::None, None),
+            Net::Any => (Sockets::Any, None),
+            Net::Ports(_) if self.facts.landlock.knows_ports() => (Sockets::Tcp, None),
+            Net::Ports(_) => (Sockets::Any, Some("ports")),
+            // Nothing but the door is in the network of the cell.
+            Net::Hosts(_) if in_cell => (Sockets::None, None),
+            Net::Hosts(_) => (Sockets::Any, Some("hosts")),
+        };
+        self.enforced.net = if missing.is_some() { Net::Any } else { self.policy.net.clone() };
+        missing.into_iter().for_each(|name| self.gap(name));
+        sockets
+    }
+
+    /// A cell without a network has a loopback of its own, on which every port is its own.
+    fn ruleset(&self, sockets: Sockets, in_cell: bool) -> Result<Ruleset, SpawnError> {
+        let tcp = match (sockets, &self.policy.net) {
+            (Sockets::Tcp, Net::Ports(ports)) => Tcp::Only(ports),
+            (Sockets::None, _) if !in_cell => Tcp::Only(&[]),
+            _ => Tcp::Unhandled,
+        };
+        Ruleset::new(self.facts.landlock, tcp).map_err(|errno| SpawnError::resources("landlock", errno))
+    }
+
+    fn seal(&mut self, ruleset: Option<Ruleset>, shape: Shape, written: &[Place]) -> Walls {
+        let in_user_namespace = shape.cell && self.has_user_namespace();
+        let others = self.root && !in_user_namespace && places::owned_by_others(written);
+        let keep = if others { FOR_OTHERS_FILES } else { Capabilities::default() };
+        self.enforced.capabilities = keep.names();
+        Walls {
+            keep: Guard::Capabilities.is_on().then_some(keep),
+            ruleset: ruleset.filter(|_| Guard::Landlock.is_on()),
+            filter: filter(shape),
+        }
+    }
+
+    /// What every program needs.
+    fn allow_system(&self, ruleset: &Ruleset, network: bool) -> Result<(), SpawnError> {
+        let etc: &[&str] = if self.root { ETC } else { &[] };
+        let shared = SYSTEM.iter().copied().filter(|path| !(self.root && *path == "/etc"));
+        let shared: Vec<&str> = shared.chain(etc.iter().copied()).chain(["/proc"]).collect();
+        for place in those_there(&shared) {
+            place.allow(ruleset, Access::Read)?;
+        }
+        if let Some(real) = places::resolver().filter(|_| network) {
+            let place = Place::open(real.as_os_str().as_encoded_bytes());
+            place.map_or(Ok(()), |place| place.allow(ruleset, Access::Read))?;
+        }
+        those_there(DEVICES).try_for_each(|device| device.allow(ruleset, Access::Device))
+    }
+
+    fn allow_granted(&self, ruleset: &Ruleset, written: &[Place]) -> Result<(), SpawnError> {
+        for path in &self.policy.read {
+            Place::granted(path)?.allow(ruleset, Access::Read)?;
+        }
+        for path in &self.policy.devices {
+            Place::granted(path)?.allow(ruleset, Access::Device)?;
+        }
+        written.iter().try_for_each(|place| place.allow(ruleset, Access::Write))
+    }
+}
+
+fn filter(shape: Shape) -> Option<Vec<Instruction>> {
+    Guard::Seccomp.is_on().then(|| compile(&table(shape)))
+}

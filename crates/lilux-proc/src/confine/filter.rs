@@ -1,0 +1,235 @@
+//! A seccomp filter from a table of system calls: a decision tree, because a chain would cost twice as much to load and run.
+//!
+//! Pure: numbers go in, instructions come out. The tests run them in an interpreter.
+
+use std::collections::BTreeMap;
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Allow,
+    Errno(i32),
+}
+
+/// A look at the low 32 bits of one argument; the kernel takes no more of those that are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Test {
+    pub argument: u8,
+    pub mask: u32,
+    pub is: Is,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Is {
+    Equal(u32),
+    NotZero,
+}
+
+/// The first case whose tests all hold decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    pub cases: Vec<(Vec<Test>, Verdict)>,
+    pub otherwise: Verdict,
+}
+
+impl Rule {
+    /// The same for all arguments.
+    pub fn always(verdict: Verdict) -> Self {
+        Self { cases: Vec::new(), otherwise: verdict }
+    }
+}
+
+/// Calls that have no rule are allowed up to this number, and unknown beyond it.
+pub struct Table {
+    pub rules: BTreeMap<u32, Rule>,
+    pub last: u32,
+}
+
+const LOAD: u16 = 0x20;
+const AND: u16 = 0x54;
+const JUMP: u16 = 0x05;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+
+const OFFSET_OF_NUMBER: u32 = 0;
+const OFFSET_OF_ARCH: u32 = 4;
+const OFFSET_OF_ARGUMENTS: u32 = 16;
+
+const ALLOW: u32 = 0x7fff_0000;
+const ERRNO: u32 = 0x0005_0000;
+
+#[cfg(target_arch = "x86_64")]
+const ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCH: u32 = 0xc000_00b7;
+
+pub type Instruction = libc::sock_filter;
+
+fn plain(code: u16, k: u32) -> Instruction {
+    Instruction { code, jt: 0, jf: 0, k }
+}
+
+fn answer(verdict: Verdict) -> Instruction {
+    plain(
+        RETURN,
+        match verdict {
+            Verdict::Allow => ALLOW,
+            Verdict::Errno(errno) => ERRNO | errno as u32,
+        },
+    )
+}
+
+/// The program. Calls of another architecture do not exist (ENOSYS): i386 has other numbers, for which no rule is meant.
+pub fn compile(table: &Table) -> Vec<Instruction> {
+    let mut program = vec![plain(LOAD, OFFSET_OF_ARCH)];
+    program.push(Instruction { code: JUMP_EQUAL, jt: 1, jf: 0, k: ARCH });
+    program.push(answer(Verdict::Errno(libc::ENOSYS)));
+    program.push(plain(LOAD, OFFSET_OF_NUMBER));
+    emit_tree(&intervals(table), &mut program);
+    program
+}
+
+/// Where which rule begins, in order; the first begins at 0, and the last goes on for ever.
+fn intervals(table: &Table) -> Vec<(u32, Rule)> {
+    let mut found: Vec<(u32, Rule)> = Vec::new();
+    let mut begin = |number: u32, rule: Rule| match found.last_mut() {
+        Some((at, last)) if *at == number => *last = rule,
+        Some((_, last)) if *last == rule => {}
+        _ => found.push((number, rule)),
+    };
+    begin(0, Rule::always(Verdict::Allow));
+    for (number, rule) in &table.rules {
+        begin(*number, rule.clone());
+        begin(number + 1, Rule::always(Verdict::Allow));
+    }
+    begin(table.last + 1, Rule::always(Verdict::Errno(libc::ENOSYS)));
+    found
+}
+
+fn emit_tree(intervals: &[(u32, Rule)], program: &mut Vec<Instruction>) {
+    if let [(_, rule)] = intervals {
+        return emit_rule(rule, program);
+    }
+    let (low, high) = intervals.split_at(intervals.len() / 2);
+    program.push(Instruction { code: JUMP_AT_LEAST, jt: 0, jf: 1, k: high[0].0 });
+    let jump = program.len();
+    program.push(plain(JUMP, 0));
+    emit_tree(low, program);
+    // Conditional jumps reach 255 instructions; this one reaches any.
+    program[jump].k = (program.len() - jump - 1) as u32;
+    emit_tree(high, program);
+}
+
+fn emit_rule(rule: &Rule, program: &mut Vec<Instruction>) {
+    for (tests, verdict) in &rule.cases {
+        let mut code = Vec::new();
+        for test in tests {
+            code.push(plain(LOAD, OFFSET_OF_ARGUMENTS + 8 * u32::from(test.argument)));
+            if test.mask != u32::MAX {
+                code.push(plain(AND, test.mask));
+            }
+            let (k, jt, jf) = match test.is {
+                Is::Equal(value) => (value, 0, 1),
+                Is::NotZero => (0, 1, 0),
+            };
+            // Where it does not hold, `1` becomes the way to the next case.
+            code.push(Instruction { code: JUMP_EQUAL, jt, jf, k });
+        }
+        code.push(answer(*verdict));
+        let end = code.len();
+        for (at, instruction) in code.iter_mut().enumerate().filter(|(_, one)| one.code == JUMP_EQUAL) {
+            let away = (end - at - 1) as u8;
+            instruction.jt *= away;
+            instruction.jf *= away;
+        }
+        program.extend(code);
+    }
+    program.push(answer(rule.otherwise));
+}
+
+/// What the kernel would do with the program.
+#[cfg(test)]
+pub fn interpret(program: &[Instruction], arch: u32, number: u32, arguments: [u64; 6]) -> Verdict {
+    let load = |offset: u32| match offset {
+        OFFSET_OF_NUMBER => number,
+        OFFSET_OF_ARCH => arch,
+        _ => arguments[((offset - OFFSET_OF_ARGUMENTS) / 8) as usize] as u32,
+    };
+    let (mut at, mut accumulator) = (0, 0);
+    loop {
+        let Instruction { code, jt, jf, k } = program[at];
+        at += 1;
+        match code {
+            LOAD => accumulator = load(k),
+            AND => accumulator &= k,
+            JUMP => at += k as usize,
+            JUMP_EQUAL => at += usize::from(if accumulator == k { jt } else { jf }),
+            JUMP_AT_LEAST => at += usize::from(if accumulator >= k { jt } else { jf }),
+            RETURN if k == ALLOW => return Verdict::Allow,
+            RETURN => return Verdict::Errno((k & 0xffff) as i32),
+            other => panic!("no such instruction: {other:#x}"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub const OWN_ARCH: u32 = ARCH;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let deny = Rule::always(Verdict::Errno(libc::EPERM));
+        let both = Rule {
+            cases: vec![
+                (
+                    vec![
+                        Test { argument: 0, mask: u32::MAX, is: Is::Equal(2) },
+                        Test { argument: 1, mask: 0xf, is: Is::Equal(1) },
+                    ],
+                    Verdict::Allow,
+                ),
+                (vec![Test { argument: 2, mask: 0x600, is: Is::NotZero }], Verdict::Errno(libc::ENOSYS)),
+            ],
+            otherwise: Verdict::Errno(libc::EACCES),
+        };
+        let rules = [(0, deny.clone()), (7, both), (8, deny.clone()), (40, deny.clone()), (99, deny)];
+        Table { rules: rules.into_iter().collect(), last: 99 }
+    }
+
+    #[test]
+    fn every_number_gets_its_own_verdict() {
+        let program = compile(&table());
+        for number in 0..200 {
+            let expected = match number {
+                0 | 8 | 40 | 99 => Verdict::Errno(libc::EPERM),
+                7 => Verdict::Errno(libc::EACCES),
+                100.. => Verdict::Errno(libc::ENOSYS),
+                _ => Verdict::Allow,
+            };
+            assert_eq!(interpret(&program, ARCH, number, [0; 6]), expected, "{number}");
+        }
+        assert_eq!(interpret(&program, ARCH, u32::MAX, [0; 6]), Verdict::Errno(libc::ENOSYS));
+    }
+
+    #[test]
+    fn the_first_case_that_holds_decides_and_high_bits_hide_nothing() {
+        let program = compile(&table());
+        let verdict = |arguments| interpret(&program, ARCH, 7, arguments);
+        assert_eq!(verdict([2, 0x801, 0x600, 0, 0, 0]), Verdict::Allow);
+        assert_eq!(verdict([1 << 32 | 2, 1, 0, 0, 0, 0]), Verdict::Allow);
+        assert_eq!(verdict([2, 2, 0, 0, 0, 0]), Verdict::Errno(libc::EACCES));
+        assert_eq!(verdict([2, 2, 0x200, 0, 0, 0]), Verdict::Errno(libc::ENOSYS));
+        assert_eq!(verdict([3, 1, 1 << 40 | 0x400, 0, 0, 0]), Verdict::Errno(libc::ENOSYS));
+    }
+
+    #[test]
+    fn another_architecture_has_no_calls() {
+        let program = compile(&table());
+        for number in [0, 1, 7, 500] {
+            assert_eq!(interpret(&program, 0x4000_0003, number, [0; 6]), Verdict::Errno(libc::ENOSYS));
+        }
+    }
+}

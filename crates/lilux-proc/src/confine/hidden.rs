@@ -1,0 +1,110 @@
+//! What of `/etc` a tool of root's may not read: root owns it, and a mount cannot take that away.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A mode that was changed, and nothing else, is noticed after so long.
+const OLD: Duration = Duration::from_secs(60);
+/// In a user namespace this belongs to nobody, and ssh refuses configuration of strangers.
+const SSH: &str = "/etc/ssh/ssh_config.d";
+
+/// Seconds and nanoseconds of the last change, as the file system tells it: compared with itself only.
+type Changed = (i64, i64);
+
+struct Walk {
+    at: Instant,
+    directories: HashMap<PathBuf, Changed>,
+    hidden: Vec<Vec<u8>>,
+}
+
+thread_local! {
+    static LAST: RefCell<Option<Walk>> = const { RefCell::new(None) };
+}
+
+/// What is masked in every cell.
+pub fn of_system(root: bool, user_namespace: bool) -> Vec<Vec<u8>> {
+    let mut hidden = if root { in_etc() } else { Vec::new() };
+    if user_namespace {
+        hidden.push(SSH.as_bytes().to_vec());
+    }
+    hidden
+}
+
+/// Remembered for as long as no directory has changed.
+fn in_etc() -> Vec<Vec<u8>> {
+    LAST.with_borrow_mut(|last| {
+        if let Some(walk) = last.as_ref().filter(|walk| walk.holds()) {
+            return walk.hidden.clone();
+        }
+        let walk = Walk::through("/etc");
+        let hidden = walk.hidden.clone();
+        *last = Some(walk);
+        hidden
+    })
+}
+
+impl Walk {
+    fn through(root: &str) -> Self {
+        let mut walk = Self { at: Instant::now(), directories: HashMap::new(), hidden: Vec::new() };
+        let mut waiting = vec![PathBuf::from(root)];
+        while let Some(directory) = waiting.pop() {
+            // Before its entries are read: what changes meanwhile is noticed at the next look.
+            walk.directories.insert(directory.clone(), changed(&directory));
+            for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+                let Ok(found) = entry.metadata() else { continue };
+                let (path, mode) = (entry.path(), found.mode());
+                let open_to_others = if found.is_dir() { mode & 0o005 == 0o005 } else { mode & 0o004 != 0 };
+                if found.is_symlink() {
+                    continue;
+                }
+                if !open_to_others {
+                    walk.hidden.push(path.as_os_str().as_bytes().to_vec());
+                } else if found.is_dir() {
+                    waiting.push(path);
+                }
+            }
+        }
+        walk
+    }
+
+    fn holds(&self) -> bool {
+        self.at.elapsed() < OLD && self.directories.iter().all(|(path, then)| changed(path) == *then)
+    }
+}
+
+fn changed(path: &Path) -> Changed {
+    fs::metadata(path).map(|found| (found.ctime(), found.ctime_nsec())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_others_may_not_read_is_found_and_a_new_file_is_noticed() {
+        let root = std::env::temp_dir().join(format!("lilux-hidden-{}", std::process::id()));
+        fs::create_dir_all(root.join("open/closed")).expect("is made");
+        let close = |name: &str, mode| {
+            fs::set_permissions(root.join(name), fs::Permissions::from_mode(mode)).expect("is changed");
+        };
+        fs::write(root.join("open/secret"), "s").expect("is written");
+        fs::write(root.join("open/plain"), "p").expect("is written");
+        close("open/secret", 0o640);
+        close("open/closed", 0o750);
+        let walk = Walk::through(root.to_str().expect("is UTF-8"));
+        let mut names: Vec<&[u8]> = walk.hidden.iter().map(|path| &path[root.as_os_str().len()..]).collect();
+        names.sort_unstable();
+        assert_eq!(names, [b"/open/closed".as_slice(), b"/open/secret"]);
+        assert!(walk.holds());
+        std::thread::sleep(Duration::from_millis(20));
+        fs::write(root.join("open/another"), "a").expect("is written");
+        assert!(!walk.holds());
+        fs::remove_dir_all(root).expect("is removed");
+    }
+}

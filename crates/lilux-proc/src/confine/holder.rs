@@ -1,0 +1,89 @@
+//! The namespaces that all runs of a keeper use, one after the other: making a network costs more than the rest of a cell.
+//!
+//! A forked process makes them, hands their descriptors over and ends; namespaces live as long as somebody holds them. Nothing
+//! of one run is left in them for the next, because nothing of it is alive.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::process::{DumpableBehavior, WaitOptions, getegid, geteuid};
+
+use crate::sys::{self, checked, fd};
+
+/// Held for as long as the keeper lives.
+#[derive(Debug)]
+pub struct Namespaces {
+    /// Only where this process may not mount without one.
+    pub user: Option<OwnedFd>,
+    pub net: OwnedFd,
+}
+
+impl Namespaces {
+    /// Makes them in a process of their own.
+    pub fn make(with_user: bool) -> Result<Self, Errno> {
+        let (ours, theirs) = fd::message_pair()?;
+        let Some(holder) = sys::fork()? else {
+            let told = make(with_user).and_then(|made| {
+                let passed: Vec<_> = made.iter().map(AsFd::as_fd).collect();
+                fd::send(&theirs, &[std::io::IoSlice::new(b"n")], &passed)
+            });
+            sys::exit_now(told.err().map_or(0, Errno::raw_os_error));
+        };
+        drop(theirs);
+        let mut word = [0; 1];
+        let received = fd::receive(&ours, &mut word, RecvFlags::empty());
+        let ended = rustix::process::waitpid(Some(holder), WaitOptions::empty())?;
+        let mut found = received?.1.into_iter();
+        match (found.next(), found.next()) {
+            (Some(net), user) if user.is_some() == with_user => Ok(Self { user, net }),
+            _ => Err(ended
+                .and_then(|(_, status)| status.exit_status())
+                .map_or(Errno::IO, Errno::from_raw_os_error)),
+        }
+    }
+}
+
+fn make(with_user: bool) -> Result<Vec<OwnedFd>, Errno> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let flags = libc::CLONE_NEWNET | if with_user { libc::CLONE_NEWUSER } else { 0 };
+    // SAFETY: this process has one thread, and nothing in it depends on its namespaces.
+    checked(unsafe { libc::unshare(flags) })?;
+    if with_user {
+        // The files in /proc of a process that others may not look into are root's, and could not be written.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+        write("/proc/self/setgroups", "deny")?;
+        write("/proc/self/uid_map", &format!("{user} {user} 1"))?;
+        write("/proc/self/gid_map", &format!("{group} {group} 1"))?;
+    }
+    raise_loopback()?;
+    let names: &[&str] = if with_user { &["net", "user"] } else { &["net"] };
+    let open = |name: &&str| {
+        let path = format!("/proc/self/ns/{name}");
+        rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    };
+    names.iter().map(open).collect()
+}
+
+fn write(path: &str, text: &str) -> Result<(), Errno> {
+    let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::io::write(file, text.as_bytes()).map(drop)
+}
+
+#[repr(C)]
+struct InterfaceFlags {
+    name: [u8; 16],
+    flags: i16,
+    rest: [u8; 22],
+}
+
+/// A new network has a loopback that is down.
+fn raise_loopback() -> Result<(), Errno> {
+    use std::os::fd::AsRawFd;
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    let mut request = InterfaceFlags { name: [0; 16], flags: libc::IFF_UP as i16, rest: [0; 22] };
+    request.name[..2].copy_from_slice(b"lo");
+    // SAFETY: the structure is an `ifreq`, which the kernel reads.
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) }).map(drop)
+}

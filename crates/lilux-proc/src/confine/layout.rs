@@ -1,0 +1,338 @@
+//! What a cell shows, as steps that need nothing but system calls to carry out.
+//!
+//! What is deeper comes later, so that it stands on top. What lies inside a tree that is shown already needs no place to be
+//! made; everything else gets one in the private file system that is the cell's root.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+
+use rustix::io::Errno;
+
+use super::places::{self, DEVICES, Identity, Place, SYSTEM, unusable};
+use crate::error::SpawnError;
+use crate::policy::{Net, Policy};
+
+/// One step; paths are relative to the cell's root.
+#[derive(Debug)]
+pub enum Step {
+    Directory {
+        path: CString,
+        mode: u32,
+    },
+    File {
+        path: CString,
+    },
+    Link {
+        path: CString,
+        target: CString,
+    },
+    Bind(Bind),
+    /// Something empty on top, so that what is there cannot be read.
+    Mask {
+        path: CString,
+        is_directory: bool,
+    },
+}
+
+/// A place of the machine, shown in the cell.
+#[derive(Debug)]
+pub struct Bind {
+    pub source: CString,
+    pub identity: Identity,
+    pub path: CString,
+    pub kind: Kind,
+    /// It replaces itself: what it covers has to be the same file.
+    pub covers_itself: bool,
+}
+
+/// How it can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Read,
+    Write,
+    Device,
+}
+
+/// What masks are made of.
+pub const EMPTY_DIRECTORY: &std::ffi::CStr = c"dev/.empty/directory";
+pub const EMPTY_FILE: &std::ffi::CStr = c"dev/.empty/file";
+
+/// The steps of one cell.
+#[derive(Debug, Default)]
+pub struct Layout {
+    pub steps: Vec<Step>,
+    shown: BTreeMap<Vec<u8>, Kind>,
+    made: BTreeMap<Vec<u8>, ()>,
+}
+
+impl Layout {
+    /// Opens every place that is to be shown. `hidden` are places that are masked whatever the policy says.
+    pub fn of(policy: &Policy, written: &[Place], hidden: &[Vec<u8>]) -> Result<Self, SpawnError> {
+        let mut layout = Self::default();
+        layout.make_frame();
+        layout.show_system();
+        if matches!(policy.net, Net::Any | Net::Ports(_)) {
+            layout.show_resolver();
+        }
+        if let Some(home) = &policy.home {
+            layout.make_home(&home.0)?;
+        }
+        layout.show_grants(policy, written)?;
+        layout.protect(policy)?;
+        for path in hidden {
+            layout.mask(path)?;
+        }
+        for path in &policy.mask {
+            layout.mask(&path.0)?;
+        }
+        Ok(layout)
+    }
+
+    /// For a message: what a step was about.
+    pub fn name_of(&self, step: usize) -> String {
+        let path = match self.steps.get(step) {
+            Some(Step::Bind(bind)) => &bind.source,
+            Some(
+                Step::Directory { path, .. }
+                | Step::File { path }
+                | Step::Link { path, .. }
+                | Step::Mask { path, .. },
+            ) => path,
+            None => return "the cell".to_owned(),
+        };
+        path.to_string_lossy().into_owned()
+    }
+
+    fn make_frame(&mut self) {
+        for path in ["/proc", "/dev", "/dev/pts", "/dev/.empty", "/dev/.empty/directory", "/var", "/run"] {
+            self.directory(path.as_bytes(), 0o755);
+        }
+        for path in ["/tmp", "/var/tmp", "/dev/shm"] {
+            self.directory(path.as_bytes(), 0o1777);
+        }
+        self.steps.push(Step::File { path: EMPTY_FILE.to_owned() });
+        let links = [
+            ("/dev/fd", "/proc/self/fd"),
+            ("/dev/stdin", "/proc/self/fd/0"),
+            ("/dev/stdout", "/proc/self/fd/1"),
+            ("/dev/stderr", "/proc/self/fd/2"),
+            ("/dev/ptmx", "pts/ptmx"),
+        ];
+        for (path, target) in links {
+            self.link(path.as_bytes(), target.as_bytes());
+        }
+    }
+
+    fn show_system(&mut self) {
+        for path in SYSTEM {
+            match std::fs::read_link(path) {
+                Ok(target) => self.link(path.as_bytes(), target.as_os_str().as_encoded_bytes()),
+                Err(_) => {
+                    for place in places::those_there(&[path]) {
+                        self.show(&place, Kind::Read);
+                    }
+                }
+            }
+        }
+        for place in places::those_there(DEVICES) {
+            self.show(&place, Kind::Device);
+        }
+    }
+
+    fn show_resolver(&mut self) {
+        let resolver = places::resolver().map(|path| Place::open(path.as_os_str().as_encoded_bytes()));
+        if let Some(Ok(place)) = resolver {
+            self.show(&place, Kind::Read);
+        }
+    }
+
+    fn make_home(&mut self, home: &[u8]) -> Result<(), SpawnError> {
+        if self.nearest(home).is_some() {
+            return Err(unusable(&String::from_utf8_lossy(home), Errno::BUSY));
+        }
+        self.make_parents(home);
+        self.directory(home, 0o700);
+        Ok(())
+    }
+
+    fn show_grants(&mut self, policy: &Policy, written: &[Place]) -> Result<(), SpawnError> {
+        let open = |paths: &[crate::text::OsText]| -> Result<Vec<Place>, SpawnError> {
+            paths.iter().map(Place::granted).collect()
+        };
+        let (read, devices) = (open(&policy.read)?, open(&policy.devices)?);
+        let read = read.iter().map(|place| (place, Kind::Read));
+        let written = written.iter().map(|place| (place, Kind::Write));
+        let devices = devices.iter().map(|place| (place, Kind::Device));
+        let mut all: Vec<(&Place, Kind)> = read.chain(written).chain(devices).collect();
+        // The wider grant of the same place first: it makes the other one superfluous.
+        all.sort_by_key(|(place, kind)| (depth(&place.path), place.path.clone(), std::cmp::Reverse(*kind)));
+        for (place, kind) in all {
+            self.show(place, kind);
+        }
+        for bind in &policy.binds {
+            let place = Place::granted(&bind.source)?;
+            self.show_at(&place, &bind.target.0, if bind.write { Kind::Write } else { Kind::Read });
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, place: &Place, kind: Kind) {
+        if self.nearest(&place.path).is_some_and(|shown| shown == kind || shown == Kind::Write) {
+            return;
+        }
+        self.show_at(place, &place.path, kind);
+    }
+
+    fn show_at(&mut self, place: &Place, target: &[u8], kind: Kind) {
+        if self.nearest(target).is_none() {
+            self.make_parents(target);
+            if place.is_directory {
+                self.directory(target, 0o755);
+            } else if self.made.insert(target.to_vec(), ()).is_none() {
+                self.steps.push(Step::File { path: relative(target) });
+            }
+        }
+        self.bind(place, target, kind, false);
+        self.shown.insert(target.to_vec(), kind);
+    }
+
+    fn bind(&mut self, place: &Place, target: &[u8], kind: Kind, covers_itself: bool) {
+        self.steps.push(Step::Bind(Bind {
+            source: absolute(&place.path),
+            identity: place.identity,
+            path: relative(target),
+            kind,
+            covers_itself,
+        }));
+    }
+
+    /// Read-only on top of itself; what is not there cannot be protected, and what is a link is refused.
+    fn protect(&mut self, policy: &Policy) -> Result<(), SpawnError> {
+        for path in &policy.protect {
+            match Place::open(&path.0) {
+                Ok(place) if self.nearest(&path.0) == Some(Kind::Write) => {
+                    self.bind(&place, &path.0, Kind::Read, true);
+                    self.shown.insert(path.0.clone(), Kind::Read);
+                }
+                Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {}
+                Err(errno) => return Err(unusable(&path.shown(), errno)),
+            }
+        }
+        Ok(())
+    }
+
+    fn mask(&mut self, path: &[u8]) -> Result<(), SpawnError> {
+        match Place::open(path) {
+            Ok(place) if self.nearest(path).is_some() => {
+                self.steps.push(Step::Mask { path: relative(path), is_directory: place.is_directory });
+                Ok(())
+            }
+            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+            Err(errno) => Err(unusable(&String::from_utf8_lossy(path), errno)),
+        }
+    }
+
+    /// How the tree is shown that a path lies in, or is the top of.
+    fn nearest(&self, path: &[u8]) -> Option<Kind> {
+        let above = ancestors(path).into_iter().rev();
+        std::iter::once(path).chain(above).find_map(|path| self.shown.get(path)).copied()
+    }
+
+    fn make_parents(&mut self, path: &[u8]) {
+        for parent in ancestors(path) {
+            self.directory(parent, 0o755);
+        }
+    }
+
+    fn directory(&mut self, path: &[u8], mode: u32) {
+        if self.made.insert(path.to_vec(), ()).is_none() {
+            self.steps.push(Step::Directory { path: relative(path), mode });
+        }
+    }
+
+    fn link(&mut self, path: &[u8], target: &[u8]) {
+        if let Ok(target) = CString::new(target) {
+            self.steps.push(Step::Link { path: relative(path), target });
+        }
+    }
+}
+
+fn depth(path: &[u8]) -> usize {
+    path.iter().filter(|byte| **byte == b'/').count()
+}
+
+/// From the top, without the root and without itself.
+fn ancestors(path: &[u8]) -> Vec<&[u8]> {
+    let ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
+    ends.map(|(end, _)| &path[..end]).collect()
+}
+
+/// Paths of a policy have no NUL in them; those of the system neither.
+fn absolute(path: &[u8]) -> CString {
+    CString::new(path).unwrap_or_default()
+}
+
+fn relative(path: &[u8]) -> CString {
+    absolute(path.strip_prefix(b"/").unwrap_or(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(layout: &Layout) -> Vec<String> {
+        let tell = |step: &Step| {
+            let text = |path: &CString| path.to_string_lossy().into_owned();
+            Some(match step {
+                Step::Bind(bind) if bind.kind == Kind::Device => return None,
+                Step::Bind(bind) => format!("{:?} {}", bind.kind, text(&bind.path)),
+                Step::Mask { path, .. } => format!("mask {}", text(path)),
+                Step::Directory { path, .. } => format!("directory {}", text(path)),
+                Step::File { .. } | Step::Link { .. } => return None,
+            })
+        };
+        layout.steps.iter().filter_map(tell).collect()
+    }
+
+    fn policy(read: &[&str], write: &[&str], home: &str) -> Policy {
+        let texts = |paths: &[&str]| paths.iter().map(|path| (*path).into()).collect();
+        Policy { read: texts(read), write: texts(write), home: Some(home.into()), ..Policy::default() }
+    }
+
+    fn layout(policy: &Policy) -> Vec<String> {
+        let written: Vec<Place> =
+            policy.write.iter().map(|path| Place::granted(path).expect("is there")).collect();
+        told(&Layout::of(policy, &written, &[]).expect("all is there"))
+    }
+
+    #[test]
+    fn parents_come_before_what_stands_on_them_and_superfluous_grants_do_nothing() {
+        let root = std::env::temp_dir().join(format!("lilux-layout-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("home/project/.git")).expect("is made");
+        let root = std::fs::canonicalize(root).expect("is there");
+        let path = |name: &str| root.join(name).to_str().expect("is UTF-8").to_owned();
+        let (home, project, git) = (path("home"), path("home/project"), path("home/project/.git"));
+        let mut wanted = policy(&["/usr/bin", &git], &[&project], &home);
+        wanted.protect = vec![git.as_str().into(), path("home/project/.missing").as_str().into()];
+        wanted.mask = vec!["/etc/passwd".into(), "/nowhere".into()];
+        let steps = layout(&wanted);
+        let from =
+            steps.iter().position(|step| *step == format!("directory {}", &home[1..])).expect("has a home");
+        let expected = [
+            format!("directory {}", &home[1..]),
+            format!("directory {}", &project[1..]),
+            format!("Write {}", &project[1..]),
+            format!("Read {}", &git[1..]),
+            "mask etc/passwd".to_owned(),
+        ];
+        assert_eq!(steps[from..], expected);
+        assert!(!steps.contains(&"Read usr/bin".to_owned()), "it is shown with /usr");
+        std::fs::remove_dir_all(&root).expect("is removed");
+    }
+
+    #[test]
+    fn a_home_that_is_shown_cannot_be_private() {
+        let wanted = policy(&[], &[], "/usr/lib");
+        assert_eq!(Layout::of(&wanted, &[], &[]).expect_err("is refused").code, "policy_path");
+    }
+}

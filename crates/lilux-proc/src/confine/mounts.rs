@@ -1,0 +1,126 @@
+//! Mounts, as raw system calls: the C libraries that we are built with know few of them.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::io::Errno;
+
+use crate::sys::{checked, last_errno};
+
+const OPEN_TREE_CLONE: libc::c_uint = 1;
+const RECURSIVE: libc::c_uint = 0x8000;
+const EMPTY_PATH: libc::c_uint = libc::AT_EMPTY_PATH as libc::c_uint;
+const MOVE_BETWEEN_DESCRIPTORS: libc::c_uint = 0x4 | 0x40;
+
+/// What can be done with what is mounted.
+#[derive(Clone, Copy, Debug)]
+pub struct Attributes(u64);
+
+const READ_ONLY: u64 = 1;
+const NO_SUID: u64 = 2;
+const NO_DEVICES: u64 = 4;
+const NO_EXECUTE: u64 = 8;
+
+impl Attributes {
+    pub const READ: Self = Self(READ_ONLY | NO_SUID | NO_DEVICES);
+    pub const WRITE: Self = Self(NO_SUID | NO_DEVICES);
+    pub const DEVICE: Self = Self(NO_SUID | NO_EXECUTE);
+    pub const PROC: Self = Self(READ_ONLY | NO_SUID | NO_DEVICES | NO_EXECUTE);
+}
+
+#[repr(C)]
+struct MountAttributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
+/// Nothing that is mounted from here on is seen outside, nor the other way round.
+pub fn make_private() -> Result<(), Errno> {
+    mount(c"none", c"/", c"none", libc::MS_REC | libc::MS_PRIVATE, None)
+}
+
+/// An empty file system in memory.
+pub fn new_root(at: &CStr, options: &CString) -> Result<(), Errno> {
+    mount(c"tmpfs", at, c"tmpfs", libc::MS_NOSUID | libc::MS_NODEV, Some(options))
+}
+
+/// The processes of the caller's own namespace, and nothing that can be changed.
+pub fn own_proc(at: &CStr) -> Result<(), Errno> {
+    let flags = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    mount(c"proc", at, c"proc", flags, None)
+}
+
+/// Terminals of nobody else.
+pub fn terminals(at: &CStr) -> Result<(), Errno> {
+    let options = c"newinstance,ptmxmode=0666,mode=0620";
+    mount(c"devpts", at, c"devpts", libc::MS_NOSUID | libc::MS_NOEXEC, Some(options))
+}
+
+fn mount(
+    source: &CStr,
+    at: &CStr,
+    kind: &CStr,
+    flags: libc::c_ulong,
+    options: Option<&CStr>,
+) -> Result<(), Errno> {
+    let options = options.map_or(std::ptr::null(), CStr::as_ptr);
+    // SAFETY: all are C strings, or null where the kernel takes that for nothing.
+    let answer = unsafe { libc::mount(source.as_ptr(), at.as_ptr(), kind.as_ptr(), flags, options.cast()) };
+    checked(answer).map(drop)
+}
+
+/// A copy of a tree of mounts that is not attached anywhere.
+pub fn copy_of(path: &CStr) -> Result<OwnedFd, Errno> {
+    open_tree(libc::AT_FDCWD, path, 0)
+}
+
+/// As `copy_of`, below a directory.
+pub fn copy_of_at(root: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, Errno> {
+    open_tree(root.as_raw_fd(), path, 0)
+}
+
+/// As `copy_of`, of what has been opened.
+pub fn copy_of_open(place: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    open_tree(place.as_raw_fd(), c"", EMPTY_PATH)
+}
+
+fn open_tree(from: RawFd, path: &CStr, flags: libc::c_uint) -> Result<OwnedFd, Errno> {
+    let flags = flags | OPEN_TREE_CLONE | RECURSIVE | libc::O_CLOEXEC as libc::c_uint;
+    // SAFETY: the path is a C string.
+    let raw = unsafe { libc::syscall(libc::SYS_open_tree, from, path.as_ptr(), flags) };
+    if raw < 0 {
+        return Err(last_errno());
+    }
+    // SAFETY: a new descriptor that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw as RawFd) })
+}
+
+/// Puts a tree where `target` is, with attributes that hold for all of it.
+pub fn attach(tree: &OwnedFd, target: &OwnedFd, attributes: Attributes) -> Result<(), Errno> {
+    let (tree, target) = (tree.as_fd().as_raw_fd(), target.as_raw_fd());
+    let wanted = MountAttributes { set: attributes.0, clear: 0, propagation: 0, user_namespace: 0 };
+    let size = size_of::<MountAttributes>();
+    let empty = c"".as_ptr();
+    // SAFETY: the structure is as large as said, and the path a C string.
+    let answer = unsafe {
+        libc::syscall(libc::SYS_mount_setattr, tree, empty, EMPTY_PATH | RECURSIVE, &raw const wanted, size)
+    };
+    checked(answer as i32)?;
+    // SAFETY: descriptors and C strings.
+    let answer =
+        unsafe { libc::syscall(libc::SYS_move_mount, tree, empty, target, empty, MOVE_BETWEEN_DESCRIPTORS) };
+    checked(answer as i32).map(drop)
+}
+
+/// Makes a mount the root, and takes the old one out of reach.
+pub fn pivot(new: &CStr) -> Result<(), Errno> {
+    rustix::process::chdir(new)?;
+    // SAFETY: both are C strings.
+    let answer = unsafe { libc::syscall(libc::SYS_pivot_root, c".".as_ptr(), c".".as_ptr()) };
+    checked(answer as i32)?;
+    // SAFETY: a C string.
+    checked(unsafe { libc::umount2(c".".as_ptr(), libc::MNT_DETACH) })?;
+    rustix::process::chdir(c"/")
+}

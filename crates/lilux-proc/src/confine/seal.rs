@@ -1,0 +1,75 @@
+//! The last phase before `execve`: limits, capabilities, Landlock and seccomp, in this order.
+
+use std::os::fd::RawFd;
+
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::capabilities::{self, Capabilities};
+use super::filter::Instruction;
+use super::landlock::Ruleset;
+use crate::sys::last_errno;
+use crate::sys::launch::{Limits, Refused, Restriction as _};
+
+/// Everything that was prepared for one tool.
+#[derive(Debug)]
+pub struct Seal {
+    pub limits: Limits,
+    pub resources: Vec<(Resource, u64)>,
+    /// Nothing in it for a run that is not confined.
+    pub confinement: Option<Walls>,
+}
+
+/// What confines it.
+#[derive(Debug)]
+pub struct Walls {
+    pub keep: Option<Capabilities>,
+    pub ruleset: Option<Ruleset>,
+    pub filter: Option<Vec<Instruction>>,
+}
+
+impl Seal {
+    pub fn descriptor(&self) -> Option<RawFd> {
+        Some(self.confinement.as_ref()?.ruleset.as_ref()?.raw())
+    }
+
+    pub fn apply(&self) -> Result<(), Refused> {
+        self.limits.seal()?;
+        for (resource, most) in &self.resources {
+            lower(*resource, *most).map_err(Refused::at("limit"))?;
+        }
+        self.confinement.as_ref().map_or(Ok(()), Walls::enter)
+    }
+}
+
+impl Walls {
+    fn enter(&self) -> Result<(), Refused> {
+        if let Some(keep) = self.keep {
+            keep.keep().map_err(Refused::at("capabilities"))?;
+        }
+        capabilities::gain_nothing_more().map_err(Refused::at("no_new_privs"))?;
+        if let Some(ruleset) = &self.ruleset {
+            ruleset.enter().map_err(Refused::at("landlock"))?;
+        }
+        if let Some(filter) = &self.filter {
+            load(filter).map_err(Refused::at("seccomp"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A limit that is lower already stays.
+fn lower(resource: Resource, most: u64) -> Result<(), Errno> {
+    let now = getrlimit(resource);
+    let least = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
+    setrlimit(resource, Rlimit { current: least(now.current), maximum: least(now.maximum) })
+}
+
+fn load(filter: &[Instruction]) -> Result<(), Errno> {
+    let program =
+        libc::sock_fprog { len: filter.len() as libc::c_ushort, filter: filter.as_ptr().cast_mut() };
+    // SAFETY: the program is as long as said; the kernel copies it.
+    let answer =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program) };
+    if answer < 0 { Err(last_errno()) } else { Ok(()) }
+}

@@ -1,0 +1,356 @@
+//! Which system calls a confined tool may not make: everything else is allowed.
+//!
+//! EPERM where a program should hear that it may not, ENOSYS where it has another way when the kernel is older.
+
+use std::collections::BTreeMap;
+
+use super::filter::{Is, Rule, Table, Test, Verdict};
+
+/// `file_setattr`, the last that was looked at. What the kernel gets later is unknown here, and so it is to the tool.
+const LAST: u32 = 469;
+
+/// Namespaces that `clone` would make.
+const CLONE_NEW: u32 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u32;
+/// Of a socket's type, without `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
+const TYPE: u32 = 0xf;
+const TIOCLINUX: u32 = 0x541c;
+const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
+const MPTCP: i32 = 262;
+
+/// What a tool may do with sockets of the internet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sockets {
+    None,
+    /// TCP to some ports, which Landlock knows: nothing that Landlock does not see.
+    Tcp,
+    Any,
+}
+
+/// What decides about a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Namespaces of its own are around the tool: what has names in them is its own.
+    pub cell: bool,
+    pub sockets: Sockets,
+    /// Its files are root's: a set-uid program that it leaves behind would be a way to become root.
+    pub root: bool,
+}
+
+const EPERM: Verdict = Verdict::Errno(libc::EPERM);
+const EACCES: Verdict = Verdict::Errno(libc::EACCES);
+const ENOSYS: Verdict = Verdict::Errno(libc::ENOSYS);
+
+/// Mounts, namespaces, modules, the machine itself, and windows into the kernel.
+const NEVER: &[libc::c_long] = &[
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_syslog,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
+];
+const OPEN_TREE_ATTR: libc::c_long = 467;
+
+/// Programs have another way than these.
+const ABSENT: &[libc::c_long] = &[
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+];
+
+/// What is shared by all processes of a user, where no namespace parts them.
+const SHARED: &[libc::c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_shmdt,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semctl,
+    libc::SYS_semtimedop,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_mq_timedsend,
+    libc::SYS_mq_timedreceive,
+    libc::SYS_mq_notify,
+    libc::SYS_mq_getsetattr,
+];
+
+/// The rules for tools of a shape.
+pub fn table(shape: Shape) -> Table {
+    let mut rules = BTreeMap::new();
+    let mut always = |calls: &[libc::c_long], verdict| {
+        rules.extend(calls.iter().map(|call| (*call as u32, Rule::always(verdict))));
+    };
+    always(NEVER, EPERM);
+    always(ABSENT, ENOSYS);
+    if !shape.cell {
+        always(SHARED, EPERM);
+    }
+    #[cfg(target_arch = "x86_64")]
+    always(&[libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_vhangup, libc::SYS_uselib], EPERM);
+    if shape.sockets == Sockets::Tcp {
+        always(&[libc::SYS_listen], EACCES);
+        rules.extend(without_fast_open());
+    }
+    rules.insert(libc::SYS_clone as u32, denied_if(EPERM, vec![vec![not_zero(0, CLONE_NEW)]]));
+    let terminals = [libc::TIOCSTI as u32, TIOCLINUX].map(|command| vec![equal(1, command)]);
+    rules.insert(libc::SYS_ioctl as u32, denied_if(EPERM, terminals.to_vec()));
+    rules.insert(libc::SYS_socket as u32, sockets(shape));
+    rules.insert(libc::SYS_socketpair as u32, pairs(shape));
+    if shape.root {
+        rules.extend(without_set_id());
+    }
+    Table { rules, last: LAST }
+}
+
+fn equal(argument: u8, value: u32) -> Test {
+    Test { argument, mask: u32::MAX, is: Is::Equal(value) }
+}
+
+fn not_zero(argument: u8, mask: u32) -> Test {
+    Test { argument, mask, is: Is::NotZero }
+}
+
+fn denied_if(verdict: Verdict, cases: Vec<Vec<Test>>) -> Rule {
+    Rule { cases: cases.into_iter().map(|tests| (tests, verdict)).collect(), otherwise: Verdict::Allow }
+}
+
+fn allowed_if(cases: Vec<Vec<Test>>) -> Rule {
+    Rule { cases: cases.into_iter().map(|tests| (tests, Verdict::Allow)).collect(), otherwise: EACCES }
+}
+
+/// By family, type and protocol: raw and packet sockets, vsock, AF_ALG and the rest are nobody's.
+fn sockets(shape: Shape) -> Rule {
+    let mut cases = Vec::new();
+    if shape.cell {
+        cases.push(vec![equal(0, libc::AF_UNIX as u32)]);
+    }
+    if shape.cell || shape.sockets == Sockets::Any {
+        cases.push(vec![equal(0, libc::AF_NETLINK as u32), equal(2, libc::NETLINK_ROUTE as u32)]);
+    }
+    // In a cell without a network there is a private loopback; what is sent to it stays there.
+    let reach = if shape.cell && shape.sockets == Sockets::None { Sockets::Any } else { shape.sockets };
+    let (tcp, udp) =
+        ([0, libc::IPPROTO_TCP], [0, libc::IPPROTO_UDP, libc::IPPROTO_ICMP, libc::IPPROTO_ICMPV6]);
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        if reach != Sockets::None {
+            cases.extend(tcp.map(|protocol| of(family, libc::SOCK_STREAM, protocol)));
+        }
+        if reach == Sockets::Any {
+            cases.push(of(family, libc::SOCK_STREAM, MPTCP));
+            cases.extend(udp.map(|protocol| of(family, libc::SOCK_DGRAM, protocol)));
+        }
+    }
+    allowed_if(cases)
+}
+
+fn of(family: i32, kind: i32, protocol: i32) -> Vec<Test> {
+    let kind = Test { argument: 1, mask: TYPE, is: Is::Equal(kind as u32) };
+    vec![equal(0, family as u32), kind, equal(2, protocol as u32)]
+}
+
+/// A connected pair has nobody else to talk to, but for datagrams: those may name any address each time.
+fn pairs(shape: Shape) -> Rule {
+    let unix = equal(0, libc::AF_UNIX as u32);
+    if shape.cell {
+        return allowed_if(vec![vec![unix]]);
+    }
+    let kinds = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET];
+    let kinds = kinds.map(|kind| Test { argument: 1, mask: TYPE, is: Is::Equal(kind as u32) });
+    allowed_if(kinds.map(|kind| vec![unix, kind]).to_vec())
+}
+
+/// Landlock looks at `connect`; data that is sent with the first packet comes by without one.
+fn without_fast_open() -> Vec<(u32, Rule)> {
+    let flags = [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)];
+    let deny = |argument| denied_if(EPERM, vec![vec![not_zero(argument, libc::MSG_FASTOPEN as u32)]]);
+    flags.into_iter().map(|(call, argument)| (call as u32, deny(argument))).collect()
+}
+
+/// No file becomes set-uid or set-gid, by whatever call a mode is given.
+fn without_set_id() -> Vec<(u32, Rule)> {
+    let mode = |argument| denied_if(EPERM, vec![vec![not_zero(argument, SET_ID)]]);
+    let made = |flags, argument| {
+        let creates = not_zero(flags, (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u32);
+        denied_if(EPERM, vec![vec![creates, not_zero(argument, SET_ID)]])
+    };
+    let mut rules = vec![
+        (libc::SYS_fchmod, mode(1)),
+        (libc::SYS_fchmodat, mode(2)),
+        (libc::SYS_fchmodat2, mode(2)),
+        (libc::SYS_mknodat, mode(2)),
+        (libc::SYS_openat, made(2, 3)),
+        // Its mode is out of sight. Whoever asks for it has `openat` to fall back on.
+        (libc::SYS_openat2, Rule::always(ENOSYS)),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    rules.extend([
+        (libc::SYS_chmod, mode(1)),
+        (libc::SYS_creat, mode(1)),
+        (libc::SYS_mknod, mode(1)),
+        (libc::SYS_open, made(1, 2)),
+    ]);
+    rules.into_iter().map(|(call, rule)| (call as u32, rule)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::filter::{Instruction, OWN_ARCH, compile, interpret};
+    use super::*;
+
+    const WALLS: Shape = Shape { cell: false, sockets: Sockets::None, root: false };
+    const CELL: Shape = Shape { cell: true, ..WALLS };
+
+    fn ask(program: &[Instruction], call: libc::c_long, arguments: &[u64]) -> Verdict {
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        interpret(program, OWN_ARCH, call as u32, all)
+    }
+
+    fn verdict(shape: Shape, call: libc::c_long, arguments: &[u64]) -> Verdict {
+        ask(&compile(&table(shape)), call, arguments)
+    }
+
+    fn socket(shape: Shape, family: i32, kind: i32, protocol: i32) -> Verdict {
+        verdict(shape, libc::SYS_socket, &[family as u64, kind as u64, protocol as u64])
+    }
+
+    #[test]
+    fn what_programs_live_on_is_allowed_in_every_shape() {
+        let calls = [libc::SYS_read, libc::SYS_openat, libc::SYS_execve, libc::SYS_ptrace, libc::SYS_clone];
+        for cell in [false, true] {
+            for sockets in [Sockets::None, Sockets::Tcp, Sockets::Any] {
+                for root in [false, true] {
+                    for call in calls {
+                        assert_eq!(verdict(Shape { cell, sockets, root }, call, &[]), Verdict::Allow);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn namespaces_are_made_by_no_call() {
+        for flag in [libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWNET, libc::CLONE_NEWPID] {
+            assert_eq!(verdict(CELL, libc::SYS_clone, &[(flag | libc::SIGCHLD) as u64]), EPERM);
+        }
+        let threads = (libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND) as u64;
+        assert_eq!(verdict(CELL, libc::SYS_clone, &[threads]), Verdict::Allow);
+        assert_eq!(verdict(CELL, libc::SYS_clone3, &[]), ENOSYS);
+    }
+
+    #[test]
+    fn a_terminal_takes_no_input_from_a_tool_whatever_the_high_bits_say() {
+        for high in [0, 1 << 32, u64::from(u32::MAX) << 32] {
+            assert_eq!(verdict(WALLS, libc::SYS_ioctl, &[0, high | libc::TIOCSTI]), EPERM);
+        }
+        assert_eq!(verdict(WALLS, libc::SYS_ioctl, &[0, libc::TIOCGWINSZ]), Verdict::Allow);
+    }
+
+    #[test]
+    fn sockets_are_those_of_the_shape() {
+        let (tcp, any) = (Shape { sockets: Sockets::Tcp, ..WALLS }, Shape { sockets: Sockets::Any, ..WALLS });
+        let (stream, datagram) = (libc::SOCK_STREAM | libc::SOCK_CLOEXEC, libc::SOCK_DGRAM);
+        let table: [(Shape, i32, i32, i32, Verdict); 14] = [
+            (WALLS, libc::AF_INET, stream, 0, EACCES),
+            (WALLS, libc::AF_UNIX, stream, 0, EACCES),
+            (WALLS, libc::AF_NETLINK, libc::SOCK_RAW, 0, EACCES),
+            (tcp, libc::AF_INET6, stream, libc::IPPROTO_TCP, Verdict::Allow),
+            (tcp, libc::AF_INET, stream, MPTCP, EACCES),
+            (tcp, libc::AF_INET, datagram, 0, EACCES),
+            (any, libc::AF_INET, datagram, 0, Verdict::Allow),
+            (any, libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP, EACCES),
+            (any, libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE, Verdict::Allow),
+            (any, libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_KOBJECT_UEVENT, EACCES),
+            (any, libc::AF_UNIX, stream, 0, EACCES),
+            (CELL, libc::AF_UNIX, datagram, 0, Verdict::Allow),
+            (CELL, libc::AF_INET, stream, 0, Verdict::Allow),
+            (CELL, libc::AF_VSOCK, stream, 0, EACCES),
+        ];
+        for (shape, family, kind, protocol, expected) in table {
+            let found = socket(shape, family, kind, protocol);
+            assert_eq!(found, expected, "{shape:?} {family} {kind} {protocol}");
+        }
+    }
+
+    #[test]
+    fn a_pair_of_datagram_sockets_would_reach_others() {
+        let pair = |shape, kind: i32| {
+            verdict(shape, libc::SYS_socketpair, &[libc::AF_UNIX as u64, (kind | libc::SOCK_CLOEXEC) as u64])
+        };
+        assert_eq!(pair(WALLS, libc::SOCK_STREAM), Verdict::Allow);
+        assert_eq!(pair(WALLS, libc::SOCK_DGRAM), EACCES);
+        assert_eq!(pair(WALLS, libc::SOCK_RAW), EACCES);
+        assert_eq!(pair(CELL, libc::SOCK_DGRAM), Verdict::Allow);
+    }
+
+    #[test]
+    fn root_leaves_no_set_uid_program_behind() {
+        let root = Shape { root: true, ..CELL };
+        let create = (libc::O_CREAT | libc::O_WRONLY) as u64;
+        assert_eq!(verdict(root, libc::SYS_fchmodat, &[0, 0, 0o4755]), EPERM);
+        assert_eq!(verdict(root, libc::SYS_fchmodat, &[0, 0, 0o755]), Verdict::Allow);
+        assert_eq!(verdict(CELL, libc::SYS_fchmodat, &[0, 0, 0o4755]), Verdict::Allow);
+        assert_eq!(verdict(root, libc::SYS_openat, &[0, 0, create, 0o4755]), EPERM);
+        assert_eq!(verdict(root, libc::SYS_openat, &[0, 0, libc::O_TMPFILE as u64 | 1, 0o2755]), EPERM);
+        // Without O_CREAT the mode is whatever the register held.
+        assert_eq!(
+            verdict(root, libc::SYS_openat, &[0, 0, libc::O_DIRECTORY as u64, 0o7777]),
+            Verdict::Allow
+        );
+        assert_eq!(verdict(root, libc::SYS_openat2, &[]), ENOSYS);
+    }
+
+    #[test]
+    fn what_is_newer_than_this_table_does_not_exist() {
+        assert_eq!(verdict(CELL, libc::c_long::from(LAST as i32), &[]), Verdict::Allow);
+        assert_eq!(verdict(CELL, libc::c_long::from(LAST as i32 + 1), &[]), ENOSYS);
+        // x32, which is the same architecture with a bit in the number.
+        assert_eq!(verdict(CELL, 0x4000_0000 + 41, &[]), ENOSYS);
+    }
+}

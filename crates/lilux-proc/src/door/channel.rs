@@ -1,0 +1,135 @@
+//! What a supervisor, its keepers and its door say to each other.
+//!
+//! For each run with hosts the supervisor makes a pair of sockets, the run's channel. One end goes to the door with an
+//! `Opening`, the other to the run's keeper. Through it the keeper passes what listens in the run's network namespace,
+//! and learns at the end of the run what became of it.
+
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::net::IpAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, Shutdown};
+use serde::{Deserialize, Serialize};
+
+use super::names::{Rule, normalise};
+use super::report::Network;
+use crate::sys::fd;
+use crate::sys::pidfd::poll_until;
+
+/// Rules of one run.
+pub const MAX_RULES: usize = 64;
+/// Ports of one run; each has a listener.
+pub const MAX_PORTS: usize = 16;
+/// Names of one run whose addresses are given.
+const MAX_PINNED: usize = 64;
+const MAX_ADDRESSES: usize = 8;
+/// Holds any message.
+pub const BUFFER: usize = 128 * 1024;
+
+/// Which hosts a run may reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Opening {
+    pub hosts: Vec<Rule>,
+    /// Names that are not looked up: the client of the supervisor says where they are, and answers for these
+    /// addresses, which may be private ones. It allows no name that `hosts` does not.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pinned: BTreeMap<String, Vec<IpAddr>>,
+}
+
+impl Opening {
+    /// What is wrong with it, if anything.
+    pub fn check(&self) -> Result<(), String> {
+        if !(1..=MAX_RULES).contains(&self.hosts.len()) || self.ports().len() > MAX_PORTS {
+            return Err(format!("expected 1 to {MAX_RULES} hosts and at most {MAX_PORTS} different ports"));
+        }
+        let usable = |(name, addresses): (&String, &Vec<IpAddr>)| {
+            normalise(name.as_bytes()).as_ref() == Some(name) && addresses.len() <= MAX_ADDRESSES
+        };
+        if self.pinned.len() > MAX_PINNED || !self.pinned.iter().all(usable) {
+            return Err(format!(
+                "expected at most {MAX_PINNED} pinned names in lower case, with at most {MAX_ADDRESSES} addresses each"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Every port that some host may be reached at, once.
+    pub fn ports(&self) -> Vec<u16> {
+        let mut ports: Vec<u16> = self.hosts.iter().map(Rule::port).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+
+    /// Those of these hosts that the door has served.
+    pub fn confirmed(&self, report: &Network) -> Self {
+        let served = |rule: &&Rule| report.served && report.ports.contains(&rule.port());
+        Self { hosts: self.hosts.iter().filter(served).cloned().collect(), pinned: BTreeMap::new() }
+    }
+
+    /// Sends it to the door, with the door's end of the run's channel.
+    pub fn send(&self, door: &OwnedFd, channel: BorrowedFd<'_>) -> Result<(), Errno> {
+        let bytes = serde_json::to_vec(self).map_err(|_| Errno::INVAL)?;
+        fd::send(door, &[IoSlice::new(&bytes)], &[channel])
+    }
+}
+
+/// Passes what listens in a run's network namespace to the door. It waits for nothing, and may be called between clone and
+/// `execve`: what arrives before the door has looked waits in the kernel.
+pub fn hand_over(channel: &OwnedFd, listeners: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    fd::send(channel, &[IoSlice::new(b"L")], listeners)
+}
+
+/// Ends a run's use of the door. When this returns a report, nothing of the door is left in the run's namespace; without
+/// one, the door was lost or has not answered in time, and the namespace must not be used again.
+pub fn finish(channel: &OwnedFd, until: Instant) -> Option<Network> {
+    rustix::net::shutdown(channel, Shutdown::Write).ok()?;
+    let mut buffer = vec![0; BUFFER];
+    let mut report = None;
+    loop {
+        let mut watched = [PollFd::new(channel, PollFlags::IN)];
+        if poll_until(&mut watched, Some(until)) != Ok(1) {
+            return None;
+        }
+        match fd::receive(channel, &mut buffer, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return report,
+            Ok((count, _)) => report = serde_json::from_slice(&buffer[..count]).ok(),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opening(text: &str) -> Opening {
+        serde_json::from_str(text).expect("an opening")
+    }
+
+    #[test]
+    fn an_opening_has_each_port_once() {
+        let opened = opening(r#"{"hosts": ["a.example:443", "b.example:80", "*.c.example:443"]}"#);
+        assert_eq!((opened.ports(), opened.check()), (vec![80, 443], Ok(())));
+    }
+
+    #[test]
+    fn what_is_no_opening_is_refused() {
+        for text in [r#"{}"#, r#"{"hosts": ["127.0.0.1:80"]}"#, r#"{"hosts": [], "any": true}"#] {
+            assert!(serde_json::from_str::<Opening>(text).is_err(), "{text}");
+        }
+        let ports: Vec<String> = (1..=17).map(|port| format!("\"a.example:{port}\"")).collect();
+        assert!(opening(&format!(r#"{{"hosts": [{}]}}"#, ports.join(","))).check().is_err());
+        assert!(opening(r#"{"hosts": []}"#).check().is_err());
+        for name in ["A.example", "a.example.", "a b", ""] {
+            let text = format!(r#"{{"hosts": ["a.example:80"], "pinned": {{"{name}": ["127.0.0.1"]}}}}"#);
+            assert!(opening(&text).check().is_err(), "{name:?}");
+        }
+    }
+}

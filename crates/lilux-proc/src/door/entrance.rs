@@ -1,0 +1,115 @@
+//! The half of the door that is in a run's network namespace, as its keeper makes it and takes it away again.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, listen, recv, send, socket_with,
+};
+
+use super::channel::{MAX_PORTS, Opening, finish, hand_over};
+use super::report::Network;
+use crate::policy::Net;
+
+/// Names are asked for here; resolvers that are told nothing else ask here too.
+const NAMES: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 53);
+/// Connections that wait for the door.
+const BACKLOG: i32 = 128;
+/// The door answers within a millisecond, or is stuck.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What leads from a run's namespace to the door.
+#[derive(Debug)]
+pub struct Entrance {
+    channel: OwnedFd,
+    opening: Opening,
+    ports: [u16; MAX_PORTS],
+    count: usize,
+}
+
+impl Entrance {
+    /// Nothing is done yet.
+    pub fn new(channel: OwnedFd, opening: &Opening) -> Self {
+        let mut ports = [0; MAX_PORTS];
+        let wanted = opening.ports();
+        let count = wanted.len().min(MAX_PORTS);
+        ports[..count].copy_from_slice(&wanted[..count]);
+        Self { channel, opening: opening.clone(), ports, count }
+    }
+
+    /// Call it inside the namespace, before the tool is there. Only system calls: it may be called between clone and
+    /// `execve`. All sockets are closed here again; the door has them.
+    pub fn make(&self) -> Result<(), Errno> {
+        add_local_route()?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let names = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
+        bind(&names, &NAMES)?;
+        let mut listeners = [const { None::<OwnedFd> }; MAX_PORTS];
+        let mut passed = [names.as_fd(); MAX_PORTS + 1];
+        for (place, port) in listeners.iter_mut().zip(&self.ports[..self.count]) {
+            *place = Some(listener(*port)?);
+        }
+        for (place, listener) in passed[1..].iter_mut().zip(listeners.iter().flatten()) {
+            *place = listener.as_fd();
+        }
+        let passed: &[BorrowedFd<'_>] = &passed[..=self.count];
+        hand_over(&self.channel, passed)
+    }
+
+    /// Call it when nobody of the run is left: what the run did at the door, and the network that it had. Without a report
+    /// the namespace must not be used again.
+    pub fn close(self) -> (Option<Network>, Net) {
+        let report = finish(&self.channel, Instant::now() + PATIENCE);
+        let confirmed = report.as_ref().map(|report| self.opening.confirmed(report));
+        let reached = confirmed.filter(|opening| !opening.hosts.is_empty());
+        // Without the door, its namespace has no way out at all.
+        (report, reached.map_or(Net::None, Net::Hosts))
+    }
+}
+
+/// At every address, because the tool connects to fake ones.
+fn listener(port: u16) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+    set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// `ip route add local 198.18.0.0/15 dev lo`. It stays: a namespace that is used again has it already.
+fn add_local_route() -> Result<(), Errno> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    send(&socket, &ROUTE, SendFlags::empty())?;
+    let mut answer = [0; 256];
+    let (_, count) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
+    let code = answer[..count].get(16..20).and_then(|code| code.first_chunk()).ok_or(Errno::PROTO)?;
+    match i32::from_ne_bytes(*code) {
+        0 => Ok(()),
+        code if code == -libc::EEXIST => Ok(()),
+        code => Err(Errno::from_raw_os_error(-code)),
+    }
+}
+
+/// The message that asks for it: a header, what sort of route, its network, and its device.
+const ROUTE: [u8; 44] = {
+    const LOOPBACK_DEVICE: u32 = 1;
+    let length = 44u32.to_ne_bytes();
+    let kind = libc::RTM_NEWROUTE.to_ne_bytes();
+    let flags = ((libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE) as u16).to_ne_bytes();
+    let device = LOOPBACK_DEVICE.to_ne_bytes();
+    let [to, through] = [libc::RTA_DST.to_ne_bytes(), libc::RTA_OIF.to_ne_bytes()];
+    let size = 8u16.to_ne_bytes();
+    let bits = 15;
+    let (family, table, protocol) = (libc::AF_INET as u8, libc::RT_TABLE_LOCAL, libc::RTPROT_BOOT);
+    let (scope, sort) = (libc::RT_SCOPE_HOST, libc::RTN_LOCAL);
+    [
+        length[0], length[1], length[2], length[3], kind[0], kind[1], flags[0], flags[1], 1, 0, 0, 0, 0, 0,
+        0, 0, family, bits, 0, 0, table, protocol, scope, sort, 0, 0, 0, 0, size[0], size[1], to[0], to[1],
+        198, 18, 0, 0, size[0], size[1], through[0], through[1], device[0], device[1], device[2], device[3],
+    ]
+};

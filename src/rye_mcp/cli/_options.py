@@ -1,0 +1,153 @@
+"""What commands share: options, how they open the app for a person, and progress.
+
+def command(item: ItemArgument, project: ProjectOption = None, as_json: JsonOption = False) -> None:
+    app = open_app(project)
+    …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from rye_mcp.cli._printing import JSON_WANTED
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.spaces import Spaces
+
+if TYPE_CHECKING:
+    from rye_mcp.app import App
+    from rye_mcp.verbs.context import Context
+
+__all__ = [
+    "MAX_COMPARED",
+    "AnyTypeOption",
+    "ItemArgument",
+    "JsonOption",
+    "PatternArgument",
+    "ProjectOption",
+    "SpaceOption",
+    "TypeOption",
+    "close_ids",
+    "open_app",
+    "pattern_argument",
+    "person",
+]
+
+
+def _note_json(ctx: typer.Context, wanted: bool) -> bool:
+    ctx.meta[JSON_WANTED] = wanted
+    return wanted
+
+
+def _complete_ids(incomplete: str) -> list[str]:
+    """The ids that begin like this, for a shell; nothing when anything is wrong."""
+    try:
+        spaces = open_app(None).spaces
+        places = [
+            place
+            for space in spaces.accessible()
+            for item_type in ItemType
+            for place in spaces.list(space.name, item_type).items
+        ]
+    except (RyeError, OSError):
+        return []
+    return sorted({place.item_id for place in places if place.item_id.startswith(incomplete)})
+
+
+JsonOption = Annotated[
+    bool, typer.Option("--json", callback=_note_json, help="Print one JSON object instead of text.")
+]
+ProjectOption = Annotated[
+    Path | None,
+    typer.Option("--project", metavar="DIR", help="The project; by default the nearest one from here up."),
+]
+TypeOption = Annotated[
+    ItemType, typer.Option("--type", metavar="TYPE", help="The type of item: tool, directive or knowledge.")
+]
+AnyTypeOption = Annotated[
+    ItemType | None,
+    typer.Option("--type", metavar="TYPE", help="Only items of this type: tool, directive or knowledge."),
+]
+SpaceOption = Annotated[
+    SpaceName | None,
+    typer.Option("--space", metavar="SPACE", help="Only this space: project, user or system."),
+]
+ItemArgument = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="The id of an item, such as demo/hello.", autocompletion=_complete_ids),
+]
+
+
+def pattern_argument(text: str) -> Any:
+    """An argument that is an id or a pattern, with this help."""
+    return typer.Argument(metavar="ID|GLOB", help=text, autocompletion=_complete_ids, show_default=False)
+
+
+PatternArgument = Annotated[str, pattern_argument("An id, or a pattern of ids such as 'demo/*'.")]
+
+
+def open_app(project: Path | None, *, locked: bool = False) -> App:
+    """Everything that follows from the options and the surroundings."""
+    from rye_mcp.app import App, Settings
+
+    return App.open(Settings.find(project=project, locked=locked))
+
+
+def person(app: App, *, as_json: bool = False) -> Context:
+    """What verbs work with when a person asks; a passphrase is asked for when there is somebody to ask."""
+    from rye_mcp.cli._terminal import can_ask
+    from rye_mcp.trust.scope import SignerKind
+
+    ask = _ask_passphrase if can_ask(as_json=as_json) else None
+    return app.context(SignerKind.PERSON, ask_passphrase=ask)
+
+
+def _ask_passphrase() -> bytes:
+    answer: str = typer.prompt("Passphrase of your private key", hide_input=True, err=True)
+    return answer.encode("utf-8", "surrogateescape")
+
+
+MAX_COMPARED: Final = 1000
+"""How many ids are compared with one that is nowhere."""
+
+_CUTOFF: Final = 0.7
+
+
+@contextmanager
+def close_ids(spaces: Spaces) -> Iterator[None]:
+    """Where an item is nowhere, name one whose id is like it."""
+    try:
+        yield
+    except RyeError as exc:
+        if exc.code == "item_not_found" and (close := _closest(exc, spaces)) is not None:
+            exc.hint = f"did you mean {close}?"
+        raise
+
+
+def _closest(error: RyeError, spaces: Spaces) -> str | None:
+    asked, kind = error.details.get("item_id"), error.details.get("item_type")
+    if not isinstance(asked, str) or kind not in set(ItemType):
+        return None
+    ids = islice(_ids(spaces, ItemType(kind)), MAX_COMPARED)
+    return next((close for close in _alike(asked, ids) if _alike(_name(asked), [_name(close)])), None)
+
+
+def _alike(asked: str, ids: Iterable[str]) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(asked, ids, n=5, cutoff=_CUTOFF)
+
+
+def _name(item_id: str) -> str:
+    return item_id.rpartition("/")[2]
+
+
+def _ids(spaces: Spaces, item_type: ItemType) -> Iterator[str]:
+    for space in spaces.accessible():
+        yield from (place.item_id for place in spaces.list(space.name, item_type).items)

@@ -1,0 +1,210 @@
+"""`rye new`, `rye copy`, `rye show` and `rye schema`: one item, and the schemas of metadata."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rye_mcp.cli._options import (
+    ItemArgument,
+    JsonOption,
+    ProjectOption,
+    SpaceOption,
+    TypeOption,
+    open_app,
+    person,
+)
+from rye_mcp.cli._printing import print_json, print_warnings, report, say
+from rye_mcp.cli._signers import signers_in_words
+from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemType, SpaceName, printable
+from rye_mcp.metadata import SCHEMA_KINDS, metadata_schema
+from rye_mcp.trust.files import write_below
+from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.verify import Signer
+from rye_mcp.verbs.load import LoadRequest, LoadResult, load
+from rye_mcp.verbs.new import LANGUAGES, NewRequest, NewResult, new
+from rye_mcp.visible import visible, visible_lines
+
+if TYPE_CHECKING:
+    from rye_mcp.verbs.context import Context
+    from rye_mcp.verbs.sign import SignResult
+
+__all__ = ["copy", "new_item", "schema", "show"]
+
+
+def new_item(
+    item_id: Annotated[str, typer.Argument(metavar="ID", help="The id of the new item, such as demo/hello.")],
+    language: Annotated[
+        str | None,
+        typer.Option(
+            "--lang", metavar="LANGUAGE", help=f"What a tool is written in: {', '.join(LANGUAGES)}."
+        ),
+    ] = None,
+    item_type: TypeOption = ItemType.TOOL,
+    space: Annotated[
+        SpaceName, typer.Option("--space", metavar="SPACE", help="Where it goes: project or user.")
+    ] = SpaceName.PROJECT,
+    signed: Annotated[bool, typer.Option("--sign", help="Sign it at once, with your key.")] = False,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write an item that works, as a start."""
+    app = open_app(project)
+    context = person(app, as_json=as_json)
+    if signed:
+        app.keys.show(SignerKind.PERSON)  # without a key nothing is written
+    made = new(NewRequest(item_id, item_type, language, space, app.settings.environment), context)
+    signature = _sign(made, context) if signed else None
+    following = made.commands[signature is not None :]
+    if item_type is ItemType.TOOL:
+        following = (*following, f"rye test {made.file.item_id}")[:2]
+    if as_json:
+        answer = made.as_dict() | {"next": list(following)}
+        print_json(answer | {"signed": None if signature is None else signature.as_dict()})
+        return
+    say(f"wrote {printable(made.file.path)}")
+    if signature is not None:
+        signer = signature.item.signer
+        say(f"signed {made.file.item_id} by {signer.owner} ({signer.fingerprint})")
+    print_warnings((*made.warnings, *(signature.warnings if signature is not None else ())))
+    typer.echo("Now:")
+    for command in following:
+        typer.echo(f"  {visible(command)}")
+
+
+def _sign(made: NewResult, context: Context) -> SignResult:
+    from rye_mcp.verbs.sign import SignRequest, SignResult, sign
+
+    file = made.file  # its very bytes: what stands there by now may be somebody else's
+    result = sign(SignRequest(file.item_id, file.item_type, file.space.name, exactly=file), context)
+    assert isinstance(result, SignResult)  # noqa: S101 - for the type checker: an id is no pattern
+    return result
+
+
+def copy(
+    item: ItemArgument,
+    to: Annotated[
+        SpaceName, typer.Option("--to", metavar="SPACE", help="Where the copy goes: project or user.")
+    ],
+    source: Annotated[
+        SpaceName | None,
+        typer.Option("--from", metavar="SPACE", help="Where the item is; by default as it would be found."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an item that is there already.")
+    ] = False,
+    item_type: TypeOption = ItemType.TOOL,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy an item to another space; its signature goes with it."""
+    request = LoadRequest(item, item_type, source=source, destination=to, overwrite=overwrite)
+    result = load(request, person(open_app(project)))
+    if as_json:
+        print_json(result.as_dict())
+        return
+    if result.copied_to is not None:
+        say(f"copied {result.file.item_id} to {printable(result.copied_to)}")
+    print_warnings(result.warnings)
+
+
+def show(
+    item: ItemArgument,
+    content: Annotated[bool, typer.Option("--content", help="Print the file, and nothing else.")] = False,
+    space: SpaceOption = None,
+    item_type: TypeOption = ItemType.TOOL,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show an item, who signed it, and what it says."""
+    context = person(open_app(project))
+    result = load(LoadRequest(item, item_type, source=space), context)
+    if as_json:
+        print_json(result.as_dict())
+        return
+    if result.integrity.refusal is not None:
+        report(result.integrity.refusal)
+    if not content:
+        for label, text in _facts(result, signers_in_words(context)).items():
+            say(f"{label:<12}{text}")
+        typer.echo()
+    if sys.stdout.isatty():
+        typer.echo(visible_lines(result.content), nl=not result.content.endswith("\n"))
+    else:
+        typer.echo(result.file.content, nl=False)
+
+
+def _facts(result: LoadResult, in_words: Callable[[Signer | None], str]) -> dict[str, str]:
+    file, integrity, metadata = result.file, result.integrity, result.metadata
+    facts = {
+        "item": file.item_id,
+        "type": file.item_type.value,
+        "space": file.space.name.value,
+        "path": printable(file.path),
+        "state": integrity.state,
+    }
+    if integrity.signer is not None:
+        facts["signer"] = in_words(integrity.signer)
+        facts["hash"] = integrity.digest or ""
+    if metadata is not None:
+        facts |= {"version": metadata.version, "about": metadata.description.partition("\n")[0]}
+        if metadata.executor_id is not None:
+            facts["executor"] = metadata.executor_id
+    for place in result.shadowed:
+        facts["shadows"] = f"{place.space.name}: {printable(place.path)}"
+    return facts
+
+
+_DIRECTORY = "schemas"
+_DIRECTORY_MODE = 0o755
+_FILE_MODE = 0o644
+_LINE = "# yaml-language-server: $schema=../../schemas/tool.json"
+
+
+def schema(
+    kind: Annotated[
+        str | None, typer.Argument(metavar="KIND", help=f"{', '.join(SCHEMA_KINDS)}; by default tool.")
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write all of them to .ai/schemas/.")] = False,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the JSON Schema of what an item says about itself, or write all of them."""
+    if kind is not None and kind not in SCHEMA_KINDS:
+        raise typer.BadParameter(f"expected one of {', '.join(SCHEMA_KINDS)}, found {kind!a}")
+    if not write:
+        print_json(metadata_schema(kind or SCHEMA_KINDS[0]))
+        return
+    if kind is not None:
+        raise typer.BadParameter("expected no KIND with --write, which writes all of them")
+    space = open_app(project).spaces.require_project()
+    if not space.root.is_dir():
+        what = f"expected a project, found no {printable(space.root)}"
+        raise RyeError("no_project", what, where=printable(space.root))
+    paths = []
+    for each in SCHEMA_KINDS:
+        relative = f"{_DIRECTORY}/{each}.json"
+        write_below(
+            space.root,
+            relative,
+            _spelled(metadata_schema(each)),
+            mode=_FILE_MODE,
+            create_mode=_DIRECTORY_MODE,
+        )
+        paths.append(printable(space.root / relative))
+    if as_json:
+        print_json({"status": "success", "written": paths, "line": _LINE})
+        return
+    for path in paths:
+        say(f"wrote {path}")
+    typer.echo("An editor completes .ai/tools/demo/tool.yaml with this line at its top:")
+    typer.echo(f"  {_LINE}")
+
+
+def _spelled(value: dict[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()

@@ -1,0 +1,97 @@
+"""What a tool gets of what it declares: that depends on who signed it, and on the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.permissions._policy import Isolation, Undeclared
+from rye_mcp.permissions._value import UNCONFINED, Access, Permissions, Requirement
+from rye_mcp.permissions._words import difference, sentence
+
+__all__ = ["Effective", "effective", "require_within"]
+
+_WRITES_PROJECT: Final = Permissions(project=Access.WRITE)
+
+_UNDECLARED: Final[Mapping[str, Permissions]] = MappingProxyType(
+    {"system": Permissions(), "agent": _WRITES_PROJECT, "person": UNCONFINED}
+)
+"""What a tool is taken to declare that declares nothing, by the kind of its signer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """What a run may do, and what its tool declares."""
+
+    permissions: Permissions
+    """`require` in it is what has to enforce them, or else the tool doesn't run."""
+    declared: Permissions | None
+
+    @property
+    def withheld(self) -> Permissions:
+        """What the tool declares and doesn't get."""
+        return Permissions() if self.declared is None else self.declared.beyond(self.permissions)
+
+
+def effective(
+    declared: Permissions | None,
+    signer: str,
+    isolation: Isolation = Isolation(),  # noqa: B008 - frozen
+    *,
+    item_id: str,
+    needs: Permissions | None = None,
+) -> Effective:
+    """What a tool gets that this kind of signer (`person`, `agent`, `system`) signed.
+
+    `needs` are those of its runtimes: they add paths to read, and nothing else. RyeError `denied_by_policy`
+    when the policy lets it run in no way.
+    """
+    granted = _UNDECLARED[signer] if declared is None else declared
+    if signer == "agent":
+        granted = granted.meet(isolation.agent)
+        granted = replace(granted, require=max(granted.require, Requirement.WALLS))
+    elif isolation.lifts(item_id):
+        granted = UNCONFINED
+    elif declared is None and signer == "person":
+        granted = _by_policy(isolation, item_id)
+    if not granted.unconfined:
+        return Effective(_confined(granted, isolation, needs), declared)
+    if isolation.minimum:
+        what = f"expected a tool that can be confined, found {item_id}, which {sentence(granted)}"
+        raise RyeError("denied_by_policy", what, item_id=item_id)
+    return Effective(granted, declared)
+
+
+def _by_policy(isolation: Isolation, item_id: str) -> Permissions:
+    if isolation.undeclared is Undeclared.REFUSE:
+        what = f"expected permissions in {item_id}, found none, and the policy refuses such tools"
+        raise RyeError(
+            "denied_by_policy",
+            what,
+            hint=f"write permissions: {{project: write}}, or what it needs, and sign it: rye sign {item_id}",
+            item_id=item_id,
+        )
+    if isolation.undeclared is Undeclared.CONFINE or isolation.minimum:
+        return _WRITES_PROJECT
+    return UNCONFINED
+
+
+def _confined(granted: Permissions, isolation: Isolation, needs: Permissions | None) -> Permissions:
+    read = granted.read if needs is None else granted.read | needs.read
+    return replace(
+        granted,
+        read=frozenset(path for path in read if not isolation.hides(path)),
+        write=frozenset(path for path in granted.write if not isolation.hides(path)),
+        require=max(granted.require, isolation.minimum),
+    )
+
+
+def require_within(agreed: Permissions, now: Permissions, *, item_id: str) -> None:
+    """Nothing that runs is wider than what was agreed; RyeError `permissions_widened` with the difference."""
+    if added := difference(agreed, now):
+        known = f"expected {item_id} to do no more than was agreed ({sentence(agreed)})"
+        what = f"{known}, found: {'; '.join(added)}"
+        raise RyeError("permissions_widened", what, item_id=item_id, added=list(added))
