@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -392,7 +393,7 @@ class BundleTree:
                 continue
             hidden = any(name.startswith(".") or name == "__pycache__" for name in inside)
             if not hidden and set(without).isdisjoint(inside[:-1]):
-                found.append(SourceName(relative, True, "a regular file"))
+                found.append(SourceName(relative, stat.S_IFREG))
         return found
 
     def unsafe(self, name: SourceName) -> RyeError:
