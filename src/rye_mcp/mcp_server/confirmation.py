@@ -25,11 +25,11 @@ import anyio
 from rye_mcp.apart import apart, off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.variables import MAX_NAME, looks_secret
+from rye_mcp.files import Tree
 from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
 from rye_mcp.permissions import Action as RuleAction
 from rye_mcp.trust.control_variables import chooses_code
-from rye_mcp.trust.files import opened_directory
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import signer_in_words
 from rye_mcp.verbs.configuration import Action, to_be_confirmed
@@ -442,8 +442,8 @@ class Tickets:
         if not _FORM.fullmatch(ticket):
             raise RyeError("confirmation_outdated", "expected the ticket of a question, found none")
         try:
-            with opened_directory(
-                self._state, _DIRECTORY, forbidden=_FORBIDDEN, create_mode=_PRIVATE
+            with Tree(self._state, forbidden=_FORBIDDEN).opened(
+                _DIRECTORY, create_mode=_PRIVATE
             ) as directory:
                 os.close(os.open(ticket, _FLAGS, _MODE, dir_fd=directory))
                 _sweep(directory)
