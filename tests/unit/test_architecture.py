@@ -56,6 +56,7 @@ STAGES = {
     "VerifiedChain": SOURCE / "rye_mcp/executor/chain/verifier.py",
     "ValidChain": SOURCE / "rye_mcp/executor/chain/validator.py",
     "PinnedChain": SOURCE / "rye_mcp/executor/lock/resolver.py",
+    "DecidedCall": SOURCE / "rye_mcp/executor/decider.py",
     "PreparedCall": SOURCE / "rye_mcp/executor/preparation.py",
 }
 
