@@ -95,12 +95,16 @@ class Door:
 
     @classmethod
     @contextmanager
-    def start(cls, binary: Path, *, uid: int | None = None) -> Iterator[Door]:
+    def start(
+        cls, binary: Path, *, uid: int | None = None, env: Mapping[str, str] | None = None
+    ) -> Iterator[Door]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [str(binary), "door"]
         with (
             ours,
-            subprocess.Popen(command, stdin=theirs.fileno(), env={}, user=uid, group=uid, cwd="/") as process,
+            subprocess.Popen(
+                command, stdin=theirs.fileno(), env={**(env or {})}, user=uid, group=uid, cwd="/"
+            ) as process,
         ):
             theirs.close()
             try:

@@ -35,7 +35,14 @@ pub enum Guard {
     Capabilities,
     /// A cell has a network of its own.
     CellNetwork,
+    /// The door answers for allowed names only, and leads to no other.
+    DoorNames,
+    /// The door connects to public addresses only.
+    DoorAddresses,
 }
+
+#[cfg(feature = "switches")]
+const VARIABLE: &str = "LILUX_PROC_OFF";
 
 #[cfg(feature = "switches")]
 impl Guard {
@@ -55,13 +62,21 @@ impl Guard {
             Self::Seccomp => "seccomp",
             Self::Capabilities => "capabilities",
             Self::CellNetwork => "cell-network",
+            Self::DoorNames => "door-names",
+            Self::DoorAddresses => "door-addresses",
         }
     }
 
     /// Whether this guard does its work.
     pub fn is_on(self) -> bool {
-        let off = std::env::var("LILUX_PROC_OFF").unwrap_or_default();
+        let off = std::env::var(VARIABLE).unwrap_or_default();
         !off.split(',').any(|name| name == self.name())
+    }
+
+    /// The environment of a process of ours that is started anew: nothing, but for what is switched off.
+    pub fn environment() -> Option<std::ffi::CString> {
+        let off = std::env::var(VARIABLE).ok()?;
+        std::ffi::CString::new(format!("{VARIABLE}={off}")).ok()
     }
 }
 
@@ -70,5 +85,10 @@ impl Guard {
     /// Whether this guard does its work: always.
     pub const fn is_on(self) -> bool {
         true
+    }
+
+    /// The environment of a process of ours that is started anew: nothing.
+    pub const fn environment() -> Option<std::ffi::CString> {
+        None
     }
 }

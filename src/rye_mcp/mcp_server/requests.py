@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp.types import CompleteRequestParams, CompleteResult
 
     from rye_mcp.app import App
-    from rye_mcp.executor.trace_context import TraceContext
+    from rye_mcp.executor.caller import TraceContext
     from rye_mcp.mcp_server.progress import Send, Tell
 
 __all__ = [
@@ -79,7 +79,7 @@ async def in_its_turn(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> A
 
 
 def _session_of(request: Any) -> str:
-    from rye_mcp.mcp_server.http_traffic import EXCHANGE_KEY
+    from rye_mcp.mcp_server.http_requests import EXCHANGE_KEY
 
     exchange = getattr(request, "scope", {}).get(EXCHANGE_KEY)
     named = None if exchange is None else exchange.session
@@ -105,7 +105,7 @@ def trace_of_call() -> TraceContext | None:
     """The span of this call, which the SDK has begun; without one, what the client sent as `traceparent`."""
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    from rye_mcp.executor.trace_context import TraceContext
+    from rye_mcp.executor.caller import TraceContext
 
     carrier: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(carrier)
@@ -177,7 +177,7 @@ def complete(app: App, params: CompleteRequestParams) -> CompleteResult:
     """What an argument of a prompt, or a variable of an address, may go on with."""
     from mcp.types import CompleteResult, Completion, PromptReference
 
-    from rye_mcp.mcp_server.offered_items import (
+    from rye_mcp.mcp_server.exposed_items import (
         MAX_COMPLETIONS,
         completions_of_prompt,
         completions_of_template,

@@ -9,10 +9,10 @@ from rye_mcp.permissions._value import Access, Permissions, Requirement
 
 __all__ = ["hints"]
 
-_CHANGING: Final = frozenset({"git", "gpu", "ssh-agent"})
-"""What lets a tool change something that is not its own."""
+_CHANGING: Final = frozenset({"gpu", "ssh-agent"})
+"""What lets a tool change something that is not its own. What git and items are depends on `project`."""
 
-_KEEPING: Final = _CHANGING | {"cache", "temp"}
+_KEEPING: Final = _CHANGING | {"cache", "temp", "trash"}
 """What lets a tool write anything that outlives its call."""
 
 

@@ -75,8 +75,10 @@ def _contradictions(said: Mapping[str, Any]) -> Iterator[str]:
     for one, other in (("read", "write"), ("env", "secrets")):
         for both in sorted(said.get(one, frozenset()) & said.get(other, frozenset())):
             yield f"{other}: expected each name once, found {both} in {one} too"
-    if "git" in said.get("uses", ()) and not said.get("project"):
-        yield "uses: expected project: read or write with git, found none"
+    project = said.get("project", Access.NONE)
+    for use, least in (("git", Access.READ), ("items", Access.WRITE)):
+        if use in said.get("uses", ()) and project < least:
+            yield f"uses: expected project: {least.name.lower()} with {use}, found {project.name.lower()}"
 
 
 def read_word(words: Mapping[str, _E]) -> Callable[[Any, str, list[str]], _E]:

@@ -50,11 +50,13 @@ class Requirement(IntEnum):
 USES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "cache": "keep a cache of its own",
-        "git": "change what git keeps of this project",
+        "git": "use git in this project",
         "gpu": "use the graphics processor",
+        "items": "change items and settings of this project in .ai",
         "ssh-agent": "have your SSH agent sign",
         "temp": "keep temporary files of its own between calls",
         "terminal": "use pseudo-terminals",
+        "trash": "move files to your trash",
     }
 )
 """What `uses` can name, and what it means, after "may"."""

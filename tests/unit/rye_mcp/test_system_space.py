@@ -11,11 +11,25 @@ from ruamel.yaml import YAML
 
 from lilux.primitives import http_client, subprocess
 from lilux.primitives.errors import ConfigurationError
+from rye_mcp.items import ItemFile, Space, SpaceName, parse_relative_path
+from rye_mcp.metadata import ItemMetadata, parse_metadata
+from rye_mcp.permissions import Access, Permissions, Requirement, hints
 
 SYSTEM_SPACE = Path(__file__).resolve().parents[3] / ".ai"
 PRIMITIVES = SYSTEM_SPACE / "tools/rye/core/primitives"
 
-FIELDS = {"name", "version", "description", "category", "tool_type", "executor_id", "config_schema"}
+FIELDS = {
+    *(
+        "name",
+        "version",
+        "description",
+        "category",
+        "tool_type",
+        "executor_id",
+        "permissions",
+        "config_schema",
+    ),
+}
 
 # The keys and defaults that the two primitives are specified with.
 SUBPROCESS_DEFAULTS: dict[str, object] = {
@@ -179,3 +193,56 @@ def test_a_wrong_http_configuration_is_refused(config: dict[str, object]) -> Non
 )
 def test_the_specified_forms_of_authentication_are_accepted(auth: dict[str, str]) -> None:
     assert accepts("http_client", {"url": "https://example.org", "auth": auth})
+
+
+def declared(path: Path) -> ItemMetadata:
+    relative = path.relative_to(SYSTEM_SPACE).as_posix()
+    found = parse_relative_path(relative)
+    assert found is not None
+    return parse_metadata(ItemFile(Space(SpaceName.SYSTEM, SYSTEM_SPACE), *found, path, path.read_bytes()))
+
+
+TOOLS = [
+    path
+    for path in sorted((SYSTEM_SPACE / "tools").rglob("*"))
+    if path.is_file() and "lib" not in path.parts and path.suffix in {".py", ".yaml", ".mjs"}
+]
+
+
+def test_every_item_declares_what_it_may_do_and_every_runtime_nothing_but_needs() -> None:
+    said = {path.stem: declared(path) for path in TOOLS}
+    for name, metadata in said.items():
+        if metadata.is_runtime:
+            assert metadata.permissions is None, name
+        elif metadata.declares_executor:
+            assert metadata.permissions is not None, name
+            assert not metadata.permissions.unconfined, name
+            assert metadata.needs is None, name
+    assert len([each for each in said.values() if each.permissions is not None]) > 20
+
+
+def test_no_item_claims_less_than_it_declares() -> None:
+    """What an item says as annotations is what a cell would make true, or more cautious."""
+    for path in TOOLS:
+        metadata = declared(path)
+        if metadata.permissions is None or metadata.annotations is None:
+            continue
+        derived = hints(metadata.permissions, Requirement.CELL)
+        said = metadata.annotations
+        assert derived["openWorldHint"] <= said["openWorldHint"], path
+        assert derived["destructiveHint"] <= (said["destructiveHint"] or not said["readOnlyHint"]), path
+        assert said["readOnlyHint"] <= (derived["readOnlyHint"] or path.stem == "fetch"), path
+
+
+READING = ["read", "ls", "glob", "grep", "status", "diff", "log", "show", "explain", "verify"]
+
+
+@pytest.mark.parametrize("name", READING)
+def test_what_only_reads_declares_no_more(name: str) -> None:
+    (permissions,) = [
+        declared(path).permissions
+        for path in TOOLS
+        if path.stem == name and path.parent.name in {"file-system", "git", "core"}
+    ]
+    assert permissions is not None
+    assert permissions.is_within(Permissions(Access.READ, uses=frozenset({"git"})))

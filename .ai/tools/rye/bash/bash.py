@@ -19,6 +19,8 @@ __category__ = "rye/bash"
 __runs_given_code__ = True
 __tags__ = ["shell", "command", "terminal"]
 
+PERMISSIONS = {"project": "write", "net": "any", "uses": ["git", "cache", "terminal"]}
+
 CONFIG_SCHEMA = {
     "type": "object",
     "properties": {

@@ -21,6 +21,8 @@ __executor_id__ = "rye/core/runtimes/python_function_runtime"
 __category__ = "rye/file-system"
 __tags__ = ["file", "directory", "delete", "remove", "trash"]
 
+PERMISSIONS = {"project": "write", "uses": ["items", "trash"]}
+
 CONFIG_SCHEMA = {
     "type": "object",
     "properties": {

@@ -15,6 +15,8 @@ __executor_id__ = "rye/core/runtimes/python_function_runtime"
 __category__ = "rye/file-system"
 __tags__ = ["files", "find", "search", "pattern", "wildcard", "names"]
 
+PERMISSIONS = {"project": "read"}
+
 CONFIG_SCHEMA = {
     "type": "object",
     "properties": {

@@ -20,6 +20,8 @@ __executor_id__ = "rye/core/runtimes/python_function_runtime"
 __category__ = "rye/file-system"
 __tags__ = ["search", "grep", "find", "regex", "text", "code", "ripgrep"]
 
+PERMISSIONS = {"project": "read"}
+
 CONFIG_SCHEMA = {
     "type": "object",
     "properties": {

@@ -13,6 +13,8 @@ __executor_id__ = "rye/core/runtimes/python_function_runtime"
 __category__ = "rye/file-system"
 __tags__ = ["directory", "list", "files", "folder"]
 
+PERMISSIONS = {"project": "read"}
+
 CONFIG_SCHEMA = {
     "type": "object",
     "properties": {

@@ -19,6 +19,8 @@ __executor_id__ = "rye/core/runtimes/python_function_runtime"
 __category__ = "rye/file-system"
 __tags__ = ["file", "directory", "move", "rename"]
 
+PERMISSIONS = {"project": "write", "uses": ["items"]}
+
 CONFIG_SCHEMA = {
     "type": "object",
     "properties": {

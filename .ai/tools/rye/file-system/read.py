@@ -18,6 +18,8 @@ __executor_id__ = "rye/core/runtimes/python_function_runtime"
 __category__ = "rye/file-system"
 __tags__ = ["file", "read", "view", "text", "image", "lines"]
 
+PERMISSIONS = {"project": "read"}
+
 CONFIG_SCHEMA = {
     "type": "object",
     "properties": {

@@ -15,6 +15,8 @@ __executor_id__ = "rye/core/runtimes/python_function_runtime"
 __category__ = "rye/file-system"
 __tags__ = ["file", "write", "create", "save"]
 
+PERMISSIONS = {"project": "write", "uses": ["items"]}
+
 CONFIG_SCHEMA = {
     "type": "object",
     "properties": {

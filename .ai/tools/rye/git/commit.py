@@ -16,6 +16,8 @@ __executor_id__ = "rye/core/runtimes/python_function_runtime"
 __category__ = "rye/git"
 __tags__ = ["git", "version control", "save"]
 
+PERMISSIONS = {"project": "write", "uses": ["git"]}
+
 CONFIG_SCHEMA = {
     "type": "object",
     "properties": {

@@ -12,6 +12,8 @@ __executor_id__ = "rye/core/runtimes/python_function_runtime"
 __category__ = "rye/git"
 __tags__ = ["git", "version control", "history", "commits"]
 
+PERMISSIONS = {"project": "read", "uses": ["git"]}
+
 CONFIG_SCHEMA = {
     "type": "object",
     "properties": {

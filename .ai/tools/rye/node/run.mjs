@@ -5,6 +5,7 @@
 // category: rye/node
 // tags: [node, javascript, code, script, snippet]
 // executor_id: rye/core/runtimes/node_runtime
+// permissions: {project: write, net: any, uses: [git, cache, terminal]}
 // runs_given_code: true
 // config_schema:
 //   type: object

@@ -21,6 +21,8 @@ __category__ = "rye/python"
 __runs_given_code__ = True
 __tags__ = ["python", "code", "script", "snippet"]
 
+PERMISSIONS = {"project": "write", "net": "any", "uses": ["git", "cache", "terminal"]}
+
 CONFIG_SCHEMA = {
     "type": "object",
     "properties": {

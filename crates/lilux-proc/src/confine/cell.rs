@@ -53,7 +53,9 @@ impl Cell<'_> {
         // Entering a user namespace may have changed it, for the keeper as well, whose memory this is.
         let hidden = DumpableBehavior::NotDumpable;
         rustix::process::set_dumpable_behavior(hidden).map_err(Refused::at("dumpable"))?;
-        self.door.map_or(Ok(()), Entrance::make).map_err(Refused::at("door"))?;
+        // Never in the machine's own network, whatever guard is off.
+        let door = self.door.filter(|_| self.own_network);
+        door.map_or(Ok(()), Entrance::make).map_err(Refused::at("door"))?;
         mounts::make_private().map_err(Refused::at("propagation"))?;
         let outer_proc = match self.proc {
             Proc::Shared => Some(mounts::copy_of(STAGE).map_err(Refused::at("proc"))?),

@@ -32,6 +32,7 @@ use rustix::process::{DumpableBehavior, Pid, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::error::Fatal;
+use crate::switches::Guard;
 use crate::sys::launch::{LaunchError, Limits, Program, launch};
 use crate::sys::{self, fd, signals};
 use channel::Opening;
@@ -96,10 +97,12 @@ fn start(limits: &Limits) -> Result<Process, Errno> {
     let (ours, theirs) = fd::message_pair()?;
     let (theirs, null) = (fd::above_fixed_places(&theirs)?, fd::above_fixed_places(fd::open_null()?)?);
     let arguments = [c"lilux-proc".as_ptr(), c"door".as_ptr(), std::ptr::null()];
+    let inherited = Guard::environment();
+    let environment = [inherited.as_ref().map_or(std::ptr::null(), |one| one.as_ptr()), std::ptr::null()];
     let program = Program {
         candidates: &[c"/proc/self/exe"],
         arguments: &arguments,
-        environment: &[std::ptr::null()],
+        environment: &environment,
         directory: Some(c"/"),
         descriptors: &[theirs.as_raw_fd(), null.as_raw_fd(), null.as_raw_fd()],
         restriction: limits,

@@ -16,6 +16,7 @@ use super::fakes::{Cursor, Fakes};
 use super::names::{allow, allow_name};
 use super::report::Tally;
 use crate::poller::Key;
+use crate::switches::Guard;
 use crate::sys::fd;
 
 /// Packets that are read before others get their turn.
@@ -115,7 +116,7 @@ impl Run {
 
     fn answer_to(&mut self, question: &Question<'_>, cursor: &mut Cursor) -> Answer {
         let Some(name) = &question.name else { return Answer::NoSuchName };
-        if !allow_name(&self.opening.hosts, name) {
+        if !allow_name(&self.opening.hosts, name) && Guard::DoorNames.is_on() {
             if question.kind != dns::PTR {
                 self.tally.refused(name.clone());
             }
@@ -131,8 +132,8 @@ impl Run {
     pub fn destination(&self, local: SocketAddr) -> Option<Destination> {
         let IpAddr::V4(address) = local.ip() else { return None };
         let host = self.fakes.name_of(address)?;
-        allow(&self.opening.hosts, host, local.port())
-            .then(|| Destination { host: host.to_owned(), port: local.port() })
+        let allowed = allow(&self.opening.hosts, host, local.port()) || !Guard::DoorNames.is_on();
+        allowed.then(|| Destination { host: host.to_owned(), port: local.port() })
     }
 
     /// The addresses of a host, if they are known: said by the client, or looked up a moment ago.
@@ -160,8 +161,8 @@ pub enum Addresses {
 /// As for requests over HTTP: one address that is refused refuses the host, which is not what it says.
 fn check(found: &[IpAddr]) -> Addresses {
     match found.iter().find_map(|address| address::refusal(*address)) {
-        Some(why) => Addresses::Refused(why),
-        None => Addresses::Allowed(found.to_vec()),
+        Some(why) if Guard::DoorAddresses.is_on() => Addresses::Refused(why),
+        _ => Addresses::Allowed(found.to_vec()),
     }
 }
 

@@ -25,7 +25,7 @@ CELL, WALLS, NONE = Requirement.CELL, Requirement.WALLS, Requirement.NONE
         ("unconfined", CELL, False, True, True),
         ({"project": "write"}, CELL, False, True, False),
         ({"write": ["/srv/x"]}, CELL, False, True, False),
-        ({"project": "read", "uses": ["git"]}, CELL, False, True, False),
+        ({"project": "read", "uses": ["git"]}, CELL, True, False, False),
         ({"uses": ["cache"]}, CELL, False, False, False),
         ({"uses": ["ssh-agent"]}, CELL, False, True, True),
         ({"net": ["a.org"]}, CELL, False, False, True),

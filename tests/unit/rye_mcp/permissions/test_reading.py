@@ -41,7 +41,7 @@ GOOD: list[tuple[Any, Permissions, str]] = [
         {"project": "write", "uses": ["git", "cache"]},
         Permissions(Access.WRITE, uses=frozenset({"git", "cache"})),
         "may read and write this project; may keep a cache of its own; "
-        "may change what git keeps of this project; nothing else",
+        "may use git in this project; nothing else",
     ),
     (
         {"env": ["A_TOKEN"], "secrets": ["KEY", "OTHER"]},
@@ -128,9 +128,13 @@ BAD: list[tuple[Any, str]] = [
     ({"env": ["*"]}, "env: expected names of variables, found '*'"),
     ({"secrets": ["A=B"]}, "secrets: expected names of variables"),
     ({"env": ["A"], "secrets": ["A"]}, "secrets: expected each name once, found A in env too"),
-    ({"uses": ["docker"]}, "uses: expected some of cache, git, gpu, ssh-agent, temp, terminal, found docker"),
-    ({"uses": ["git"]}, "uses: expected project: read or write with git, found none"),
-    ({"uses": ["git"], "project": "none"}, "uses: expected project: read or write with git, found none"),
+    (
+        {"uses": ["docker"]},
+        "temp, terminal, trash, found docker",
+    ),
+    ({"uses": ["items"], "project": "read"}, "uses: expected project: write with items, found read"),
+    ({"uses": ["git"]}, "uses: expected project: read with git, found none"),
+    ({"uses": ["git"], "project": "none"}, "uses: expected project: read with git, found none"),
     ({"read": ["/a"], "write": ["/a"]}, "write: expected each name once, found /a in read too"),
     ({"read": ["/"]}, "read: expected a path below /, found all of it"),
     ({"read": ["~"]}, "read: expected a path below ~, found all of it"),

@@ -1,0 +1,202 @@
+"""A door in front of an attacker: each guard holds, and without it the attack succeeds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.containment.client import Client, Ended
+from tests.containment.processes import children_of, is_gone_by
+from tests.containment.scene import SWITCH
+from tests.door_world import Door, enter_namespaces
+
+HOST = "api.test"
+PYTHON = shutil.which("python3", path="/usr/bin") or sys.executable
+ENDS_S = 10.0
+CLIENT = """
+import socket, struct, sys, time
+name, port = sys.argv[1], int(sys.argv[2])
+labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split(".")) + b"\\0"
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+    asker.settimeout(10)
+    asker.connect(("127.0.0.1", 53))
+    asker.send(struct.pack(">HHHHHH", 1, 0x100, 1, 0, 0, 0) + labels + struct.pack(">HH", 1, 1))
+    said = asker.recv(512)
+if said[3] & 15:
+    sys.exit("no such name")
+with socket.create_connection((socket.inet_ntoa(said[-4:]), port), timeout=10) as connection:
+    print(connection.recv(16).decode(), flush=True)
+    while len(sys.argv) > 3 and connection.recv(16):
+        pass
+"""
+"""Asks the server of names itself: the C library has its own idea of `localhost`."""
+
+
+def namespaces() -> bool:
+    try:
+        return subprocess.run(["true"], preexec_fn=enter_namespaces).returncode == 0
+    except subprocess.SubprocessError:
+        return False
+
+
+pytestmark = pytest.mark.skipif(not namespaces(), reason="this machine allows no user namespaces")
+
+
+@contextmanager
+def secret_server() -> Iterator[int]:
+    """A server of this machine that no tool is meant to reach."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    held: list[socket.socket] = []
+
+    def serve() -> None:
+        while True:
+            try:
+                held.append(listener.accept()[0])
+            except OSError:
+                return  # shut down: the test is over
+            held[-1].sendall(b"reached")
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield int(listener.getsockname()[1])
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for each in [*held, listener]:
+            each.close()
+
+
+ATTACKS: dict[str, tuple[str, Callable[[int], list[str]], str]] = {
+    "a name that leads to this machine": ("door-addresses", lambda port: [f"localhost:{port}"], "localhost"),
+    "a name that is not allowed": ("door-names", lambda port: [f"{HOST}:{port}"], "localhost"),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_what_is_not_allowed_is_reached_only_without_its_guard(
+    binary: Path, switched: Path, attack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard, hosts, name = ATTACKS[attack]
+    with secret_server() as port:
+        assert "reached" not in _attempt(binary, "", hosts(port), name, port)
+        assert "reached" not in _attempt(switched, "", hosts(port), name, port)
+        off = guard if guard == "door-addresses" else f"{guard},door-addresses"
+        assert "reached" in _attempt(switched, off, hosts(port), name, port)
+
+
+def _attempt(program: Path, off: str, hosts: list[str], name: str, port: int) -> str:
+    with Door.start(program, env={SWITCH: off}) as door:
+        run = door.open(hosts)
+        done = run.execute(PYTHON, "-c", CLIENT, name, str(port))
+        run.finish()
+    return done.stdout + done.stderr
+
+
+# --- with a supervisor ----------------------------------------------------------
+
+
+def policy(port: int) -> dict[str, Any]:
+    hosts = {"hosts": [f"{HOST}:{port}"], "pinned": {HOST: ["127.0.0.1"]}}
+    return {"tier": "cell", "require": "cell", "net": hosts}
+
+
+@pytest.fixture
+def in_cells(client: Client) -> Client:
+    """A supervisor of a machine that makes cells."""
+    probe = client.run("/bin/true", policy={"tier": "cell", "require": "cell"})
+    if probe.result["kind"] == "spawn_failed":
+        pytest.skip(f"this machine makes no cells: {probe.result['error']['message']}")
+    return client
+
+
+def door_of(client: Client) -> int:
+    """The door is the child of the supervisor that has this name."""
+    (found,) = [pid for pid in children_of(client.status()["pid"]) if name_of(pid) == "lilux-door"]
+    return found
+
+
+def name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def connect(client: Client, port: int, *more: str) -> int:
+    return client.start_run(
+        PYTHON, "-c", CLIENT, HOST, port, *more, policy=policy(port), stream={"credit": 99}
+    )
+
+
+def said(ended: Ended) -> str:
+    return (ended.streams["stdout"] + ended.streams["stderr"]).decode()
+
+
+def test_a_run_reaches_its_host_and_its_result_says_so(in_cells: Client) -> None:
+    with secret_server() as port:
+        ended = in_cells.end_of(connect(in_cells, port))
+    assert "reached" in said(ended)
+    result = ended.result
+    assert result["enforced"]["net"] == {"hosts": [f"{HOST}:{port}"]}
+    (host,) = result["network"]["hosts"]
+    assert (host["host"], host["connections"], host["received"]) == (HOST, 1, len("reached"))
+
+
+def test_there_is_one_door_and_only_when_a_run_needs_it(in_cells: Client) -> None:
+    names = [name_of(pid) for pid in children_of(in_cells.status()["pid"])]
+    assert "lilux-door" not in names
+    with secret_server() as port:
+        runs = [connect(in_cells, port) for _ in range(3)]
+        assert all("reached" in said(in_cells.end_of(run)) for run in runs)
+    first = door_of(in_cells)
+    assert Path(f"/proc/{first}/cmdline").read_bytes() == b"lilux-proc\0door\0"
+
+
+def test_a_door_that_was_killed_is_replaced(in_cells: Client) -> None:
+    with secret_server() as port:
+        held = connect(in_cells, port, "hold")
+        in_cells.wait_for(held, "output")
+        first = door_of(in_cells)
+        os.kill(first, signal.SIGKILL)
+        lost = in_cells.end_of(held)
+        assert "network" not in lost.result
+        assert lost.result["enforced"]["net"] == "none"
+        assert is_gone_by(first, time.monotonic() + ENDS_S)
+        assert "reached" in said(in_cells.end_of(connect(in_cells, port)))
+        assert door_of(in_cells) != first
+
+
+def test_a_client_cannot_end_the_door(in_cells: Client) -> None:
+    with secret_server() as port:
+        in_cells.end_of(connect(in_cells, port))
+    refused = in_cells.ask("kill", pid=door_of(in_cells))
+    assert (refused.event, refused.header["code"]) == ("error", "not_permitted")
+
+
+@pytest.mark.parametrize("victims", [("serve",), ("serve", "warden"), ("warden",)], ids=" and ".join)
+@pytest.mark.parametrize("stopped", [False, True], ids=["running", "stopped"])
+def test_a_door_does_not_outlive_its_supervisor(
+    in_cells: Client, victims: tuple[str, ...], stopped: bool
+) -> None:
+    with secret_server() as port:
+        held = connect(in_cells, port, "hold")
+        in_cells.wait_for(held, "output")
+        status, door = in_cells.status(), door_of(in_cells)
+        pids = {"serve": status["pid"], "warden": status["warden"]}
+        if stopped:
+            os.kill(door, signal.SIGSTOP)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for victim in victims:
+                os.kill(pids[victim], number)
+        assert is_gone_by(door, time.monotonic() + ENDS_S)
