@@ -175,10 +175,14 @@ class EnvironmentResolver:
         anchor: Anchor | None,
         permitted: frozenset[str] = frozenset(),
         trace: TraceContext | None = None,
+        basis: Basis | None = None,
     ) -> Environment:
-        """The environment of one run; `permitted` are variables that it gets although they look secret."""
+        """The environment of one run; `permitted` are variables that it gets although they look secret.
+
+        `basis` is what `look` found out, for who looks beside the event loop.
+        """
         elements, items = verified.chain.elements, verified.items
-        basis = self._basis(elements, paths.project)
+        basis = self.look(verified, paths.project) if basis is None else basis
         key = (paths.project, permitted, *((item.file.item_id, item.digest) for item in items))
         kept = self._kept.get(key)
         if kept is None or not kept.is_current(basis):
@@ -221,7 +225,9 @@ class EnvironmentResolver:
         known = {name: self._passed[name] for name in _WHERE_THINGS_ARE if name in self._passed}
         return {f"RYE_{name}": value for name, value in known.items() if variables.get(name) != value}
 
-    def _basis(self, elements: Sequence[ChainElement], project: Path | None) -> Basis:
+    def look(self, verified: VerifiedChain, project: Path | None) -> Basis:
+        """What the environment of a chain depends on, as it is now; others choose how many files that are."""
+        elements = verified.chain.elements
         parts, paths = self._parts(project), refused_paths(self._paths_in(project), self._trust.directories)
         if parts is None:
             return Basis(refused_paths=paths)
