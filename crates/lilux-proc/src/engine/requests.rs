@@ -74,6 +74,7 @@ impl Engine {
             self.open_door(confinement.as_deref()).map_err(|errno| SpawnError::resources("door", errno))?;
         let mut order = StartOrder::new(&command, request, ends.has_stdin(), confinement);
         order.door = ends.door.is_some();
+        run.door = self.door.pid().filter(|_| order.door);
         let message = StartMessage::new(&command, order).map_err(resources)?;
         run.keeper = self.keepers.hire(&self.poller, Job::Run(key)).map_err(resources)?;
         let keeper = self.keepers.get(run.keeper).ok_or_else(|| resources(rustix::io::Errno::CHILD))?;

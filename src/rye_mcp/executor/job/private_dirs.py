@@ -1,31 +1,7 @@
-"""Where a process keeps what it is about to run, and what is left there by those that crashed.
+"""The private directories of a process, which hold what it is about to run.
 
-Rules:
-
-- A station is a directory of this process alone, with a name that nobody can guess, in the first place that
-  will do. The places are in directories of this user: runtime (`$XDG_RUNTIME_DIR`, `/run/user/UID`), state,
-  cache, and the cache in the home directory that the system knows.
-- No other user may write into a place or into a directory above it, since interpreters look for packages in
-  all of them (`/tmp/node_modules`). So `/tmp` and `/dev/shm` will not do, whether or not they are sticky.
-- A place itself is a directory of mode 0700 that belongs to this user, and no link.
-- Programs that are to be started themselves need a place without `noexec`.
-- A station is locked for as long as its process lives, and the system lets go of the lock when that ends,
-  however it ends. So whoever gets the lock of a station knows that nobody needs it any more, and removes it.
-  A station is used only when it is still there after it was locked.
-
-Directories that are nobody else's: made, filled and removed without being led astray.
-
-Rules:
-
-- Everything is reached by its name in an open directory, without following a link. What a program did to a
-  tree meanwhile (links, modes, depth, names) leads nowhere else, neither when it is filled nor when it is
-  removed.
-- A file is created, never opened for writing when it is there; it gets exactly its mode, whatever the umask
-  is. Nothing is synced to a disk: a tree does not outlive the machine.
-- What was only written is removed again by name (`remove_files`), which is quick; whatever else there may be
-  is for `remove_tree`.
-- Removing takes the same few descriptors for a tree of any depth, and gives up without an error: what it
-  could not remove is left for the next sweep.
+Everything is reached by its name in an open directory, without following a link. The rules are in
+`docs/architecture/execution.md`.
 """
 
 from __future__ import annotations
@@ -43,6 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from lilux import _trees
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
 from rye_mcp.other_users import upwards
@@ -264,8 +241,6 @@ def _not_writable(path: str, exc: OSError) -> RyeError:
 DIRECTORY_MODE: Final = 0o700
 """The permissions of every directory in a private tree."""
 
-_OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOOK: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ROUNDS = 8
 
@@ -275,7 +250,7 @@ def open_private(name: str, above: int, *, to_pass: bool = False) -> int:
 
     One `to_pass` to what is in it may be unreadable.
     """
-    return os.open(name, _LOOK if to_pass else _OPEN_DIRECTORY, dir_fd=above)
+    return os.open(name, _LOOK if to_pass else _trees.DIRECTORY, dir_fd=above)
 
 
 @contextmanager
@@ -297,7 +272,7 @@ class TreeWriter:
     def write(self, relative: str, content: bytes, mode: int) -> None:
         """Create a file, and the directories above it."""
         above, _, name = relative.rpartition("/")
-        descriptor = os.open(name, _CREATE, mode, dir_fd=self.directory(above))
+        descriptor = os.open(name, _trees.NEW_FILE, mode, dir_fd=self.directory(above))
         try:
             os.fchmod(descriptor, mode)
             _write_all(descriptor, content)
@@ -314,7 +289,7 @@ class TreeWriter:
         try:
             descriptor = made_directory(name, parent)
         except FileExistsError:
-            descriptor = os.open(name, _OPEN_DIRECTORY, dir_fd=parent)
+            descriptor = os.open(name, _trees.DIRECTORY, dir_fd=parent)
         self._directories[relative] = descriptor
         return descriptor
 
@@ -330,10 +305,10 @@ def made_directory(name: str, above: int) -> int:
     """Make a private directory, whatever the umask is; its descriptor, which the caller closes."""
     os.mkdir(name, DIRECTORY_MODE, dir_fd=above)
     try:
-        descriptor = os.open(name, _OPEN_DIRECTORY, dir_fd=above)
+        descriptor = os.open(name, _trees.DIRECTORY, dir_fd=above)
     except PermissionError:
         _give_access(name, above)
-        return os.open(name, _OPEN_DIRECTORY, dir_fd=above)
+        return os.open(name, _trees.DIRECTORY, dir_fd=above)
     if stat.S_IMODE(os.fstat(descriptor).st_mode) & DIRECTORY_MODE != DIRECTORY_MODE:
         os.fchmod(descriptor, DIRECTORY_MODE)
     return descriptor
@@ -349,7 +324,7 @@ def remove_files(name: str, above: int, files: Iterable[str]) -> bool:
     """Remove a directory in which there are these files and no others; whether that went well."""
     opened: dict[str, int] = {}
     try:
-        opened[""] = os.open(name, _OPEN_DIRECTORY, dir_fd=above)
+        opened[""] = os.open(name, _trees.DIRECTORY, dir_fd=above)
         for relative in files:
             directory, _, last = relative.rpartition("/")
             os.unlink(last, dir_fd=_opened_below(directory, opened))
@@ -371,7 +346,7 @@ def _opened_below(relative: str, opened: dict[str, int]) -> int:
     known = opened.get(relative)
     if known is None:
         directory, _, last = relative.rpartition("/")
-        known = os.open(last, _OPEN_DIRECTORY, dir_fd=_opened_below(directory, opened))
+        known = os.open(last, _trees.DIRECTORY, dir_fd=_opened_below(directory, opened))
         opened[relative] = known
     return known
 
