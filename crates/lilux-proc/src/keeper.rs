@@ -162,7 +162,8 @@ impl Keeper {
         };
         let end = run.watch()?;
         let clean = end.survivors.is_empty() && !end.unfit;
-        self.report(&Report::Ended(Box::new(end)))?;
+        run.keeper.report(&Report::Ended(Box::new(end)))?;
+        run.close_cell()?;
         // With survivors this process is not fit for another run; ending it hands them to the supervisor, which kills.
         if clean { Ok(()) } else { Err(Gone) }
     }
@@ -406,14 +407,28 @@ impl Run<'_> {
         signals.drain(Signal::CHILD);
     }
 
+    /// As the kernel says it. Of a cell, init is left; it is ended when the result is under way.
+    fn survivors(&self) -> Result<Vec<i32>, Gone> {
+        if matches!(wait::reap(None), Ok(Reap::NoChildren)) {
+            return Ok(Vec::new());
+        }
+        let left = self.keeper.children.list().map_err(|_| Gone)?;
+        let others = left.into_iter().filter(|pid| !self.is_init(*pid)).map(raw);
+        let inside = self.cell.as_ref().map_or_else(Vec::new, Cell::left);
+        Ok(others.chain(inside).take(MAX_NAMED).collect())
+    }
+
     /// Init ends last: it waits until the leader has been reaped, which is in its cell.
-    fn close_cell(&self) {
-        let Some(cell) = &self.cell else { return };
+    ///
+    /// Nobody is in it any more; what it takes is the mounts, which the client need not wait for.
+    fn close_cell(&self) -> Result<(), Gone> {
+        let Some(cell) = &self.cell else { return Ok(()) };
         cell.kill();
         let deadline = Instant::now() + KILL_DEADLINE;
         while matches!(wait::reap(Some(cell.init)), Ok(Reap::NotYet)) && Instant::now() < deadline {
             self.wait_for_child(Instant::now() + LOOK_AGAIN);
         }
+        if matches!(wait::reap(None), Ok(Reap::NoChildren)) { Ok(()) } else { Err(Gone) }
     }
 
     /// Reaps the leader and asks the kernel whether anybody is left.
@@ -422,14 +437,7 @@ impl Run<'_> {
         if let Ok(Reap::One(reaped)) = wait::reap(Some(self.leader)) {
             usage = reaped.usage;
         }
-        self.close_cell();
-        let survivors = match wait::reap(None) {
-            Ok(Reap::NoChildren) => Vec::new(),
-            _ => {
-                let left = self.keeper.children.list().map_err(|_| Gone)?;
-                left.into_iter().take(MAX_NAMED).map(raw).collect()
-            }
-        };
+        let survivors = self.survivors()?;
         let (cause, forced, left_running) = (self.cause, self.forced, self.left_running);
         let (network, unfit) = self.close_door();
         let (pid, enforced) = (raw(self.leader), self.enforced.take());

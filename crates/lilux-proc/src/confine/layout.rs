@@ -8,7 +8,7 @@ use std::ffi::CString;
 
 use rustix::io::Errno;
 
-use super::places::{self, DEVICES, Identity, Place, SYSTEM, unusable};
+use super::places::{self, Identity, Place, System, unusable};
 use crate::error::SpawnError;
 use crate::policy::{Net, Policy};
 use crate::switches::Guard;
@@ -105,13 +105,12 @@ impl Layout {
     }
 
     fn make_frame(&mut self) {
-        for path in ["/proc", "/dev", "/dev/pts", "/dev/.empty", "/dev/.empty/directory", "/var", "/run"] {
+        for path in ["/proc", "/dev", "/dev/pts", "/var", "/run"] {
             self.directory(path.as_bytes(), 0o755);
         }
         for path in ["/tmp", "/var/tmp", "/dev/shm"] {
             self.directory(path.as_bytes(), 0o1777);
         }
-        self.steps.push(Step::File { path: EMPTY_FILE.to_owned() });
         let links = [
             ("/dev/fd", "/proc/self/fd"),
             ("/dev/stdin", "/proc/self/fd/0"),
@@ -125,18 +124,15 @@ impl Layout {
     }
 
     fn show_system(&mut self) {
-        for path in SYSTEM {
-            match std::fs::read_link(path) {
-                Ok(target) => self.link(path.as_bytes(), target.as_os_str().as_encoded_bytes()),
-                Err(_) => {
-                    for place in places::those_there(&[path]) {
-                        self.show(&place, Kind::Read);
-                    }
-                }
-            }
+        let system = System::here();
+        for (path, target) in &system.links {
+            self.link(path, target);
         }
-        for place in places::those_there(DEVICES) {
-            self.show(&place, Kind::Device);
+        for place in &system.directories {
+            self.show(place, Kind::Read);
+        }
+        for place in &system.devices {
+            self.show(place, Kind::Device);
         }
     }
 
@@ -225,12 +221,22 @@ impl Layout {
     fn mask(&mut self, path: &[u8]) -> Result<(), SpawnError> {
         match Place::open(path) {
             Ok(place) if self.nearest(path).is_some() => {
+                self.make_empties();
                 self.steps.push(Step::Mask { path: relative(path), is_directory: place.is_directory });
                 Ok(())
             }
             Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
             Err(errno) => Err(unusable(&String::from_utf8_lossy(path), errno)),
         }
+    }
+
+    fn make_empties(&mut self) {
+        if self.made.contains_key(b"/dev/.empty".as_slice()) {
+            return;
+        }
+        self.directory(b"/dev/.empty", 0o755);
+        self.directory(b"/dev/.empty/directory", 0o755);
+        self.steps.push(Step::File { path: EMPTY_FILE.to_owned() });
     }
 
     /// How the tree is shown that a path lies in, or is the top of.
@@ -324,6 +330,8 @@ mod tests {
             format!("directory {}", &project[1..]),
             format!("Write {}", &project[1..]),
             format!("Read {}", &git[1..]),
+            "directory dev/.empty".to_owned(),
+            "directory dev/.empty/directory".to_owned(),
             "mask etc/passwd".to_owned(),
         ];
         assert_eq!(steps[from..], expected);
