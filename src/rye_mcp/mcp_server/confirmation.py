@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from rye_mcp.apart import apart
+from rye_mcp.configuration import Action, to_be_confirmed
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.variables import MAX_NAME, looks_secret
 from rye_mcp.items import ItemType, SpaceName, printable
@@ -32,7 +33,6 @@ from rye_mcp.trust.control_variables import chooses_code
 from rye_mcp.trust.files import opened_directory
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import signer_in_words
-from rye_mcp.verbs.configuration import Action, to_be_confirmed
 from rye_mcp.verbs.context import options_of
 from rye_mcp.verbs.execute import ExecuteRequest, judged, preview
 from rye_mcp.verbs.sign import SignRequest, plan

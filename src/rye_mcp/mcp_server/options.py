@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rye_mcp.mcp_server.logs import DEFAULT_LEVEL, LEVELS
 
 if TYPE_CHECKING:
-    from rye_mcp.verbs.configuration import Action
+    from rye_mcp.configuration import Action
 
 __all__ = ["DEFAULT_PORT", "Address", "HttpOptions", "ServerOptions", "parse_address", "read_options"]
 
