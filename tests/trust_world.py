@@ -144,7 +144,7 @@ def old(*paths: Path) -> None:
     """Wait until what was written is old enough to be kept."""
     import time
 
-    from rye_mcp.trust.files import SETTLED_NS
+    from lilux._stamps import SETTLED_NS
 
     latest = max(os.lstat(path).st_ctime_ns for path in paths)
     while time.time_ns() < latest + SETTLED_NS + _MARGIN_NS:

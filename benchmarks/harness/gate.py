@@ -23,9 +23,9 @@ from harness import commands as commands_harness
 from harness.figures import IncorrectError
 from harness.memory import idle_percent
 from harness.report import machine
+from lilux._stamps import SETTLED_NS
 from rye_mcp.items import ItemFile, ItemType, Space, SpaceName
 from rye_mcp.trust import signature
-from rye_mcp.trust.files import SETTLED_NS
 from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.sign import sign_content

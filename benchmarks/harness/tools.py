@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.figures import IncorrectError
+from lilux._stamps import SETTLED_NS
 from lilux.primitives.subprocess import ProcessSpec
 from rye_mcp.executor.job.jobs import ProcessJob
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
-from rye_mcp.trust.files import SETTLED_NS
 from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import SignerKind
 

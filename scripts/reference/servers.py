@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from rye_mcp.mcp_server.definitions import DEFINITIONS, Definition
-from rye_mcp.mcp_server.offered_items import TEMPLATES
+from rye_mcp.mcp_server.exposed_items import TEMPLATES
 from scripts.reference.tables import cell, code, table
 
 __all__ = ["PARTS"]

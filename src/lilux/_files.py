@@ -1,20 +1,8 @@
-"""Files that are written whole, and read within a limit.
+"""Writes files whole or not at all, reads them within a limit, and locks directories.
 
-Rules:
-
-- `write_whole` leaves the old file or the new one, never a part of either: it fills a temporary file beside
-  the target (`.lilux-….tmp`) and renames it. When anything fails, the old file stands and the temporary one
-  is removed; only a killed process leaves one behind.
-- The temporary file is created with no more than the final mode and gets exactly that mode before the first
-  byte is written: the umask can neither open nor close a file.
-- Durable means that both the bytes and the new name are on the disk on return. An error of that last step
-  comes after the rename: the new file stands, and may not outlive a power failure.
-- A symlink in the target's place is replaced, never written through. No parent directory is made.
-- `read_capped` reads regular files only, and never more than `limit + 1` bytes. More is an OSError (EFBIG).
-- `safe_mode` asks for a file or directory that nobody else can have tampered with: no symlink, owned by this
-  user, no permission beyond that mode. Otherwise IntegrityError, with the command that mends it.
-- Errors of the system are OSErrors with the whole path. Several writers at once are welcome; who has to read
-  before writing takes the `lock`, which no other user can hold.
+`write_whole` leaves the old file or the new one, never a part of either; only a killed process leaves a
+temporary file (`.lilux-….tmp`). A link in the target's place is replaced, never written through. Errors of
+the system are OSErrors with the whole path.
 """
 
 from __future__ import annotations
@@ -23,22 +11,20 @@ import errno
 import fcntl
 import os
 import secrets
-import shlex
 import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lilux.primitives.errors import IntegrityError
-
 __all__ = [
+    "kind_of",
     "lock",
     "make_directory",
     "open_directory",
     "publish",
+    "read",
     "read_capped",
-    "require_safe",
     "staged",
     "sync_directory",
     "write_whole",
@@ -50,7 +36,6 @@ LOCK_TIMEOUT_S = 10.0
 _LOCK_POLL_S = 0.005
 _LOCK_FILE = ".lilux-lock.tmp"
 _OTHERS_READ = 0o044
-_READ_CHUNK_BYTES = 1 << 20
 
 # What file systems without locks on directories answer (NFS: EBADF), and without fsync of directories.
 _NO_LOCKS = {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -59,8 +44,8 @@ _NO_FSYNC = {errno.EINVAL, errno.EOPNOTSUPP}
 _KINDS = {
     stat.S_IFREG: "a regular file",
     stat.S_IFDIR: "a directory",
-    stat.S_IFLNK: "a symlink",
-    stat.S_IFIFO: "a pipe",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
@@ -88,34 +73,41 @@ def write_whole(
         _write_in(parent, path, data, mode=mode, durable=durable, replace=replace)
 
 
-def read_capped(
-    path: str | Path, limit: int, *, safe_mode: int | None = None, directory: int | None = None
-) -> bytes:
-    """The bytes of a regular file; OSError when there are more than `limit`.
-
-    `directory` is the open parent directory, for those who have checked it and want that very one.
-    """
+def read_capped(path: str | Path, limit: int) -> bytes:
+    """The bytes of a regular file, also behind a link; OSError (EFBIG) for more than `limit`."""
     path = Path(path)
-    name: str | Path = path if directory is None else path.name
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-    flags |= 0 if safe_mode is None else os.O_NOFOLLOW
-    with _opened(name, flags, directory, path) as descriptor:
-        _require_kind(descriptor, stat.S_IFREG, path)
-        if safe_mode is not None:
-            require_safe(descriptor, path, mode=safe_mode)
-        return _read(descriptor, limit, path)
+    with _opened(path, flags) as descriptor:
+        _require_regular(descriptor, path)
+        with _named(path):
+            return read(descriptor, limit, path)
 
 
 @contextmanager
-def open_directory(path: str | Path, *, safe_mode: int | None = None) -> Iterator[int]:
-    """The descriptor of a directory, for as long as the block lasts."""
-    path = Path(path)
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
-    flags |= 0 if safe_mode is None else os.O_NOFOLLOW
-    with _opened(path, flags, None, path) as descriptor:
-        if safe_mode is not None:
-            require_safe(descriptor, path, mode=safe_mode)
+def open_directory(path: str | Path) -> Iterator[int]:
+    """The descriptor of a directory, also behind a link, for as long as the block lasts."""
+    with _opened(Path(path), os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY) as descriptor:
         yield descriptor
+
+
+def read(descriptor: int, limit: int, path: Path) -> bytes:
+    """Everything in a file that was just opened, in one read as a rule; OSError (EFBIG) above the limit.
+
+    Each read asks for more than there should be: one that gets exactly all of it has met the end.
+    """
+    size = os.fstat(descriptor).st_size
+    chunks: list[bytes] = []
+    wanted = min(size, limit) + 1
+    room = limit + 1
+    while room and (chunk := os.read(descriptor, min(wanted, room))):
+        chunks.append(chunk)
+        room -= len(chunk)
+        wanted = room
+        if limit + 1 - room == size:
+            break
+    if not room:
+        raise OSError(errno.EFBIG, f"expected at most {limit} bytes, found more", str(path))
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def make_directory(path: str | Path, *, mode: int) -> None:
@@ -136,31 +128,6 @@ def _make_above(path: Path) -> None:
     missing = [each for each in path.parents if not each.is_dir()]
     for each in reversed(missing):
         each.mkdir(0o755, exist_ok=True)
-
-
-def require_safe(descriptor: int, path: str | Path, *, mode: int) -> None:
-    """Refuse what others own, or may do more with than `mode` says."""
-    found = os.fstat(descriptor)
-    quoted = shlex.quote(str(path))
-    if found.st_uid != os.geteuid():
-        remedy = f"chown {os.geteuid()} {quoted}"
-        raise IntegrityError(
-            f"expected {path} to belong to this user ({os.geteuid()}), found owner {found.st_uid}; "
-            f"if its content is really yours: {remedy}",
-            reason="unsafe_permissions",
-            path=Path(path),
-            remedy=remedy,
-        )
-    permissions = stat.S_IMODE(found.st_mode) & 0o777
-    if permissions & ~mode:
-        remedy = f"chmod {mode:o} {quoted}"
-        raise IntegrityError(
-            f"expected {path} to have mode {mode:04o} or stricter, found {permissions:04o}; "
-            f"mend it with: {remedy}",
-            reason="unsafe_permissions",
-            path=Path(path),
-            remedy=remedy,
-        )
 
 
 @contextmanager
@@ -311,48 +278,26 @@ def sync_directory(directory: int) -> None:
             raise
 
 
-def _read(descriptor: int, limit: int, path: Path) -> bytes:
-    chunks: list[bytes] = []
-    missing = limit + 1
-    with _named(path):
-        while missing and (chunk := os.read(descriptor, min(missing, _READ_CHUNK_BYTES))):
-            chunks.append(chunk)
-            missing -= len(chunk)
-    if not missing:
-        raise OSError(errno.EFBIG, f"expected at most {limit} bytes, found more", str(path))
-    return b"".join(chunks)
-
-
 @contextmanager
-def _opened(name: str | Path, flags: int, directory: int | None, path: Path) -> Iterator[int]:
-    if flags & os.O_NOFOLLOW:
-        _refuse_symlink(name, directory, path)
+def _opened(path: Path, flags: int) -> Iterator[int]:
     with _named(path):
-        descriptor = os.open(name, flags, dir_fd=directory)
+        descriptor = os.open(path, flags)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _refuse_symlink(name: str | Path, directory: int | None, path: Path) -> None:
-    """Say it better than the system's ELOOP or ENOTDIR; O_NOFOLLOW is what really keeps links out."""
-    with _named(path):
-        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    if stat.S_ISLNK(found.st_mode):
-        raise IntegrityError(
-            f"expected {path} itself, found a symlink; put what it points to in its place",
-            reason="unsafe_path",
-            path=path,
-        )
+def kind_of(mode: int) -> str:
+    """What a file is, in words."""
+    return _KINDS.get(stat.S_IFMT(mode), "a file of an unknown kind")
 
 
-def _require_kind(descriptor: int, kind: int, path: Path) -> None:
-    found = stat.S_IFMT(os.fstat(descriptor).st_mode)
-    if found == kind:
-        return
-    code = errno.EISDIR if found == stat.S_IFDIR else errno.EINVAL
-    raise OSError(code, f"expected {_KINDS[kind]}, found {_KINDS.get(found, 'something else')}", str(path))
+def _require_regular(descriptor: int, path: Path) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(code, f"expected a regular file, found {kind_of(mode)}", str(path))
 
 
 @contextmanager

@@ -13,11 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol, cast
 
+from lilux._stamps import KeptFile
 from rye_mcp.errors import RyeError
+from rye_mcp.files import OTHERS_WRITE, Tree
 from rye_mcp.metadata import parse_configuration
 from rye_mcp.permissions import Isolation, Rule, read_isolation, read_rules
 from rye_mcp.spaces import Spaces
-from rye_mcp.trust.files import OTHERS_WRITE, KeptFile
 from rye_mcp.trust.verify import Trust
 
 __all__ = [
@@ -91,7 +92,9 @@ def asks_for_locks(place: Place) -> bool:
 @lru_cache(maxsize=16)
 def _file(root: Path, forbidden: int) -> KeptFile[Mapping[str, Any]]:
     """Every call asks what it says, and it is read when it has changed."""
-    return KeptFile(root, CONFIGURATION, _parsed, limit=_MAX_BYTES, forbidden=forbidden, root_forbidden=0)
+    return KeptFile(
+        Tree(root, forbidden=forbidden, root_forbidden=0), CONFIGURATION, _parsed, limit=_MAX_BYTES
+    )
 
 
 def _parsed(content: bytes | None, where: Path) -> Mapping[str, Any]:

@@ -24,10 +24,10 @@ from typing import Any, Final
 
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
+from rye_mcp.files import Tree, translated
 from rye_mcp.items import ItemType, printable
 from rye_mcp.trust.approvals import UNSIGNED_PARTS
 from rye_mcp.trust.decisions import Change, owner_of, propose_key
-from rye_mcp.trust.files import opened_directory, read_below, translated
 from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_document import PublicKey, RotationStatement, TrustDocument
@@ -189,7 +189,7 @@ def _make_directories(space: Path) -> None:
     for item_type in ItemType:
         with (
             translated("write_failed", space / item_type.directory),
-            opened_directory(space, item_type.directory, create_mode=_DIRECTORY_MODE),
+            Tree(space).opened(item_type.directory, create_mode=_DIRECTORY_MODE),
         ):
             pass
 
@@ -202,7 +202,7 @@ def _ignore(project: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Add what is missing to `.gitignore`; what was added, and why nothing could be."""
     path = project / _GITIGNORE
     try:
-        data = read_below(project, _GITIGNORE, limit=_MAX_GITIGNORE_BYTES)
+        data = Tree(project).read(_GITIGNORE, limit=_MAX_GITIGNORE_BYTES)
     except RyeError as exc:
         return (), (f"{_GITIGNORE} stays as it is: {exc.message}",)
     before = b"" if data is None else data

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from rye_mcp.mcp_server.http import MAX_WAITING_BYTES
-from rye_mcp.mcp_server.http_listening import MAX_CONNECTIONS, READ_LIMIT_S
-from rye_mcp.mcp_server.http_traffic import MAX_EACH, MAX_LISTENING, MAX_STREAMS
+from rye_mcp.mcp_server.http_connections import MAX_CONNECTIONS, READ_LIMIT_S
+from rye_mcp.mcp_server.http_requests import MAX_EACH, MAX_LISTENING, MAX_STREAMS
 from tests.http_world import TOKEN, HttpServer, http_server, is_alive, post
 from tests.people import Person
 

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from rye_mcp.mcp_server.http import MAX_SESSIONS
-from rye_mcp.mcp_server.http_listening import STRANGER_GRACE_S
+from rye_mcp.mcp_server.http_connections import STRANGER_GRACE_S
 from tests.http_world import TOKEN, HttpServer, http_server, post
 from tests.people import Person
 

@@ -163,7 +163,7 @@ async def test_nor_does_a_lock_that_another_process_holds(scene: Bridged) -> Non
 
     state = scene.place / "state"
     async with scene.serving(), anyio.create_task_group() as group:
-        with open_directory(state, safe_mode=0o700) as directory, lock(directory):
+        with open_directory(state) as directory, lock(directory):
             group.start_soon(call)  # its first row makes the file of the log, and that asks for the lock
             found, _ = await turns(lambda: anyio.sleep(0.3))
             assert not answers

@@ -126,7 +126,7 @@ async def test_sessions_are_admitted_in_one_place_and_kept_by_their_ids() -> Non
 
 
 class Recorded(H11Protocol):
-    """uvicorn's parser of one connection, as `http_listening` uses it."""
+    """uvicorn's parser of one connection, as `http_connections` uses it."""
 
     made: ClassVar[list[Recorded]] = []
     looks = 0
@@ -173,7 +173,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def test_a_connection_of_uvicorn_says_what_it_has_read_and_goes_on_reading() -> None:
-    """`http_listening` closes slow and silent ones, and reads while a request is served."""
+    """`http_connections` closes slow and silent ones, and reads while a request is served."""
     Recorded.made.clear()
     go_on, states = anyio.Event(), list[Any]()
 

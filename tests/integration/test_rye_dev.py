@@ -66,7 +66,7 @@ def test_a_draft_is_run_mended_and_signed(leo: Person, tool: Path) -> None:
                 saved(tool, TOOL.replace("__version__ = ", "__version__ = 1#")),
             ),
             (
-                "line 3, column 15: version: expected text",
+                "line 3, column 15: version: expected a version",
                 saved(tool, TOOL.replace("return", 'raise SystemExit("no sum today")\n    return')),
             ),
             ("would run", "r"),

@@ -43,6 +43,8 @@ def main(name="world"):
     return {"greeting": f"Hello, {name}!"}
 '''
 
+REGION = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+
 WAITING = '''\
 """Waits until it is told to go on, or ended."""
 
@@ -464,6 +466,21 @@ def test_an_address_that_is_taken_is_said(ada: Person, tmp_path: Path, server: H
     done = _started(ada, tmp_path, "--http", f"127.0.0.1:{server.port}")
     assert done.returncode == 1
     assert "Address already in use" in done.stderr
+
+
+def test_a_tool_that_nobody_has_listed_is_known_by_its_headers(ada: Person, project: Path) -> None:
+    """The SDK asks for its schema in the event loop, where nothing may be looked up."""
+    tool = project / ".ai/tools/demo/region.py"
+    tool.write_text(
+        GREET.replace("def main", f"CONFIG_SCHEMA = {REGION}\n\n\ndef main").replace("name", "region")
+    )
+    ada.rye("sign", "demo/region", cwd=project)
+    call = {"name": "demo_region", "arguments": {"region": "north"}}
+    with http_server(ada, project, "--expose", "demo/region") as server:
+        refused = modern(server, "tools/call", call, **{"Mcp-Param-Region": "south"})
+        assert (refused.status_code, "Region" in refused.text) == (400, True), refused.text
+        answered = modern(server, "tools/call", call, **{"Mcp-Param-Region": "north"})
+        assert (answered.status_code, "Hello, north!" in answered.text) == (200, True), answered.text
 
 
 def modern(

@@ -72,7 +72,9 @@ MAY_BE_REACHED = {
     "lilux._protocol": "the messages, against fixtures that the supervisor reads too",
     "lilux._results": "the parts of a message's result, compared with the same fixtures",
     "lilux._supervisor": "supervisors that lie, hang or are killed, and their pids",
+    "lilux._stamps": "a change that no clock can tell from the one before it",
     "lilux._templates": "a table of templates, and texts that must not be taken for one",
+    "lilux._trees": "links and odd files at every place of a path, under any race",
     "lilux.runtime._dotenv": "a table of lines, and any bytes at all",
     "lilux.runtime._env_config": "which interpreter a configuration names, whether it is there or not",
     "lilux.schemas._compiled": "how many schemas are kept, and that an equal one is not read again",
@@ -95,7 +97,7 @@ MAY_BE_REACHED = {
     "rye_mcp.primitives._markdown": "a table of pages, and what a reader gets of them",
     "rye_mcp.primitives._process_files": "logs of a few bytes, so that their parts change often",
     "rye_mcp.runs._pieces": "pieces of any bytes, one after the other",
-    "rye_mcp.spaces._files": "what is known of a directory spares a look into it",
+    "rye_mcp.spaces._directories": "what is known of a directory spares a look into it",
     "rye_mcp.trust._toml": "any text is quoted so that reading gives it back",
     "rye_mcp.verbs._selection": "a table of patterns, and any others compared with those of a shell",
     "rye_mcp.executor.environment.variables._OWN_PROGRAMS": "a project whose own environment holds rye-mcp",
@@ -342,10 +344,10 @@ def test_what_is_private_to_a_package_is_imported_in_it_alone() -> None:
     ("source", "found"),
     [
         ("from rye_mcp.trust._toml import parse", ["rye_mcp.trust._toml"]),
-        ("from rye_mcp.trust import _toml, files", ["rye_mcp.trust._toml"]),
+        ("from rye_mcp.trust import _toml, scope", ["rye_mcp.trust._toml"]),
         ("def f():\n    import rye_mcp.trust._toml as t", ["rye_mcp.trust._toml"]),
         ("from rye_mcp.verbs._chains import Chains", []),
-        ("from rye_mcp.trust.files import read_below\nfrom lilux import _files", []),
+        ("from rye_mcp.files import Tree\nfrom lilux import _files", []),
     ],
 )
 def test_every_private_import_is_noticed(source: str, found: list[str]) -> None:

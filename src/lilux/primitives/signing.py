@@ -46,7 +46,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from lilux import _files, _keys
+from lilux import _files, _keys, _trees
 from lilux.primitives.errors import ConfigurationError, IntegrityError
 
 __all__ = [
@@ -67,7 +67,6 @@ _PRIVATE_KEY_MODE = 0o600
 _PUBLIC_KEY_MODE = 0o644
 
 _FINGERPRINT_DIGITS = 16
-_ANY_MODE = 0o777
 _HASH = re.compile(r"[0-9a-f]{64}")
 _SIGNATURE = re.compile(r"[A-Za-z0-9_-]{86}==")
 
@@ -122,7 +121,8 @@ def save_keypair(
     stored = private_pem if passphrase is None else _keys.private_pem(key, passphrase)
     path = Path(key_dir)
     _files.make_directory(path, mode=_DIRECTORY_MODE)
-    with _files.open_directory(path, safe_mode=_ANY_MODE) as directory, _files.lock(directory):
+    with _trees.Tree(path).opened() as directory, _files.lock(directory):
+        _trees.require_private(directory, path, forbidden=0)
         os.fchmod(directory, _DIRECTORY_MODE)
         _write_pair(directory, path, stored, public_pem, replace=True)
 
@@ -131,7 +131,7 @@ def load_keypair(key_dir: Path, *, passphrase: bytes | None = None) -> tuple[byt
     """The key pair in `key_dir`, as `(private_pem, public_pem)`; FileNotFoundError for what is missing."""
     path = Path(key_dir)
     with (
-        _files.open_directory(path, safe_mode=_DIRECTORY_MODE) as directory,
+        _trees.Tree(path, forbidden=0o777 & ~_DIRECTORY_MODE).opened() as directory,
         _files.lock(directory, shared=True),
     ):
         return _read_pair(directory, path, passphrase)
@@ -142,13 +142,14 @@ def ensure_keypair(key_dir: Path, *, passphrase: bytes | None = None) -> tuple[b
     _keys.require_passphrase(passphrase)
     path = Path(key_dir)
     _files.make_directory(path, mode=_DIRECTORY_MODE)
-    with _files.open_directory(path, safe_mode=_ANY_MODE) as directory, _files.lock(directory):
+    with _trees.Tree(path).opened() as directory, _files.lock(directory):
+        _trees.require_private(directory, path, forbidden=0)
         found = _present(directory)
         if not found:
             os.fchmod(directory, _DIRECTORY_MODE)
             _create_pair(directory, path, passphrase)
             found = _present(directory)
-        _files.require_safe(directory, path, mode=_DIRECTORY_MODE)
+        _trees.require_private(directory, path, forbidden=0o777 & ~_DIRECTORY_MODE)
         if found == {_PRIVATE_KEY_FILE}:
             _restore_public_key(directory, path, passphrase)
         return _read_pair(directory, path, passphrase)
@@ -207,9 +208,7 @@ def _read_pair(directory: int, path: Path, passphrase: bytes | None) -> tuple[by
     _require_both(_present(directory), path)
     private_pem, key = _read_private_key(directory, path, passphrase)
     public = path / _PUBLIC_KEY_FILE
-    public_pem = _files.read_capped(
-        public, _keys.MAX_PEM_BYTES, safe_mode=_PUBLIC_KEY_MODE, directory=directory
-    )
+    public_pem = _read_key(directory, public, _PUBLIC_KEY_MODE)
     _require_pair(key, _keys.load_public(public_pem, str(public)), str(path))
     return private_pem if passphrase is None else _keys.private_pem(key), public_pem
 
@@ -218,8 +217,12 @@ def _read_private_key(
     directory: int, path: Path, passphrase: bytes | None
 ) -> tuple[bytes, Ed25519PrivateKey]:
     private = path / _PRIVATE_KEY_FILE
-    pem = _files.read_capped(private, _keys.MAX_PEM_BYTES, safe_mode=_PRIVATE_KEY_MODE, directory=directory)
+    pem = _read_key(directory, private, _PRIVATE_KEY_MODE)
     return pem, _keys.load_private(pem, str(private), passphrase)
+
+
+def _read_key(directory: int, path: Path, mode: int) -> bytes:
+    return _trees.read_in(directory, path, limit=_keys.MAX_PEM_BYTES, forbidden=0o777 & ~mode)
 
 
 def _present(directory: int) -> set[str]:

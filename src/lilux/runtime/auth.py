@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lilux import _files
+from lilux import _files, _trees
 from lilux.primitives.errors import AuthenticationRequired, ConfigurationError
 
 __all__ = ["AuthStore"]
@@ -110,7 +110,7 @@ class AuthStore:
         path = self._path(service)
         with _explained(path):
             _files.make_directory(self.directory, mode=0o700)
-            with _files.open_directory(self.directory, safe_mode=0o700) as directory:
+            with _trees.Tree(self.directory, forbidden=0o077).opened() as directory:
                 _files.write_whole(path, msgspec.json.encode(token), mode=0o600, directory=directory)
 
     def get_token(self, service: str, scope: str | Collection[str] = ()) -> str:
@@ -143,8 +143,8 @@ class AuthStore:
     def _read(self, service: str) -> _Token | None:
         path = self._path(service)
         try:
-            with _explained(path), _files.open_directory(self.directory, safe_mode=0o700) as directory:
-                data = _files.read_capped(path, MAX_FILE_BYTES, safe_mode=0o600, directory=directory)
+            with _explained(path), _trees.Tree(self.directory, forbidden=0o077).opened() as directory:
+                data = _trees.read_in(directory, path, limit=MAX_FILE_BYTES, forbidden=0o177)
         except FileNotFoundError:
             return None
         try:

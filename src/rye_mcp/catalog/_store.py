@@ -37,8 +37,8 @@ from rye_mcp.catalog._query_tree import FIELDS
 from rye_mcp.catalog._ranking import Counts, Features, Group
 from rye_mcp.catalog._words import TOKENIZER, Stemmer, grams_of, similar_words
 from rye_mcp.catalog._writing import Change, Row, features_of, known_files, selected, write_changes
+from rye_mcp.files import Tree
 from rye_mcp.items import ItemType
-from rye_mcp.trust.files import opened_directory
 
 __all__ = ["DamagedError", "SqliteEngine", "file_for", "is_whole", "open_file", "open_memory"]
 
@@ -104,7 +104,7 @@ def open_file(path: Path, *, replacing: int | None = None) -> sqlite3.Connection
     there can be none: the caller does without a file then.
     """
     with (
-        opened_directory(path.parent, forbidden=_OTHERS, create_mode=_DIRECTORY_MODE) as directory,
+        Tree(path.parent, forbidden=_OTHERS).opened(create_mode=_DIRECTORY_MODE) as directory,
         whole_files.lock(directory, timeout_s=LOCK_TIMEOUT_S),
     ):
         if replacing is not None and _inode(path) == replacing:

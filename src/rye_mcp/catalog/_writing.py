@@ -100,12 +100,16 @@ def features_of(
         key: Features(
             _picked(written, words, beginnings),
             length,
-            [gram for gram, sign in signed if sign in signs]
-            + [gram for gram, marked in unsigned if marked in some],
+            _held(signed, signs) + _held(unsigned, some),
             grams_length,
         )
         for key, written, length, some, signs, grams_length in rows
     }
+
+
+def _held(grams: Iterable[tuple[str, str]], kept: str) -> list[str]:
+    """Those n-grams whose sign is in what is kept of a document."""
+    return [gram for gram, sign in grams if sign in kept]
 
 
 def written_words(words: Mapping[str, int]) -> str:

@@ -21,9 +21,9 @@ from rye_mcp.cli._options import (
 from rye_mcp.cli._printing import print_json, print_warnings, report, say
 from rye_mcp.cli._signers import signers_in_words
 from rye_mcp.errors import RyeError
+from rye_mcp.files import Tree
 from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.metadata import SCHEMA_KINDS, metadata_schema
-from rye_mcp.trust.files import write_below
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Signer
 from rye_mcp.verbs.load import LoadRequest, LoadResult, load
@@ -189,12 +189,8 @@ def schema(
     paths = []
     for each in SCHEMA_KINDS:
         relative = f"{_DIRECTORY}/{each}.json"
-        write_below(
-            space.root,
-            relative,
-            _spelled(metadata_schema(each)),
-            mode=_FILE_MODE,
-            create_mode=_DIRECTORY_MODE,
+        Tree(space.root).write(
+            relative, _spelled(metadata_schema(each)), mode=_FILE_MODE, create_mode=_DIRECTORY_MODE
         )
         paths.append(printable(space.root / relative))
     if as_json:

@@ -245,7 +245,7 @@ class Preparation:
     async def close(self) -> None:
         """End what is under way, and remove every private copy that is left."""
         await self.background.close()
-        self._snapshots.close()
+        await off_loop(self._snapshots.close, shielded=True)
 
     def _snapshot(self, pinned: PinnedChain) -> Snapshot:
         if not self._is_swept:

@@ -307,8 +307,8 @@ class PrimitiveExecutor:
         """Close what is open in this event loop, and the log."""
         await self._primitives.close()
         await self._preparation.close()
-        self._outputs.close()
-        self._log.close()
+        for close in (self._outputs.close, self._log.close):
+            await off_loop(close, shielded=True)
 
     # --- the stages ---
 

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from anyio import to_thread
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
-from rye_mcp.apart import apart_if_large
+from rye_mcp.apart import apart_if_large, off_loop
 from rye_mcp.errors import RyeError, addressed_to_a_person, printable
 from rye_mcp.marks import without_marks
 from rye_mcp.visible import visible_lines, with_texts
@@ -362,7 +361,7 @@ class Room:
             raise RyeError("answer_too_long", what, hint=_HINT)
         text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
         outputs = self.app.executor().outputs
-        return await to_thread.run_sync(outputs.keep, run_id, text.encode("utf-8", "replace"))
+        return await off_loop(partial(outputs.keep, run_id, text.encode("utf-8", "replace")))
 
 
 async def require_fitting(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:

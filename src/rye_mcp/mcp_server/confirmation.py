@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from rye_mcp.apart import apart
+from rye_mcp.apart import apart, off_loop
 from rye_mcp.configuration import Action, to_be_confirmed
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.variables import MAX_NAME, looks_secret
+from rye_mcp.files import Tree
 from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
 from rye_mcp.permissions import Action as RuleAction
 from rye_mcp.trust.control_variables import chooses_code
-from rye_mcp.trust.files import opened_directory
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import signer_in_words
 from rye_mcp.verbs.context import options_of
@@ -340,17 +340,18 @@ class Confirmer:
         if client is None or not _can_ask(client.client_capabilities):
             raise _nobody_to_ask(question)
         if str(client.protocol_version) >= _BY_ANSWER:
-            self._ask_by_answer(question)
+            await self._ask_by_answer(question)
         else:
             await _ask_at_once(question, client)
 
-    def _ask_by_answer(self, question: Question) -> None:
+    async def _ask_by_answer(self, question: Question) -> None:
         answers = self.client.input_responses or {}
         state = self.client.request_state
         if state is None or _KEY not in answers:
             raise _asked(question)
         ticket, mark = _opened(state)
-        Tickets(self.app.settings.state).use(ticket)  # a no uses it up as well
+        used_up = partial(Tickets(self.app.settings.state).use, ticket)
+        await off_loop(used_up, shielded=True)  # a no uses it up as well
         if mark != question.mark:
             what = f"expected {question.item_id} as the person was shown it, found that something has changed"
             raise RyeError("confirmation_outdated", what, item_id=question.item_id)
@@ -441,8 +442,8 @@ class Tickets:
         if not _FORM.fullmatch(ticket):
             raise RyeError("confirmation_outdated", "expected the ticket of a question, found none")
         try:
-            with opened_directory(
-                self._state, _DIRECTORY, forbidden=_FORBIDDEN, create_mode=_PRIVATE
+            with Tree(self._state, forbidden=_FORBIDDEN).opened(
+                _DIRECTORY, create_mode=_PRIVATE
             ) as directory:
                 os.close(os.open(ticket, _FLAGS, _MODE, dir_fd=directory))
                 _sweep(directory)

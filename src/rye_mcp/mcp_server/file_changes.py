@@ -316,23 +316,6 @@ def _identity(root: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-async def _watch(freshness: Freshness, scope: anyio.CancelScope) -> None:
-    async def noticed(paths: frozenset[Path]) -> None:
-        freshness.notice(paths)
-
-    roots = [space.root for space in freshness.spaces]
-    if not all(root.is_dir() for root in roots):
-        return
-    begun = partial(freshness.watched, True)
-    try:
-        with scope:
-            await watch(roots, noticed, step_ms=STEP_MS, max_wait_ms=MAX_WAIT_MS, begun=begun)
-    except OSError as exc:
-        _log.warning("changes are looked for at each search", extra=facts_of(reason=exc.strerror or str(exc)))
-    finally:
-        freshness.watched(False)
-
-
 CHANGE_STEP_MS: Final = 100
 """For how long nothing may change before a change is told."""
 

@@ -49,6 +49,7 @@ __all__ = [
     "problem_in",
     "refusal_of",
     "request_in",
+    "tool_in",
 ]
 
 GIVE_UP_S: Final = 3.0
@@ -344,6 +345,15 @@ def request_in(found: object) -> str | int | None:
         return None
     number: str | int = found["id"]
     return number
+
+
+def tool_in(found: object) -> str | None:
+    """The tool that a request calls; None for every other message."""
+    if not isinstance(found, dict) or found.get("method") != "tools/call":
+        return None
+    params = found.get("params")
+    name = params.get("name") if isinstance(params, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def cancelled_in(found: object) -> object:

@@ -31,13 +31,13 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
 
+from rye_mcp.apart import on_behalf_of
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_server.answers import require_fitting
 from rye_mcp.mcp_server.framing import BUSY, one_line
+from rye_mcp.mcp_server.http_connections import connection_limit, listen, serve
 from rye_mcp.mcp_server.http_gate import MAX_BODY_BYTES, Application, Gate, KnownNames
-from rye_mcp.mcp_server.http_listening import connection_limit, listen, serve
-from rye_mcp.mcp_server.http_secrets import TOKEN_VARIABLE, Token, find_state_keys
-from rye_mcp.mcp_server.http_traffic import (
+from rye_mcp.mcp_server.http_requests import (
     EXCHANGE_KEY,
     MAX_STREAMS,
     MESSAGES_PATH,
@@ -46,12 +46,14 @@ from rye_mcp.mcp_server.http_traffic import (
     Traffic,
     stream_of,
 )
-from rye_mcp.mcp_server.options import HttpOptions
+from rye_mcp.mcp_server.options import TOKEN_VARIABLE, HttpOptions, Token, find_state_keys
 from rye_mcp.mcp_server.projects import Projects
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+    from rye_mcp.mcp_server.rye_server import RyeServer
 
 __all__ = [
     "CALLED_IDLE_S",
@@ -59,6 +61,7 @@ __all__ = [
     "MAX_WAITING_BYTES",
     "UNCALLED_IDLE_S",
     "Events",
+    "LookedUp",
     "Sessions",
     "WholeEvents",
     "http_application",
@@ -211,6 +214,22 @@ def _refusal(number: str | int) -> SessionMessage:
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
 
 
+class LookedUp:
+    """An application that gets a call when the tool of the call was looked up."""
+
+    def __init__(self, application: ASGIApp, look_up: Callable[[str], Awaitable[None]]) -> None:
+        self._application = application
+        self._look_up = look_up
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        exchange: Exchange | None = scope.get(EXCHANGE_KEY)
+        if exchange is not None and exchange.tool is not None:
+            with on_behalf_of(exchange.client):
+                await self._look_up(exchange.tool)
+        await self._application(scope, receive, send)
+
+
 class WholeEvents:
     """An application whose server-sent events have none of these characters; the SDK writes each at once."""
 
@@ -244,7 +263,7 @@ _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 _CHECKED_BY_THE_GATE: Final = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
 
-def serve_http(make: Callable[..., MCPServer[Any]], projects: Projects, options: HttpOptions) -> int:
+def serve_http(make: Callable[..., RyeServer], projects: Projects, options: HttpOptions) -> int:
     """Serve until a signal comes; the exit code of the command. `make` makes the server."""
     try:
         token = None if options.is_open else Token.find(options.token_file, os.environ)
@@ -266,7 +285,7 @@ def serve_http(make: Callable[..., MCPServer[Any]], projects: Projects, options:
     return 0
 
 
-def http_application(server: MCPServer[Any], traffic: Traffic) -> Application:
+def http_application(server: RyeServer, traffic: Traffic) -> Application:
     """Both transports, and what is asked about health; a `Gate` stands in front of it."""
     sessions = Sessions(
         server._lowlevel_server,
@@ -294,7 +313,7 @@ def http_application(server: MCPServer[Any], traffic: Traffic) -> Application:
         return sessions.run()
 
     routes = [
-        Route("/mcp", StreamableHTTPASGIApp(sessions)),
+        Route("/mcp", LookedUp(StreamableHTTPASGIApp(sessions), server.look_up)),
         *events.routes(),
         Route("/healthz", health),
         Route("/readyz", readiness),

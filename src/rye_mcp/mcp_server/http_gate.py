@@ -23,8 +23,8 @@ from starlette.responses import Response
 
 from lilux._json import MAX_VALUES, ValueCount
 from rye_mcp.mcp_server.framing import content_of, is_handshake, problem_in
-from rye_mcp.mcp_server.http_secrets import Token
-from rye_mcp.mcp_server.http_traffic import EXCHANGE_KEY, Exchange, Traffic, session_in
+from rye_mcp.mcp_server.http_requests import EXCHANGE_KEY, Exchange, Traffic, session_in
+from rye_mcp.mcp_server.options import Token
 
 __all__ = [
     "BODY_LIMIT_S",

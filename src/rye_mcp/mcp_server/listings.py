@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from mcp.types import Prompt, Resource, Tool
 
     from rye_mcp.app import App
+    from rye_mcp.mcp_server.exposed_items import NativeTools
     from rye_mcp.mcp_server.file_changes import Beside, FileChanges
-    from rye_mcp.mcp_server.offered_items import NativeTools
     from rye_mcp.mcp_server.subscriptions import Announcing
     from rye_mcp.mcp_server.subscriptions import Listed as Name
     from rye_mcp.verbs.offers import Offer
@@ -262,14 +262,14 @@ def _made_of(make: Make, app: App) -> tuple[list[Listed[Any]], str]:
 
 
 def _makers(native: NativeTools) -> dict[Name, Make]:
-    from rye_mcp.mcp_server.offered_items import list_prompts, list_resources
+    from rye_mcp.mcp_server.exposed_items import list_prompts, list_resources
 
     return {"tools": native.listed, "prompts": list_prompts, "resources": list_resources}
 
 
 def _addresses(app: App, paths: frozenset[Path]) -> set[str]:
     """The addresses of the items that changed."""
-    from rye_mcp.mcp_server.offered_items import address_of
+    from rye_mcp.mcp_server.exposed_items import address_of
 
     found: set[str] = set()
     for space in app.spaces.accessible():

@@ -1,24 +1,44 @@
-"""The command line of `rye-mcp`, which people put into the configurations of clients.
+"""What was asked of `rye-mcp`: its command line, and the secrets of a server over HTTP.
 
-Without an argument nothing is parsed: that is how nearly every client starts the server, and it waits. Wrong
-use ends the command with 2 and a sentence on standard error, before anything is opened.
+Without an argument nothing is parsed: nearly every client starts the server so, and waits. A token and state
+keys come from a private file, else from a variable that is taken out of the environment, so that no tool
+inherits it. Of several state keys the first seals and each opens.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import stat
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rye_mcp.errors import RyeError
 from rye_mcp.mcp_server.logs import DEFAULT_LEVEL, LEVELS
 
 if TYPE_CHECKING:
     from rye_mcp.configuration import Action
 
-__all__ = ["DEFAULT_PORT", "Address", "HttpOptions", "ServerOptions", "parse_address", "read_options"]
+__all__ = [
+    "DEFAULT_PORT",
+    "STATE_KEY_VARIABLE",
+    "TOKEN_VARIABLE",
+    "Address",
+    "HttpOptions",
+    "ServerOptions",
+    "Token",
+    "find_state_keys",
+    "parse_address",
+    "read_options",
+    "read_private",
+]
 
 DEFAULT_PORT: Final = 8000
 DEFAULT_DRAIN_S: Final = 10.0
@@ -196,3 +216,90 @@ def _parser() -> argparse.ArgumentParser:
     add("--drain", type=_seconds, metavar="SECONDS",
         help=f"how long calls may go on after SIGTERM; by default {DEFAULT_DRAIN_S:g}")  # fmt: skip
     return parser
+
+
+TOKEN_VARIABLE: Final = "RYE_HTTP_TOKEN"  # noqa: S105 - where it is, not what it is
+"""The environment variable that gives the token."""
+
+_MIN_CHARACTERS: Final = 16
+_MAX_BYTES: Final = 4096
+_FORM = re.compile(rf"[A-Za-z0-9._~+/=-]{{{_MIN_CHARACTERS},}}")
+_OTHERS = 0o077
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token; `is_new` when nobody knows it yet but this server."""
+
+    text: str = field(repr=False)
+    is_new: bool
+
+    @classmethod
+    def find(cls, file: Path | None, environment: MutableMapping[str, str]) -> Token:
+        """The token that was given, or a new one; RyeError for what is none."""
+        given = environment.pop(TOKEN_VARIABLE, None)
+        if file is not None:
+            return cls(_checked_token(read_private(file, "a token"), str(file)), is_new=False)
+        if given is not None:
+            return cls(_checked_token(given.strip(), TOKEN_VARIABLE), is_new=False)
+        return cls(secrets.token_urlsafe(32), is_new=True)
+
+    def opens(self, header: bytes | None) -> bool:
+        """Whether this is what the header `Authorization` says."""
+        scheme, _, given = (header or b"").partition(b" ")
+        # Digests have one length, so that comparing tells nothing of the length of the token either.
+        same = hmac.compare_digest(_digest(given.strip()), _digest(self.text.encode()))
+        return same and scheme.lower() == b"bearer"
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def _checked_token(text: str, where: str) -> str:
+    if _FORM.fullmatch(text):
+        return text
+    kind = f"at least {_MIN_CHARACTERS} letters, digits and ._~+/=-"
+    what = f"expected a token of {kind}, found {len(text)} characters"
+    hint = "python3 -c 'import secrets; print(secrets.token_urlsafe(32))' makes one"
+    raise RyeError("cannot_listen", what, where=where, hint=hint)
+
+
+def read_private(file: Path, kind: str) -> str:
+    """The text of a file that only its owner may read; RyeError for every other."""
+    try:
+        with file.open("rb") as opened:
+            found = os.fstat(opened.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise RyeError("unsafe_path", f"expected a file with {kind}, found none", where=file)
+            if found.st_mode & _OTHERS:
+                mode = oct(stat.S_IMODE(found.st_mode))
+                what = f"expected {kind} that only its owner may read, found {mode}"
+                raise RyeError("unsafe_permissions", what, where=file)
+            return opened.read(_MAX_BYTES).decode("ascii", "replace").strip()
+    except OSError as exc:
+        raise RyeError("read_failed", f"the system said: {exc.strerror}", where=file) from exc
+
+
+STATE_KEY_VARIABLE: Final = "RYE_HTTP_STATE_KEY"
+"""The environment variable that gives the keys."""
+
+_MIN_KEY_CHARACTERS: Final = 32
+
+
+def find_state_keys(file: Path | None, environment: MutableMapping[str, str]) -> tuple[str, ...]:
+    """The keys that were given; none is as well. RyeError for what cannot be one."""
+    given = environment.pop(STATE_KEY_VARIABLE, None)
+    if file is not None:
+        return _checked_keys(read_private(file, "a key"), str(file))
+    return () if given is None else _checked_keys(given, STATE_KEY_VARIABLE)
+
+
+def _checked_keys(text: str, where: str) -> tuple[str, ...]:
+    keys = tuple(dict.fromkeys(text.split()))
+    shortest = min(map(len, keys), default=0)
+    if shortest >= _MIN_KEY_CHARACTERS:
+        return keys
+    what = f"expected keys of at least {_MIN_KEY_CHARACTERS} characters, found one of {shortest}"
+    hint = "python3 -c 'import secrets; print(secrets.token_urlsafe(32))' makes one"
+    raise RyeError("cannot_listen", what, where=where, hint=hint)

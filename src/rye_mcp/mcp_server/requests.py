@@ -79,7 +79,7 @@ async def in_its_turn(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> A
 
 
 def _session_of(request: Any) -> str:
-    from rye_mcp.mcp_server.http_traffic import EXCHANGE_KEY
+    from rye_mcp.mcp_server.http_requests import EXCHANGE_KEY
 
     exchange = getattr(request, "scope", {}).get(EXCHANGE_KEY)
     named = None if exchange is None else exchange.session
@@ -177,7 +177,7 @@ def complete(app: App, params: CompleteRequestParams) -> CompleteResult:
     """What an argument of a prompt, or a variable of an address, may go on with."""
     from mcp.types import CompleteResult, Completion, PromptReference
 
-    from rye_mcp.mcp_server.offered_items import (
+    from rye_mcp.mcp_server.exposed_items import (
         MAX_COMPLETIONS,
         completions_of_prompt,
         completions_of_template,

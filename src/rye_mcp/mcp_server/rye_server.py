@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -47,9 +47,9 @@ from rye_mcp.mcp_server.answers import (
 )
 from rye_mcp.mcp_server.background_runs import Runs
 from rye_mcp.mcp_server.definitions import DEFINITIONS, Definition
+from rye_mcp.mcp_server.exposed_items import NativeTools
 from rye_mcp.mcp_server.file_changes import FileChanges
 from rye_mcp.mcp_server.listings import Listed, Listings, page_of
-from rye_mcp.mcp_server.offered_items import NativeTools
 from rye_mcp.mcp_server.projects import Apps
 from rye_mcp.mcp_server.requests import (
     agree_on_a_revision_without_batches,
@@ -240,7 +240,13 @@ class RyeServer(MCPServer[None]):
         """Parameters that clients of 2026 repeat as headers (`x-mcp-header`) are compared with these."""
         if name in DEFINITIONS:
             return DEFINITIONS[name].input_schema
-        return self._native.input_schema(name, self._apps.named_at_start())
+        return self._native.input_schema(name)
+
+    async def look_up(self, name: str) -> None:
+        """Know a tool before the SDK asks for its schema, which it does where nothing can wait."""
+        with suppress(RyeError):  # the call says why
+            if name not in DEFINITIONS:
+                await self._native.look_up(name, self._apps.named_at_start())
 
     def _asked(self, app: App, context: Any) -> Asked:
         from rye_mcp.mcp_server.calls import Asked
@@ -269,7 +275,7 @@ class RyeServer(MCPServer[None]):
         self, name: str, arguments: dict[str, Any] | None = None, context: Any = None
     ) -> GetPromptResult:
         """The instructions of a directive."""
-        from rye_mcp.mcp_server.offered_items import get_prompt
+        from rye_mcp.mcp_server.exposed_items import get_prompt
 
         with protocol_error():
             async with self._apps.using(None, session_of(context)) as app:
@@ -282,13 +288,13 @@ class RyeServer(MCPServer[None]):
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
         """Addresses of items and of the output of runs."""
-        from rye_mcp.mcp_server.offered_items import TEMPLATES
+        from rye_mcp.mcp_server.exposed_items import TEMPLATES
 
         return list(TEMPLATES)
 
     async def read_resource(self, uri: Any, context: Any = None) -> Iterable[ReadResourceContents]:
         """What stands at an address."""
-        from rye_mcp.mcp_server.offered_items import read_resource
+        from rye_mcp.mcp_server.exposed_items import read_resource
 
         with protocol_error(uri=str(uri)):
             async with self._apps.using(None, session_of(context)) as app:

@@ -17,6 +17,8 @@ from rye_mcp.visible import find_hidden
 
 __all__ = [
     "ANY_HOST",
+    "CLOSED",
+    "CREDENTIALS",
     "DEFAULT_PORT",
     "HOST_PATTERN",
     "ITEM_PATTERN",
@@ -69,8 +71,8 @@ _SECOND_LEVEL: Final = frozenset({"ac", "co", "com", "edu", "gov", "net", "or", 
 _KERNEL: Final = ("/proc", "/sys", "/dev", "/run", "/var/run")
 _SHARED: Final = ("/tmp", "/var/tmp")  # noqa: S108 - nothing is written there
 _A_HOME: Final = re.compile(r"^(?:/(?:home|Users)/[^/]+|/root)(?=/|$)")
-_CLOSED: Final = ("~/.ssh", "~/.gnupg", "~/.password-store", "~/.local/share/keyrings")
-_CREDENTIALS: Final = ("~/.aws", "~/.azure", "~/.docker", "~/.kube", "~/.config/gcloud", "~/.config/gh")
+CLOSED: Final = ("~/.ssh", "~/.gnupg", "~/.password-store", "~/.local/share/keyrings")
+CREDENTIALS: Final = ("~/.aws", "~/.azure", "~/.docker", "~/.kube", "~/.config/gcloud", "~/.config/gh")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -217,10 +219,10 @@ def _problem_of_place(text: str, shown: str) -> str | None:
     text = _A_HOME.sub("~", text)
     if text in ("~", "/home", "/Users"):
         return f"expected one place, found {shown}, in which all of a home is"
-    for hidden in (*_KERNEL, *_SHARED, *_CLOSED):
+    for hidden in (*_KERNEL, *_SHARED, *CLOSED):
         if is_below(text, hidden) or is_below(hidden, text):
             return f"expected no hidden place, found {shown}: no tool may see {hidden}"
-    for hidden in _CREDENTIALS:
+    for hidden in CREDENTIALS:
         if is_below(hidden, text):
             return f"expected one file, found {shown}, which holds credentials: name a file below {hidden}"
     return None

@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from lilux import _files as whole_files
-from lilux.primitives.errors import IntegrityError
+from lilux import _trees
 from rye_mcp.errors import RyeError, printable
+from rye_mcp.files import OTHERS, refusal
 from rye_mcp.notices import Notice
 from rye_mcp.runs.records import COLUMNS, REFUSED
 
@@ -164,11 +165,11 @@ class RunDatabase:
         state = self.path.parent
         try:
             whole_files.make_directory(state, mode=0o700)
-            with whole_files.open_directory(state, safe_mode=0o700) as directory, whole_files.lock(directory):
+            with _trees.Tree(state, forbidden=OTHERS).opened() as directory, whole_files.lock(directory):
                 self._identity = _make_file(self.path, directory)
                 return _connect(self.path)
-        except IntegrityError as exc:
-            raise _unsafe(exc) from exc
+        except _trees.UnsafeError as exc:
+            raise refusal(exc, self.path) from exc
         except OSError as exc:
             what = f"expected to open {printable(self.path)}, found: {exc.strerror or exc}"
             raise RyeError("write_failed", what, where=printable(self.path)) from exc
@@ -179,13 +180,13 @@ class RunDatabase:
         self._drop()
         state = self.path.parent
         try:
-            with whole_files.open_directory(state, safe_mode=0o700) as directory, whole_files.lock(directory):
+            with _trees.Tree(state, forbidden=OTHERS).opened() as directory, whole_files.lock(directory):
                 if damaged is None or _identity_of(self.path) != damaged:
                     return
                 for suffix in ("-shm", "-wal", ""):
                     with suppress(FileNotFoundError):
                         Path(f"{self.path}{suffix}").replace(state / f"{DAMAGED_NAME}{suffix}")
-        except (OSError, IntegrityError) as exc:
+        except (OSError, _trees.UnsafeError) as exc:
             raise self._refusal(exc, create=True) from exc
         what = (
             f"the log of runs was damaged ({why}); it was set aside as "
@@ -232,14 +233,12 @@ def _make_file(path: Path, directory: int) -> _Identity:
     """The file, empty when it is new; SQLite gives the files beside it the same mode."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     if path.is_symlink():
-        raise RyeError("unsafe_path", f"expected a regular file, found a symbolic link: {path}", where=path)
+        raise _trees.wrong_kind("a regular file", "a symbolic link", path)
     descriptor = os.open(path.name, flags, 0o600, dir_fd=directory)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise RyeError(
-                "unsafe_path", f"expected a regular file, found something else: {path}", where=path
-            )
-        whole_files.require_safe(descriptor, path, mode=0o600)
+        if not stat.S_ISREG(mode := os.fstat(descriptor).st_mode):
+            raise _trees.wrong_kind("a regular file", whole_files.kind_of(mode), path)
+        _trees.require_private(descriptor, path, forbidden=0o177)
         found = os.fstat(descriptor)
         return found.st_dev, found.st_ino
     finally:
@@ -292,8 +291,3 @@ def _require_ours(connection: sqlite3.Connection, path: Path) -> None:
 def _number(connection: sqlite3.Connection, pragma: str) -> int:
     found: int = connection.execute(f"PRAGMA {pragma}").fetchone()[0]
     return found
-
-
-def _unsafe(exc: IntegrityError) -> RyeError:
-    code = "unsafe_permissions" if exc.attributes.get("reason") == "unsafe_permissions" else "unsafe_path"
-    return RyeError(code, exc.message, where=exc.attributes.get("path"), hint=exc.attributes.get("remedy"))

@@ -22,19 +22,19 @@ Rules:
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from lilux import _files as whole_files
-from lilux.primitives.errors import IntegrityError
+from lilux import _trees
 from lilux.primitives.subprocess import Spool
 from rye_mcp.errors import RyeError, printable
+from rye_mcp.files import OTHERS, refusal
 from rye_mcp.runs._pieces import SEARCH_LIMIT_S, Piece, find_lines, read_piece
 from rye_mcp.runs.ids import (
     STREAMS,
@@ -84,8 +84,6 @@ _DIRECTORY_NAME: Final = "outputs"
 _MODE: Final = 0o700
 _RESULT: Final = "result"
 _FILE_MODE: Final = 0o600
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +212,8 @@ class RunOutputs:
     def sweep(self) -> None:
         """Remove what is too old, then the oldest until the rest is small enough."""
         with (
-            suppress(OSError, IntegrityError),
-            whole_files.open_directory(self._root, safe_mode=_MODE) as root,
+            suppress(OSError, _trees.UnsafeError),
+            _trees.Tree(self._root, forbidden=OTHERS).opened() as root,
         ):
             oldest, room = datetime.now(UTC) - self._max_age, self._total_bytes
             settled = datetime.now(UTC) - MAX_SPARE_AGE
@@ -253,8 +251,8 @@ class RunOutputs:
             if not self._is_ready:
                 self._prepare()
             path.mkdir(_MODE)
-        except IntegrityError as exc:
-            raise _unsafe(exc) from exc
+        except _trees.UnsafeError as exc:
+            raise refusal(exc, path) from exc
         except OSError as exc:
             self._is_ready = False
             what = f"expected to make {printable(path)}, found: {exc.strerror}"
@@ -271,7 +269,7 @@ class RunOutputs:
         whole_files.make_directory(self._root.parent, mode=_MODE)
         whole_files.make_directory(self._root, mode=_MODE)
         for path in (self._root.parent, self._root):
-            with whole_files.open_directory(path, safe_mode=_MODE):
+            with _trees.Tree(path, forbidden=OTHERS).opened():
                 pass
         self._is_ready = True
         self._sweep_beside()
@@ -281,24 +279,18 @@ class RunOutputs:
         """The file of a stream, reached through no link."""
         name = self._taken.get(run_id, run_id)
         path = self._root / name / stream
-        descriptors: list[int] = []
         try:
-            try:
-                descriptors.append(os.open(self._root, _DIRECTORY))
-                descriptors.append(os.open(name, _DIRECTORY, dir_fd=descriptors[-1]))
-                descriptors.append(os.open(stream, _FILE, dir_fd=descriptors[-1]))
-            except FileNotFoundError as exc:
-                raise _not_kept(run_id, stream) from exc
-            except OSError as exc:
-                what = f"expected a regular file, found: {exc.strerror}: {printable(path)}"
-                raise RyeError("unsafe_path", what, where=printable(path)) from exc
-            if not stat.S_ISREG(os.fstat(descriptors[-1]).st_mode):
-                what = f"expected a regular file, found something else: {printable(path)}"
-                raise RyeError("unsafe_path", what, where=printable(path))
-            yield descriptors[-1]
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            descriptor = _trees.Tree(self._root).open_file(f"{name}/{stream}")
+        except FileNotFoundError as exc:
+            raise _not_kept(run_id, stream) from exc
+        except (OSError, _trees.UnsafeError) as exc:
+            raise refusal(exc, path) from exc
+        with _trees.opened(descriptor):
+            yield descriptor
+
+
+def _opened_in(root: int, name: str) -> AbstractContextManager[int]:
+    return _trees.opened(os.open(name, _trees.DIRECTORY, dir_fd=root))
 
 
 def _kept_in(root: int) -> Iterator[tuple[str, str, int]]:
@@ -308,26 +300,24 @@ def _kept_in(root: int) -> Iterator[tuple[str, str, int]]:
     for name in names:
         run_id = name.removeprefix(_HIDDEN)
         if is_run_id(run_id):
-            with suppress(OSError), _directory_in(root, name) as directory, os.scandir(directory) as files:
+            with (
+                suppress(OSError),
+                _opened_in(root, name) as directory,
+                os.scandir(directory) as files,
+            ):
                 yield run_id, name, sum(each.stat(follow_symlinks=False).st_size for each in files)
 
 
 def _remove(root: int, name: str) -> None:
     """Remove the directory of a run; what is in it is unlinked, and never followed."""
     with suppress(OSError):
-        with _directory_in(root, name) as directory, os.scandir(directory) as files:
+        with (
+            _opened_in(root, name) as directory,
+            os.scandir(directory) as files,
+        ):
             for each in [each.name for each in files]:
                 os.unlink(each, dir_fd=directory)
         os.rmdir(name, dir_fd=root)
-
-
-@contextmanager
-def _directory_in(root: int, name: str) -> Iterator[int]:
-    descriptor = os.open(name, _DIRECTORY, dir_fd=root)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _not_kept(run_id: str, stream: str) -> RyeError:
@@ -336,8 +326,3 @@ def _not_kept(run_id: str, stream: str) -> RyeError:
         f"{MAX_AGE.days} days"
     )
     return RyeError("output_not_found", what, run_id=run_id, stream=stream)
-
-
-def _unsafe(exc: IntegrityError) -> RyeError:
-    code = "unsafe_permissions" if exc.attributes.get("reason") == "unsafe_permissions" else "unsafe_path"
-    return RyeError(code, exc.message, where=exc.attributes.get("path"), hint=exc.attributes.get("remedy"))

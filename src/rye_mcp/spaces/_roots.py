@@ -15,7 +15,7 @@ from typing import Final
 import rye_mcp
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SYSTEM_MANIFEST_KIND, SYSTEM_MANIFEST_NAME, Space, SpaceName, printable
-from rye_mcp.spaces._files import opened, read_file
+from rye_mcp.spaces._directories import opened, read_file
 
 __all__ = ["DIRECTORY_NAME", "project_space", "system_space", "user_space"]
 

@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import Final
 
 from rye_mcp.errors import RyeError
+from rye_mcp.files import refusal, wrong_kind
 from rye_mcp.items import path_below, printable
-from rye_mcp.spaces._files import kind_of, open_directory, read_with_status, refusal, unsafe_path
+from rye_mcp.spaces._directories import open_directory, read_with_status
 
 __all__ = ["MAX_LISTED_NAMES", "SourceFile", "SourceName", "SourceTree"]
 
@@ -34,8 +35,12 @@ class SourceName:
     """Something in a directory, which nobody has opened yet; `relative` is its path below the root."""
 
     relative: str
-    is_regular: bool
-    kind: str
+    mode: int
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether it is a file that can be read; a link is none."""
+        return stat.S_ISREG(self.mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +143,10 @@ class SourceTree:
 
     def unsafe(self, name: SourceName) -> RyeError:
         """The error for something that stands where a file has to."""
-        return unsafe_path("a regular file", name.kind, self._root / name.relative)
+        return wrong_kind("a regular file", name.mode, self._root / name.relative)
 
 
 def _named(entry: os.DirEntry[str], relative: str) -> SourceName:
     if entry.is_file(follow_symlinks=False):
-        return SourceName(relative, True, "a regular file")
-    return SourceName(relative, False, kind_of(entry.stat(follow_symlinks=False).st_mode))
+        return SourceName(relative, stat.S_IFREG)
+    return SourceName(relative, entry.stat(follow_symlinks=False).st_mode)

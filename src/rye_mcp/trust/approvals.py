@@ -19,11 +19,12 @@ from typing import Any, Final
 
 from lilux import _files as whole_files
 from lilux import _json
+from lilux._stamps import KeptFile
 from rye_mcp.errors import RyeError
+from rye_mcp.files import OTHERS, Tree, require_not_exchanged, translated
 from rye_mcp.items import printable
 from rye_mcp.other_users import why_others_write
 from rye_mcp.trust.control_variables import controls_programs
-from rye_mcp.trust.files import KeptFile, opened_directory, read_below, require_not_exchanged, translated
 from rye_mcp.trust.trust_document import is_key_id
 
 __all__ = [
@@ -148,7 +149,7 @@ def _link(directory: Path, name: str, prefix: bytes) -> Path | None:
     """The path that stands in a small file; None when there is none, or something else stands there."""
     if not (directory / name).is_file():
         return None
-    data = read_below(directory, name, limit=_MAX_LINK_BYTES)
+    data = Tree(directory).read(name, limit=_MAX_LINK_BYTES)
     line = (data or b"").removesuffix(b"\n")
     if not line.startswith(prefix) or line == prefix or b"\n" in line:
         return None
@@ -164,7 +165,6 @@ _MAX_STATE_BYTES = 1 << 20
 _VERSION = 1
 _DIRECTORY_MODE = 0o700
 _FILE_MODE = 0o600
-_FORBIDDEN = 0o077
 _SHA256_DIGITS = 64
 
 
@@ -256,9 +256,9 @@ class _Decided:
     def __init__(self, project: Path, state: Path) -> None:
         self.project = project
         name = hashlib.sha256(os.fsencode(project)).hexdigest()
-        self._state = state
+        self._tree = Tree(state, forbidden=OTHERS)
         self._relative = f"{_DIRECTORY}/{name}.json"
-        self._kept = KeptFile(state, self._relative, _parse, limit=_MAX_STATE_BYTES, forbidden=_FORBIDDEN)
+        self._kept = KeptFile(self._tree, self._relative, _parse, limit=_MAX_STATE_BYTES)
 
     def in_force(self, look: Look) -> ProjectDecisions:
         """The decisions; an approval only where it is about the directory that is there now."""
@@ -273,15 +273,13 @@ class _Decided:
 
     def change(self, change: Callable[[ProjectDecisions], ProjectDecisions]) -> None:
         """Write down what the change makes of the decisions."""
-        path = self._state / self._relative
+        path = self._tree.root / self._relative
         with (
             translated("write_failed", path),
-            opened_directory(
-                self._state, _DIRECTORY, forbidden=_FORBIDDEN, create_mode=_DIRECTORY_MODE
-            ) as directory,
+            self._tree.opened(_DIRECTORY, create_mode=_DIRECTORY_MODE) as directory,
             whole_files.lock(directory),
         ):
-            data = read_below(self._state, self._relative, limit=_MAX_STATE_BYTES, forbidden=_FORBIDDEN)
+            data = self._tree.read(self._relative, limit=_MAX_STATE_BYTES)
             decisions = change(_parse(data, path))
             whole_files.write_whole(
                 path, _render(decisions, self.project), mode=_FILE_MODE, directory=directory

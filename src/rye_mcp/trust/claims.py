@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 from lilux.primitives.errors import LockfileError
 from lilux.primitives.lockfile import MAX_LOCKFILE_BYTES, Lockfile
 from rye_mcp.errors import RyeError
+from rye_mcp.files import Tree
 from rye_mcp.items import EXTENSIONS, ItemFile, ItemType, SpaceName, is_item_id, printable, signed_path
 from rye_mcp.trust import signature
-from rye_mcp.trust.files import opened_directory, read_below
 from rye_mcp.trust.signature import Claim, SignatureLine
 from rye_mcp.trust.signers import Fact, Facts
 
@@ -77,7 +77,7 @@ def _pinned_signers(item_id: str, spaces: Iterable[Path]) -> Iterator[str]:
         for directory, names in _in_any_letters(root, _LOCKFILES, above):
             for name in names:
                 if name.endswith(_SUFFIX) and name.removesuffix(_SUFFIX).rpartition("@")[0].lower() == last:
-                    data = read_below(root, f"{directory}/{name}", limit=MAX_LOCKFILE_BYTES)
+                    data = Tree(root).read(f"{directory}/{name}", limit=MAX_LOCKFILE_BYTES)
                     signer = (
                         None if data is None else Lockfile.from_bytes(data).resolved_chain[0].get("signer")
                     )
@@ -100,7 +100,7 @@ def _in_any_letters(root: Path, directory: str, below: str) -> Iterator[tuple[st
 def _entries(root: Path, directory: str) -> list[tuple[str, bool]]:
     """The names in a directory, and whether each is a file; RyeError where a link or a file stands for it."""
     try:
-        with opened_directory(root, directory) as descriptor, os.scandir(descriptor) as entries:
+        with Tree(root).opened(directory) as descriptor, os.scandir(descriptor) as entries:
             return sorted((each.name, each.is_file(follow_symlinks=False)) for each in entries)
     except FileNotFoundError:
         return []

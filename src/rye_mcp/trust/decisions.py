@@ -15,9 +15,9 @@ from typing import Any
 
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
+from rye_mcp.files import OTHERS_WRITE, Tree, translated
 from rye_mcp.trust import _toml
 from rye_mcp.trust.approvals import Decision
-from rye_mcp.trust.files import OTHERS_WRITE, opened_directory, read_below, translated
 from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import Origin, Role, Scope, SignerKind
 from rye_mcp.trust.trust_document import (
@@ -391,7 +391,7 @@ def propose_key(
         path = project_space / DIRECTORY / document.file_name
         with (
             translated("write_failed", path),
-            opened_directory(project_space, DIRECTORY, create_mode=_DIRECTORY_MODE) as directory,
+            Tree(project_space).opened(DIRECTORY, create_mode=_DIRECTORY_MODE) as directory,
         ):
             whole_files.write_whole(path, document.data, mode=_FILE_MODE, directory=directory)
     return change
@@ -428,7 +428,7 @@ def _require_not_revoked(trust: Trust, document: TrustDocument) -> None:
 def _change(space: Path, document: TrustDocument, *, forbidden: int, replace: bool) -> Change:
     """What writing this document would change; RyeError `document_exists` for what it may not."""
     relative = f"{DIRECTORY}/{document.file_name}"
-    found = read_below(space, relative, limit=MAX_DOCUMENT_BYTES, forbidden=forbidden)
+    found = Tree(space, forbidden=forbidden).read(relative, limit=MAX_DOCUMENT_BYTES)
     if found is None:
         return Change.WRITTEN
     if found == document.data:

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Final
 
 import rye_mcp
+from lilux._stamps import SETTLED_NS
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
 from rye_mcp.other_users import MAX_LINKS, TooManyLinks, followed, upwards, why_others_turn, why_others_write
 from rye_mcp.trust.approvals import Approvals
-from rye_mcp.trust.files import SETTLED_NS
 
 __all__ = ["Directories", "Look"]
 

@@ -19,8 +19,8 @@ from lilux import _files as whole_files
 from lilux.primitives import signing
 from lilux.primitives.errors import ConfigurationError, IntegrityError
 from rye_mcp.errors import RyeError
+from rye_mcp.files import OTHERS, OTHERS_WRITE, Tree, make_user_space, translated
 from rye_mcp.trust import _toml
-from rye_mcp.trust.files import OTHERS_WRITE, make_user_space, opened_directory, read_below, translated
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_document import (
     DIRECTORY,
@@ -38,7 +38,6 @@ PASSPHRASE_VARIABLE: Final = "RYE_KEY_PASSPHRASE"  # noqa: S105 - where it is, n
 
 _DIRECTORY = "keys"
 _DIRECTORY_MODE = 0o700
-_FORBIDDEN = 0o077
 _PUBLIC_FILE = "public_key.pem"
 _PRIVATE_FILE = "private_key.pem"
 _MAX_PEM_BYTES = 16 * 1024
@@ -70,6 +69,8 @@ class KeyRing:
 
     def __init__(self, user_space: Path, *, environment: Mapping[str, str] = os.environ) -> None:
         self._user_space = Path(os.path.realpath(user_space))
+        self._public = Tree(self._user_space, forbidden=OTHERS_WRITE)
+        self._private = Tree(self._user_space, forbidden=OTHERS, root_forbidden=OTHERS_WRITE)
         self._environment = environment
 
     def generate(
@@ -163,12 +164,12 @@ class KeyRing:
     def rotation_of(self, kind: SignerKind) -> RotationStatement | None:
         """The statement with which the key before this one signed it; None where there is none."""
         name = f"{DIRECTORY}/{self.show(kind).fingerprint}.toml"
-        data = read_below(self._user_space, name, limit=MAX_DOCUMENT_BYTES, forbidden=OTHERS_WRITE)
+        data = self._public.read(name, limit=MAX_DOCUMENT_BYTES)
         return None if data is None else TrustDocument.parse(data, self._user_space / name).rotation
 
     def is_encrypted(self, kind: SignerKind) -> bool:
         """Whether the private key is; RyeError when others could read it."""
-        pem = self._read(kind, _PRIVATE_FILE, _FORBIDDEN)
+        pem = self._read(kind, _PRIVATE_FILE, self._private)
         return pem is not None and _ENCRYPTED in pem
 
     def directory(self, kind: SignerKind) -> Path:
@@ -182,7 +183,7 @@ class KeyRing:
         directory = self.directory(kind)
         if not self._has_directory(kind):
             return None
-        pem = self._read(kind, _PUBLIC_FILE, OTHERS_WRITE)
+        pem = self._read(kind, _PUBLIC_FILE, self._public)
         if pem is not None:
             return PublicKey.from_pem(pem, directory / _PUBLIC_FILE)
         if not os.path.lexists(directory / _PRIVATE_FILE):
@@ -197,33 +198,20 @@ class KeyRing:
     def _has_directory(self, kind: SignerKind) -> bool:
         """Whether there is one; what is on the way to it has to be this user's alone."""
         try:
-            with opened_directory(
-                self._user_space,
-                f"{_DIRECTORY}/{kind.value}",
-                forbidden=_FORBIDDEN,
-                root_forbidden=OTHERS_WRITE,
-            ):
+            with self._private.opened(f"{_DIRECTORY}/{kind.value}"):
                 return True
         except FileNotFoundError:
             return False
 
-    def _read(self, kind: SignerKind, name: str, forbidden: int) -> bytes | None:
-        return read_below(
-            self._user_space,
-            f"{_DIRECTORY}/{kind.value}/{name}",
-            limit=_MAX_PEM_BYTES,
-            forbidden=forbidden,
-            root_forbidden=OTHERS_WRITE,
-        )
+    def _read(self, kind: SignerKind, name: str, tree: Tree) -> bytes | None:
+        return tree.read(f"{_DIRECTORY}/{kind.value}/{name}", limit=_MAX_PEM_BYTES)
 
     def _make_directory(self) -> None:
         """Make `keys`, not through a link; `lilux` makes the rest."""
         make_user_space(self._user_space)
-        with opened_directory(self._user_space, forbidden=OTHERS_WRITE):
+        with self._public.opened():
             whole_files.make_directory(self._user_space / _DIRECTORY, mode=_DIRECTORY_MODE)
-        with opened_directory(
-            self._user_space, _DIRECTORY, forbidden=_FORBIDDEN, root_forbidden=OTHERS_WRITE
-        ):
+        with self._private.opened(_DIRECTORY):
             return
 
     def _passphrase(self, given: bytes | None) -> bytes | None:

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from lilux import _json
 from rye_mcp.errors import RyeError
+from rye_mcp.files import Tree
 from rye_mcp.items import SYSTEM_MANIFEST_KIND, SYSTEM_MANIFEST_NAME
-from rye_mcp.trust.files import read_below
 from rye_mcp.trust.sealed import MANIFEST_SHA256
 
 __all__ = ["MAX_MANIFEST_BYTES", "SystemManifest", "render_manifest"]
@@ -38,7 +38,7 @@ class SystemManifest:
     def load(cls, system_space: Path, *, pin: str = MANIFEST_SHA256) -> SystemManifest:
         """The manifest of a system space, when it is the pinned one."""
         place = system_space / SYSTEM_MANIFEST_NAME
-        data = read_below(system_space, SYSTEM_MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
+        data = Tree(system_space).read(SYSTEM_MANIFEST_NAME, limit=MAX_MANIFEST_BYTES)
         if data is None:
             raise RyeError("not_in_manifest", f"expected the manifest {place}, found none", where=place)
         return cls.parse(data, place, pin=pin)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
+from rye_mcp.files import Tree
 from rye_mcp.items import SYSTEM_MANIFEST_NAME
-from rye_mcp.trust.files import read_below
 from rye_mcp.trust.manifest import render_manifest
 
 __all__ = ["PIN_FILE", "list_files", "main", "render_pin", "stale_files", "system_space_of_package"]
@@ -47,7 +47,7 @@ def list_files(system_space: Path) -> dict[str, str]:
             raise RyeError("unsafe_path", what, where=path)
         if path.is_dir():
             continue
-        content = read_below(system_space, relative.as_posix(), limit=MAX_SYSTEM_FILE_BYTES)
+        content = Tree(system_space).read(relative.as_posix(), limit=MAX_SYSTEM_FILE_BYTES)
         files[relative.as_posix()] = hashlib.sha256(content or b"").hexdigest()
     return files
 

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from lilux import _files as whole_files
 from lilux.primitives.signing import sign_hash
 from rye_mcp.errors import RyeError
+from rye_mcp.files import Tree, translated
 from rye_mcp.items import MAX_ITEM_BYTES, ItemFile, SpaceName, relative_path, signed_path
 from rye_mcp.trust import signature
-from rye_mcp.trust.files import opened_directory, read_below, translated, write_below
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import Role
 from rye_mcp.trust.signature import SignatureLine, require_honest_text
@@ -98,7 +98,7 @@ def _write(file: ItemFile, content: bytes) -> None:
     directory_name, _, name = relative.rpartition("/")
     with (
         translated("write_failed", file.path),
-        opened_directory(file.space.root, directory_name) as directory,
+        Tree(file.space.root).opened(directory_name) as directory,
         whole_files.lock(directory),
     ):
         _require_unchanged(file, relative)
@@ -114,7 +114,7 @@ def _write_new(file: ItemFile) -> None:
     """Write a file that was not there; RyeError `content_changed` when one is by now."""
     relative = signed_path(file.item_type, file.item_id, file.extension)
     try:
-        write_below(file.space.root, relative, file.content, mode=_NEW_FILE_MODE, replace=False)
+        Tree(file.space.root).write(relative, file.content, mode=_NEW_FILE_MODE, replace=False)
     except FileExistsError as exc:
         raise _changed(file) from exc
 
@@ -125,7 +125,7 @@ def require_unchanged(file: ItemFile) -> None:
 
 
 def _require_unchanged(file: ItemFile, relative: str) -> None:
-    current = read_below(file.space.root, relative, limit=MAX_ITEM_BYTES)
+    current = Tree(file.space.root).read(relative, limit=MAX_ITEM_BYTES)
     if current is None or not _says_the_same(file, current):
         raise _changed(file)
 

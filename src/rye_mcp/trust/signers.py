@@ -17,9 +17,10 @@ from threading import Lock
 from typing import Final
 
 from lilux import _files as whole_files
+from lilux._stamps import KeptFile
 from rye_mcp.errors import RyeError
+from rye_mcp.files import OTHERS, Tree, translated
 from rye_mcp.items import ItemFile, ItemType
-from rye_mcp.trust.files import KeptFile, opened_directory, read_below, translated
 from rye_mcp.trust.scope import SignerKind
 
 __all__ = [
@@ -51,7 +52,6 @@ _COMMIT: Final = "commit"
 _DIRECTORY: Final = "signers"
 _DIRECTORY_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
-_FORBIDDEN: Final = 0o077
 _OF_AGENTS: Final = frozenset({SignerKind.AGENT.value, _COMMIT})
 _KINDS: Final = _OF_AGENTS | {SignerKind.PERSON.value, ACCEPTED, COMMITTED}
 _CLAIMING: Final = frozenset({SignerKind.PERSON.value, COMMITTED})
@@ -181,9 +181,7 @@ class _File:
     def kept(self) -> KeptFile[Facts]:
         """What it says."""
         if self._kept is None:
-            self._kept = KeptFile(
-                self._root(), self._relative, _parse, limit=self._limit, forbidden=_FORBIDDEN
-            )
+            self._kept = KeptFile(self._tree(), self._relative, _parse, limit=self._limit)
         return self._kept
 
     def add(self, lines: list[bytes]) -> None:
@@ -199,20 +197,18 @@ class _File:
                 self._append(new)
                 known.update(new)
 
-    def _root(self) -> Path:
-        return Path(os.path.realpath(self._state()))
+    def _tree(self) -> Tree:
+        return Tree(Path(os.path.realpath(self._state())), forbidden=OTHERS)
 
     def _read(self) -> bytes | None:
-        return read_below(self._root(), self._relative, limit=self._limit, forbidden=_FORBIDDEN)
+        return self._tree().read(self._relative, limit=self._limit)
 
     def _append(self, lines: list[bytes]) -> None:
-        root = self._root()
-        path = root / self._relative
+        tree = self._tree()
+        path = tree.root / self._relative
         with (
             translated("write_failed", path),
-            opened_directory(
-                root, _DIRECTORY, forbidden=_FORBIDDEN, create_mode=_DIRECTORY_MODE
-            ) as directory,
+            tree.opened(_DIRECTORY, create_mode=_DIRECTORY_MODE) as directory,
             whole_files.lock(directory),
         ):
             left = _append_whole(path.name, lines, directory, self._limit)

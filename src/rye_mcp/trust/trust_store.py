@@ -16,18 +16,12 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from lilux import _files as whole_files
+from lilux._stamps import KeptFile
 from rye_mcp.errors import RyeError
+from rye_mcp.files import OTHERS_WRITE, Tree, make_user_space, translated
 from rye_mcp.items import SpaceName
 from rye_mcp.trust import _toml
 from rye_mcp.trust.approvals import Approvals, Decision, ProjectDecisions
-from rye_mcp.trust.files import (
-    OTHERS_WRITE,
-    KeptFile,
-    make_user_space,
-    opened_directory,
-    read_below,
-    translated,
-)
 from rye_mcp.trust.scope import Origin, Scope, SignerKind
 from rye_mcp.trust.trust_document import (
     DIRECTORY,
@@ -107,12 +101,13 @@ def revoke(user_space: Path, key_id: str, reason: str) -> None:
         raise _toml.malformed(place, "one line of visible characters as reason", _toml.shown(reason))
     with translated("write_failed", place):
         make_user_space(user_space)
+    tree = Tree(user_space, forbidden=OTHERS_WRITE)
     with (
         translated("write_failed", place),
-        opened_directory(user_space, forbidden=OTHERS_WRITE) as directory,
+        tree.opened() as directory,
         whole_files.lock(directory),
     ):
-        data = read_below(user_space, REVOCATIONS_FILE, limit=MAX_REVOKED_BYTES, forbidden=OTHERS_WRITE)
+        data = tree.read(REVOCATIONS_FILE, limit=MAX_REVOKED_BYTES)
         reasons = dict(parse_revocations(data, place))
         reasons.setdefault(key_id, reason)
         whole_files.write_whole(place, _render(reasons).encode(), mode=_FILE_MODE, directory=directory)
@@ -231,11 +226,13 @@ class TrustStore:
         self._approvals = approvals
         self.accepted_keys = accepted_keys
         self._documents: dict[tuple[Path, str], KeptFile[TrustDocument | None]] = {}
-        self._agent = KeptFile(
-            user_space, _AGENT_KEY, _parse_key, limit=MAX_DOCUMENT_BYTES, forbidden=OTHERS_WRITE
-        )
+        tree = Tree(user_space, forbidden=OTHERS_WRITE)
+        self._agent = KeptFile(tree, _AGENT_KEY, _parse_key, limit=MAX_DOCUMENT_BYTES)
         self._revoked = KeptFile(
-            user_space, REVOCATIONS_FILE, parse_revocations, limit=MAX_REVOKED_BYTES, forbidden=OTHERS_WRITE
+            tree,
+            REVOCATIONS_FILE,
+            parse_revocations,
+            limit=MAX_REVOKED_BYTES,
         )
 
     def revocations(self, seen: Seen | None = None) -> Mapping[str, str]:
@@ -351,11 +348,10 @@ class TrustStore:
             if len(self._documents) >= _MAX_KEPT_DOCUMENTS:
                 self._documents.clear()
             kept = KeptFile(
-                space,
+                Tree(space, forbidden=forbidden),
                 f"{DIRECTORY}/{fingerprint}.toml",
                 _parse_document,
                 limit=MAX_DOCUMENT_BYTES,
-                forbidden=forbidden,
             )
             self._documents[space, fingerprint] = kept
         return kept
@@ -366,15 +362,16 @@ def _is_document_name(name: str) -> bool:
 
 
 def _list_documents(space: Path, forbidden: int) -> Listing:
+    tree = Tree(space, forbidden=forbidden)
     try:
-        with opened_directory(space, DIRECTORY, forbidden=forbidden) as directory:
+        with tree.opened(DIRECTORY) as directory:
             names = sorted(filter(_is_document_name, os.listdir(directory)))  # noqa: PTH208 - a descriptor
     except FileNotFoundError:
         return Listing((), ())
     documents, problems = [], []
     for name in names[:_MAX_LISTED_DOCUMENTS]:
         try:
-            data = read_below(space, f"{DIRECTORY}/{name}", limit=MAX_DOCUMENT_BYTES, forbidden=forbidden)
+            data = tree.read(f"{DIRECTORY}/{name}", limit=MAX_DOCUMENT_BYTES)
             documents.append(TrustDocument.parse(data or b"", space / DIRECTORY / name))
         except RyeError as exc:
             problems.append(exc)
@@ -392,9 +389,7 @@ def write_user_document(user_space: Path, document: TrustDocument, *, replace: b
     make_user_space(user_space)
     with (
         translated("write_failed", path),
-        opened_directory(
-            user_space, DIRECTORY, forbidden=OTHERS_WRITE, create_mode=_DIRECTORY_MODE
-        ) as directory,
+        Tree(user_space, forbidden=OTHERS_WRITE).opened(DIRECTORY, create_mode=_DIRECTORY_MODE) as directory,
     ):
         try:
             whole_files.write_whole(

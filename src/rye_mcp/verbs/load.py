@@ -19,6 +19,7 @@ from lilux import _files as whole_files
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.anchor import directory_of
 from rye_mcp.executor.chain.builder import ChainElement
+from rye_mcp.files import Tree, make_user_space, translated
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     MAX_ITEM_BYTES,
@@ -34,7 +35,6 @@ from rye_mcp.metadata import ItemMetadata, parse_metadata
 from rye_mcp.notices import Notice
 from rye_mcp.spaces.source_tree import SourceTree
 from rye_mcp.trust.dependency_manifest import MAX_LISTED_BYTES, manifest_file, verify_manifest
-from rye_mcp.trust.files import make_user_space, opened_directory, translated
 from rye_mcp.trust.verify import Evidence, VerifiedItem
 from rye_mcp.verbs._answers import Integrity, metadata_as_dict
 from rye_mcp.verbs._chains import Chains, Dependencies, dependencies_of
@@ -219,7 +219,7 @@ def write_new(copy: ItemFile, *, mode: int, overwrite: bool = False) -> None:
             make_user_space(copy.space.root)
     with (
         translated("write_failed", copy.path),
-        opened_directory(copy.space.root, above, create_mode=_DIRECTORY_MODE) as directory,
+        Tree(copy.space.root).opened(above, create_mode=_DIRECTORY_MODE) as directory,
         whole_files.lock(directory),
     ):
         try:

@@ -27,9 +27,9 @@ from rye_mcp.bridge.definitions import (
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.chain.builder import ChainElement, MetadataRole
 from rye_mcp.executor.environment.variables import looks_secret, secret_among
+from rye_mcp.files import Tree, translated
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, SpaceName, is_item_id, relative_path
 from rye_mcp.metadata import ItemMetadata, examine, parse_metadata
-from rye_mcp.trust.files import opened_directory, translated, write_below
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_content, write_item
@@ -371,13 +371,8 @@ def _write_new(files: Iterable[ItemFile]) -> None:
 def _write(file: ItemFile) -> None:
     relative = relative_path(file.item_type, file.item_id, file.extension)
     try:
-        write_below(
-            file.space.root,
-            relative,
-            file.content,
-            mode=_FILE_MODE,
-            replace=False,
-            create_mode=_DIRECTORY_MODE,
+        Tree(file.space.root).write(
+            relative, file.content, mode=_FILE_MODE, replace=False, create_mode=_DIRECTORY_MODE
         )
     except FileExistsError as exc:
         shown = printable(file.path)
@@ -387,7 +382,7 @@ def _write(file: ItemFile) -> None:
 def _unlink(file: ItemFile) -> None:
     relative = relative_path(file.item_type, file.item_id, file.extension)
     above, _, name = relative.rpartition("/")
-    with translated("write_failed", file.path), opened_directory(file.space.root, above) as directory:
+    with translated("write_failed", file.path), Tree(file.space.root).opened(above) as directory:
         os.unlink(name, dir_fd=directory)
 
 

@@ -169,7 +169,7 @@ def test_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it(
     store.set_token("x", SECRET)
     (file,) = files(tmp_path)
     file.chmod(mode)
-    with pytest.raises(IntegrityError, match=f"chmod 600 {file}"):
+    with pytest.raises(IntegrityError, match=f"chmod 0600 {file}"):
         store.is_authenticated("x")
     store.set_token("x", SECRET)
     assert store.is_authenticated("x")
@@ -178,7 +178,7 @@ def test_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it(
 def test_a_directory_that_others_can_enter_is_refused(store: AuthStore, tmp_path: Path) -> None:
     store.set_token("x", SECRET)
     files(tmp_path)[0].parent.chmod(0o755)
-    with pytest.raises(IntegrityError, match="chmod 700"):
+    with pytest.raises(IntegrityError, match="chmod 0700"):
         store.is_authenticated("x")
 
 
@@ -187,7 +187,7 @@ def test_a_file_that_is_a_link_is_refused(store: AuthStore, tmp_path: Path) -> N
     (file,) = files(tmp_path)
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(IntegrityError, match="symlink"):
+    with pytest.raises(IntegrityError, match="symbolic link"):
         store.is_authenticated("x")
 
 

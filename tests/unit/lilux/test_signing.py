@@ -641,7 +641,7 @@ def test_looser_permissions_are_refused_with_the_chmod_that_mends_them(
     saved: Path, name: str, mode: int, found: int
 ) -> None:
     path = saved / name
-    remedy = f"chmod {mode:o} {path}"
+    remedy = f"chmod {mode:04o} {path}"
     path.chmod(found)
     for take in (load_keypair, ensure_keypair):
         with pytest.raises(IntegrityError) as caught:
@@ -668,7 +668,7 @@ def test_a_symlink_is_refused_in_place_of_a_file_or_of_the_directory(saved: Path
     (saved / name).rename(real) if name != "." else saved.rename(real)
     (saved / name if name != "." else saved).symlink_to(real)
     for take in (load_keypair, ensure_keypair):
-        with pytest.raises(IntegrityError, match="found a symlink") as caught:
+        with pytest.raises(IntegrityError, match="found a symbolic link") as caught:
             take(saved)
         assert caught.value.attributes["reason"] == "unsafe_path"
 
@@ -687,7 +687,7 @@ def test_saving_replaces_a_symlink_in_place_of_a_file_and_leaves_its_target(save
 def test_saving_refuses_a_symlink_in_place_of_the_directory(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with pytest.raises(IntegrityError, match="found a symlink"):
+    with pytest.raises(IntegrityError, match="found a symbolic link"):
         save_keypair(PRIVATE, PUBLIC, tmp_path / "link")
     assert names_in(tmp_path / "real") == []
 
@@ -748,9 +748,9 @@ def test_a_missing_private_key_is_named_and_never_made_anew(saved: Path) -> None
 def test_a_directory_in_place_of_a_key_is_an_error_that_names_it(saved: Path) -> None:
     (saved / "private_key.pem").unlink()
     (saved / "private_key.pem").mkdir(0o700)
-    with pytest.raises(IsADirectoryError) as caught:
+    with pytest.raises(IntegrityError, match="found a directory") as caught:
         load_keypair(saved)
-    assert caught.value.filename == str(saved / "private_key.pem")
+    assert caught.value.attributes == {"reason": "unsafe_path", "path": saved / "private_key.pem"}
 
 
 def test_a_file_in_place_of_the_directory_is_an_error_that_names_it(key_dir: Path) -> None:

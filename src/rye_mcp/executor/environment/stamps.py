@@ -10,7 +10,7 @@ import os
 import time
 from pathlib import Path
 
-from rye_mcp.trust.files import SETTLED_NS
+from lilux._stamps import SETTLED_NS
 
 __all__ = ["Stamp", "settled", "stamp_of"]
 

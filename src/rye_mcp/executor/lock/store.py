@@ -26,9 +26,9 @@ from lilux.primitives.lockfile import MAX_LOCKFILE_BYTES, Lockfile
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.lock import pins
 from rye_mcp.executor.lock.pins import PACKAGE, Pins
+from rye_mcp.files import Tree, translated
 from rye_mcp.items import MAX_ID_SEGMENTS, Space, SpaceName, check_item_id, is_item_id, printable
 from rye_mcp.spaces import Spaces
-from rye_mcp.trust.files import opened_directory, read_below, translated, write_below
 from rye_mcp.trust.verify import Trust
 
 __all__ = [
@@ -136,7 +136,7 @@ class LockfileStore:
         with (
             suppress(FileNotFoundError),
             translated("write_failed", place.path),
-            opened_directory(self._spaces.require_project().root, directory) as descriptor,
+            Tree(self._spaces.require_project().root).opened(directory) as descriptor,
         ):
             os.unlink(name, dir_fd=descriptor)
 
@@ -151,7 +151,7 @@ class LockfileStore:
         relative = relative_lockfile(lockfile.root.tool_id, lockfile.root.version)
         path = space.root / relative
         data = lockfile.to_bytes(path=path)
-        write_below(space.root, relative, data, mode=_FILE_MODE, replace=replace, create_mode=_DIRECTORY_MODE)
+        Tree(space.root).write(relative, data, mode=_FILE_MODE, replace=replace, create_mode=_DIRECTORY_MODE)
         return path
 
     def _parsed(self, space: Space, relative: str, data: bytes, item_id: str) -> StoredLock:
@@ -190,7 +190,7 @@ def relative_lockfile(item_id: str, version: str) -> str:
 
 def _read(space: Space, relative: str, item_id: str) -> bytes | None:
     try:
-        return read_below(space.root, relative, limit=MAX_LOCKFILE_BYTES)
+        return Tree(space.root).read(relative, limit=MAX_LOCKFILE_BYTES)
     except RyeError as exc:
         if exc.code != "too_large":
             raise
@@ -245,7 +245,7 @@ def _entries(space: Space, parts: tuple[str, ...]) -> tuple[list[str], list[str]
     """The files and the directories among lockfiles; links count as files, and are not followed."""
     try:
         with (
-            opened_directory(space.root, "/".join((LOCKFILES_DIRECTORY, *parts))) as directory,
+            Tree(space.root).opened("/".join((LOCKFILES_DIRECTORY, *parts))) as directory,
             os.scandir(directory) as entries,
         ):
             kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}

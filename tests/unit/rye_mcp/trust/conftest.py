@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.trust import files
+from lilux import _stamps
 from tests.trust_world import World
 
 
@@ -16,4 +16,4 @@ def world(tmp_path: Path) -> World:
 @pytest.fixture
 def quick_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change is old enough after 50 ms, more than any clock of a file system that tests run on needs."""
-    monkeypatch.setattr(files, "SETTLED_NS", 50_000_000)
+    monkeypatch.setattr(_stamps, "SETTLED_NS", 50_000_000)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rye_mcp.errors import RyeError
-from rye_mcp.spaces._files import descend
+from rye_mcp.spaces._directories import descend
 
 SETTLED_AFTER_NS = 2_000_000_000
 """How long ago a directory must have changed for its listing to be kept."""

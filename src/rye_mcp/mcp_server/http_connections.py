@@ -12,7 +12,7 @@ import asyncio
 import resource
 import signal
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_server.http_gate import MAX_HEAD_BYTES, STANDING_KEY, Standing, one_client
-from rye_mcp.mcp_server.http_traffic import Traffic
+from rye_mcp.mcp_server.http_requests import Traffic
 from rye_mcp.mcp_server.options import Address
 
 __all__ = ["HEAD_LIMIT_S", "MAX_CONNECTIONS", "READ_LIMIT_S", "connection_limit", "listen", "serve"]
@@ -173,16 +173,12 @@ class _Connection(H11Protocol):
 
     def _make_room(self) -> None:
         """Close the oldest stranger of this client, or of all, where there are too many; else an idle one."""
-        strangers: dict[str, list[_Connection]] = {}
         others = [each for each in self.connections if isinstance(each, _Connection) and each is not self]
-        for each in others:
-            if not each.standing.is_known and not each.transport.is_closing():
-                strangers.setdefault(one_client(each.client), []).append(each)
+        strangers = _strangers_in(others)
         ours = strangers.get(one_client(self.client), [])
         if len(self.connections) > connection_limit():
             idle = min(filter(_is_idle, others), key=lambda each: each.heard_at, default=self)
-            most = max(map(len, strangers.values()), default=0)
-            first = [each for group in strangers.values() if len(group) == most for each in group]
+            first = _largest_crowd(strangers)
             _oldest(first or [idle]).transport.abort()
         elif len(ours) >= MAX_STRANGERS and self.began - _oldest(ours).began > STRANGER_GRACE_S:
             _oldest(ours).transport.abort()
@@ -259,6 +255,21 @@ class _Connection(H11Protocol):
         self._head_timer = None
         if not self._is_asked():
             self.transport.abort()
+
+
+def _strangers_in(connections: Iterable[_Connection]) -> dict[str, list[_Connection]]:
+    """The connections that no request was let through of, by client."""
+    strangers: dict[str, list[_Connection]] = {}
+    for each in connections:
+        if not each.standing.is_known and not each.transport.is_closing():
+            strangers.setdefault(one_client(each.client), []).append(each)
+    return strangers
+
+
+def _largest_crowd(strangers: Mapping[str, list[_Connection]]) -> list[_Connection]:
+    """The connections of the client that has most of them, or of all that have as many."""
+    most = max(map(len, strangers.values()), default=0)
+    return [each for crowd in strangers.values() if len(crowd) == most for each in crowd]
 
 
 def _is_idle(connection: _Connection) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from rye_mcp.errors import RyeError
+from rye_mcp.files import refusal, wrong_kind
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     EXTENSIONS,
@@ -25,7 +26,7 @@ from rye_mcp.items import (
     parse_relative_path,
     printable,
 )
-from rye_mcp.spaces._files import begins_with_shebang, kind_of, opened, refusal, unsafe_path
+from rye_mcp.spaces._directories import begins_with_shebang, opened
 
 __all__ = [
     "Entering",
@@ -154,7 +155,7 @@ class _Walk:
     def _take(self, entry: os.DirEntry[str], extension: str, directory: int, parts: tuple[str, ...]) -> None:
         if not entry.is_file(follow_symlinks=False):
             mode = entry.stat(follow_symlinks=False).st_mode
-            raise unsafe_path("a regular file", kind_of(mode), self._path(*parts, entry.name))
+            raise wrong_kind("a regular file", mode, self._path(*parts, entry.name))
         if not extension and not begins_with_shebang(directory, entry.name, self._path(*parts, entry.name)):
             return
         _, item_id, extension = parse_relative_path("/".join((*parts, entry.name)))

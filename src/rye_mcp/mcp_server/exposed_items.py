@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 LOOK_AGAIN_S: Final = 2.0
-"""How soon a name that nobody has listed makes all tools be looked at again, in the event loop."""
+"""How soon a name that nobody has listed makes all tools be looked at again."""
 
 _log = logging.getLogger(__name__)
 
@@ -96,10 +96,14 @@ class NativeTools:
             await apart(partial(self.listed, app))
         return self._ids.get(name)
 
-    def input_schema(self, name: str, app: App) -> dict[str, Any] | None:
-        """What the tool with this name takes; None when there is no such tool."""
+    async def look_up(self, name: str, app: App) -> None:
+        """Know the tool with this name, if there is one; a name that nobody has listed is looked up now."""
         if name not in self._ids and time.monotonic() - self._looked_at > LOOK_AGAIN_S:
-            self.listed(app)
+            self._looked_at = time.monotonic()
+            await apart(partial(self.listed, app))
+
+    def input_schema(self, name: str) -> dict[str, Any] | None:
+        """What the tool with this name takes; None when no such tool was looked up."""
         return self._inputs.get(name)
 
     def output_schema(self, name: str) -> Mapping[str, Any] | None:

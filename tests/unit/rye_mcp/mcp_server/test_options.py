@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.mcp_server.http_secrets import find_state_keys
+from rye_mcp.mcp_server.options import find_state_keys
 from tests.trust_world import refused
 
 KEYS = ("a" * 32, "b" * 40)

@@ -1,14 +1,14 @@
-"""Opens directories and files of a space without following a link, and reads them within a limit.
+"""Opens the directories of a space, and knows what is in them without looking each time.
 
-A missing file is FileNotFoundError; everything else that the system refuses is a RyeError with the path.
-Listings of directories are kept for as long as the directories do not change.
+Nothing is reached through a link. What is missing, or a file in the place of a directory, is a
+FileNotFoundError; everything else that the system refuses is a RyeError. A listing is kept until its
+directory changes.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import shlex
 import stat
 import time
 from collections.abc import Iterator, Sequence
@@ -17,71 +17,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rye_mcp.errors import RyeError
-from rye_mcp.items import EXTENSIONS, MAX_ITEM_BYTES, SHEBANG, printable
+from lilux import _files as whole_files
+from lilux import _trees
+from lilux._stamps import SETTLED_NS
+from rye_mcp.files import refusal
+from rye_mcp.items import EXTENSIONS, MAX_ITEM_BYTES, SHEBANG
 
 __all__ = [
     "Way",
     "begins_with_shebang",
     "descend",
-    "kind_of",
     "open_directory",
     "opened",
     "read_file",
     "read_with_status",
-    "refusal",
-    "unsafe_path",
 ]
-
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-
-_KINDS: Final = {
-    stat.S_IFREG: "a regular file",
-    stat.S_IFDIR: "a directory",
-    stat.S_IFLNK: "a symbolic link",
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 @contextmanager
 def opened(root: Path, parts: Sequence[str] = ()) -> Iterator[int]:
     """A descriptor of the directory at `parts` below `root`, for as long as the block lasts."""
-    descriptor = open_directory(root, parts)
-    try:
+    with _trees.opened(open_directory(root, parts)) as descriptor:
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def open_directory(root: Path, parts: Sequence[str]) -> int:
     """A descriptor of the directory at `parts` below `root`, which the caller closes."""
-    current = open_component(str(root), None, root, ())
+    current = _open_component(str(root), None, root, ())
     for depth, part in enumerate(parts, start=1):
-        above = current
-        try:
-            current = open_component(part, above, root, parts[:depth])
-        finally:
-            os.close(above)
+        with _trees.opened(current) as above:
+            current = _open_component(part, above, root, parts[:depth])
     return current
 
 
-def open_component(name: str, above: int | None, root: Path, parts: Sequence[str]) -> int:
+def _open_component(name: str, above: int | None, root: Path, parts: Sequence[str]) -> int:
     """A descriptor of a directory in an open one; `root` and `parts` are what errors call it."""
     try:
-        return os.open(name, _DIRECTORY, dir_fd=above)
+        return _trees.open_directory(name, above, root, parts)
+    except NotADirectoryError as exc:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), exc.filename) from None
     except FileNotFoundError:
         raise
-    except NotADirectoryError:
-        # A link is answered like a file here; only a link is somebody's attempt to lead elsewhere.
-        path = root.joinpath(*parts)
-        if stat.S_ISLNK(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
-            raise unsafe_path("a directory", "a symbolic link", path) from None
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
-    except OSError as exc:
+    except (OSError, _trees.UnsafeError) as exc:
         raise refusal(exc, root.joinpath(*parts)) from exc
 
 
@@ -93,91 +70,25 @@ def read_file(directory: int, name: str, path: Path, limit: int = MAX_ITEM_BYTES
 def read_with_status(directory: int, name: str, path: Path, limit: int) -> tuple[bytes, os.stat_result]:
     """The same, with what the system said about the file when it was opened."""
     try:
-        _require_regular(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode, path)
-        descriptor = os.open(name, _FILE, dir_fd=directory)
-        try:
-            status = os.fstat(descriptor)
-            _require_regular(status.st_mode, path)
-            return _read_all(descriptor, status.st_size, path, limit), status
-        finally:
-            os.close(descriptor)
+        with _trees.opened(_trees.open_file(name, directory, path)) as descriptor:
+            return whole_files.read(descriptor, limit, path), os.fstat(descriptor)
     except FileNotFoundError:
         raise
-    except OSError as exc:
+    except (OSError, _trees.UnsafeError) as exc:
         raise refusal(exc, path) from exc
 
 
 def begins_with_shebang(directory: int, name: str, path: Path) -> bool:
     """Whether a regular file begins with `#!`: only then is it an item without an extension."""
     try:
-        descriptor = os.open(name, _FILE, dir_fd=directory)
-        try:
+        with _trees.opened(os.open(name, _trees.FILE, dir_fd=directory)) as descriptor:
             regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
             return regular and os.read(descriptor, len(SHEBANG)) == SHEBANG
-        finally:
-            os.close(descriptor)
     except FileNotFoundError:
         return False
     except OSError as exc:
         raise refusal(exc, path) from exc
 
-
-def _require_regular(mode: int, path: Path) -> None:
-    if not stat.S_ISREG(mode):
-        raise unsafe_path("a regular file", kind_of(mode), path)
-
-
-def _read_all(descriptor: int, size: int, path: Path, limit: int) -> bytes:
-    """Everything, in one read as a rule.
-
-    Each read asks for more than there should be: one that gets exactly all of it has met the end.
-    """
-    chunks: list[bytes] = []
-    wanted = min(size, limit) + 1
-    room = limit + 1
-    while room and (chunk := os.read(descriptor, min(wanted, room))):
-        chunks.append(chunk)
-        room -= len(chunk)
-        wanted = room
-        if limit + 1 - room == size:
-            break
-    if not room:
-        raise RyeError(
-            "too_large",
-            f"expected at most {limit} bytes, found more: {printable(path)}",
-            where=printable(path),
-        )
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-def kind_of(mode: int) -> str:
-    """What a file is, in words."""
-    return _KINDS.get(stat.S_IFMT(mode), "a file of an unknown kind")
-
-
-def unsafe_path(expected: str, found: str, path: Path) -> RyeError:
-    """The error for what is not the kind of file that it has to be."""
-    shown = printable(path)
-    return RyeError("unsafe_path", f"expected {expected}, found {found}: {shown}", where=shown)
-
-
-def refusal(exc: OSError, path: Path) -> RyeError:
-    """What the system refused, as an error that says what to do about it."""
-    shown = printable(path)
-    if isinstance(exc, PermissionError):
-        fix = f"chmod u+rX {shlex.quote(shown)}"
-        what = f"expected something that you may read, found that you may not: {shown}"
-        return RyeError("read_failed", what, where=shown, hint=fix)
-    if exc.errno == errno.ELOOP:
-        return unsafe_path("a regular file", "a symbolic link", path)
-    reason = exc.strerror or type(exc).__name__
-    return RyeError(
-        "unsafe_path", f"expected something that can be read, found {reason!r}: {shown}", where=shown
-    )
-
-
-_SETTLED_AFTER_NS: Final = 2_000_000_000
-"""How long ago a directory must have changed for its listing to be kept; some file systems count by 2 s."""
 
 _MAX_KEPT: Final = 4096
 """How many listings are kept."""
@@ -228,11 +139,11 @@ def descend(root: Path, parts: Sequence[str]) -> Way | None:
     found: list[Entries] = []
     directory: int | None = None
     try:
-        directory = open_component(str(root), None, root, ())
+        directory = _open_component(str(root), None, root, ())
         for depth, part in enumerate(parts, start=1):
             if found and not found[-1].may_hold(part):
                 return None
-            below = open_component(part, directory, root, parts[:depth])
+            below = _open_component(part, directory, root, parts[:depth])
             os.close(directory)
             directory = below
             found.append(entries_of(directory))
@@ -281,7 +192,7 @@ def entries_of(directory: int) -> Entries:
     now = time.time_ns()
     listed = os.listdir(directory)
     several = _in_several_cases(listed)
-    if now - max(stamp[:2]) <= _SETTLED_AFTER_NS:
+    if now - max(stamp[:2]) <= SETTLED_NS:
         return Entries(None, several)
     entries = Entries(frozenset(listed) if len(listed) <= _MAX_NAMES else None, several)
     if len(_kept) >= _MAX_KEPT:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from lilux import _stamps
+from lilux._stamps import KeptFile
 from rye_mcp.errors import RyeError
-from rye_mcp.trust import files
-from rye_mcp.trust.files import OTHERS_WRITE, KeptFile, opened_directory, read_below
+from rye_mcp.files import OTHERS_WRITE, Tree
 from tests.file_helpers import count_time_in, mode_of, umask
 from tests.trust_world import old, refused
 
@@ -24,7 +25,7 @@ class Reader:
 
     def __init__(self, root: Path, relative: str = "directory/file", forbidden: int = OTHERS_WRITE) -> None:
         self.parsed = 0
-        self.kept = KeptFile(root, relative, self._parse, limit=100, forbidden=forbidden)
+        self.kept = KeptFile(Tree(root, forbidden=forbidden), relative, self._parse, limit=100)
 
     def _parse(self, data: bytes | None, place: Path) -> list[bytes | None]:
         self.parsed += 1
@@ -34,6 +35,12 @@ class Reader:
 
     def says(self) -> bytes | None:
         return self.kept.value()[0]
+
+
+@pytest.fixture
+def quick_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change is old enough after 50 ms, more than any clock of a file system that tests run on needs."""
+    monkeypatch.setattr(_stamps, "SETTLED_NS", 50_000_000)
 
 
 @pytest.fixture
@@ -51,7 +58,7 @@ def test_it_is_read_once_while_nothing_changes(
     first = reader.kept.value()
     old(path, path.parent, tmp_path)
     assert reader.kept.value() is first
-    monkeypatch.setattr(files, "read_below", None)
+    monkeypatch.setattr(Tree, "read", None)
     descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     assert all(reader.kept.value() is first for _ in range(100))
     assert reader.parsed == 1
@@ -66,7 +73,7 @@ def test_what_else_comes_and_goes_is_no_reason_to_read_it_again(
     reader = Reader(tmp_path)
     old(path)
     first = reader.kept.value()
-    monkeypatch.setattr(files, "read_below", None)
+    monkeypatch.setattr(Tree, "read", None)
     for number in range(3):
         (tmp_path / directory / f"other{number}").write_bytes(b"more")
         assert reader.kept.value() is first
@@ -77,13 +84,14 @@ def test_a_file_that_came_while_it_was_looked_for_is_not_kept_beyond_its_end(
 ) -> None:
     path.unlink()
     reader = Reader(tmp_path)
+    really_read = Tree.read
     with monkeypatch.context() as patch:
 
         def read_late(*arguments: Any, **options: Any) -> bytes | None:
             path.write_bytes(b"first")
-            return read_below(*arguments, **options)
+            return really_read(*arguments, **options)
 
-        patch.setattr(files, "read_below", read_late)
+        patch.setattr(Tree, "read", read_late)
         assert reader.says() == b"first"
     path.unlink()
     assert reader.says() is None
@@ -200,7 +208,7 @@ def test_it_is_read_up_to_its_limit(tmp_path: Path, path: Path, size: int) -> No
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077, 0o777], ids=oct)
 def test_a_directory_is_made_with_exactly_its_mode(tmp_path: Path, mask: int) -> None:
-    with umask(mask), opened_directory(tmp_path / "root", "a/b", create_mode=0o700):
+    with umask(mask), Tree(tmp_path / "root").opened("a/b", create_mode=0o700):
         pass
     assert [mode_of(tmp_path / name) for name in ("root", "root/a", "root/a/b")] == [0o700] * 3
 
@@ -217,7 +225,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path, path: Path) -> None:
         "directory/file/x",
     ):
         try:
-            read_below(tmp_path, name, limit=3)
+            Tree(tmp_path).read(name, limit=3)
         except RyeError as error:
             assert error.code in {"too_large", "unsafe_path"}  # noqa: PT017
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208

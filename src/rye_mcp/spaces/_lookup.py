@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final
 
 from rye_mcp.errors import RyeError
+from rye_mcp.files import refusal, wrong_kind
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     EXTENSIONS,
@@ -27,18 +28,14 @@ from rye_mcp.items import (
     printable,
     relative_path,
 )
-from rye_mcp.spaces._files import (
+from rye_mcp.spaces._directories import (
     Way,
     begins_with_shebang,
     descend,
-    kind_of,
     open_directory,
     read_file,
-    refusal,
-    unsafe_path,
 )
-from rye_mcp.spaces._roots import project_space, system_space, user_space
-from rye_mcp.spaces._walk import (
+from rye_mcp.spaces._listing import (
     Entering,
     Listing,
     Stamp,
@@ -48,6 +45,7 @@ from rye_mcp.spaces._walk import (
     refuse_case_collisions,
     scan_below,
 )
+from rye_mcp.spaces._roots import project_space, system_space, user_space
 
 __all__ = ["Found", "Reader", "Spaces"]
 
@@ -237,7 +235,7 @@ class _Candidates:
                 if extension or begins_with_shebang(directory, name, place.path):
                     files.append(place)
             elif extension or not stat.S_ISDIR(mode):
-                others.append(unsafe_path("a regular file", kind_of(mode), place.path))
+                others.append(wrong_kind("a regular file", mode, place.path))
         return cls(tuple(files), tuple(others))
 
     @classmethod

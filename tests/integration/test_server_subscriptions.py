@@ -71,8 +71,8 @@ async def test_of_a_flood_of_messages_only_a_part_is_told(workshop: Workshop, mo
     async def hear(message: Any) -> None:
         heard.append(message.data)
 
-    wishes: dict[str, Any] = {"logging_callback": hear, "log_level": "info" if mode == "auto" else None}
-    async with workshop.served(mode, "--expose", "demo/*", client=wishes) as client:
+    wanted: dict[str, Any] = {"logging_callback": hear, "log_level": "info" if mode == "auto" else None}
+    async with workshop.served(mode, "--expose", "demo/*", client=wanted) as client:
         if mode == "legacy":
             await set_level(client, "info")
         await client.call_tool("demo_flood", {})

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_REQUEST
 from starlette.requests import Request
 
-from rye_mcp.mcp_server.framing import BUSY, Problem, Running, cancelled_in, request_in
+from rye_mcp.mcp_server.framing import BUSY, Problem, Running, cancelled_in, request_in, tool_in
 
 __all__ = [
     "EXCHANGE_KEY",
@@ -163,13 +163,14 @@ class Exchange:
     """One HTTP request of a `client`, from its first byte to the last one of its answer.
 
     `is_stream` when the answer has no end of its own; `scope` ends all of it. `session` is the one that it
-    belongs to, `number` the id of the request that it brings, if any.
+    belongs to, `number` the id of the request that it brings, if any, and `tool` the one that this calls.
     """
 
     client: str = ""
     session: str | None = None
     is_stream: bool = False
     number: str | int | None = None
+    tool: str | None = None
     length: int = 0
     status: int = 0
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -269,7 +270,7 @@ class Traffic:
         problem = self.requests.hold(exchange.owner, length)
         if problem is not None:
             return problem
-        exchange.length, number = length, request_in(message)
+        exchange.length, number, exchange.tool = length, request_in(message), tool_in(message)
         if self._outlasts(exchange):
             self.requests.end(exchange.session, cancelled_in(message))
         if number is None:

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 
 from rye_mcp.mcp_server.framing import BUSY
 from rye_mcp.mcp_server.http_gate import one_client
-from rye_mcp.mcp_server.http_traffic import (
+from rye_mcp.mcp_server.http_requests import (
     EXCHANGE_KEY,
     MAX_HELD_BYTES,
     Exchange,

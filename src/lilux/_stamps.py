@@ -1,0 +1,110 @@
+"""Tells by its stamp whether a file may have changed, and keeps what it says for as long as it did not.
+
+A stamp is taken before the file is read. A change that is younger than what the clocks of file systems can
+tell apart is not settled: the next look reads again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from lilux._trees import Tree
+
+__all__ = ["SETTLED_NS", "KeptFile", "Stamp", "is_settled", "latest_change", "settled", "stamp_of"]
+
+SETTLED_NS: Final = 2_000_000_000
+"""How old a change has to be for its time to tell it from a later one: file systems count in 4 ms, in whole
+seconds or, at worst, in two of them.
+"""
+
+Stamp = tuple[int, ...]
+"""Device, number, mode and owner, then size and the times of the last changes, in nanoseconds."""
+
+_WHICH_AND_WHOSE: Final = 4
+"""How much of a stamp says which directory it is, and whose: what comes and goes in it changes the rest."""
+
+Value = TypeVar("Value")
+
+
+def stamp_of(path: str | Path, *, follow: bool = True) -> Stamp | None:
+    """The stamp of a file, behind every link unless told otherwise; None for what is not there.
+
+    What cannot be looked at has the number of the error as its stamp.
+    """
+    try:
+        found = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 - several times in every run
+    except (FileNotFoundError, ValueError):
+        return None
+    except OSError as exc:
+        return (exc.errno or 0,)
+    return (
+        found.st_dev,
+        found.st_ino,
+        found.st_mode,
+        found.st_uid,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+    )
+
+
+def latest_change(stamp: Stamp) -> int:
+    """When a file changed last, in nanoseconds."""
+    return max(stamp[-2:])
+
+
+def is_settled(stamp: Stamp, now_ns: int | None = None) -> bool:
+    """Whether a change that comes after `now_ns`, or after now, will show in the stamp."""
+    return latest_change(stamp) < (time.time_ns() if now_ns is None else now_ns) - SETTLED_NS
+
+
+def settled(stamp: Stamp | None) -> Stamp | None:
+    """The same stamp, or None if a later change could have the same one."""
+    return stamp if stamp is not None and is_settled(stamp) else None
+
+
+class KeptFile(Generic[Value]):
+    """What a file of a tree says, read again only when it may say something else.
+
+    As long as the bytes are the same, the value is the same object. A missing file is None, not empty.
+    """
+
+    def __init__(
+        self, tree: Tree, relative: str, parse: Callable[[bytes | None, Path], Value], *, limit: int
+    ) -> None:
+        self._tree = tree
+        self._relative = relative
+        self._parse = parse
+        self._limit = limit
+        parts = relative.split("/")
+        self._directories = [str(tree.root.joinpath(*parts[:count])) for count in range(len(parts))]
+        self._file = str(tree.root / relative)
+        self._kept: tuple[tuple[Stamp | None, ...] | None, bytes | None, Value] | None = None
+
+    def value(self) -> Value:
+        """What the file says now; the same object as before when it says the same."""
+        kept = self._kept
+        if kept is not None and kept[0] is not None and kept[0] == self._look():
+            return kept[2]
+        now = time.time_ns()
+        stamps = self._look()
+        data = self._tree.read(self._relative, limit=self._limit)
+        is_same = kept is not None and kept[1] == data
+        value = (
+            kept[2] if kept is not None and is_same else self._parse(data, self._tree.root / self._relative)
+        )
+        # A file that came while it was looked for must not be taken for what is said when it is gone again.
+        file = stamps[-1]
+        would_tell = data is None if file is None else data is not None and is_settled(file, now)
+        # One assignment, so that threads never see the stamp of one reading beside the value of another.
+        self._kept = (stamps if would_tell else None, data, value)
+        return value
+
+    def _look(self) -> tuple[Stamp | None, ...]:
+        found = [stamp_of(path, follow=False) for path in self._directories]
+        directories = [stamp and stamp[:_WHICH_AND_WHOSE] for stamp in found]
+        return (*directories, stamp_of(self._file, follow=False))

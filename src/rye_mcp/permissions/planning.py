@@ -1,0 +1,186 @@
+"""From what a tool may do to the policy that the supervisor enforces: exact paths of this machine.
+
+Nothing is looked at here: `Facts` say where things are. Whether a path is a link, or there at all, is seen
+where it is opened, after which nobody can exchange it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Final, Literal
+
+from lilux._policy import Bind, Hosts, Limits, Policy, Tier
+from rye_mcp.errors import RyeError
+from rye_mcp.permissions._grants import CLOSED, CREDENTIALS, is_below
+from rye_mcp.permissions._value import Access, Permissions, Requirement
+
+__all__ = ["GUARDED", "MASKED", "Facts", "Plan", "plan"]
+
+GUARDED: Final = (
+    ".git",
+    ".ai",
+    ".vscode",
+    ".idea",
+    ".claude",
+    ".cursor",
+    ".mcp.json",
+    ".envrc",
+)
+"""What stays read-only in a project that can be written: other programs run what stands there."""
+
+MASKED: Final = (".env",)
+"""What nobody sees of a project: secrets of the person."""
+
+_OF_GIT: Final = ("config", "config.worktree", "hooks")
+"""What git runs, or takes commands from: it stays read-only with `uses: git`, too."""
+
+_TIERS: Final[Mapping[Requirement, Tier]] = MappingProxyType(
+    {Requirement.NONE: "none", Requirement.WALLS: "walls", Requirement.CELL: "cell"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Where things are on this machine, for one run. Paths are absolute and without links."""
+
+    home: str
+    project: str | None = None
+    run: tuple[str, ...] = ()
+    """What belongs to the run, to be read: the private copy, interpreters with their prefixes, a venv."""
+    scratch: str | None = None
+    """A directory of the run's own, which it may write: for HOME and TMPDIR where there is no cell."""
+    kept: str | None = None
+    """A directory of the tool's own that stays: `cache` and `temp` in it are there if the tool uses them."""
+    trash: str | None = None
+    hidden: tuple[str, ...] = ()
+    """What no tool sees: keys, state, log, and what the user's policy hides."""
+    git_directories: tuple[str, ...] = ()
+    """`.git` of the project and, of a worktree, the directories that it leads to."""
+    git_configuration: tuple[str, ...] = ()
+    ssh_agent: str | None = None
+    gpu_devices: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The policy of a run, and what its environment needs for it."""
+
+    policy: Policy
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def plan(permissions: Permissions, facts: Facts, *, item_id: str) -> Plan | None:
+    """The policy for these permissions; None for a tool that is not confined.
+
+    RyeError `denied_by_policy` for a path that is, or holds, what no tool may see on this machine.
+    """
+    if permissions.unconfined:
+        return None
+    extra_read = _extra(permissions.read, facts, item_id)
+    extra_write = _extra(permissions.write, facts, item_id)
+    write = _outermost([*_written(permissions, facts), *extra_write])
+    read = _outermost([*_read(permissions, facts), *extra_read])
+    shown = [*read, *write]
+    policy = Policy(
+        tier="cell",
+        require=_TIERS[permissions.require],
+        read=[path for path in read if not any(is_below(path, each) for each in write)],
+        write=write,
+        protect=list(_protected(permissions, facts, extra_write)),
+        mask=list(_masked(permissions, facts, shown)),
+        binds=list(_binds(permissions, facts)),
+        devices=facts.gpu_devices if "gpu" in permissions.uses else (),
+        home=None if any(is_below(facts.home, each) for each in shown) else facts.home,
+        net=_net(permissions),
+        limits=facts.limits,
+    )
+    return Plan(policy, dict(_variables(permissions, facts)))
+
+
+def _net(permissions: Permissions) -> Literal["none", "any"] | Hosts:
+    if permissions.any_host:
+        return "any"
+    return Hosts([host.written for host in sorted(permissions.net)]) if permissions.net else "none"
+
+
+def _read(permissions: Permissions, facts: Facts) -> Iterator[str]:
+    yield from facts.run
+    if facts.project is not None and permissions.project is Access.READ:
+        yield facts.project
+    if "git" in permissions.uses:
+        yield from facts.git_configuration
+        if permissions.project is Access.READ:
+            yield from facts.git_directories
+
+
+def _written(permissions: Permissions, facts: Facts) -> Iterator[str]:
+    if facts.scratch is not None:
+        yield facts.scratch
+    if facts.project is not None and permissions.project is Access.WRITE:
+        yield facts.project
+        if "git" in permissions.uses:
+            yield from facts.git_directories
+    if facts.trash is not None and "trash" in permissions.uses:
+        yield facts.trash
+
+
+def _protected(permissions: Permissions, facts: Facts, extra: Iterable[str]) -> Iterator[str]:
+    """What stays read-only inside what can be written. A path that the tool names itself is not protected."""
+    named = frozenset(extra)
+    is_written = facts.project is not None and permissions.project is Access.WRITE
+    opened = {name for name, use in ((".git", "git"), (".ai", "items")) if use in permissions.uses}
+    allowed = {*named, *(f"{facts.project}/{name}" for name in opened)}
+    for root in (*([facts.project] if is_written else []), *sorted(named)):
+        yield from (path for name in GUARDED if (path := f"{root}/{name}") not in allowed)
+    if is_written and "git" in permissions.uses:
+        yield from (f"{directory}/{name}" for directory in facts.git_directories for name in _OF_GIT)
+
+
+def _masked(permissions: Permissions, facts: Facts, shown: Iterable[str]) -> Iterator[str]:
+    """What is in what the tool sees, and it must not see all the same."""
+    visible = tuple(shown)
+    hidden = [*facts.hidden, *(_expanded(each, facts.home) for each in (*CLOSED, *CREDENTIALS))]
+    yield from (path for path in hidden if any(is_below(path, each) for each in visible))
+    if facts.project is not None and permissions.project:
+        yield from (f"{facts.project}/{name}" for name in MASKED)
+
+
+def _binds(permissions: Permissions, facts: Facts) -> Iterator[Bind]:
+    if facts.kept is not None:
+        for use, target in (("cache", f"{facts.home}/.cache"), ("temp", "/tmp")):  # noqa: S108 - the cell's own
+            if use in permissions.uses:
+                yield Bind(source=f"{facts.kept}/{use}", target=target, write=True)
+    if facts.ssh_agent is not None and "ssh-agent" in permissions.uses:
+        yield Bind(source=facts.ssh_agent, target=facts.ssh_agent, write=True)
+
+
+def _variables(permissions: Permissions, facts: Facts) -> Iterator[tuple[str, str]]:
+    if "git" in permissions.uses:
+        yield "GIT_DISCOVERY_ACROSS_FILESYSTEM", "1"
+    if facts.ssh_agent is not None and "ssh-agent" in permissions.uses:
+        yield "SSH_AUTH_SOCK", facts.ssh_agent
+
+
+def _extra(paths: Iterable[str], facts: Facts, item_id: str) -> list[str]:
+    """Extra paths on this machine; RyeError for one that is hidden, or has all of the home in it."""
+    found = sorted(_expanded(path, facts.home) for path in paths)
+    for path in found:
+        if is_below(facts.home, path) or any(is_below(path, each) for each in facts.hidden):
+            what = f"expected places in the permissions of {item_id} that a tool may see, found {path}"
+            hint = f"leave {path} out, and sign it again"
+            raise RyeError("denied_by_policy", what, item_id=item_id, hint=hint)
+    return found
+
+
+def _expanded(path: str, home: str) -> str:
+    return f"{home.rstrip('/')}{path[1:]}" if path.startswith("~") else path
+
+
+def _outermost(paths: Iterable[str]) -> list[str]:
+    """The paths in order, each once, without those that are below another one."""
+    found = sorted({str(PurePath(path)) for path in paths})
+    return [path for path in found if not any(is_below(path, other) for other in found if other != path)]
