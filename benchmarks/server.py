@@ -12,7 +12,8 @@ Rules:
 - Fifty calls are sent at once, and pings until all of them are answered. The first ping stands in line behind
   the calls; it is told apart.
 - The lag is how long a thread of the server waits for a turn of the event loop, while twenty tools are signed
-  and fifty run.
+  and fifty run; then the same without the time in which the loop waits for a processor, which the tools that
+  run and everything else on the machine want too.
 - Every answer is checked before its time counts. Figures mean little while the machine is busy.
 """
 

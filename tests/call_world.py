@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from rye_mcp.executor.chain.validator import ValidChain, require_valid
 from rye_mcp.executor.chain.verifier import IntegrityVerifier
 from rye_mcp.executor.configuration.builder import Built, build_process
 from rye_mcp.executor.configuration.parameters import Parameters, check_parameters
+from rye_mcp.executor.decider import granted
 from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
 from rye_mcp.items import ItemFile, SpaceName, parse_relative_path
 from rye_mcp.spaces import Spaces
@@ -123,7 +124,10 @@ class Call:
         """As a server with the environment `server` resolves it; it keeps what one server keeps."""
         if self._resolver is None:
             self._resolver = EnvironmentResolver(self.trust, self.server)
-        return now(self._resolver.resolve(self.valid(item_id), self.paths(), self.anchor))
+        verified = self.valid(item_id).verified
+        permissions, notices = granted(verified)
+        found = now(self._resolver.resolve(verified, self.paths(), self.anchor, permissions.env))
+        return replace(found, notices=(*notices, *found.notices))
 
     def process(
         self,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from harness.tools import PARAMETERS, by_us
 from lilux.primitives.subprocess import SubprocessPrimitive
-from rye_mcp.executor import preparation, primitive_executor
+from rye_mcp.executor import decider, preparation
 from rye_mcp.executor.job import jobs
 from rye_mcp.executor.job.snapshot import Snapshot
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
@@ -56,9 +56,9 @@ async def dry_runs(executor: PrimitiveExecutor, item_id: str, count: int) -> lis
 
 def carrying(executor: PrimitiveExecutor, item_id: str) -> float:
     """How long it takes to verify a chain with all that it brings along, and to copy it; in seconds."""
-    chain = executor._builder.build(item_id)
+    chain = executor._decider.builder.build(item_id)
     started = time.perf_counter()
-    verified = executor._verifier.verify_chain(chain)
+    verified = executor._decider.verifier.verify_chain(chain)
     snapshot = executor._preparation._snapshots.create(verified.carried)
     took = time.perf_counter() - started
     snapshot.remove()
@@ -69,13 +69,13 @@ def carrying(executor: PrimitiveExecutor, item_id: str) -> float:
 def _clocks(executor: PrimitiveExecutor, times: defaultdict[str, float]) -> Iterator[None]:
     """Put a clock around every stage, for as long as the block lasts."""
     places = (
-        ("find", executor._builder, "find"),
+        ("find", executor._decider.builder, "find"),
         ("lock", executor._locks, "check_root"),
-        ("chain", executor._builder, "follow"),
-        ("verify", executor._verifier, "verify_chain"),
-        ("validate", primitive_executor, "require_valid"),
+        ("chain", executor._decider.builder, "follow"),
+        ("verify", executor._decider.verifier, "verify_chain"),
+        ("validate", decider, "require_valid"),
         ("pin", executor._locks, "pin"),
-        ("parameters", primitive_executor, "checked_parameters"),
+        ("parameters", decider, "checked_parameters"),
         ("snapshot", executor._preparation, "begin"),
         ("environment", executor._preparation.environments, "resolve"),
         ("configuration", preparation, "build_process"),

@@ -18,12 +18,14 @@ import venv
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from harness.figures import IncorrectError
 from lilux._stamps import SETTLED_NS
 from lilux.primitives.subprocess import ProcessSpec
+from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.job.jobs import ProcessJob
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 from rye_mcp.trust.keys import KeyRing
@@ -208,7 +210,8 @@ class Scene:
 @asynccontextmanager
 async def prepared(executor: PrimitiveExecutor, item_id: str) -> AsyncIterator[ProcessSpec]:
     """What a call would run, whose private copy is there as long as the block lasts."""
-    async with executor._prepared(item_id, PARAMETERS, None) as call:
+    decide = partial(executor._decider.decide, item_id, PARAMETERS, Caller())
+    async with executor._prepared(decide) as call:
         if not isinstance(call.job, ProcessJob):
             raise IncorrectError(f"expected {item_id} to start a program")
         yield call.job.process.whole()

@@ -45,8 +45,8 @@ from rye_mcp.verbs.context import Context
 
 if TYPE_CHECKING:
     from rye_mcp.catalog import Catalog
+    from rye_mcp.executor.caller import TraceContext
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
-    from rye_mcp.executor.trace_context import TraceContext
 
 __all__ = [
     "INDEX_DIRECTORY",

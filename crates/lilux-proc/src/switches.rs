@@ -35,6 +35,16 @@ pub enum Guard {
     Capabilities,
     /// A cell has a network of its own.
     CellNetwork,
+    /// A cell has processes of its own, and sees no others.
+    CellProcesses,
+    /// A cell has shared memory and message queues of its own.
+    CellIpc,
+    /// A cell shows only what was granted.
+    CellRoot,
+    /// A cell keeps protected places read-only.
+    CellProtect,
+    /// A cell shows masked places empty.
+    CellMask,
     /// The door answers for allowed names only, and leads to no other.
     DoorNames,
     /// The door connects to public addresses only.
@@ -62,6 +72,11 @@ impl Guard {
             Self::Seccomp => "seccomp",
             Self::Capabilities => "capabilities",
             Self::CellNetwork => "cell-network",
+            Self::CellProcesses => "cell-processes",
+            Self::CellIpc => "cell-ipc",
+            Self::CellRoot => "cell-root",
+            Self::CellProtect => "cell-protect",
+            Self::CellMask => "cell-mask",
             Self::DoorNames => "door-names",
             Self::DoorAddresses => "door-addresses",
         }

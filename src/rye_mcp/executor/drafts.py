@@ -50,7 +50,8 @@ class DraftExecutor(PrimitiveExecutor):
             environment=environment,
             writes_locks=lambda space: False,  # nobody has signed a draft
         )
-        executor._builder = _DraftBuilder(spaces, executor._verifier.require_verified, draft)
+        decider = executor._decider
+        decider.builder = _DraftBuilder(spaces, decider.verifier.require_verified, draft)
         return executor
 
 

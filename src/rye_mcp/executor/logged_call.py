@@ -1,6 +1,6 @@
 """What the log of runs is told of one call: that it was refused, or that it began and how it ended.
 
-logged = LoggedCall(log, "demo/hello", project, "agent", client="inspector")
+logged = LoggedCall(log, "demo/hello", project, Caller("agent", client="inspector"))
 async with logged.refusals():
     call = await prepare()
 notices = logged.began(call)
@@ -18,13 +18,14 @@ from typing import Any
 
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.preparation import PreparedCall
 from rye_mcp.executor.results import Outcome
 from rye_mcp.notices import Notice
 from rye_mcp.runs.hosts import this_process
 from rye_mcp.runs.ids import new_run_id
 from rye_mcp.runs.log import RunLog
-from rye_mcp.runs.records import REFUSED, RUNNING, Caller, RunRecord
+from rye_mcp.runs.records import REFUSED, RUNNING, RunRecord
 
 __all__ = ["LoggedCall"]
 
@@ -34,17 +35,16 @@ Notices = tuple[Notice, ...]
 class LoggedCall:
     """One call of a tool, as the log sees it."""
 
-    def __init__(
-        self, log: RunLog, item_id: str, project: Path | None, caller: Caller, client: str | None
-    ) -> None:
+    def __init__(self, log: RunLog, item_id: str, project: Path | None, caller: Caller) -> None:
         self.run_id = new_run_id()
         self._log = log
         self._known: dict[str, Any] = {
             "run_id": self.run_id,
             "item_id": item_id,
             "project": None if project is None else str(project),
-            "caller": caller,
-            "client": client,
+            "caller": caller.kind,
+            "client": caller.client,
+            "parent": caller.parent,
         }
         self._begun: float | None = None
 
@@ -64,13 +64,13 @@ class LoggedCall:
 
     def began(self, call: PreparedCall) -> Notices:
         """Log that the run begins; what should be known about that, and usually nothing."""
-        verified = call.pinned.valid.verified
+        verified = call.decision.verified
         self._begun = time.perf_counter()
         self._known |= {
             "item_id": verified.chain.root.item_id,
             "chain": tuple((item.file.item_id, item.digest) for item in verified.items),
             "signer": verified.root.signer.in_words,
-            "parameters": tuple(call.parameters.values),
+            "parameters": tuple(call.decision.parameters.values),
             "sealed": call.sealed,
         }
         return self._log.append(RunRecord(**self._known, kind=RUNNING, process=this_process()))

@@ -23,9 +23,10 @@ from lilux.primitives.subprocess import SubprocessPrimitive
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.chain.builder import ChainElement
+from rye_mcp.executor.chain.verifier import VerifiedChain
 from rye_mcp.executor.configuration.builder import build_other, build_process, build_request
 from rye_mcp.executor.configuration.merged import ARGUMENTS, merge_config, merged, runs_given_code
-from rye_mcp.executor.configuration.parameters import Parameters
+from rye_mcp.executor.decider import DecidedCall
 from rye_mcp.executor.environment.project import PACKAGES
 from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
 from rye_mcp.executor.job.bytecode import Background, BytecodeStore
@@ -35,7 +36,6 @@ from rye_mcp.executor.job.primitives import Primitives
 from rye_mcp.executor.job.snapshot import Snapshot, SnapshotStore
 from rye_mcp.executor.job.starting import Starting, why_not_there
 from rye_mcp.executor.lock.resolver import LockState, PinnedChain
-from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
 from rye_mcp.spaces import Spaces
@@ -54,8 +54,7 @@ _TOOL_ITSELF: Final = "{tool_path}"
 class PreparedCall:
     """A call that lacks nothing but to be run. `why_not_sealed` is None where only what was verified runs."""
 
-    pinned: PinnedChain
-    parameters: Parameters
+    decision: DecidedCall
     environment: Environment
     snapshot: Snapshot | None
     job: Job
@@ -94,7 +93,7 @@ class DryRun:
     @classmethod
     def of(cls, call: PreparedCall) -> DryRun:
         """What a prepared call tells about itself; its private copy is gone afterwards, its paths too."""
-        valid = call.pinned.valid
+        valid = call.decision.valid
         shown = call.job.shown()
         shown["command"] = [call.show(text) for text in shown["command"]]
         if shown["cwd"] is not None:
@@ -102,14 +101,14 @@ class DryRun:
         elements = valid.verified.chain.elements
         return cls(
             elements[0].item_id,
-            chain_as_data(call.pinned),
+            chain_as_data(call.decision.pinned),
             valid.validated_pairs,
             tuple(place for element in elements for place in element.shadowed),
-            call.pinned.lock,
+            call.decision.pinned.lock,
             shown,
             call.why_not_sealed,
             call.notices,
-            call.parameters.needs,
+            call.decision.parameters.needs,
             _obstacle(call, elements[0]),
         )
 
@@ -154,7 +153,7 @@ def _obstacle(call: PreparedCall, root: ChainElement) -> RyeError | None:
     if not isinstance(call.job, ProcessJob):
         return None
     spec = call.job.process.whole()
-    if call.parameters.needs and "{" in spec.command:
+    if call.decision.parameters.needs and "{" in spec.command:
         return None
     missing = why_not_there(spec)
     if missing is None:
@@ -219,13 +218,13 @@ class Preparation:
         self._snapshots = SnapshotStore(environment=environment)
         self._is_swept = False
 
-    async def begin(self, pinned: PinnedChain, parameters: Parameters) -> Draft:
+    async def begin(self, decision: DecidedCall) -> Draft:
         """The call up to its private copy, which is there when this returns."""
-        verified = pinned.valid.verified
+        verified = decision.verified
         primitive = self.primitives.at_end_of(verified.chain)
         snapshot = None
         if isinstance(primitive, SubprocessPrimitive) and not verified.chain.root.metadata.is_primitive:
-            snapshot = await off_loop(partial(self._snapshot, pinned))
+            snapshot = await off_loop(partial(self._snapshot, verified))
         paths = Paths(
             project=self._project,
             user_space=self._spaces.user.root,
@@ -233,12 +232,12 @@ class Preparation:
             tool_source=verified.chain.root.path,
             snapshot=snapshot or _Sources(verified.chain.root.path),
         )
-        return Draft(self, pinned, parameters, primitive, snapshot, paths)
+        return Draft(self, decision, primitive, snapshot, paths)
 
     def learn(self, call: PreparedCall) -> None:
         """Have what a run that went well has imported compiled, for the next one; nobody waits for that."""
         if isinstance(call.job, ProcessJob) and call.snapshot is not None:
-            carried, process = call.pinned.valid.verified.carried, call.job.process
+            carried, process = call.decision.verified.carried, call.job.process
             if self.bytecode.lacks(carried, process):
                 self.background.start(partial(self.bytecode.learn, carried, process))
 
@@ -247,11 +246,10 @@ class Preparation:
         await self.background.close()
         await off_loop(self._snapshots.close, shielded=True)
 
-    def _snapshot(self, pinned: PinnedChain) -> Snapshot:
+    def _snapshot(self, verified: VerifiedChain) -> Snapshot:
         if not self._is_swept:
             self._is_swept = True
             self._snapshots.sweep()
-        verified = pinned.valid.verified
         command = merge_config(verified.chain).get("command")
         runs_itself = isinstance(command, str) and command.strip() == _TOOL_ITSELF
         return self._snapshots.create(verified.carried, executable_tool=runs_itself)
@@ -263,15 +261,13 @@ class Draft:
     def __init__(
         self,
         preparation: Preparation,
-        pinned: PinnedChain,
-        parameters: Parameters,
+        decision: DecidedCall,
         primitive: Any,
         snapshot: Snapshot | None,
         paths: Paths,
     ) -> None:
         self._preparation = preparation
-        self._pinned = pinned
-        self._parameters = parameters
+        self._decision = decision
         self._primitive = primitive
         self._snapshot = snapshot
         self._paths = paths
@@ -285,43 +281,37 @@ class Draft:
         if self._snapshot is not None and not self._snapshot.is_removed:
             await off_loop(self._snapshot.remove, shielded=True)
 
-    async def finish(self, timeout: float | None, trace: TraceContext | None = None) -> PreparedCall:
-        """The whole call; `timeout` and `trace` are the caller's."""
-        valid = self._pinned.valid
-        carried = valid.verified.carried
+    async def finish(self) -> PreparedCall:
+        """The whole call."""
+        decision = self._decision
+        carried, permitted = decision.verified.carried, decision.permissions.env
         environments = self._preparation.environments
-        environment = await environments.resolve(valid, self._paths, carried.anchor, trace)
-        job, noticed = await self._job(environment, timeout)
+        environment = await environments.resolve(
+            decision.verified, self._paths, carried.anchor, permitted, decision.caller.trace
+        )
+        job, noticed = await self._job(environment)
         if self._snapshot is not None and environment.packages is not None:
             self._snapshot.link(PACKAGES, environment.packages)
         if self._snapshot is not None and isinstance(job, ProcessJob):
             known = self._preparation.bytecode.known(carried, job.process)
             if known is not None:
                 await off_loop(partial(self._snapshot.add, known))
-        notices = (
-            *(Notice("chain_warning", warning) for warning in valid.warnings),
-            *self._pinned.notices,
-            *self._parameters.notices,
-            *carried.notices,
-            *environment.notices,
-            *noticed,
-        )
+        notices = (*decision.notices, *environment.notices, *noticed)
         unsealed = carried.why_not_sealed or (_PROJECT_USED if environment.project_used else None)
         unsealed = unsealed or getattr(job, "why_not_sealed", None)
         unsealed = unsealed or (_GIVEN_CODE if self._is_given_code(job) else None)
-        return PreparedCall(
-            self._pinned, self._parameters, environment, self._snapshot, job, notices, unsealed
-        )
+        return PreparedCall(decision, environment, self._snapshot, job, notices, unsealed)
 
     def _is_given_code(self, job: Job) -> bool:
-        chain = self._pinned.valid.verified.chain
+        chain = self._decision.chain
         if chain.root.metadata.is_primitive:
             return isinstance(job, ProcessJob)
-        return runs_given_code(chain, self._parameters.declared)
+        return runs_given_code(chain, self._decision.parameters.declared)
 
-    async def _job(self, environment: Environment, timeout: float | None) -> tuple[Job, tuple[Notice, ...]]:
+    async def _job(self, environment: Environment) -> tuple[Job, tuple[Notice, ...]]:
         """What the primitive is to do, by the kind of primitive that it is."""
-        valid, values, paths, primitive = self._pinned.valid, self._parameters, self._paths, self._primitive
+        decision, paths, primitive = self._decision, self._paths, self._primitive
+        valid, values, timeout = decision.valid, decision.parameters, decision.timeout
         starting = self._preparation.starting
         if isinstance(primitive, SubprocessPrimitive):
             anchor = valid.verified.carried.anchor

@@ -40,24 +40,22 @@ from typing import Any, ClassVar, Self
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.admission import admitted
-from rye_mcp.executor.chain.builder import Chain, ChainBuilder
+from rye_mcp.executor.bundle import Bundle
+from rye_mcp.executor.caller import Caller
+from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
-from rye_mcp.executor.chain.validator import require_valid
-from rye_mcp.executor.chain.verifier import IntegrityVerifier
-from rye_mcp.executor.configuration.parameters import checked_parameters
+from rye_mcp.executor.decider import Decide, Decider
 from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
-from rye_mcp.executor.lock.agreement import Preview, require_agreed
-from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
+from rye_mcp.executor.lock.agreement import Preview
+from rye_mcp.executor.lock.resolver import LockfileResolver
 from rye_mcp.executor.logged_call import LoggedCall
 from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chain_as_data
 from rye_mcp.executor.results import ExecutionResult, Outcome
-from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import SpaceName
 from rye_mcp.notices import Notice
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
-from rye_mcp.runs.records import Caller
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.approvals import state_directory
 from rye_mcp.trust.scope import SignerKind
@@ -144,11 +142,10 @@ class PrimitiveExecutor:
         where = state or state_directory()
         project = None if spaces.project is None else project
         self._project = project
-        self._verifier = IntegrityVerifier(trust, project)
-        self._builder = ChainBuilder(spaces, self._verifier.require_verified)
         self._locks = LockfileResolver(
             spaces, trust, package_version=version("rye-mcp"), locked=locked, writes=writes_locks
         )
+        self._decider = Decider(spaces, trust, project, self._locks)
         surroundings = Surroundings(spaces, trust, project, where, environment, locked, lambda: self)
         self._primitives = Primitives(self.PRIMITIVE_MAP, surroundings)
         self._preparation = Preparation(
@@ -194,30 +191,49 @@ class PrimitiveExecutor:
         validate_chain: bool = True,
         use_lockfile: bool = True,
         timeout: float | None = None,
-        asked_by: Caller = "person",
-        client: str | None = None,
+        caller: Caller = Caller(),  # noqa: B008 - a frozen value
         watch: Watch | None = None,
         agreed: str | None = None,
-        trace: TraceContext | None = None,
     ) -> ExecutionResult:
         """Run a tool; RyeError for what is refused before it runs.
 
-        With `agreed`, the mark of a preview, nothing runs but what that preview was of. `trace` is what the
-        tool is told of the trace that the call belongs to.
+        With `agreed`, the mark of a preview, nothing runs but what that preview was of.
         """
-        logged = LoggedCall(self._log, item_id, self._project, asked_by, client)
-        async with (
-            logged.refusals(),
-            self._prepared(
-                item_id,
-                parameters,
-                timeout,
-                validate_chain=validate_chain,
-                use_lockfile=use_lockfile,
-                agreed=agreed,
-                trace=trace,
-            ) as call,
-        ):
+        decide = partial(
+            self._decider.decide,
+            item_id,
+            parameters,
+            caller,
+            timeout=timeout,
+            validate_chain=validate_chain,
+            use_lockfile=use_lockfile,
+            agreed=agreed,
+        )
+        return await self._done(decide, item_id, caller, watch)
+
+    async def bundle(
+        self,
+        item_id: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        caller: Caller = Caller(),  # noqa: B008 - a frozen value
+        timeout: float | None = None,
+    ) -> Bundle:
+        """A call of a tool as a value, decided and not done; RyeError for what is refused."""
+        async with admitted():
+            return (await self._decider.decide(item_id, parameters, caller, timeout=timeout)).bundle()
+
+    async def run_bundle(self, bundle: Bundle, *, watch: Watch | None = None) -> ExecutionResult:
+        """Run what a bundle says, if this machine trusts it too; RyeError for what is refused."""
+        decide = partial(self._decider.accept, bundle)
+        return await self._done(decide, bundle.item_id, bundle.caller, watch)
+
+    async def _done(
+        self, decide: Decide, item_id: str, caller: Caller, watch: Watch | None
+    ) -> ExecutionResult:
+        """What comes of a call that is decided first."""
+        logged = LoggedCall(self._log, item_id, self._project, caller)
+        async with logged.refusals(), self._prepared(decide) as call:
             began = await off_loop(partial(logged.began, call))
             outcome = await self._outcome(call, logged, watch or Watch())
             result = await off_loop(partial(self._result, call, outcome, logged, began), shielded=True)
@@ -247,10 +263,10 @@ class PrimitiveExecutor:
         self._outputs.finish(logged.run_id)
         if call.snapshot is not None:
             call.snapshot.remove()
-        pinned = call.pinned
+        before = pinned = call.decision.pinned
         if outcome.success:
-            pinned = self._locks.create(call.pinned)
-        later = pinned.notices[len(call.pinned.notices) :]
+            pinned = self._locks.create(before)
+        later = pinned.notices[len(before.notices) :]
         ended = logged.ended(outcome)
         result = ExecutionResult.of(
             outcome,
@@ -264,9 +280,9 @@ class PrimitiveExecutor:
         )
         return _with_companion(result, call)
 
-    def log_refusal(self, item_id: str, error: RyeError, *, asked_by: Caller, client: str | None) -> None:
+    def log_refusal(self, item_id: str, error: RyeError, caller: Caller) -> None:
         """Log a call that was refused before it came here."""
-        LoggedCall(self._log, item_id, self._project, asked_by, client).refused(error)
+        LoggedCall(self._log, item_id, self._project, caller).refused(error)
 
     async def dry_run(
         self,
@@ -277,7 +293,10 @@ class PrimitiveExecutor:
         use_lockfile: bool = True,
     ) -> DryRun:
         """Everything but the run; RyeError for what would be refused, or could not be started."""
-        async with self._prepared(item_id, parameters, timeout, use_lockfile=use_lockfile) as call:
+        decide = partial(
+            self._decider.decide, item_id, parameters, Caller(), timeout=timeout, use_lockfile=use_lockfile
+        )
+        async with self._prepared(decide) as call:
             found = DryRun.of(call)
         if found.obstacle is not None:
             raise found.obstacle
@@ -289,14 +308,16 @@ class PrimitiveExecutor:
         Without parameters it is a sketch: what a call needs stays open. UnfilledError where nothing can be
         shown.
         """
-        async with self._prepared(item_id, parameters, None, sketched=parameters is None) as call:
+        sketched = parameters is None
+        decide = partial(self._decider.decide, item_id, parameters, Caller(), sketched=sketched)
+        async with self._prepared(decide) as call:
             return DryRun.of(call)
 
     async def preview(self, item_id: str, parameters: Mapping[str, Any] | None = None) -> Preview:
         """What somebody can agree to; RyeError for what would be refused up to there."""
         async with admitted():
-            valid = (await off_loop(partial(self._pinned, item_id))).valid
-            return Preview.of(valid, await checked_parameters(valid.verified.chain.root, parameters))
+            decision = await self._decider.decide(item_id, parameters, Caller())
+            return Preview.of(decision.valid, decision.parameters)
 
     @property
     def outputs(self) -> RunOutputs:
@@ -313,47 +334,21 @@ class PrimitiveExecutor:
     # --- the stages ---
 
     @asynccontextmanager
-    async def _prepared(
-        self,
-        item_id: str,
-        parameters: Mapping[str, Any] | None,
-        timeout: float | None,
-        *,
-        validate_chain: bool = True,
-        use_lockfile: bool = True,
-        agreed: str | None = None,
-        trace: TraceContext | None = None,
-        sketched: bool = False,
-    ) -> AsyncIterator[PreparedCall]:
+    async def _prepared(self, decide: Decide) -> AsyncIterator[PreparedCall]:
         """A call, ready to run; its private copy is gone when the block ends."""
-        async with admitted():
-            stages = partial(self._pinned, item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
-            pinned = await off_loop(stages)
-            require_agreed(pinned.valid, agreed)
-            root = pinned.valid.verified.chain.root
-            values = await checked_parameters(root, parameters, sketched=sketched)
-            async with await self._preparation.begin(pinned, values) as draft:
-                yield await draft.finish(timeout, trace)
-
-    def _pinned(self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True) -> PinnedChain:
-        """Stages 1 to 6."""
-        root = self._builder.find(item_id)
-        root_lock = self._locks.check_root(root, use_lockfile=use_lockfile)
-        chain = self._builder.follow(root)
-        verified = self._verifier.verify_chain(chain)
-        valid = require_valid(verified, everything=validate_chain)
-        return self._locks.pin(valid, root_lock)
+        async with admitted(), await self._preparation.begin(await decide()) as draft:
+            yield await draft.finish()
 
     def _build_chain(self, item_id: str) -> Chain:
         """The chain of a tool; nothing of it is verified yet."""
-        return self._builder.build(item_id)
+        return self._decider.builder.build(item_id)
 
 
 def _with_companion(result: ExecutionResult, call: PreparedCall) -> ExecutionResult:
     """The same result; with a better hint when the run failed for want of a file that was not carried."""
     if result.success or not result.stderr or call.snapshot is None:
         return result
-    verified = call.pinned.valid.verified
+    verified = call.decision.verified
     hint = missing_companion(result.stderr, verified.carried, verified.chain.root.path.parent)
     if hint is None:
         return result

@@ -12,8 +12,8 @@ from typing import Any, Final
 from rye_mcp.apart import apart, in_turn, off_loop
 from rye_mcp.app import App
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.caller import TraceContext
 from rye_mcp.executor.primitive_executor import Watch
-from rye_mcp.executor.trace_context import TraceContext
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.mcp_server.background_runs import Runs
 from rye_mcp.mcp_server.confirmation import Confirmer

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp.types import CompleteRequestParams, CompleteResult
 
     from rye_mcp.app import App
-    from rye_mcp.executor.trace_context import TraceContext
+    from rye_mcp.executor.caller import TraceContext
     from rye_mcp.mcp_server.progress import Send, Tell
 
 __all__ = [
@@ -105,7 +105,7 @@ def trace_of_call() -> TraceContext | None:
     """The span of this call, which the SDK has begun; without one, what the client sent as `traceparent`."""
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    from rye_mcp.executor.trace_context import TraceContext
+    from rye_mcp.executor.caller import TraceContext
 
     carrier: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(carrier)

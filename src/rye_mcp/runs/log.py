@@ -17,7 +17,6 @@ Rules:
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from lilux._stamps import Stamp, is_settled, stamp_of
 from rye_mcp.errors import RyeError
 from rye_mcp.notices import Notice
 from rye_mcp.runs._database import MAX_KEPT_REFUSALS, MAX_KEPT_ROWS, RunDatabase
@@ -46,8 +46,6 @@ __all__ = ["FOLLOW_INTERVAL_S", "MAX_KEPT_REFUSALS", "MAX_KEPT_ROWS", "RunFilter
 FOLLOW_INTERVAL_S: Final = 0.25
 """How often `follow` looks whether anything was written."""
 
-_SETTLED_NS: Final = 2_000_000_000  # how coarse the clock of a file system may be
-
 _NAMES: Final = ", ".join(COLUMNS)
 _INSERT: Final = f"INSERT INTO runs ({_NAMES}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 _END: Final = (
@@ -58,8 +56,6 @@ _END: Final = (
 
 _EVERYTHING: Final = RunFilter()
 _NO_LIMIT: Final = -1
-
-_Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class RunLog:
@@ -127,7 +123,8 @@ class RunLog:
                 yield from reversed(rows)
                 seen, asked = last, replace(wanted, limit=_NO_LIMIT)
                 # A file that changed just now may change again without another time.
-                stamp = looked if _latest(looked) < now - _SETTLED_NS else None
+                is_final = all(each is None or is_settled(each, now) for each in looked)
+                stamp = looked if is_final else None
             pause()
 
     def close(self) -> None:
@@ -166,17 +163,5 @@ class RunLog:
         nothing: tuple[int, tuple[RunRecord, ...]] = (0, ())
         return self._database.read(work, nothing)
 
-    def _look(self) -> _Stamp:
-        return tuple(_stamp_of(f"{self.path}{suffix}") for suffix in ("", "-wal"))
-
-
-def _stamp_of(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)  # noqa: PTH116 - a few times a second, for as long as somebody looks
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _latest(stamp: _Stamp) -> int:
-    return max((each[2] for each in stamp if each is not None), default=0)
+    def _look(self) -> tuple[Stamp | None, ...]:
+        return tuple(stamp_of(f"{self.path}{suffix}") for suffix in ("", "-wal"))

@@ -19,9 +19,9 @@ from rye_mcp.items import is_item_id
 from rye_mcp.runs.hosts import is_gone
 from rye_mcp.runs.ids import StreamName, check_run_id, first_id_at, time_of
 
-__all__ = ["COLUMNS", "REFUSED", "RUNNING", "Caller", "RunFilter", "RunRecord", "record_of", "row_of"]
+__all__ = ["COLUMNS", "REFUSED", "RUNNING", "CallerKind", "RunFilter", "RunRecord", "record_of", "row_of"]
 
-Caller = Literal["person", "agent"]
+CallerKind = Literal["person", "agent"]
 
 MAX_NAMES: Final = 100
 """How many names of parameters are kept."""
@@ -71,7 +71,7 @@ class RunRecord:
     system_ms: float | None = None
     max_rss_kb: int | None = None
     parameters: tuple[str, ...] = ()
-    caller: Caller
+    caller: CallerKind
     client: str | None = None
     sealed: bool = False
     parent: str | None = None

@@ -23,8 +23,8 @@ from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust, VerifiedItem, verify_item
 
 if TYPE_CHECKING:
+    from rye_mcp.executor.caller import TraceContext
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
-    from rye_mcp.executor.trace_context import TraceContext
 
 __all__ = ["Context", "options_of", "whole_hints"]
 

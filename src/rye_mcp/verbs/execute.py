@@ -17,6 +17,7 @@ from lilux.primitives.errors import ConfigurationError
 from rye_mcp.apart import apart, off_loop
 from rye_mcp.configuration import rules_about
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.executor.primitive_executor import Watch
@@ -25,7 +26,6 @@ from rye_mcp.items import ItemFile, ItemType
 from rye_mcp.metadata import ItemMetadata, body_of
 from rye_mcp.permissions import Action as RuleAction
 from rye_mcp.permissions import judge
-from rye_mcp.runs.records import Caller
 from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._answers import metadata_as_dict
 from rye_mcp.verbs._commits import note_commits, unnoted_commits
@@ -225,11 +225,11 @@ async def preview(request: ExecuteRequest, context: Context) -> Preview:
 
 def log_refusal(request: ExecuteRequest, error: RyeError, context: Context) -> None:
     """Log a run that was refused before `execute` was asked for it, because nobody agreed."""
-    context.executor().log_refusal(request.item_id, error, asked_by=_asked_by(context), client=context.client)
+    context.executor().log_refusal(request.item_id, error, _caller(context))
 
 
-def _asked_by(context: Context) -> Caller:
-    return "person" if context.is_person else "agent"
+def _caller(context: Context) -> Caller:
+    return Caller("person" if context.is_person else "agent", context.client, trace=context.trace)
 
 
 async def _allowed(request: ExecuteRequest, context: Context) -> ExecuteRequest:
@@ -263,9 +263,7 @@ async def _run(request: ExecuteRequest, context: Context, watch: Watch) -> Execu
         request.item_id,
         request.parameters,
         timeout=request.timeout,
-        asked_by=_asked_by(context),
-        client=context.client,
+        caller=_caller(context),
         watch=watch,
         agreed=request.agreed,
-        trace=context.trace,
     )

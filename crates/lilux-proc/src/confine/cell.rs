@@ -22,11 +22,29 @@ use super::mounts::{self, Attributes};
 use super::places::{Identity, open_exactly};
 use crate::door::entrance::Entrance;
 use crate::policy::Proc;
+use crate::switches::Guard;
 use crate::sys::checked;
 use crate::sys::launch::Refused;
 
 /// Where the root is built: a directory that every system has, and that the cell needs at another place.
 const STAGE: &CStr = c"/proc";
+
+/// What a run does not share with the machine, beside its network.
+#[derive(Clone, Copy, Debug)]
+pub struct Isolated {
+    flags: libc::c_int,
+    root: bool,
+}
+
+impl Isolated {
+    /// All of it, but for what a test has switched off.
+    pub fn as_guarded() -> Self {
+        let kinds = [(Guard::CellProcesses, libc::CLONE_NEWPID), (Guard::CellIpc, libc::CLONE_NEWIPC)];
+        let wanted = kinds.into_iter().filter(|(guard, _)| guard.is_on());
+        let flags = wanted.fold(libc::CLONE_NEWNS, |flags, (_, kind)| flags | kind);
+        Self { flags, root: Guard::CellRoot.is_on() }
+    }
+}
 
 /// Everything that a cell is made of.
 #[derive(Debug)]
@@ -35,6 +53,8 @@ pub struct Cell<'a> {
     pub layout: Layout,
     /// Otherwise that of the machine.
     pub own_network: bool,
+    /// What is made for each run.
+    pub new: Isolated,
     pub proc: Proc,
     /// Options of the file system that the root is.
     pub options: CString,
@@ -89,15 +109,17 @@ impl Cell<'_> {
         if self.own_network {
             enter(&self.namespaces.net, libc::CLONE_NEWNET).map_err(Refused::at("network namespace"))?;
         }
-        let flags = libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWPID;
         // SAFETY: namespaces of this process only; it shares memory with the keeper, and nothing else.
-        checked(unsafe { libc::unshare(flags) }).map(drop).map_err(Refused::at("namespaces"))
+        checked(unsafe { libc::unshare(self.new.flags) }).map(drop).map_err(Refused::at("namespaces"))
     }
 
     /// In the tool, which is the first that sees its own processes: the rest of its world.
     pub fn enter(&self) -> Result<(), Refused> {
         if self.proc == Proc::Private {
             mounts::own_proc(c"/proc/proc").map_err(Refused::at("proc"))?;
+        }
+        if !self.new.root {
+            return Ok(());
         }
         if self.pivot {
             return mounts::pivot(STAGE).map_err(Refused::at("root"));

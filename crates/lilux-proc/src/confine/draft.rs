@@ -7,7 +7,7 @@ use rustix::process::geteuid;
 
 use super::Confinement;
 use super::capabilities::{Capabilities, FOR_OTHERS_FILES};
-use super::cell::Cell;
+use super::cell::{Cell, Isolated};
 use super::facts::{CellKind, Facts};
 use super::filter::{Instruction, compile};
 use super::hidden;
@@ -50,7 +50,8 @@ impl CellParts {
         door: Option<&'a Entrance>,
     ) -> Cell<'a> {
         let Self { layout, own_network, proc, options, pivot } = self;
-        Cell { namespaces, layout, own_network, proc, options, pivot, door, waits_at }
+        let new = Isolated::as_guarded();
+        Cell { namespaces, layout, own_network, new, proc, options, pivot, door, waits_at }
     }
 }
 

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use super::places::{self, DEVICES, Identity, Place, SYSTEM, unusable};
 use crate::error::SpawnError;
 use crate::policy::{Net, Policy};
+use crate::switches::Guard;
 
 /// One step; paths are relative to the cell's root.
 #[derive(Debug)]
@@ -78,12 +79,12 @@ impl Layout {
             layout.make_home(&home.0)?;
         }
         layout.show_grants(policy, written)?;
-        layout.protect(policy)?;
-        for path in hidden {
-            layout.mask(path)?;
+        if Guard::CellProtect.is_on() {
+            layout.protect(policy)?;
         }
-        for path in &policy.mask {
-            layout.mask(&path.0)?;
+        let masked = policy.mask.iter().map(|path| &path.0);
+        for path in hidden.iter().chain(masked).filter(|_| Guard::CellMask.is_on()) {
+            layout.mask(path)?;
         }
         Ok(layout)
     }

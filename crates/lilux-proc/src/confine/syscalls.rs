@@ -137,6 +137,9 @@ pub fn table(shape: Shape) -> Table {
         always(&[libc::SYS_listen], EACCES);
         rules.extend(without_fast_open());
     }
+    if !shape.cell {
+        rules.extend([(libc::SYS_prlimit64 as u32, own(0)), (libc::SYS_setpriority as u32, own(1))]);
+    }
     rules.insert(libc::SYS_clone as u32, denied_if(EPERM, vec![vec![not_zero(0, CLONE_NEW)]]));
     let terminals = [libc::TIOCSTI as u32, TIOCLINUX].map(|command| vec![equal(1, command)]);
     rules.insert(libc::SYS_ioctl as u32, denied_if(EPERM, terminals.to_vec()));
@@ -158,6 +161,11 @@ fn not_zero(argument: u8, mask: u32) -> Test {
 
 fn denied_if(verdict: Verdict, cases: Vec<Vec<Test>>) -> Rule {
     Rule { cases: cases.into_iter().map(|tests| (tests, verdict)).collect(), otherwise: Verdict::Allow }
+}
+
+/// Only to itself: no Landlock keeps a process from the limits and the priority of another of the same user.
+fn own(argument: u8) -> Rule {
+    Rule { cases: vec![(vec![equal(argument, 0)], Verdict::Allow)], otherwise: EPERM }
 }
 
 fn allowed_if(cases: Vec<Vec<Test>>) -> Rule {

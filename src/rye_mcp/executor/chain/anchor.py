@@ -29,16 +29,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, Literal, get_args
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Literal, Protocol, Self, get_args
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import Chain, ChainElement, once_a_chain
 from rye_mcp.items import ItemType, printable
-from rye_mcp.spaces.source_tree import SourceTree
+from rye_mcp.spaces.source_tree import SourceFile, SourceName, SourceTree
 
 __all__ = [
     "LIBRARY_NAME",
@@ -47,6 +48,7 @@ __all__ = [
     "Declarations",
     "EnvPaths",
     "Library",
+    "Tree",
     "anchor_of",
     "directory_of",
     "is_flag",
@@ -59,6 +61,38 @@ __all__ = [
 
 Check = Callable[[Any], str | None]
 """What is wrong with a value, or nothing."""
+
+
+class Tree(Protocol):
+    """The files below the root of a space, wherever they are: see `spaces.source_tree.SourceTree`."""
+
+    def __enter__(self) -> Self:
+        """Begin to use it."""
+        ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close what is open."""
+        ...
+
+    def read(self, relative: str, *, limit: int) -> SourceFile | None:
+        """A file; None when there is none."""
+        ...
+
+    def holds(self, relative: str) -> bool:
+        """Whether there is a regular file."""
+        ...
+
+    def list(
+        self, directory: str, *, recursive: bool = True, without: Collection[str] = ()
+    ) -> list[SourceName]:
+        """All that is no directory in a directory, and below it, by path."""
+        ...
+
+    def unsafe(self, name: SourceName) -> RyeError:
+        """The error for something that stands where a file has to."""
+        ...
 
 
 @dataclass(slots=True)
@@ -150,7 +184,7 @@ class Anchor:
     """An anchor that is active.
 
     `source` is the real directory, `relative` where it is below the root of the tool's space, None for a
-    project. `env_paths` and `cwd` are templates, of verified text.
+    project. `env_paths` and `cwd` are templates, of verified text. `marker` is the file that switched it on.
     """
 
     root_kind: RootKind
@@ -158,6 +192,7 @@ class Anchor:
     relative: str | None
     env_paths: Mapping[str, EnvPaths] = field(default_factory=dict)
     cwd: str | None = None
+    marker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,21 +203,27 @@ class Library:
     relative: str
 
 
-def anchor_of(chain: Chain, project: Path | None, tree: SourceTree | None = None) -> Anchor | None:
+def anchor_of(chain: Chain, project: Path | None, tree: Tree | None = None) -> Anchor | None:
     """The anchor of a chain, when it has one that is active; RyeError `invalid_item` for what is none.
 
     `tree` is the space of the tool, for who looks at it anyway.
     """
     declared = _declared(chain)
     values = declared.values
-    if not values or not values.get("enabled", True) or not _is_active(chain, values, tree):
+    if not values or not values.get("enabled", True) or values.get("mode", "auto") == "never":
         return None
+    marker = None
+    if values.get("mode", "auto") == "auto":
+        with nullcontext(tree) if tree else SourceTree(chain.root.file.space.root) as opened:
+            marker = next(_markers_there(chain, values, opened), None)
+        if marker is None:
+            return None
     kind: RootKind = values.get("root", "tool_dir")
     source, relative = _root(chain.root, kind, project)
-    return Anchor(kind, source, relative, MappingProxyType(_env_paths(values)), values.get("cwd"))
+    return Anchor(kind, source, relative, MappingProxyType(_env_paths(values)), values.get("cwd"), marker)
 
 
-def markers_of(chain: Chain, tree: SourceTree) -> tuple[str, ...]:
+def markers_of(chain: Chain, tree: Tree) -> tuple[str, ...]:
     """The files that switch the anchor of a chain on, by their paths in `tree`, the space of the tool."""
     values = _declared(chain).values
     if not values or not values.get("enabled", True) or values.get("mode", "auto") != "auto":
@@ -226,17 +267,7 @@ def _declared(chain: Chain) -> Declarations:
     return declared
 
 
-def _is_active(chain: Chain, values: Mapping[str, Any], tree: SourceTree | None) -> bool:
-    mode = values.get("mode", "auto")
-    if mode != "auto":
-        return bool(mode == "always")
-    if tree is None:
-        with SourceTree(chain.root.file.space.root) as opened:
-            return _is_active(chain, values, opened)
-    return any(True for _ in _markers_there(chain, values, tree))
-
-
-def _markers_there(chain: Chain, values: Mapping[str, Any], tree: SourceTree) -> Iterator[str]:
+def _markers_there(chain: Chain, values: Mapping[str, Any], tree: Tree) -> Iterator[str]:
     directory = directory_of(chain.root)
     paths = (f"{directory}/{name}" for name in values.get("markers_any", _MARKERS))
     return filter(tree.holds, paths)

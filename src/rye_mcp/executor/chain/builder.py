@@ -31,12 +31,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemPlace, SpaceName, printable
 from rye_mcp.metadata import ItemMetadata, how_to_name_an_executor, parse_metadata
-from rye_mcp.spaces import Found, Spaces
+from rye_mcp.spaces import Found
 from rye_mcp.trust.scope import Role
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "ChainBuilder",
     "ChainElement",
     "ChainError",
+    "Finder",
     "MetadataRole",
     "once_a_chain",
     "role_in_metadata",
@@ -152,6 +153,18 @@ def once_a_chain(make: Callable[[Chain], Value]) -> Callable[[Chain], Value]:
     return made
 
 
+class Finder(Protocol):
+    """Finds the elements of a chain: `Spaces`, or what stands for them."""
+
+    def find(self, item_id: str) -> Found:
+        """The item with this id, read."""
+        ...
+
+    def find_executor(self, name: str, *, seen_from: SpaceName | None = None) -> Found:
+        """What runs an item of a space, as that names it."""
+        ...
+
+
 class ChainBuilder:
     """Builds the chains of one project, or of none.
 
@@ -159,7 +172,7 @@ class ChainBuilder:
     a file says is told in an error.
     """
 
-    def __init__(self, spaces: Spaces, require_verified: Callable[[ItemFile], object]) -> None:
+    def __init__(self, spaces: Finder, require_verified: Callable[[ItemFile], object]) -> None:
         self._spaces = spaces
         self._require_verified = require_verified
         self._chain_cache: dict[str, CacheEntry[Chain]] = {}

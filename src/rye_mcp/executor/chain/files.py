@@ -22,8 +22,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -33,6 +33,7 @@ from rye_mcp.executor.chain.anchor import (
     LIBRARY_NAME,
     Anchor,
     Library,
+    Tree,
     anchor_of,
     directory_of,
     library_of,
@@ -67,7 +68,10 @@ __all__ = [
     "LIBRARY_DIRECTORY",
     "Carried",
     "CarriedFile",
+    "OpenTree",
+    "Source",
     "carry",
+    "open_on_disk",
 ]
 
 LIBRARY_DIRECTORY: Final = "lib"
@@ -87,11 +91,22 @@ class CarriedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A file of a space beside the elements of a chain, as it was read: it is carried, or lists what is."""
+
+    space: SpaceName
+    relative: str
+    content: bytes = field(repr=False)
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Carried:
     """All that runs: the tool first, then what it rests on, by path; `library` is that of its runtime.
 
-    `source` is what the root of a snapshot stands for, `library_source` where the library came from; both are
-    for messages. `sealed` is false when something else may run besides, and `why_not_sealed` says what.
+    `sources` are all files that were read for it. `source` is what the root of a snapshot stands for,
+    `library_source` where the library came from; both are for messages. `sealed` is false when something else
+    may run besides, and `why_not_sealed` says what.
     """
 
     files: tuple[CarriedFile, ...]
@@ -102,6 +117,7 @@ class Carried:
     sealed: bool = True
     why_not_sealed: str | None = None
     notices: tuple[Notice, ...] = ()
+    sources: tuple[Source, ...] = field(default=(), repr=False)
 
     @property
     def tool(self) -> CarriedFile:
@@ -114,7 +130,22 @@ class Carried:
         return {file.relative: file.digest for file in (*self.files[1:], *self.library)}
 
 
-def carry(chain: Chain, items: Sequence[VerifiedItem], trust: Trust, project: Path | None) -> Carried:
+OpenTree = Callable[[Space], Tree]
+"""Opens the files of a space."""
+
+
+def open_on_disk(space: Space) -> Tree:
+    """The files of a space as they are on the disk."""
+    return SourceTree(space.root)
+
+
+def carry(
+    chain: Chain,
+    items: Sequence[VerifiedItem],
+    trust: Trust,
+    project: Path | None,
+    open_tree: OpenTree = open_on_disk,
+) -> Carried:
     """Everything that a chain runs, when all of it is authentic; RyeError that names every other file.
 
     1. what the chain declares: anchor, dependencies, library
@@ -125,7 +156,7 @@ def carry(chain: Chain, items: Sequence[VerifiedItem], trust: Trust, project: Pa
     tool = chain.root
     content = tool.file.content
     itself = CarriedFile(_relative(tool), content, hashlib.sha256(content).hexdigest())
-    with SourceTree(tool.file.space.root) as tree:
+    with open_tree(tool.file.space) as tree:
         anchor, rules = anchor_of(chain, project, tree), rules_of(chain)
         sealed = anchor is None or anchor.relative is not None
         if not sealed:
@@ -139,7 +170,7 @@ def carry(chain: Chain, items: Sequence[VerifiedItem], trust: Trust, project: Pa
     library = library_of(chain)
     if not _config_names_library(chain) and (anchor is None or not names_library(anchor)):
         library = None
-    brought = () if library is None else _library_files(library, trust)
+    brought, sources = ((), []) if library is None else _library_files(library, trust, open_tree)
     if files or brought:
         _require_room((itself, *files, *brought), tool)
     return Carried(
@@ -150,6 +181,7 @@ def carry(chain: Chain, items: Sequence[VerifiedItem], trust: Trust, project: Pa
         library_source=None if library is None else library.runtime.file.space.root / library.relative,
         sealed=sealed,
         why_not_sealed=None if sealed else _UNSEALED,
+        sources=(*needs.sources, *sources),
     )
 
 
@@ -171,7 +203,7 @@ class _Dependencies:
     """What one element rests on: the files to be read, and what makes each of them authentic."""
 
     def __init__(
-        self, element: ChainElement, signer: Signer | None, role: Role, trust: Trust, tree: SourceTree
+        self, element: ChainElement, signer: Signer | None, role: Role, trust: Trust, tree: Tree
     ) -> None:
         """`signer` vouches for the element; without one, files need the signature of a person."""
         self._element = element
@@ -184,6 +216,7 @@ class _Dependencies:
         self._listed: dict[str, set[str]] = {}
         self._asked_for: set[str] = set()
         self._refusals: list[RyeError] = []
+        self.sources: list[Source] = []
 
     @property
     def _space(self) -> Space:
@@ -195,6 +228,7 @@ class _Dependencies:
         found = self._tree.read(relative, limit=MAX_ITEM_BYTES)
         if found is None:
             return
+        self.sources.append(Source(self._space.name, relative, found.content))
         file = manifest_file(self._space, directory, found.content)
         try:
             manifest = verify_manifest(file, self._trust, role=self._role, moment=self._moment)
@@ -249,6 +283,7 @@ class _Dependencies:
             self._require_listed_digest(file.digest, relative)
         elif self._space.name is not SpaceName.SYSTEM:
             self._require_signed(relative, found)
+        self.sources.append(Source(self._space.name, relative, found.content, found.executable))
         return file
 
     def _require_listed_digest(self, digest: str, relative: str) -> None:
@@ -308,10 +343,12 @@ class _Dependencies:
         raise first
 
 
-def _library_files(library: Library, trust: Trust) -> tuple[CarriedFile, ...]:
-    """What is in the directory that a runtime brings along, as files of a snapshot."""
+def _library_files(
+    library: Library, trust: Trust, open_tree: OpenTree
+) -> tuple[tuple[CarriedFile, ...], list[Source]]:
+    """What is in the directory that a runtime brings along, as files of a snapshot and as they were read."""
     runtime, below = library.runtime, f"{library.relative}/"
-    with SourceTree(runtime.file.space.root) as tree:
+    with open_tree(runtime.file.space) as tree:
         needs = _Dependencies(runtime, None, Role.RUNTIME, trust, tree)
         if runtime.space is not SpaceName.SYSTEM:
             needs.list_by(directory_of(runtime))
@@ -321,15 +358,10 @@ def _library_files(library: Library, trust: Trust) -> tuple[CarriedFile, ...]:
         shown = printable(runtime.file.space.root / library.relative)
         what = f"expected the library of {runtime.item_id}, found no files: {shown}"
         raise RyeError("invalid_item", what, where=shown, item_id=runtime.item_id)
-    return tuple(
-        CarriedFile(
-            f"{LIBRARY_DIRECTORY}/{file.relative.removeprefix(below)}",
-            file.content,
-            file.digest,
-            file.executable,
-        )
-        for file in files
+    brought = (
+        replace(file, relative=f"{LIBRARY_DIRECTORY}/{file.relative.removeprefix(below)}") for file in files
     )
+    return tuple(brought), needs.sources
 
 
 def _relative(element: ChainElement) -> str:

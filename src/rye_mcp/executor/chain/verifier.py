@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rye_mcp.executor.chain.builder import Chain, ChainElement, MetadataRole
-from rye_mcp.executor.chain.files import Carried, carry
+from rye_mcp.executor.chain.files import Carried, OpenTree, carry, open_on_disk
 from rye_mcp.items import ItemFile
 from rye_mcp.trust.scope import Role
 from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item
@@ -45,11 +45,15 @@ class VerifiedChain:
 
 
 class IntegrityVerifier:
-    """Verifies chains by what one user trusts, in one project or in none."""
+    """Verifies chains by what one user trusts, in one project or in none.
 
-    def __init__(self, trust: Trust, project: Path | None = None) -> None:
+    `open_tree` gives the files that a tool may bring along, by default those on the disk.
+    """
+
+    def __init__(self, trust: Trust, project: Path | None = None, open_tree: OpenTree = open_on_disk) -> None:
         self._trust = trust
         self._project = project
+        self._open_tree = open_tree
 
     def require_verified(self, file: ItemFile) -> VerifiedItem:
         """One file by itself, in the role that it claims."""
@@ -61,7 +65,7 @@ class IntegrityVerifier:
             verify_item(element.file, self._trust, role=role)
             for element, role in zip(chain.elements, roles_in(chain.elements), strict=True)
         )
-        return VerifiedChain(chain, items, carry(chain, items, self._trust, self._project))
+        return VerifiedChain(chain, items, carry(chain, items, self._trust, self._project, self._open_tree))
 
 
 def roles_in(elements: Sequence[ChainElement]) -> Iterator[RoleOf]:

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from rye_mcp.executor.chain.anchor import Anchor, Check, Declarations, directory_of, is_flag, is_texts
+from rye_mcp.executor.chain.anchor import Anchor, Check, Declarations, Tree, directory_of, is_flag, is_texts
 from rye_mcp.executor.chain.builder import Chain, ChainElement, once_a_chain
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME
-from rye_mcp.spaces.source_tree import SourceName, SourceTree
+from rye_mcp.spaces.source_tree import SourceName
 
 __all__ = ["DependencyRules", "directory_asked_for", "names_asked_for", "rules_of"]
 
@@ -78,7 +78,7 @@ def directory_asked_for(tool: ChainElement, anchor: Anchor | None, rules: Depend
     return None if anchor is None else anchor.relative
 
 
-def names_asked_for(tree: SourceTree, rules: DependencyRules, directory: str | None) -> Iterator[SourceName]:
+def names_asked_for(tree: Tree, rules: DependencyRules, directory: str | None) -> Iterator[SourceName]:
     """Everything in a directory that has to be authentic, files or not; nothing in none."""
     if directory is None:
         return

@@ -19,11 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from lilux._stamps import Stamp, settled, stamp_of
 from lilux.primitives.errors import ConfigurationError
 from lilux.runtime.env_resolver import EnvResolver
 from lilux.runtime.interpreters import VENV_CANDIDATES, NodeModules, Surroundings
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.environment.stamps import Stamp, settled, stamp_of
 from rye_mcp.executor.git.index import GitIndexes
 from rye_mcp.items import printable
 from rye_mcp.trust.approvals import Approvals, DotenvSplit, ProjectFacts, decide_use, split_dotenv
@@ -46,8 +46,8 @@ class ProjectParts:
         self._approvals = approvals
         self._indexes = GitIndexes()
         self._venvs: dict[str, Path | None] = {}
-        self._reasons: dict[Path, tuple[tuple[tuple[Stamp, ...], bool | None], str | None]] = {}
-        self._dotenv: tuple[Stamp, DotenvSplit] = (None, _NOTHING)
+        self._reasons: dict[Path, tuple[tuple[tuple[Stamp | None, ...], bool | None], str | None]] = {}
+        self._dotenv: tuple[Stamp | None, DotenvSplit] = (None, _NOTHING)
 
     def is_approved(self) -> bool:
         """Whether the person has approved the project, as of now."""
@@ -148,7 +148,7 @@ class ProjectParts:
             ) from exc
 
 
-def _stamps_of(venv: Path) -> tuple[Stamp, ...]:
+def _stamps_of(venv: Path) -> tuple[Stamp | None, ...]:
     """What says that an environment has the same interpreter as before: its names, and the file behind."""
     candidates = [f"{venv}/{name}" for name in VENV_CANDIDATES]
     return (

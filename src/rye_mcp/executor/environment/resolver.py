@@ -26,13 +26,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lilux.runtime.env_resolver import Resolution
+from rye_mcp.executor.caller import TRACE_VARIABLES, TraceContext
 from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.executor.environment.draft import (
     Basis,
@@ -53,16 +54,14 @@ from rye_mcp.executor.environment.variables import (
     refused_paths,
     set_paths,
 )
-from rye_mcp.executor.trace_context import TRACE_VARIABLES, TraceContext
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
-from rye_mcp.trust.scope import SignerKind
-from rye_mcp.trust.verify import Trust, VerifiedItem
+from rye_mcp.trust.verify import Trust
 
 if TYPE_CHECKING:
     from rye_mcp.executor.chain.anchor import Anchor
     from rye_mcp.executor.chain.files import CarriedFile
-    from rye_mcp.executor.chain.validator import ValidChain
+    from rye_mcp.executor.chain.verifier import VerifiedChain
 
 __all__ = ["RESULT_DESCRIPTOR", "Environment", "EnvironmentResolver", "Paths", "SnapshotPlaces"]
 
@@ -73,7 +72,6 @@ _WHERE_THINGS_ARE: Final = ("USER_SPACE", "XDG_STATE_HOME", "XDG_CACHE_HOME", "X
 _OF_A_CALL: Final = ("RYE_TOOL_SOURCE", "RYE_RESULT_FD", "RYE_PROJECT_PATH")
 _MAX_KEPT = 256
 _NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]{2,}")
-_GRANTING: Final = frozenset({SignerKind.PERSON, SignerKind.SYSTEM})
 
 
 class SnapshotPlaces(Protocol):
@@ -171,11 +169,15 @@ class EnvironmentResolver:
         self._mentioned: dict[tuple[object, ...], tuple[str, ...]] = {}
 
     async def resolve(
-        self, valid: ValidChain, paths: Paths, anchor: Anchor | None, trace: TraceContext | None = None
+        self,
+        verified: VerifiedChain,
+        paths: Paths,
+        anchor: Anchor | None,
+        permitted: frozenset[str] = frozenset(),
+        trace: TraceContext | None = None,
     ) -> Environment:
-        """The environment of one run."""
-        elements, items = valid.verified.chain.elements, valid.verified.items
-        permitted, notices = _permissions(elements, items)
+        """The environment of one run; `permitted` are variables that it gets although they look secret."""
+        elements, items = verified.chain.elements, verified.items
         basis = self._basis(elements, paths.project)
         key = (paths.project, permitted, *((item.file.item_id, item.digest) for item in items))
         kept = self._kept.get(key)
@@ -190,13 +192,13 @@ class EnvironmentResolver:
             add_paths(variables, anchor.env_paths, paths.named(), elements[0])
         variables |= _told(paths)
         variables |= self._left_out(variables)
-        missed = _withheld_notice(self._mentioned_by(valid.verified.carried.files, found.withheld))
+        missed = _withheld_notice(self._mentioned_by(verified.carried.files, found.withheld))
         return Environment(
             MappingProxyType(variables),
             found.shared,
             found.withheld,
             found.project_used,
-            (*notices, *missed, *found.notices),
+            (*missed, *found.notices),
             found.packages,
         )
 
@@ -282,27 +284,6 @@ class EnvironmentResolver:
         variables.update((name, self._withheld[name]) for name in permitted & self._withheld.keys())
         variables.update(draft.from_dotenv(permitted))
         return variables
-
-
-def _permissions(
-    elements: Iterable[ChainElement], items: Iterable[VerifiedItem]
-) -> tuple[frozenset[str], list[Notice]]:
-    """The names that may be passed on, and whose wish for some counts for nothing."""
-    permitted: set[str] = set()
-    notices = []
-    for element, item in zip(elements, items, strict=True):
-        names = element.metadata.permitted_env
-        if not names:
-            continue
-        if item.signer.kind in _GRANTING:
-            permitted.update(names)
-        else:
-            message = (
-                f"{element.item_id} asks for {', '.join(names)}, and only an agent signed it; "
-                f"a person who has read it signs it with: rye sign {element.item_id}"
-            )
-            notices.append(Notice("permissions_ignored", message))
-    return frozenset(permitted), notices
 
 
 # --- variables ---

@@ -36,11 +36,11 @@ from pathlib import Path
 from typing import Final
 
 from lilux._files import make_directory
+from lilux._stamps import Stamp, settled, stamp_of
 from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from lilux.runtime.interpreters import Surroundings
 from lilux.runtime.version_managers import MANAGERS
-from rye_mcp.executor.environment.stamps import Stamp, settled, stamp_of
 from rye_mcp.other_users import why_others_write
 
 __all__ = [
@@ -150,7 +150,7 @@ def _manager_of(program: str) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _seen(program: str, _link: Stamp, _file: Stamp) -> str | None:
+def _seen(program: str, _link: Stamp | None, _file: Stamp | None) -> str | None:
     real = _name_of(program)
     if real in _LINKED:
         return None if os.path.basename(program) == real else real  # noqa: PTH119
@@ -202,7 +202,7 @@ class PathWithoutShims:
 
     def __init__(self, place: Callable[[], Path]) -> None:
         self._place = place
-        self._known: dict[str, tuple[Stamp, str | None]] = {}
+        self._known: dict[str, tuple[Stamp | None, str | None]] = {}
 
     def of(self, variables: Mapping[str, str]) -> Mapping[str, str]:
         """These variables, with another PATH where a shim would be found on it."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lilux import _files
-from rye_mcp.executor.environment.stamps import Stamp, settled, stamp_of
+from lilux._stamps import Stamp, settled, stamp_of
 
 __all__ = ["MAX_INDEX_BYTES", "GitIndexes", "UnreadableIndexError", "index_tracks"]
 
@@ -58,7 +58,7 @@ class UnreadableIndexError(ValueError):
 class _Directory:
     """What one directory says: where the index of its repository is, when it has one."""
 
-    stamp: Stamp
+    stamp: Stamp | None
     index: str | None
     is_unknown: bool
 
@@ -68,7 +68,7 @@ class GitIndexes:
 
     def __init__(self) -> None:
         self._directories: dict[str, _Directory] = {}
-        self._answers: dict[tuple[str, Path], tuple[Stamp, bool | None]] = {}
+        self._answers: dict[tuple[str, Path], tuple[Stamp | None, bool | None]] = {}
         self._parents: dict[Path, tuple[str, ...]] = {}
 
     def tracks(self, path: Path) -> bool | None:
@@ -125,7 +125,7 @@ def index_tracks(data: bytes, path: bytes) -> bool:
 # --- directories ---
 
 
-def _looked_at(directory: str, stamp: Stamp) -> _Directory:
+def _looked_at(directory: str, stamp: Stamp | None) -> _Directory:
     git = f"{directory}/.git"
     unknown = any(os.path.lexists(f"{directory}/{name}") for name in _OTHERS)
     if not os.path.lexists(git):

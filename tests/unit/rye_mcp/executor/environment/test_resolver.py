@@ -216,7 +216,7 @@ def test_without_a_project_nothing_of_one_is_looked_for(world: World) -> None:
     call = Call.begin(world, runtime=RUNTIME)
     valid, paths = call.valid(), call.paths()
     resolver = EnvironmentResolver(call.trust, call.server)
-    found = now(resolver.resolve(valid, replace(paths, project=None), None))
+    found = now(resolver.resolve(valid.verified, replace(paths, project=None), None))
     assert "RYE_PROJECT_PATH" not in found.variables
     assert found.variables["PYTHON"] == "python3"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState, use_span
 
-from rye_mcp.executor.trace_context import TraceContext
+from rye_mcp.executor.caller import TraceContext
 from rye_mcp.mcp_server.requests import trace_of_call
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -1,9 +1,6 @@
-"""Which trace a run is a part of, as W3C Trace Context has it: `TRACEPARENT` and `TRACESTATE` of a tool.
+"""Who asks for a run, and the trace that the run belongs to, as W3C Trace Context has it.
 
-Rules:
-
-- What is malformed is dropped, and not passed on: a trace is never worth a refusal. Only version 00 is known.
-- Nothing but these two variables comes out of here, and nothing but the characters of their forms gets in.
+A malformed trace is dropped: it is never worth a refusal. Only version 00 is known.
 
     >>> TraceContext.read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").variables()
     {'TRACEPARENT': '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'}
@@ -14,9 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-__all__ = ["TRACE_VARIABLES", "TraceContext"]
+if TYPE_CHECKING:
+    from rye_mcp.runs.records import CallerKind
+
+__all__ = ["TRACE_VARIABLES", "Caller", "TraceContext"]
 
 TRACE_VARIABLES: Final = ("TRACEPARENT", "TRACESTATE")
 """The variables of a tool."""
@@ -49,6 +49,20 @@ class TraceContext:
         """What a tool gets of it."""
         found = dict(zip(TRACE_VARIABLES, (self.parent, self.state), strict=True))
         return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks for a run: a person or an agent, and the program that an agent came with, by its own account.
+
+    `parent` is the run that asks, when one does, and `depth` how many runs are above this one.
+    """
+
+    kind: CallerKind = "person"
+    client: str | None = None
+    parent: str | None = None
+    depth: int = 0
+    trace: TraceContext | None = None
 
 
 def _is_state(text: str) -> bool:

@@ -1,0 +1,203 @@
+"""Decides a call: stages 1 to 7, from an id or from a bundle. Nothing is made or started here.
+
+decision = await decider.decide("demo/hello", {"name": "Ada"}, Caller())
+again = await elsewhere.accept(Bundle.from_bytes(decision.bundle().to_bytes()))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from lilux.primitives.errors import LockfileError
+from lilux.primitives.lockfile import Lockfile
+from rye_mcp.apart import off_loop
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.bundle import Bundle, BundleSpaces
+from rye_mcp.executor.caller import Caller
+from rye_mcp.executor.chain.builder import Chain, ChainBuilder
+from rye_mcp.executor.chain.validator import ValidChain, require_valid
+from rye_mcp.executor.chain.verifier import IntegrityVerifier, VerifiedChain
+from rye_mcp.executor.configuration.parameters import Parameters, checked_parameters
+from rye_mcp.executor.lock import pins
+from rye_mcp.executor.lock.agreement import require_agreed
+from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
+from rye_mcp.notices import Notice
+from rye_mcp.permissions import Permissions
+from rye_mcp.spaces import Spaces
+from rye_mcp.trust.scope import SignerKind
+from rye_mcp.trust.verify import Trust
+
+__all__ = ["Decide", "DecidedCall", "Decider", "granted"]
+
+_GRANTING: Final = frozenset({SignerKind.PERSON, SignerKind.SYSTEM})
+_BUNDLE: Final = Path("bundle")
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedCall:
+    """A call that may be done: its chain is authentic, valid and pinned, and its parameters fit."""
+
+    pinned: PinnedChain
+    parameters: Parameters = field(repr=False)
+    permissions: Permissions
+    caller: Caller
+    timeout: float | None = None
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def valid(self) -> ValidChain:
+        """The chain, with what was found out about its neighbours."""
+        return self.pinned.valid
+
+    @property
+    def verified(self) -> VerifiedChain:
+        """The chain, with who vouches for its elements and the files that it brings along."""
+        return self.pinned.valid.verified
+
+    @property
+    def chain(self) -> Chain:
+        """The chain itself."""
+        return self.pinned.valid.verified.chain
+
+    def bundle(self) -> Bundle:
+        """The call as a value that can be sent elsewhere."""
+        return Bundle.of(
+            self.pinned,
+            self.parameters.values,
+            self.permissions,
+            self.caller,
+            package=version("rye-mcp"),
+            timeout=self.timeout,
+        )
+
+
+Decide = Callable[[], Awaitable[DecidedCall]]
+"""Decides one call."""
+
+
+class Decider:
+    """Decides the calls of one project, or of none, by what one user trusts."""
+
+    def __init__(self, spaces: Spaces, trust: Trust, project: Path | None, locks: LockfileResolver) -> None:
+        self.verifier = IntegrityVerifier(trust, project)
+        self.builder = ChainBuilder(spaces, self.verifier.require_verified)
+        self._spaces = spaces
+        self._trust = trust
+        self._project = project
+        self._locks = locks
+
+    async def decide(
+        self,
+        item_id: str,
+        parameters: Mapping[str, Any] | None,
+        caller: Caller,
+        *,
+        timeout: float | None = None,
+        validate_chain: bool = True,
+        use_lockfile: bool = True,
+        agreed: str | None = None,
+        sketched: bool = False,
+    ) -> DecidedCall:
+        """The call of a tool on this machine; RyeError for what is refused."""
+        work = partial(self.pinned, item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
+        pinned = await off_loop(work)
+        require_agreed(pinned.valid, agreed)
+        return await _decided(pinned, parameters, caller, timeout, sketched=sketched)
+
+    async def accept(self, bundle: Bundle) -> DecidedCall:
+        """The call of a bundle, which passes the same stages here; it may do no more than there."""
+        pinned = await off_loop(partial(self._pinned_again, bundle))
+        decided = await _decided(pinned, bundle.parameters, bundle.caller, bundle.timeout)
+        return replace(decided, permissions=decided.permissions.meet(bundle.permissions))
+
+    def pinned(self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True) -> PinnedChain:
+        """Stages 1 to 6, of files on the disk."""
+        stages = (self.builder, self.verifier)
+        return self._pinned(item_id, *stages, validate_chain=validate_chain, use_lockfile=use_lockfile)
+
+    def _pinned(
+        self,
+        item_id: str,
+        builder: ChainBuilder,
+        verifier: IntegrityVerifier,
+        *,
+        validate_chain: bool = True,
+        use_lockfile: bool = True,
+    ) -> PinnedChain:
+        root = builder.find(item_id)
+        root_lock = self._locks.check_root(root, use_lockfile=use_lockfile)
+        chain = builder.follow(root)
+        verified = verifier.verify_chain(chain)
+        valid = require_valid(verified, everything=validate_chain)
+        return self._locks.pin(valid, root_lock)
+
+    def _pinned_again(self, bundle: Bundle) -> PinnedChain:
+        """The same stages, of the files of a bundle, which is also what its own lockfile says."""
+        spaces = BundleSpaces(bundle, self._spaces)
+        verifier = IntegrityVerifier(self._trust, self._project, spaces.open_tree)
+        try:
+            builder = ChainBuilder(spaces, verifier.require_verified)
+            pinned = self._pinned(bundle.item_id, builder, verifier)
+        except RyeError as exc:
+            if bundle.package != version("rye-mcp"):
+                exc.hint = f"the bundle was made by rye-mcp {bundle.package}, this is {version('rye-mcp')}"
+            raise
+        _require_pinned(pinned.valid, bundle)
+        return pinned
+
+
+def _require_pinned(valid: ValidChain, bundle: Bundle) -> None:
+    item_id = valid.verified.chain.root.item_id
+    try:
+        lockfile = Lockfile.from_bytes(bundle.lock)
+    except LockfileError as exc:
+        raise RyeError("malformed_lockfile", "expected a lockfile in a bundle, found none") from exc
+    if issues := pins.issues_in(lockfile):
+        what = f"expected a lockfile in a bundle, found one that is malformed: {issues[0]}"
+        raise RyeError("malformed_lockfile", what, item_id=item_id)
+    found = pins.differences(pins.Pins.of_lockfile(lockfile), pins.Pins.of_chain(valid))
+    if found:
+        raise pins.mismatch(found, item_id, _BUNDLE)
+
+
+async def _decided(
+    pinned: PinnedChain,
+    parameters: Mapping[str, Any] | None,
+    caller: Caller,
+    timeout: float | None,
+    *,
+    sketched: bool = False,
+) -> DecidedCall:
+    """Stage 7, and what the chain may do."""
+    values = await checked_parameters(pinned.valid.verified.chain.root, parameters, sketched=sketched)
+    permissions, ignored = granted(pinned.valid.verified)
+    notices = (
+        *(Notice("chain_warning", warning) for warning in pinned.valid.warnings),
+        *pinned.notices,
+        *values.notices,
+        *pinned.valid.verified.carried.notices,
+        *ignored,
+    )
+    return DecidedCall(pinned, values, permissions, caller, timeout, notices)
+
+
+def granted(verified: VerifiedChain) -> tuple[Permissions, tuple[Notice, ...]]:
+    """What a chain may do, and whose wish for something counts for nothing: that of an agent."""
+    names: set[str] = set()
+    ignored = []
+    for element, item in verified.pairs:
+        asked = element.metadata.permitted_env
+        if item.signer.kind in _GRANTING:
+            names.update(asked)
+        elif asked:
+            message = (
+                f"{element.item_id} asks for {', '.join(asked)}, and only an agent signed it; "
+                f"a person who has read it signs it with: rye sign {element.item_id}"
+            )
+            ignored.append(Notice("permissions_ignored", message))
+    return Permissions(env=frozenset(names)), tuple(ignored)
