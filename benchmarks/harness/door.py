@@ -81,17 +81,17 @@ class Measured:
     door: Figures
     start_ms: float
     start_with_hosts_ms: float
+    added_ms: float
 
     @property
     def targets(self) -> list[Target]:
         """What must be reached."""
         added = self.door.connection_ms - self.direct.connection_ms
         slowest = min(self.door.up, self.door.down)
-        start = self.start_with_hosts_ms - self.start_ms
         return [
             Target("a connection through the door, over none", added, MAX_CONNECTION_MS, "ms"),
             Target("time for a megabyte through the door", 1e3 / slowest, 1e3 / MIN_MB_S, "ms"),
-            Target("a start with hosts, over one with no network", start, MAX_START_MS, "ms"),
+            Target("a start with hosts, over one with no network", self.added_ms, MAX_START_MS, "ms"),
         ]
 
 
@@ -138,7 +138,10 @@ async def _measure(port: int, quick: bool, rounds: int) -> Measured | None:
         for _ in range(QUICK_STARTS if quick else STARTS):
             plain.append(await _timed(primitive, Policy(tier="cell")))
             hosts.append(await _timed(primitive, here))
-    return Measured(_median(direct), _median(door), statistics.median(plain), statistics.median(hosts))
+    # Both sides of a pair were measured a moment apart: what slows the machine down slows down both.
+    added = statistics.median(after - before for before, after in zip(plain, hosts, strict=True))
+    starts = (statistics.median(plain), statistics.median(hosts), added)
+    return Measured(_median(direct), _median(door), *starts)
 
 
 def _median(rounds: list[Figures]) -> Figures:

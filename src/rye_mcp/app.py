@@ -157,11 +157,10 @@ class Settings:
             what = "expected a working directory, found that it was removed"
             return replace(self, no_project=RyeError("no_project", what, hint="cd to a project"))
         reason = None
-        for candidate in (start, *start.parents):
-            if not os.path.isdir(candidate / DIRECTORY_NAME):  # noqa: PTH112 - never raises
-                continue
-            if why := why_others_write(str(candidate)) or why_others_write(str(candidate / DIRECTORY_NAME)):
-                reason = reason or _passed_over(candidate, why)
+        above = (each for each in (start, *start.parents) if os.path.isdir(each / DIRECTORY_NAME))  # noqa: PTH112 - never raises
+        for candidate in above:
+            if (passed_over := _writable_by_others(candidate)) is not None:
+                reason = reason or passed_over
                 continue
             spaces = self._spaces_of(candidate)
             if spaces.project is not None:
@@ -313,6 +312,12 @@ def _cache_directory() -> Path | None:
 
 def _path(text: str | None) -> Path | None:
     return Path(text) if text else None
+
+
+def _writable_by_others(candidate: Path) -> RyeError | None:
+    """Why a directory that others can write to is passed over; None where nobody else can."""
+    why = why_others_write(str(candidate)) or why_others_write(str(candidate / DIRECTORY_NAME))
+    return _passed_over(candidate, why) if why else None
 
 
 def _passed_over(candidate: Path, why: str) -> RyeError:

@@ -140,7 +140,8 @@ async def test_content_that_changed_is_for_a_person_to_look_at(workshop: Worksho
     async with workshop.served(mode) as client:
         error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
         assert error["code"] == "content_changed"
-        assert error["hint"] == "ask a person: look at what changed, then: rye sign demo/hello"
+        command = f"rye sign demo/hello --project {shlex.quote(str(workshop.project))}"
+        assert error["hint"] == f"ask a person: look at what changed, then: {command}"
         found = facts(await client.call_tool("execute", {"item_id": "rye/core/verify"}))
         assert "ask a person: look at what changed" in str(found["data"])
 
@@ -166,7 +167,8 @@ async def test_a_changed_list_of_files_is_for_a_person_to_look_at(workshop: Work
     async with workshop.served(mode) as client:
         error = facts(await client.call_tool("execute", {"item_id": "demo/hello"}))
         assert error["code"] == "content_changed"
-        assert error["hint"] == "ask a person: look at what changed, then: rye sign demo/hello"
+        command = f"rye sign demo/hello --project {shlex.quote(str(workshop.project))}"
+        assert error["hint"] == f"ask a person: look at what changed, then: {command}"
 
 
 async def test_what_a_persons_tool_lacks_is_for_a_person_to_sign(workshop: Workshop) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.containment.client import Client, Ended
+from tests.containment.nobody import Nobody, as_root
 from tests.containment.processes import children_of, is_gone_by
 from tests.containment.scene import SWITCH
 from tests.door_world import Door, enter_namespaces
@@ -200,3 +201,49 @@ def test_a_door_does_not_outlive_its_supervisor(
             for victim in victims:
                 os.kill(pids[victim], number)
         assert is_gone_by(door, time.monotonic() + ENDS_S)
+
+
+def test_many_runs_share_one_door_and_leave_nothing_in_it(in_cells: Client, rounds: int) -> None:
+    """The same keepers, and so the same namespaces, are used for runs with hosts and without, in turn."""
+    with secret_server() as port:
+        in_cells.end_of(connect(in_cells, port))
+        door = door_of(in_cells)
+        before = len(os.listdir(f"/proc/{door}/fd"))  # noqa: PTH208
+        for _ in range(rounds):
+            others = [in_cells.start_run("/bin/true", policy={"tier": "cell"}) for _ in range(4)]
+            runs = [connect(in_cells, port) for _ in range(16)]
+            ends = [in_cells.end_of(run) for run in runs]
+            assert all("reached" in said(end) for end in ends), [said(end) for end in ends]
+            assert all(end.result["network"]["hosts"][0]["connections"] == 1 for end in ends)
+            assert all(in_cells.end_of(run).result["kind"] == "exited" for run in others)
+        assert door_of(in_cells) == door
+        assert len(os.listdir(f"/proc/{door}/fd")) <= before + 4  # noqa: PTH208 - two empty pipes
+
+
+@as_root
+def test_an_ordinary_user_has_a_door_too(nobody: Nobody) -> None:
+    with nobody.client() as client, secret_server() as port:
+        probe = client.run("/bin/true", policy={"tier": "cell", "require": "cell"})
+        if probe.result["kind"] == "spawn_failed":
+            pytest.skip("this machine makes no cells for ordinary users")
+        ended = client.end_of(connect(client, port))
+        assert "reached" in said(ended)
+        assert ended.result["enforced"]["net"] == {"hosts": [f"{HOST}:{port}"]}
+
+
+def test_walls_do_not_claim_what_only_a_door_could_do(client: Client) -> None:
+    """Walls have no network of their own, so hosts can't be told apart there."""
+    hosts = {"hosts": ["api.test:443"]}
+    ended = client.run("/bin/true", policy={"tier": "walls", "net": hosts})
+    assert "hosts" in ended.result["enforced"]["unenforced"] or ended.result["enforced"]["level"] == "none"
+    assert "network" not in ended.result
+    refused = client.run("/bin/true", policy={"tier": "walls", "require": "walls", "net": hosts})
+    assert (refused.result["kind"], refused.error) == ("spawn_failed", "isolation_unavailable")
+
+
+def test_a_failed_start_leaves_nothing_in_the_namespace(in_cells: Client) -> None:
+    with secret_server() as port:
+        for _ in range(3):
+            failed = in_cells.run("/nonexistent/tool", policy=policy(port))
+            assert failed.result["kind"] == "spawn_failed"
+            assert "reached" in said(in_cells.end_of(connect(in_cells, port)))

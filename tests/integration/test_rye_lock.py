@@ -60,6 +60,7 @@ def other_hash(project: Path) -> None:
 def test_a_person_locks_looks_and_verifies(leo: Person, project: Path) -> None:
     assert leo.rye("lock", "list", cwd=project).out == "nothing is locked\n"
     assert leo.rye("lock", "verify", cwd=project).out == "nothing is locked\n"
+    assert "rye lock update demo/report" in leo.rye("lock", "demo/report", cwd=project, code=2).err
     made = leo.rye("lock", "update", "demo/report", cwd=project)
     assert made.out.startswith("created: demo/report 1.0.0, in ")
     assert "demo/report" in leo.rye("lock", "list", cwd=project).out

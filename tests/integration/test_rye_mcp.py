@@ -36,9 +36,10 @@ def test_a_server_is_brought_in_listed_updated_and_removed(workshop: Workshop) -
     assert (row["server"], row["space"], row["tools"]) == ("raw", "project", ["mcp/raw/echo"])
 
     described.write_text("Says it.\x1b[2J Twice.")
-    update = ["mcp", "update", "raw", "--only", "echo"]
+    update = ["mcp", "update", "raw"]  # what it was added with is remembered: nothing else is new
     shown = person.rye(*update, cwd=project, code=1)
     assert "-  Says it again." in shown.out
+    assert "is new:" not in shown.out
     assert "+  Says it.\\x1b[2J Twice." in shown.out
     assert "nothing was signed: look at it, then rye mcp update raw --yes" in shown.err
     refused = person.rye("run", "--json", "mcp/raw/echo", "--text", "hello", cwd=project, code=1).json

@@ -319,6 +319,13 @@ def test_a_chain_is_drawn(ada: Person, project: Path, greet: str) -> None:
     assert ada.rye(*call, "--svg", "--mermaid", cwd=project, code=2).err
 
 
+def test_what_a_tool_declares_is_said_in_words(ada: Person, project: Path) -> None:
+    words = "may read this project; may use git in this project; nothing else"
+    answer = ada.rye("explain", "rye/git/status", cwd=project)
+    assert f"declares     {words}" in answer.out
+    assert ada.rye("explain", "rye/git/status", "--json", cwd=project).json["declares"] == words
+
+
 def test_what_speaks_against_a_call_is_explained_with_everything_else(
     ada: Person, project: Path, greet: str
 ) -> None:

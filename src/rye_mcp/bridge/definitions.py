@@ -33,6 +33,7 @@ __all__ = [
     "difference",
     "ids_of",
     "item_text",
+    "patterns_of",
     "whole",
 ]
 
@@ -123,6 +124,9 @@ RUNTIMES: Final[Mapping[str, str]] = {
 APPROVED: Final = "approved"
 """The field with what the server said, where no other field has exactly that."""
 
+ONLY: Final = "only"
+"""The field with the patterns of names that the tools of a server were chosen by."""
+
 _FIELDS: Final[Mapping[str, str]] = {
     "description": "description",
     "inputSchema": "config_schema",
@@ -161,8 +165,13 @@ def _segment(name: str) -> str:
 # --- the text of an item ---
 
 
-def item_text(definition: Definition, config: Mapping[str, Any], variables: Iterable[str]) -> str:
-    """The YAML of one tool; `config` says where its server is, `variables` what of ours it may see."""
+def item_text(
+    definition: Definition, config: Mapping[str, Any], variables: Iterable[str], *, only: Iterable[str] = ()
+) -> str:
+    """The YAML of one tool; `config` says where its server is, `variables` what of ours it may see.
+
+    `only` are the patterns that it was chosen by: those of an update that names none.
+    """
     parts = definition.parts
     description = visible_lines(str(parts.get("description", "")))[:_MAX_DESCRIPTION]
     annotations = dict(parts.get("annotations", {}))
@@ -187,9 +196,16 @@ def item_text(definition: Definition, config: Mapping[str, Any], variables: Iter
         "output_schema": parts.get("outputSchema"),
     }
     fields[APPROVED] = _otherwise(parts, fields) or None
+    fields[ONLY] = list(only) or None
     kept = {name: value for name, value in fields.items() if value is not None}
     head = f"# Brought in by `rye mcp add {config['server']}`: definition pins what the server said of it."
     return "\n".join([head, *yaml_lines(kept), ""])
+
+
+def patterns_of(metadata: ItemMetadata) -> tuple[str, ...]:
+    """The patterns that a tool was chosen by."""
+    said = metadata.extra.get(ONLY)
+    return tuple(each for each in said if isinstance(each, str)) if isinstance(said, list | tuple) else ()
 
 
 def approved_parts(metadata: ItemMetadata, tool: str) -> dict[str, Any]:

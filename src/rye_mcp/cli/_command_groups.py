@@ -117,7 +117,19 @@ def _load(name: str, place: CommandPlace) -> Any:
 
 
 class _WholeLines(typer.core.TyperGroup):
-    """A group whose `--help` says what each command does without cutting it off."""
+    """A group whose `--help` says what each command does without cutting it off.
+
+    `for_id` is the command that is meant where an id stands in the place of a command.
+    """
+
+    for_id: ClassVar[str | None] = None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of some words; wrong usage that says what was meant, where that is known."""
+        if self.for_id is not None and args and args[0] not in self.commands and "/" in args[0]:
+            meant = f"{ctx.command_path} {self.for_id} {args[0]}"
+            ctx.fail(f"expected {', '.join(self.commands)}, found the id of an item; perhaps: {meant}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands; a long line is folded."""
@@ -128,10 +140,10 @@ class _WholeLines(typer.core.TyperGroup):
             )
 
 
-def command_group(help_line: str) -> typer.Typer:
-    """A new group of commands, such as `rye keys`."""
+def command_group(help_line: str, *, for_id: str | None = None) -> typer.Typer:
+    """A new group of commands, such as `rye keys`; `for_id` is the one that is meant by `rye keys ID`."""
     return typer.Typer(
-        cls=_WholeLines,
+        cls=type("_Group", (_WholeLines,), {"for_id": for_id}),
         help=help_line,
         no_args_is_help=True,
         add_completion=False,

@@ -7,15 +7,15 @@ def command(item: ItemArgument, project: ProjectOption = None, as_json: JsonOpti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from rye_mcp.cli._printing import JSON_WANTED
+from rye_mcp.close_names import close_names
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.spaces import Spaces
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rye_mcp.verbs.context import Context
 
 __all__ = [
-    "MAX_COMPARED",
     "AnyTypeOption",
     "ItemArgument",
     "JsonOption",
@@ -113,10 +112,7 @@ def _ask_passphrase() -> bytes:
     return answer.encode("utf-8", "surrogateescape")
 
 
-MAX_COMPARED: Final = 1000
-"""How many ids are compared with one that is nowhere."""
-
-_CUTOFF: Final = 0.7
+_LIKENESS: Final = 0.7
 
 
 @contextmanager
@@ -134,14 +130,11 @@ def _closest(error: RyeError, spaces: Spaces) -> str | None:
     asked, kind = error.details.get("item_id"), error.details.get("item_type")
     if not isinstance(asked, str) or kind not in set(ItemType):
         return None
-    ids = islice(_ids(spaces, ItemType(kind)), MAX_COMPARED)
-    return next((close for close in _alike(asked, ids) if _alike(_name(asked), [_name(close)])), None)
-
-
-def _alike(asked: str, ids: Iterable[str]) -> list[str]:
-    from difflib import get_close_matches
-
-    return get_close_matches(asked, ids, n=5, cutoff=_CUTOFF)
+    close = close_names(asked, _ids(spaces, ItemType(kind)), most=5, likeness=_LIKENESS)
+    # What is in the same directory begins alike: the name at the end has to be alike by itself.
+    return next(
+        (each for each in close if close_names(_name(asked), [_name(each)], likeness=_LIKENESS)), None
+    )
 
 
 def _name(item_id: str) -> str:

@@ -79,6 +79,8 @@ def _print(explanation: Explanation, in_words: Callable[[Signer | None], str]) -
             typer.echo(
                 visible(f"{each.element.item_id} hides one of the {place.space.name} space: {place.path}")
             )
+    if explanation.declares is not None:
+        say(f"{'declares':<13}{explanation.declares}")
     if explanation.call is not None:
         _print_call(explanation.call)
     if explanation.needs:

@@ -120,17 +120,10 @@ def _print_project(made: InitializedProject, user: InitializedUser) -> None:
     if not made.yours and made.unapproved is None:
         typer.echo(f"There is {'now ' if made.made else ''}a project in {space}; {NOT_YOURS}")
         return
-    if made.unapproved is not None:
-        typer.echo(f"Made the project {space}; its .env, .venv and node_modules are not used:")
-        typer.echo(f"  {visible(made.unapproved)}")
-    elif made.made:
-        typer.echo(f"Made the project {space}; its .env, .venv and node_modules will be used.")
-    else:
-        typer.echo(f"Your project: {space}")
+    typer.echo(_what_was_made(made, space))
     if made.proposed is not None:
-        typer.echo(
-            f"Proposed your public key in it, as {visible(user.owner)}: whoever clones it can accept it."
-        )
+        owner = visible(user.owner)
+        typer.echo(f"Proposed your public key in it, as {owner}: whoever clones it can accept it.")
     elif made.made:
         typer.echo("Your public key is not in it; for others to decide on it: rye trust propose")
     if made.ignored:
@@ -139,3 +132,12 @@ def _print_project(made: InitializedProject, user: InitializedUser) -> None:
         say(notice)
     if made.made:
         typer.echo("Now write a tool: rye new demo/hello")
+
+
+def _what_was_made(made: InitializedProject, space: str) -> str:
+    if made.unapproved is not None:
+        what = f"Made the project {space}; its .env, .venv and node_modules are not used:"
+        return f"{what}\n  {visible(made.unapproved)}"
+    if made.made:
+        return f"Made the project {space}; its .env, .venv and node_modules will be used."
+    return f"Your project: {space}"

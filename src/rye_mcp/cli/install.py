@@ -85,7 +85,22 @@ def install(
     file = Path(os.path.realpath(known.file(Surroundings(Path.home(), os.environ))))
     if only_print:
         _print_entry(path, server, file, as_json=as_json)
-        return
+    else:
+        _write(client, name, file, path, server, where, as_json=as_json)
+
+
+def _write(
+    client: ClientName,
+    name: str,
+    file: Path,
+    path: tuple[str, ...],
+    server: dict[str, Any] | None,
+    where: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Change the file, and say so."""
+    known = CLIENTS[client]
     change = _change(file, path, server, known)
     if server is not None:
         change = replace(change, note=_note(change, path, where, client))
@@ -93,7 +108,7 @@ def install(
     if as_json:
         print_json(_answer(client, name, change, server, backup))
     else:
-        _print_done(known, name, change, backup, removed=remove)
+        _print_done(known, name, change, backup, removed=server is None)
 
 
 def _project(named: Path | None) -> Path | None:

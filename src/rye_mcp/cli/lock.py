@@ -41,7 +41,7 @@ from rye_mcp.visible import visible
 
 __all__ = ["lock"]
 
-lock = command_group("Lock tools as they are now, and check that they still are.")
+lock = command_group("Lock tools as they are now, and check that they still are.", for_id="update")
 
 _SHOWN_DIGITS = 16
 _NOTHING = "nothing is locked"

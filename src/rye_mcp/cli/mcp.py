@@ -6,6 +6,7 @@ yes. `import` reads configurations of clients; it starts a server of a project o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -150,16 +151,22 @@ def update(
         print_comparison(name, comparison)
     agreed = comparison.is_none or yes or _agrees(as_json=as_json)
     written = None
-    if agreed and not comparison.is_none:
+    if not comparison.is_none and agreed:
         written = servers.update(known, comparison, offered, context, servers.signing_key(context))
+    _print_updated(name, comparison, written, agreed=agreed, as_json=as_json)
+    if not agreed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _print_updated(
+    name: str, comparison: Comparison, written: Written | None, *, agreed: bool, as_json: bool
+) -> None:
     if as_json:
         print_json({**_compared(name, comparison), **({} if written is None else _answer(name, written))})
     elif written is not None:
         _print_written(written, "signed")
     elif not agreed:
         typer.echo(f"nothing was signed: look at it, then rye mcp update {name} --yes", err=True)
-    if not agreed:
-        raise typer.Exit(EXIT_FAILED)
 
 
 @mcp.command()
@@ -196,7 +203,6 @@ def import_servers(
     if everything and from_project:
         raise typer.BadParameter("expected the names of servers of the project, each of them, found --all")
     app = open_app(project)
-    context = person(app, as_json=as_json)
     origin = Origin.PROJECT if from_project else Origin.USER
     if from_project:
         app.spaces.require_project()
@@ -204,6 +210,11 @@ def import_servers(
         _list_configured(client, app, origin, as_json=as_json)
         return
     wanted = chosen(client, app, origin, None if everything else names, to)
+    _import_all(wanted, app, network=network, as_json=as_json)
+
+
+def _import_all(wanted: Iterable[Found], app: App, *, network: bool | None, as_json: bool) -> None:
+    context = person(app, as_json=as_json)
     results = [_import(each, app, context, network=network, as_json=as_json) for each in wanted]
     if as_json:
         print_json({"status": "completed", "servers": results})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -9,7 +10,9 @@ import typer
 from rye_mcp.cli._command_groups import EXIT_FAILED
 from rye_mcp.cli._options import JsonOption, PatternArgument, ProjectOption, TypeOption, open_app, person
 from rye_mcp.cli._printing import print_json, report, say, tracked, warn
+from rye_mcp.cli._terminal import can_ask
 from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.metadata import parse_metadata
 from rye_mcp.verbs.sign import BatchResult, SignRequest, SignResult, sign
 
 __all__ = ["sign_items"]
@@ -48,8 +51,21 @@ def sign_items(
         _print_signed(result)
     else:
         _print_batch(result)
+    if can_ask(as_json=as_json):
+        _warn_of_undeclared(result.signed if isinstance(result, BatchResult) else (result,))
     if failed:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _warn_of_undeclared(signed: Iterable[SignResult]) -> None:
+    """Name the tools that do not say what they may do: they may do whatever the person can."""
+    files = (each.item.file for each in signed if each.item.file.item_type is ItemType.TOOL)
+    said = ((file.item_id, parse_metadata(file)) for file in files)
+    silent = [name for name, each in said if each.permissions is None and each.is_run]
+    if silent:
+        what = f"{', '.join(silent[:5])}{f' and {len(silent) - 5} others' if len(silent) > 5 else ''}"
+        how = "say what is needed, such as permissions: {project: write}; {} is nothing but to compute"
+        warn(f"permissions_undeclared: no limit is declared for {what}: {how}")
 
 
 _AS_USUAL = frozenset({"listed", "lock_refreshed"})

@@ -117,7 +117,11 @@ def _print_verified(result: Survey, in_words: Callable[[Signer | None], str], *,
         red = (number for number, item in enumerate(shown) if _why_not(item) is not None)
         print_table(("ITEM", "TYPE", "SPACE", "STATE", "SIGNER", "LOCK"), rows, red=red)
     _explain_refusals((*result.refused, *result.would_not_run))
-    folded = len(result.items) - len(shown)
+    typer.echo(_summary_of_verified(result, len(result.items) - len(shown)))
+
+
+def _summary_of_verified(result: Survey, folded: int) -> str:
+    """How many were verified; `folded` of them are of the system and not in the table."""
     system = f", {folded} of them of the system" if folded else ""
     refused = len(result.refused)
     stopped = len(result.would_not_run)
@@ -125,7 +129,7 @@ def _print_verified(result: Survey, in_words: Callable[[Signer | None], str], *,
     carried = len(result.carried)
     parts = f", {carried} carried by the listings of tools" if carried else ""
     verified = len(result.items) - refused - carried
-    typer.echo(f"{verified} verified{system}{parts}, {refused} refused{others}")
+    return f"{verified} verified{system}{parts}, {refused} refused{others}"
 
 
 def _explain_refusals(refused: Sequence[Surveyed]) -> None:

@@ -1,12 +1,7 @@
-"""Running a draft: the stages of every call, with one file in the place of the root.
+"""Runs a draft: the stages of every call, with an unsigned file in the place of the root.
 
-Rules:
-
-- The root is the draft that somebody has looked at; when the file says something else by now, it is refused.
-  Everything else is found, read and verified as always.
-- Who calls it passes `use_lockfile=False`: what is not signed is pinned nowhere. Locked mode refuses that.
-- The log tells of it, with a signer that is nobody.
-- Only commands of people at a terminal import this: see `.importlinter`.
+Only commands of people at a terminal import this: see `.importlinter`. Drafts are pinned nowhere, and the
+log names nobody as their signer.
 """
 
 from __future__ import annotations

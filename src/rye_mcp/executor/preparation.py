@@ -27,6 +27,7 @@ from rye_mcp.executor.chain.verifier import VerifiedChain
 from rye_mcp.executor.configuration.builder import build_other, build_process, build_request
 from rye_mcp.executor.configuration.merged import ARGUMENTS, merge_config, merged, runs_given_code
 from rye_mcp.executor.decider import DecidedCall
+from rye_mcp.executor.environment.draft import Basis
 from rye_mcp.executor.environment.project import PACKAGES
 from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
 from rye_mcp.executor.job.bytecode import Background, BytecodeStore
@@ -222,9 +223,8 @@ class Preparation:
         """The call up to its private copy, which is there when this returns."""
         verified = decision.verified
         primitive = self.primitives.at_end_of(verified.chain)
-        snapshot = None
-        if isinstance(primitive, SubprocessPrimitive) and not verified.chain.root.metadata.is_primitive:
-            snapshot = await off_loop(partial(self._snapshot, verified))
+        copied = isinstance(primitive, SubprocessPrimitive) and not verified.chain.root.metadata.is_primitive
+        basis, snapshot = await off_loop(partial(self._look, verified, copied=copied))
         paths = Paths(
             project=self._project,
             user_space=self._spaces.user.root,
@@ -232,7 +232,7 @@ class Preparation:
             tool_source=verified.chain.root.path,
             snapshot=snapshot or _Sources(verified.chain.root.path),
         )
-        return Draft(self, decision, primitive, snapshot, paths)
+        return Draft(self, decision, primitive, snapshot, paths, basis)
 
     def learn(self, call: PreparedCall) -> None:
         """Have what a run that went well has imported compiled, for the next one; nobody waits for that."""
@@ -245,6 +245,11 @@ class Preparation:
         """End what is under way, and remove every private copy that is left."""
         await self.background.close()
         await off_loop(self._snapshots.close, shielded=True)
+
+    def _look(self, verified: VerifiedChain, *, copied: bool) -> tuple[Basis, Snapshot | None]:
+        """What a call does with files before it runs: what its environment depends on, and its copy."""
+        basis = self.environments.look(verified, self._project)
+        return basis, self._snapshot(verified) if copied else None
 
     def _snapshot(self, verified: VerifiedChain) -> Snapshot:
         if not self._is_swept:
@@ -265,12 +270,14 @@ class Draft:
         primitive: Any,
         snapshot: Snapshot | None,
         paths: Paths,
+        basis: Basis,
     ) -> None:
         self._preparation = preparation
         self._decision = decision
         self._primitive = primitive
         self._snapshot = snapshot
         self._paths = paths
+        self._basis = basis
 
     async def __aenter__(self) -> Self:
         return self
@@ -287,7 +294,7 @@ class Draft:
         carried, permitted = decision.verified.carried, decision.permissions.env
         environments = self._preparation.environments
         environment = await environments.resolve(
-            decision.verified, self._paths, carried.anchor, permitted, decision.caller.trace
+            decision.verified, self._paths, carried.anchor, permitted, decision.caller.trace, self._basis
         )
         job, noticed = await self._job(environment)
         if self._snapshot is not None and environment.packages is not None:

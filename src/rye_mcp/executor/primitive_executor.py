@@ -1,26 +1,7 @@
-"""Execution, as a recipe: from the id of a tool to what came of it.
+"""Execution, as a recipe: decide a call, prepare it, run it, and write down what came of it.
 
-1. the tool is found and read
-2. what is locked of it is compared
-3. its chain is built
-4. every element, and all that is carried, passes the gate
-5. neighbours in the chain fit
-6. the whole chain is what was locked
-7. the parameters fit
-8. a private copy of the verified bytes is made
-9. the environment is resolved
-10. the configuration is merged and filled
-11. the primitive does it
-12. the lockfile and the log are written
-
-Rules:
-
-- The order is a matter of types: every stage takes what the one before it made.
-- `run` and `dry_run` raise a RyeError for what is refused before anything runs; how a run ended, also badly,
-  is a result. `execute` is the same with refusals as results.
-- Stages 1 to 10 of several calls at once happen one call after the other, with room for the event loop
-  between them. Runs do not wait for each other.
-- Nothing of a call outlives it: not its processes, not its private copy.
+`run` and `dry_run` raise a RyeError for what is refused before anything runs; how a run ended, even badly,
+is a result. `execute` returns refusals as results too.
 
     executor = PrimitiveExecutor(project_path="/work/project")
     result = await executor.execute("demo/hello", {"name": "Ada"})

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from rye_mcp.close_names import close_names
 from rye_mcp.errors import RyeError
 
 __all__ = ["DEFINITIONS", "Definition", "check_arguments"]
@@ -250,10 +251,8 @@ def _hint_for(unknown: Sequence[str], known: Collection[str]) -> str:
 
     Of very many only the first are compared: each takes a while, in which nobody else is answered.
     """
-    from difflib import get_close_matches
-
     unknown = unknown[:_COMPARED]
-    close = {name: get_close_matches(name[:_SHOWN_CHARACTERS], known, n=1) for name in unknown}
+    close = {name: close_names(name[:_SHOWN_CHARACTERS], known) for name in unknown}
     close |= {name: ["item_id"] for name in unknown if name in _IDS and "item_id" in known}
     meant = [f"{found[0]} instead of {name[:_SHOWN_CHARACTERS]}" for name, found in close.items() if found]
     return f"perhaps {', '.join(meant)}" if meant else ""

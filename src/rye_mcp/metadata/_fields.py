@@ -138,6 +138,11 @@ class ItemMetadata:
         return self.tool_type == "runtime"
 
     @property
+    def is_run(self) -> bool:
+        """Whether it is a tool that something else runs."""
+        return self.executor_id is not None and not self.is_runtime
+
+    @property
     def is_library(self) -> bool:
         """Whether it is nothing that is run, or runs others."""
         return not self.declares_executor

@@ -10,11 +10,11 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
+from rye_mcp.close_names import close_names
 from rye_mcp.items import COMMENT_STYLES, ItemFile, ItemType, comment_style, printable
 from rye_mcp.metadata._fields import (
     EXAMPLES,
@@ -280,6 +280,6 @@ def _fields_of(item_type: ItemType) -> frozenset[str]:
 
 def _close(unknown: Mapping[str, int], meant: Mapping[str, str]) -> Iterator[Issue]:
     for name, line in islice(unknown.items(), _MAX_LOOKED_AT):
-        if len(name) <= _MAX_LENGTH and (found := get_close_matches(name.strip("_"), meant, 1, _CLOSE)):
+        if len(name) <= _MAX_LENGTH and (found := close_names(name.strip("_"), meant, likeness=_CLOSE)):
             what = f"expected a known field, found none of this name; did you mean {meant[found[0]]}?"
             yield Issue(f"{name}: {what}", line, name)

@@ -1,17 +1,7 @@
-"""The file of the run log: opened, kept private, checked, and started anew when it is damaged.
+"""The file of the run log: opened, kept private, checked, brought up to date, replaced when damaged.
 
-Rules:
-
-- It is `runs.sqlite3` in the state directory, which has mode 0700, as the file has 0600. A link in the place
-  of either, or what others may read, is refused and nothing is written through it.
-- Write-ahead log, `synchronous=NORMAL`: a row that was written outlives a killed process, and several
-  processes write and read at once.
-- What SQLite calls damaged, or has another form than ours, is set aside as `runs.damaged.sqlite3` (the last
-  one is kept), and a new file begins; a notice says so. A file of a newer version is left alone and refused;
-  one of an older version is brought up to date, with all its rows.
-- Whoever has the file open notices when another one took its place, and goes on in that one.
-- The write-ahead log is put into the file by a thread of its own now and then, since that waits for the disk;
-  with it the oldest runs beyond `MAX_KEPT_ROWS` go, and the oldest refused calls beyond `MAX_KEPT_REFUSALS`.
+Several processes write and read at once; a row survives when its writer is killed. The rules are in
+`docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

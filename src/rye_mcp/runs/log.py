@@ -1,17 +1,8 @@
-"""The log of runs: a row for each, in a SQLite file of the user's state directory.
+"""The log of runs: a row for each, in an SQLite file of the state directory.
 
-Rules:
-
-- A row is written when its run begins, and written anew when it is over. It is there when `append` returns. A
-  run whose process was killed in the middle is lost, and its row says so.
-- `append` never fails a run: when a row cannot be written, a notice says so.
-- Rows have the names of parameters, and no values, environments or results; see `rye_mcp.runs.records`.
-- Runs are in the order in which their rows were written last.
-- Reading changes nothing, and makes no file where there is none.
-- `follow` looks at the times of two files a few times a second, and reads only when one has changed.
+The rules are in `docs/architecture/execution.md`.
 
     log = RunLog(state)
-    log.append(RunRecord(run_id=new_run_id(), item_id="demo/hello", kind="exited", caller="person"))
     [record.item_id for record in log.list(RunFilter(status="error"))]
 """
 

@@ -1,19 +1,6 @@
-"""Output that was too long to be answered whole: kept for some days, and read a piece at a time.
+"""Output that was too long for the answer: kept for some days, read a piece at a time.
 
-Rules:
-
-- A run has a directory to itself in `outputs/` of the state directory, 0700. The supervisor writes to it what
-  outgrows the answer: `stdout`, `stderr`, `result`. The end of `stderr` of a failed run is kept too, for who
-  looks into it later. Making a directory can take a disk a millisecond, and hardly a run needs one: it gets a
-  spare one with a hidden name, which takes the name of the run when the run is over and has kept something,
-  and is used again otherwise.
-- At most `MAX_RUN_BYTES` of a run are kept, at most `MAX_TOTAL_BYTES` of all runs together (beside what is
-  being written), and for `MAX_AGE`. The oldest go first. Who finishes a run that kept something looks after
-  that, and everybody once at the beginning. Spare directories that a crash has left go as they age.
-- Only a checked run id and the name of a stream make a path. No link is followed, nothing but a regular file
-  is read, and nothing beside these three.
-- A piece is bounded, and so is the time of a search: what is left is said by `next_offset`. Offsets are
-  bytes; see `rye_mcp.runs._pieces`.
+The rules are in `docs/architecture/execution.md`.
 
     outputs = RunOutputs(state)
     outputs.read(run_id, "stdout", pattern="^ERROR").text

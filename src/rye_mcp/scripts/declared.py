@@ -119,22 +119,26 @@ def calling_of(declared: Declared, subcommand: str | None) -> tuple[dict[str, An
     for option in declared.options:
         if not option.is_about_itself:
             known.setdefault(option.name, option)
-    flags = {name: option.flag for name, option in known.items() if option.flag is not None}
-    places = [_place(option, declared) for option in known.values() if option.flag is None]
-    config: dict[str, Any] = {
-        "arguments": "flags",
-        "subcommand": subcommand,
-        "flags": flags,
-        "positionals": ["--", *places] if places and declared.separates else places,
-    }
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {name: dict(option.schema) for name, option in known.items()},
-        "required": [name for name, option in known.items() if option.required] or None,
-        "additionalProperties": False,
-    }
-    said = {name: value for name, value in config.items() if value or value == ""}
-    return said, {name: value for name, value in schema.items() if value is not None}
+    return _config_of(declared, known.values(), subcommand), _schema_of(known.values())
+
+
+def _config_of(declared: Declared, options: Iterable[Option], subcommand: str | None) -> dict[str, Any]:
+    places = [_place(option, declared) for option in options if option.flag is None]
+    config: dict[str, Any] = {"arguments": "flags"}
+    if subcommand is not None:
+        config["subcommand"] = subcommand
+    if flags := {option.name: option.flag for option in options if option.flag is not None}:
+        config["flags"] = flags
+    if places:
+        config["positionals"] = ["--", *places] if declared.separates else places
+    return config
+
+
+def _schema_of(options: Iterable[Option]) -> dict[str, Any]:
+    required = [option.name for option in options if option.required]
+    properties = {option.name: dict(option.schema) for option in options}
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    return {**schema, **({"required": required} if required else {}), "additionalProperties": False}
 
 
 def _place(option: Option, declared: Declared) -> str:

@@ -220,9 +220,8 @@ class LockStates:
 
     def of(self, file: ItemFile, metadata: ItemMetadata) -> LockState:
         """What becomes of an item that passed the gate. Of the package, only what is locked is looked at."""
-        is_part = metadata.is_library or metadata.is_runtime or metadata.is_primitive
         is_packaged = file.space.name is SpaceName.SYSTEM and file.item_id not in self._locked
-        if file.item_type is not ItemType.TOOL or is_part or is_packaged:
+        if file.item_type is not ItemType.TOOL or is_packaged or _is_part(metadata):
             return LockState()
         root = ChainElement(file, metadata)
         lockfiles = self._chains.lockfiles
@@ -233,6 +232,11 @@ class LockStates:
             return LockState(_REFUSALS.get(exc.code), exc)
         is_asked_for = self._asks and file.space.name is SpaceName.PROJECT
         return LockState(MISSING if state == "none" and is_asked_for else _WORDS[state])
+
+
+def _is_part(metadata: ItemMetadata) -> bool:
+    """Whether nobody runs an item by itself."""
+    return metadata.is_library or metadata.is_runtime or metadata.is_primitive
 
 
 class Runners:

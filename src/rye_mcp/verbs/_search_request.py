@@ -114,16 +114,18 @@ def _fields(fields: object) -> tuple[str, ...]:
 def _filters(filters: object) -> Mapping[str, str | tuple[str, ...]]:
     if not isinstance(filters, Mapping):
         raise _wrong(f"an object with values for some of {', '.join(FILTERS)} as filters", filters)
-    found: dict[str, str | tuple[str, ...]] = {}
-    for name, value in filters.items():
-        if name not in FILTERS:
-            raise _wrong(f"filters by {', '.join(FILTERS)}", name)
-        listed = isinstance(value, Sequence) and not isinstance(value, str)
-        values = tuple(_filter_value(name, each) for each in (value if listed else (value,)))
-        found[name] = values if listed else values[0]
+    found = {name: _filter(name, value) for name, value in filters.items()}
     if sum(1 if isinstance(value, str) else len(value) for value in found.values()) > MAX_FILTER_VALUES:
         raise _wrong(f"filters with at most {MAX_FILTER_VALUES} values", "more")
     return found
+
+
+def _filter(name: str, value: object) -> str | tuple[str, ...]:
+    if name not in FILTERS:
+        raise _wrong(f"filters by {', '.join(FILTERS)}", name)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(_filter_value(name, each) for each in value)
+    return _filter_value(name, value)
 
 
 def _filter_value(name: str, value: object) -> str:

@@ -54,17 +54,20 @@ def not_carried(root: ChainElement, carried: Carried) -> Iterator[Notice]:
     except RyeError:
         return  # a link in the way, say: it is no file that could be carried
     absent = [each.removeprefix(f"{directory}/") for each in named if each not in there]
-    hiding = [each for each in absent if _hides_a_module_of_python(each)]
-    missing = [each for each in absent if each not in hiding]
+    hiding = list(filter(_hides_a_module_of_python, absent))
+    yield from _missing(root.item_id, hiding, [each for each in absent if each not in hiding])
+
+
+def _missing(item_id: str, hiding: list[str], missing: list[str]) -> Iterator[Notice]:
     if hiding:
         shown = ", ".join(map(printable, hiding[:_SHOWN]))
-        what = f"{root.item_id} gets the modules of Python itself, not {shown} beside it"
+        what = f"{item_id} gets the modules of Python itself, not {shown} beside it"
         yield Notice("not_carried", f"{what}: if you mean that file, rename it")
     if missing:
         shown = ", ".join(map(printable, missing[:_SHOWN]))
         options = " ".join(f"--with {printable(each)}" for each in missing[:_SHOWN])
-        what = f"{root.item_id} names {shown}, which will not be there when it runs"
-        yield Notice("not_carried", f"{what}: rye sign {root.item_id} {options}")
+        what = f"{item_id} names {shown}, which will not be there when it runs"
+        yield Notice("not_carried", f"{what}: rye sign {item_id} {options}")
 
 
 def _hides_a_module_of_python(path: str) -> bool:

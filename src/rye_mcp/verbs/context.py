@@ -7,15 +7,16 @@ The surface sets `caller`; no request can change it. Every item that a verb retu
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import MetadataRole
-from rye_mcp.items import ItemFile, ItemType, SpaceName
+from rye_mcp.items import ItemFile, ItemType, SpaceName, printable
 from rye_mcp.metadata import ItemMetadata, parse_metadata
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.keys import KeyRing
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
 __all__ = ["Context", "options_of", "whole_hints"]
+
+
+_SIGNS: Final = re.compile(r"\brye sign [\w./-]+(?: --(?:type|space) \w+)*(?![\w./-]| --)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,19 @@ class Context:
 
     def verify(self, file: ItemFile) -> VerifiedItem:
         """The item, when it passes the gate; RyeError otherwise."""
-        with whole_hints(file):
+        with whole_hints(file), self.naming_project():
             return verify_item(file, self.trust, role=MetadataRole.of(file))
+
+    @contextmanager
+    def naming_project(self) -> Iterator[None]:
+        """An agent is told the project in the command for changed content: a person runs it elsewhere."""
+        try:
+            yield
+        except RyeError as exc:
+            if exc.code == "content_changed" and not self.is_person and self.project is not None:
+                option = f" --project {shlex.quote(printable(self.project))}"
+                exc.hint = _SIGNS.sub(lambda found: found[0] + option, exc.hint)
+            raise
 
     def metadata(self, verified: VerifiedItem) -> ItemMetadata:
         """What a verified item says about itself."""

@@ -71,21 +71,29 @@ def _missing(expected: Any, found: Any, place: str) -> Iterator[str]:
     """What of the expected value is not in what was found."""
     match expected, found:
         case dict(), dict():
-            for name, value in expected.items():
-                if name in found:
-                    yield from _missing(value, found[name], f"{place}/{name}")
-                else:
-                    yield f"{place}/{name}: expected {_short(value)}, found nothing"
+            yield from _missing_members(expected, found, place)
         case list(), list():
-            for number, value in enumerate(expected):
-                if not any(_contains(value, each) for each in found):
-                    yield f"{place}/{number}: expected {_short(value)} in the list, found {_short(found)}"
+            yield from _missing_elements(expected, found, place)
+        case str(), str() if expected not in found:
+            yield f"{place or '/'}: expected text with {_short(expected)}, found {_short(found)}"
         case str(), str():
-            if expected not in found:
-                yield f"{place or '/'}: expected text with {_short(expected)}, found {_short(found)}"
-        case _:
-            if not _is_same(expected, found):
-                yield f"{place or '/'}: expected {_short(expected)}, found {_short(found)}"
+            pass
+        case _ if not _is_same(expected, found):
+            yield f"{place or '/'}: expected {_short(expected)}, found {_short(found)}"
+
+
+def _missing_members(expected: dict[str, Any], found: dict[str, Any], place: str) -> Iterator[str]:
+    for name, value in expected.items():
+        if name in found:
+            yield from _missing(value, found[name], f"{place}/{name}")
+        else:
+            yield f"{place}/{name}: expected {_short(value)}, found nothing"
+
+
+def _missing_elements(expected: list[Any], found: list[Any], place: str) -> Iterator[str]:
+    for number, value in enumerate(expected):
+        if not any(_contains(value, each) for each in found):
+            yield f"{place}/{number}: expected {_short(value)} in the list, found {_short(found)}"
 
 
 def _contains(expected: Any, found: Any) -> bool:

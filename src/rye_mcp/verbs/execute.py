@@ -179,7 +179,8 @@ Executed = ExecutionResult | DryRun | Instructions | Knowledge
 async def execute(request: ExecuteRequest, context: Context, *, watch: Watch | None = None) -> Executed:
     """Execute one item."""
     if request.item_type is ItemType.TOOL:
-        return await _run(request, context, watch or Watch())
+        with context.naming_project():
+            return await _run(request, context, watch or Watch())
     if request.timeout is not None:
         what = f"expected no timeout for a {request.item_type}, which nothing runs, found one"
         raise RyeError("unknown_argument", what, hint="leave out timeout")

@@ -17,6 +17,7 @@ from rye_mcp.executor.chain.verifier import roles_in
 from rye_mcp.executor.configuration.parameters import UnfilledError
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.items import ItemFile, printable
+from rye_mcp.permissions import sentence
 from rye_mcp.trust.verify import RoleOf, verify_item
 from rye_mcp.verbs._answers import Integrity
 from rye_mcp.verbs.context import Context, whole_hints
@@ -75,12 +76,19 @@ class Explanation:
     refusal: RyeError | None = None
     needs: tuple[str, ...] = ()
 
+    @property
+    def declares(self) -> str | None:
+        """What the tool declares that it may do, in words; None when it declares nothing, or is not told."""
+        permissions = self.chain[0].element.metadata.permissions if self.chain[0].told else None
+        return None if permissions is None else sentence(permissions)
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as data."""
         answer: dict[str, Any] = {
             "status": "success",
             "item_id": self.item_id,
             "runs": self.refusal is None,
+            "declares": self.declares,
             "chain": [each.as_dict() for each in self.chain],
         }
         if self.needs:

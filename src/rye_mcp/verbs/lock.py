@@ -8,12 +8,13 @@ that cannot be read is listed with its refusal, and stops nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.executor.lock.pins import Difference, Pins, differences, is_version, mismatch
 from rye_mcp.executor.lock.resolver import older_than
 from rye_mcp.executor.lock.store import LockPlace, StoredLock
@@ -269,9 +270,7 @@ def _update(item_id: str, chains: Chains, *, may_be_older: bool) -> Updated:
     root = chains.find(item_id)
     valid = chains.follow(root)
     newer = lockfiles.store.newer(root.item_id, root.version)
-    older = tuple(older_than(place, root.version) for place in newer[:1])
-    if older and not may_be_older:
-        raise mismatch(older, root.item_id, newer[0].path)
+    older = _older(root, newer, may_be_older=may_be_older)
     before = _readable(chains, root.item_id, root.version)
     changes = older + (() if before is None else differences(before.pins, Pins.of_chain(valid)))
     if before is not None and not changes and before.space.name is SpaceName.PROJECT:
@@ -282,6 +281,14 @@ def _update(item_id: str, chains: Chains, *, may_be_older: bool) -> Updated:
             lockfiles.store.remove(place)
     state: Literal["created", "updated"] = "created" if before is None else "updated"
     return Updated(root.item_id, root.version, path, state, changes)
+
+
+def _older(root: ChainElement, newer: Sequence[LockPlace], *, may_be_older: bool) -> tuple[Difference, ...]:
+    """That a later version is locked; RyeError where nobody named the tool by its id."""
+    older = tuple(older_than(place, root.version) for place in newer[:1])
+    if older and not may_be_older:
+        raise mismatch(older, root.item_id, newer[0].path)
+    return older
 
 
 def _remove_left_behind(item_id: str, chains: Chains) -> tuple[LockPlace, ...]:

@@ -22,6 +22,7 @@ from rye_mcp.bridge.definitions import (
     difference,
     ids_of,
     item_text,
+    patterns_of,
     whole,
 )
 from rye_mcp.errors import RyeError, printable
@@ -115,6 +116,12 @@ class Known:
         )[0]
 
     @property
+    def only(self) -> tuple[str, ...]:
+        """The patterns that every tool of it was chosen by; none where one was chosen without any."""
+        chosen = [patterns_of(metadata) for _, metadata in self.items.values()]
+        return tuple(dict.fromkeys(each for one in chosen for each in one)) if all(chosen) else ()
+
+    @property
     def permitted(self) -> frozenset[str]:
         """The variables that its tools may see."""
         return frozenset(name for _, metadata in self.items.values() for name in metadata.permitted_env)
@@ -122,11 +129,15 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a server says now, beside what was approved: diffs by tool, all of what is new, and names."""
+    """What a server says now, beside what was approved: diffs by tool, all of what is new, and names.
+
+    `only` are the patterns that new tools had to match.
+    """
 
     changed: Mapping[str, list[str]]
     added: Mapping[str, list[str]]
     gone: tuple[str, ...]
+    only: tuple[str, ...] = ()
 
     @property
     def is_none(self) -> bool:
@@ -211,7 +222,8 @@ def add(plan: ServerPlan, offered: Mapping[str, Definition], context: Context, k
 
 
 def compare(known: Known, offered: Mapping[str, Definition], only: tuple[str, ...] = ()) -> Comparison:
-    """What a server says now, beside what the items of it say."""
+    """What a server says now, beside what its items say; `only` is by default what they were added with."""
+    only = only or known.only
     approved = {_tool(metadata): metadata for _, metadata in known.items.values()}
     changed = {
         name: difference(approved_parts(metadata, name), offered[name].parts)
@@ -220,29 +232,25 @@ def compare(known: Known, offered: Mapping[str, Definition], only: tuple[str, ..
     }
     new = sorted(name for name in offered.keys() - approved.keys() if _is_chosen(name, only))
     added = {name: whole(offered[name].parts) for name in new}
-    return Comparison(changed, added, tuple(sorted(approved.keys() - offered.keys())))
+    return Comparison(changed, added, tuple(sorted(approved.keys() - offered.keys())), only)
 
 
 def update(
     known: Known, comparison: Comparison, offered: Mapping[str, Definition], context: Context, key: SigningKey
 ) -> Written:
     """Sign what a person has looked at: what changed or is new is written, what is gone is removed."""
-    plan = ServerPlan(known.name, known.config, known.space.name)
+    plan = ServerPlan(known.name, known.config, known.space.name, comparison.only)
     wanted = {name: offered[name] for name in (*comparison.changed, *comparison.added)}
     ids = {**ids_of(known.name, offered), **_tool_ids(known)}
     holders = {item_id: name for name, item_id in _tool_ids(known).items()}
     drafts, left_out = _drafts(plan, wanted, context, key, ids=ids, holders=holders, more=known.permitted)
-    before = {file.item_id: file for file, _ in known.items.values()}
-    _write_new([file for file in drafts if file.item_id not in before])
+    _write_new([file for file in drafts if file.item_id not in known.items])
     for file in drafts:
-        if file.item_id in before:
-            write_item(before[file.item_id], file.content)
+        if file.item_id in known.items:
+            write_item(known.items[file.item_id][0], file.content)
             _move_lock(file, context)
-    gone = [file for file, metadata in known.items.values() if _tool(metadata) in comparison.gone]
-    for file in gone:
-        _unlink(file)
-    removed = tuple(sorted(file.item_id for file in gone))
-    return Written(tuple(sorted(file.item_id for file in drafts)), left_out, removed)
+    removed = _remove([file for file, metadata in known.items.values() if _tool(metadata) in comparison.gone])
+    return Written(tuple(sorted(file.item_id for file in drafts)), left_out, tuple(sorted(removed)))
 
 
 def remove(name: str, space: SpaceName, context: Context) -> tuple[str, ...]:
@@ -253,9 +261,16 @@ def remove(name: str, space: SpaceName, context: Context) -> tuple[str, ...]:
     if not files:
         what = f"expected tools of a server {name} in the {space} space, found none"
         raise RyeError("item_not_found", what, hint="rye mcp list")
+    return _remove(files)
+
+
+def _remove(files: Iterable[ItemFile]) -> tuple[str, ...]:
+    """Remove files; the ids that were there."""
+    removed = []
     for file in files:
         _unlink(file)
-    return tuple(file.item_id for file in files)
+        removed.append(file.item_id)
+    return tuple(removed)
 
 
 def known_servers(context: Context, spaces: Iterable[SpaceName], name: str = "*") -> list[Known]:
@@ -335,7 +350,8 @@ def _draft(item_id: str, said: Definition, plan: ServerPlan, space: Space, more:
         raise RyeError("invalid_item", what, item_id=item_id, hint="the server has to say it otherwise")
     path = space.root / relative_path(ItemType.TOOL, item_id, EXTENSION)
     try:
-        content = item_text(said, {**plan.config, "server": plan.name}, plan.variables | more).encode()
+        config = {**plan.config, "server": plan.name}
+        content = item_text(said, config, plan.variables | more, only=plan.only).encode()
     except (UnicodeEncodeError, ValueError) as exc:
         what = f"expected text that a file can hold in what the server says of it, found: {exc}"
         raise RyeError("not_text", what, item_id=item_id) from exc

@@ -37,7 +37,7 @@ from rye_mcp.trust.dependency_manifest import (
 from rye_mcp.trust.scope import Role
 from rye_mcp.verbs._answers import Integrity
 from rye_mcp.verbs._chains import LockState, LockStates
-from rye_mcp.verbs._selection import EVERYTHING, Refused, Tracked, is_pattern, select
+from rye_mcp.verbs._selection import EVERYTHING, Refused, Selection, Tracked, is_pattern, select
 from rye_mcp.verbs.context import Context
 
 __all__ = ["CarriedFiles", "Survey", "SurveyRequest", "Surveyed", "survey"]
@@ -188,14 +188,7 @@ def survey(request: SurveyRequest, context: Context, *, tracked: Tracked = lambd
     """Look at everything that is meant; RyeError only when nothing can be meant by the request."""
     if not is_pattern(request.item_id):
         return Survey(tuple(_by_id(request, _Judge(context, locks=request.locks))))
-    accessible = [space.name for space in context.spaces.accessible()]
-    if request.space is not None:
-        accessible = [context.spaces.space(request.space).name]
-    types = ItemType if request.item_type is None else (request.item_type,)
-    selection = select(context.spaces, request.item_id, names=accessible, types=types)
-    if request.item_id != EVERYTHING and not selection.places and not selection.refused:
-        what = f"expected ids that match {request.item_id}, found none in {', '.join(accessible)}"
-        raise RyeError("item_not_found", what, item_id=request.item_id)
+    selection = _selected(request, context)
     seen: set[tuple[ItemType, str]] = set()
     judge = _Judge(context, locks=request.locks)
     with Reader() as reader:
@@ -203,6 +196,19 @@ def survey(request: SurveyRequest, context: Context, *, tracked: Tracked = lambd
     items += map(judge.of_refused, selection.refused)
     shown = [item for item in items if request.libraries or not item.library]
     return Survey(tuple(sorted(shown, key=_order)), len(items) - len(shown))
+
+
+def _selected(request: SurveyRequest, context: Context) -> Selection:
+    """What the pattern of a request selects; RyeError when it is nothing."""
+    spaces = context.spaces
+    searched = spaces.accessible() if request.space is None else (spaces.space(request.space),)
+    names = [space.name for space in searched]
+    types = ItemType if request.item_type is None else (request.item_type,)
+    selection = select(spaces, request.item_id, names=names, types=types)
+    if request.item_id != EVERYTHING and not selection.places and not selection.refused:
+        what = f"expected ids that match {request.item_id}, found none in {', '.join(names)}"
+        raise RyeError("item_not_found", what, item_id=request.item_id)
+    return selection
 
 
 def _by_id(request: SurveyRequest, judge: _Judge) -> list[Surveyed]:

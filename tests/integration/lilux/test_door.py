@@ -12,6 +12,7 @@ import random
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -335,6 +336,49 @@ def test_the_next_address_is_tried_when_one_says_nothing(door: Door) -> None:
         report_of(run)
         for full in queue:
             full.close()
+
+
+def test_a_program_that_breaks_off_is_no_failure_of_its_host(door: Door) -> None:
+    program = """
+import socket, struct, sys
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+print(connection.recv(2))
+connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+connection.close()
+"""
+    gone = threading.Event()
+
+    def notice(connection: socket.socket) -> None:
+        connection.sendall(b"hi")
+        try:
+            connection.recv(1)
+        finally:
+            gone.set()
+
+    with server(notice) as port:
+        run = door.open([f"{HOST}:{port}"], pinned=HERE)
+        assert python(run, program, HOST, str(port)) == "b'hi'"
+        assert gone.wait(LIMIT_S)
+        assert "failed" not in report_of(run)["hosts"][0]
+
+
+def test_a_host_that_breaks_off_is_a_failure(door: Door) -> None:
+    program = """
+import socket, sys
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+try:
+    print(connection.recv(2))
+except ConnectionResetError:
+    print("reset")
+"""
+
+    def reset(connection: socket.socket) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with server(reset) as port:
+        run = door.open([f"{HOST}:{port}"], pinned=HERE)
+        assert python(run, program, HOST, str(port)) == "reset"
+        assert report_of(run)["hosts"][0]["failed"] == {"connection lost": 1}
 
 
 def test_a_host_that_refuses_everywhere_is_a_reset_and_is_reported(door: Door) -> None:

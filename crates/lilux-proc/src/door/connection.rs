@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_linger, set_tcp_nodelay, socket_error};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
-use super::relay::{Pipes, Relay};
+use super::relay::{Lost, Pipes, Relay};
 use super::run::Destination;
 use super::service::Token;
 use crate::poller::{Key, Poller};
@@ -53,6 +53,8 @@ pub enum Step {
     Waits,
     /// Both sides have ended it.
     Done,
+    /// The tool has broken it off, as programs do that end.
+    BrokenOff,
     Failed(&'static str),
 }
 
@@ -147,23 +149,29 @@ impl Connection {
             };
             self.state = State::Relaying { host, relay: Relay::default() };
         }
-        self.relay(key, poller, pipes).unwrap_or(Step::Failed("connection lost"))
+        self.relay(key, poller, pipes)
     }
 
-    fn relay(&mut self, key: Key, poller: &Poller<Token>, pipes: &mut Pipes) -> Result<Step, Errno> {
-        let State::Relaying { host, relay } = &mut self.state else { return Ok(Step::Waits) };
+    fn relay(&mut self, key: Key, poller: &Poller<Token>, pipes: &mut Pipes) -> Step {
+        let State::Relaying { host, relay } = &mut self.state else { return Step::Waits };
         let before = relay.moved();
-        relay.pump(self.tool.socket.as_fd(), host.socket.as_fd(), pipes)?;
+        match relay.pump(self.tool.socket.as_fd(), host.socket.as_fd(), pipes) {
+            Ok(()) => {}
+            Err(Lost::Tool) => return Step::BrokenOff,
+            Err(Lost::Host) => return Step::Failed("connection lost"),
+        }
         if relay.moved() != before {
             self.last_moved = Instant::now();
         }
         if relay.is_done() {
-            return Ok(Step::Done);
+            return Step::Done;
         }
         let (of_tool, of_host) = relay.interests();
-        self.tool.want(poller, Token::Tool(key), of_tool)?;
-        host.want(poller, Token::Host(key), of_host)?;
-        Ok(Step::Waits)
+        let watched = self.tool.want(poller, Token::Tool(key), of_tool);
+        match watched.and_then(|()| host.want(poller, Token::Host(key), of_host)) {
+            Ok(()) => Step::Waits,
+            Err(_) => Step::Failed("no resources"),
+        }
     }
 
     /// Bytes that went to the host, and to the tool.

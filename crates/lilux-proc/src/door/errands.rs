@@ -66,6 +66,12 @@ impl Service {
         match step {
             Step::Waits => self.set_alarm(key),
             Step::Done => self.end(key, None),
+            Step::BrokenOff => {
+                if let Some(connection) = self.connections.get(&key) {
+                    connection.reset();
+                }
+                self.end(key, None);
+            }
             Step::Failed(why) => self.end(key, Some(why)),
         }
     }

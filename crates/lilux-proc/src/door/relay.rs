@@ -44,6 +44,19 @@ impl Pipes {
     }
 }
 
+/// Which side of a connection is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    Tool,
+    Host,
+}
+
+/// The same for one direction.
+enum Broken {
+    Source,
+    Destination,
+}
+
 /// One direction.
 #[derive(Default)]
 struct Flow {
@@ -57,7 +70,7 @@ struct Flow {
 }
 
 impl Flow {
-    fn pump(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, pipes: &mut Pipes) -> Result<(), Errno> {
+    fn pump(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, pipes: &mut Pipes) -> Result<(), Broken> {
         for _ in 0..TURNS {
             if !self.fill(from, pipes)? || !self.drain(to)? {
                 break;
@@ -70,42 +83,42 @@ impl Flow {
         }
         if self.ended && self.held == 0 && !self.told {
             self.told = true;
-            rustix::net::shutdown(to, Shutdown::Write)?;
+            rustix::net::shutdown(to, Shutdown::Write).map_err(|_| Broken::Destination)?;
         }
         Ok(())
     }
 
     /// True when the pipe has something. Only an empty pipe is filled, so EAGAIN is about the socket.
-    fn fill(&mut self, from: BorrowedFd<'_>, pipes: &mut Pipes) -> Result<bool, Errno> {
+    fn fill(&mut self, from: BorrowedFd<'_>, pipes: &mut Pipes) -> Result<bool, Broken> {
         if self.held > 0 || self.ended {
             return Ok(self.held > 0);
         }
         let pipe = match self.pipe.take() {
             Some(pipe) => pipe,
-            None => pipes.take()?,
+            // It cannot go on without one, which is not what the source did.
+            None => pipes.take().map_err(|_| Broken::Destination)?,
         };
         let pipe = self.pipe.insert(pipe);
         match retry(|| splice(from, None, &pipe.write, None, PIPE_SIZE, FLAGS)) {
             Ok(0) => self.ended = true,
             Ok(count) => self.held = count,
             Err(Errno::AGAIN) => {}
-            Err(errno) => return Err(errno),
+            Err(_) => return Err(Broken::Source),
         }
         Ok(self.held > 0)
     }
 
     /// True when the pipe is empty again.
-    fn drain(&mut self, to: BorrowedFd<'_>) -> Result<bool, Errno> {
+    fn drain(&mut self, to: BorrowedFd<'_>) -> Result<bool, Broken> {
         let Some(pipe) = &self.pipe else { return Ok(self.held == 0) };
         while self.held > 0 {
             match retry(|| splice(&pipe.read, None, to, None, self.held, FLAGS)) {
-                Ok(0) => return Err(Errno::PIPE),
-                Ok(count) => {
+                Ok(count) if count > 0 => {
                     self.held -= count;
                     self.moved += count as u64;
                 }
                 Err(Errno::AGAIN) => return Ok(false),
-                Err(errno) => return Err(errno),
+                _ => return Err(Broken::Destination),
             }
         }
         Ok(true)
@@ -139,15 +152,21 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Moves what can be moved without waiting. An error is that of either socket, and ends the connection.
+    /// Moves what can be moved without waiting. An error ends the connection.
     pub fn pump(
         &mut self,
         tool: BorrowedFd<'_>,
         host: BorrowedFd<'_>,
         pipes: &mut Pipes,
-    ) -> Result<(), Errno> {
-        self.to_host.pump(tool, host, pipes)?;
-        self.to_tool.pump(host, tool, pipes)
+    ) -> Result<(), Lost> {
+        self.to_host.pump(tool, host, pipes).map_err(|broken| match broken {
+            Broken::Source => Lost::Tool,
+            Broken::Destination => Lost::Host,
+        })?;
+        self.to_tool.pump(host, tool, pipes).map_err(|broken| match broken {
+            Broken::Source => Lost::Host,
+            Broken::Destination => Lost::Tool,
+        })
     }
 
     /// What to wait for, at the tool's socket and at the host's.
@@ -205,7 +224,7 @@ mod tests {
             }
         }
 
-        fn pump(&mut self) -> Result<(), Errno> {
+        fn pump(&mut self) -> Result<(), Lost> {
             self.relay.pump(self.inner.0.as_fd(), self.inner.1.as_fd(), &mut self.pipes)
         }
     }
@@ -268,9 +287,10 @@ mod tests {
         rustix::net::sockopt::set_socket_linger(&scene.host, Some(std::time::Duration::ZERO)).expect("set");
         drop(scene.host);
         scene.host = pair().0;
-        assert!((0..100).any(|_| {
+        let lost = (0..1000).find_map(|_| {
             std::thread::yield_now();
-            scene.pump().is_err()
-        }));
+            scene.pump().err()
+        });
+        assert_eq!(lost, Some(Lost::Host));
     }
 }

@@ -1,28 +1,8 @@
 """The anchor of a chain: the directory that a tool of several files resolves its modules from.
 
-    anchor:
-      enabled: true
-      mode: auto                                       # auto, always or never
-      markers_any: ["__init__.py", "pyproject.toml"]   # what switches it on in mode auto
-      root: tool_dir                                   # tool_dir, tool_parent or project_path
-      lib: lib/python                                  # of runtimes only: a directory beside it
-      env_paths:
-        PYTHONPATH:
-          prepend: ["{anchor_path}", "{runtime_lib}"]
-      cwd: "{anchor_path}"
-
-Rules:
-
-- The fields are merged over the chain, from the primitive up: the tool has the last word. `markers_any` and
-  the paths of one variable replace those of a runtime; `lib` belongs to the runtime that names it.
-- Everything that is wrong is reported at once, with the element that says it. Nothing is guessed.
-- In mode auto the anchor is there when one of its markers is a regular file in the tool's directory, looked
-  for without following a link. The default is `auto`, and `__init__.py` or `pyproject.toml`.
-- `tool_parent` has to be a directory of tools: above the topmost one are keys and decisions.
-- Nothing here says that a file is authentic. What the anchor brings along is decided in `dependencies`.
-
-Besides: `Declarations`, what the elements of a chain declare in one field, merged from the primitive up, with
-all issues of all elements reported at once.
+`docs/reference/metadata.md` has the fields of `anchor`. They are merged from the primitive up
+(`Declarations`), and everything that is wrong is reported at once. Nothing here says that a file is
+authentic: see `files`.
 """
 
 from __future__ import annotations

@@ -1,26 +1,10 @@
 """From an id to a chain: `[tool, runtime, …, primitive]`, each element read once.
 
-Rules:
+Nothing is verified here. Elements and chains are cached while the same files have the same bytes, so the
+same files give the same `Chain` object. What depends on nothing but a chain is kept with it
+(`once_a_chain`). The rules are in `docs/architecture/execution.md`.
 
-- The chain follows `executor_id`. From an element in one space only that space and those below it are
-  searched, so nothing rests on what is higher than itself.
-- At most `MAX_CHAIN_DEPTH` elements; a chain that comes back to itself, that is too long, or that names what
-  is nowhere is a ChainError, which says who asked for what.
-- Only a primitive ends a chain, and only runtimes stand between it and the tool.
-- Nothing is verified here: the bytes of a `Chain` may be anybody's.
-- Both caches are checked against the files on every look-up: each element is found and read again, and what
-  is kept counts only when the very same files hold the very same bytes. So a file that changed, and one that
-  now lies in front of another, are seen at once. They are those of one builder, which is for one project.
-- The same files give the same `Chain` object, and what is made of nothing but a chain is kept with it
-  (`once_a_chain`): what no file has changed is merged and checked once.
-
-    chain = ChainBuilder(spaces).build("demo/hello")
-    [element.item_id for element in chain.elements]
-
-What an item is for a chain, told from the very bytes that are verified.
-
-The gate (`rye_mcp.trust.verify`) asks for the role of an item and knows nothing of metadata; this is where
-both meet.
+    chain = ChainBuilder(spaces, gate).build("demo/hello")
 """
 
 from __future__ import annotations

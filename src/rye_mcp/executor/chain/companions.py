@@ -1,15 +1,4 @@
-"""What a tool's code seems to need from beside it, and whether that will be there when it runs.
-
-Rules:
-
-- These are guesses from text, for warnings and hints. Nothing is decided by them, and nothing is run.
-- A file counts when it stands in the tool's directory, or below, and the code names it: a Python string or
-  an import, in other languages a word that is the path of a file. A name without such a file is ignored.
-- What a failed run says is looked at in the same way: a name in its error output that stands beside the tool,
-  and was not carried, is likely the reason.
-- A placeholder for what a caller gives, inside of a shell's command string, is text that the shell reads as
-  code. `config.shell: true` is the way to have it quoted.
-"""
+"""What a tool's code seems to need from beside it. These are guesses, for warnings and hints only."""
 
 from __future__ import annotations
 

@@ -1,20 +1,7 @@
 """What a tool brings along: every file that runs with it, read once and verified.
 
-Rules:
-
-- A file is carried when the signed `deps.manifest.yaml` of the tool's directory, or of the anchor, lists it,
-  and when `verify_deps` asks for it (see `dependency_rules`). Everything else stays where it is, and does not
-  exist for what runs.
-- What `verify_deps` asks for has to be authentic: listed, or with a signature line of its own. One file that
-  is not refuses the run, as does a listed one that is missing or has other bytes. All are named at once.
-- Nobody who may not sign the tool may exchange what it rests on: what a person signed rests on nothing that
-  an agent signed, and the library of a runtime is signed as a runtime is. What is below a system item is what
-  the sealed manifest says.
-- The library of a runtime is carried where its place is asked for: in the configuration of the chain, or in
-  an anchor that is active. Nobody can reach it otherwise.
-- An anchor that is the whole project cannot be sealed, nor can what is in it be verified: it is used in a
-  project that the person has approved, and the result says so.
-- These bytes are what runs: nothing is read again. Together they are at most 256 MiB.
+A file is carried if a signed `deps.manifest.yaml` lists it, or if `verify_deps` asks for it
+(`verify_deps`). Nothing else exists for what runs. The rules are in `docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

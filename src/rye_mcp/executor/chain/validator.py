@@ -1,18 +1,8 @@
-"""Whether neighbours in a chain fit: their spaces, what goes in and out, and their versions.
+"""Whether neighbours in a chain fit: their spaces, inputs and outputs, and versions.
 
-Rules:
-
-- Every adjacent pair of a child and its parent (what the child names as executor) is looked at, and
-  everything that is wrong is reported, not the first of it.
-- Spaces: project 3, user 2, system 1. A child rests only on what has the same number or a lower one.
-- Inputs and outputs: what the parent requires has to be among what the child puts out. Who declares nothing
-  fits.
-- Versions: `child_constraints` of the parent (`min_version`, `max_version`, both inclusive), compared as
-  `packaging` compares them.
-- A primitive stands at the end alone. That a tool's runtime anchors modules whose files nobody verifies is a
-  warning; but not for a tool of the system space, where the manifest names every file.
-- `validate_chain` takes elements or mappings with the same names, and reports; `require_valid` takes a
-  `VerifiedChain` and raises `chain_invalid`.
+`validate_chain` takes elements or mappings, and reports; `require_valid` takes a `VerifiedChain` and raises
+`chain_invalid`. Every pair is checked, and every issue is reported. The rules are in
+`docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

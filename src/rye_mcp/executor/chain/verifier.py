@@ -1,13 +1,6 @@
-"""Every element of a chain passes the gate, in the role that its place demands; so does all that is carried.
+"""Every element of a chain passes the gate, in the role that its place demands, with all carried files.
 
-Rules:
-
-- `verify_item` is the only gate, and every element goes through it, those of the system space too. What does
-  not pass is its refusal, which names the element.
-- The place decides the role: the root is what it says it is, all between it and the end are runtimes, the end
-  is a primitive. Whoever is trusted for tools alone puts nothing into the middle of a chain.
-- What a tool brings along (its dependencies) is verified here as well: see `rye_mcp.executor.chain.files`.
-- All of it happens on the bytes that were read when the chain was built. Nothing is read again.
+All of it happens on the bytes that were read when the chain was built. Nothing is read again.
 """
 
 from __future__ import annotations

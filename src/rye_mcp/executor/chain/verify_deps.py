@@ -1,20 +1,7 @@
 """Which files have to be authentic for a tool to run: what `verify_deps` of its chain asks for.
 
-    verify_deps:
-      enabled: true
-      scope: anchor                # anchor, tool_dir, tool_siblings or tool_file
-      recursive: true
-      extensions: [".py", ".json"] # missing: every file
-      exclude_dirs: ["tests"]
-
-Rules:
-
-- The fields are merged over the chain, from the primitive up: the tool has the last word. Everything that is
-  wrong is reported at once.
-- `scope: anchor` asks for nothing where no anchor is active, `tool_file` never does. What is hidden, and
-  `__pycache__`, is never looked at.
-- Names are all that is decided on here: who signs a tool and who runs it ask the same, and look at the same
-  files.
+The fields are merged from the primitive up. Signing and running ask this same module, so they look at the
+same files. `docs/reference/metadata.md` has the fields.
 """
 
 from __future__ import annotations

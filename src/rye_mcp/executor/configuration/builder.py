@@ -1,23 +1,8 @@
 """What runs: the configuration of a chain, filled once, as the spec of its primitive.
 
-`configuration.merged` makes one configuration of what the elements say. Here one pass puts in the
-environment, the context and the parameters, whose values are never looked at again.
-
-Rules:
-
-- A `{name}` is, in this order: a name of the context, a value of the configuration, a parameter that the tool
-  declares. `{params.name}` is always the parameter. A parameter that the tool does not declare fills nothing;
-  one that it declares and nobody gave is empty. What is none of these stays as it is, and is a notice.
-- No parameter becomes configuration by its name: one called `url`, `cwd` or `timeout` is one more parameter.
-  A primitive that is executed itself is the exception, since it is given its configuration.
-- `arguments: flags` puts flags behind the arguments: `rye_mcp.executor.configuration.flags`.
-- Only `shell: true` quotes. What is marked `writeOnly`, and a variable that looks like a secret, never stands
-  in an argv; nor does what holds a NUL or is too long. Standard input takes all of it.
-- `params_env: PREFIX_` passes every declared parameter that is no object, list or secret as `PREFIX_name`.
-- A caller can shorten the time, never extend it.
-- Sinks of a stream are objects of this program: no file and no caller names any.
-- What is malformed is a RyeError that names the element, or the parameters; no value that is `writeOnly`, and
-  none of a variable, stands in it.
+`merged` makes one configuration of what the elements say; here one pass puts in the environment, the
+context and the parameters, whose values are never looked at again. The rules are in
+`docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

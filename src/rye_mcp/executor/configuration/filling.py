@@ -1,16 +1,7 @@
 """The one pass that puts values into the templates of a configuration.
 
-Rules:
-
-- What fills a `{name}`: the context, then what the tool declares as parameter; `{params.name}` is always the
-  parameter. A declared parameter that nobody gave is empty. Nothing else fills anything.
-- One that a call needs, and that who only looks has not given (`Parameters.needs`), stays a template; what
-  cannot hold one is UnfilledError.
-- `${VAR}` is a variable of the tool's environment, in which what is withheld is not. Where that is why a
-  template is refused, the refusal says so.
-- A value is put in as it is and never looked at again.
-- Errors name the element that says the template, or blame the parameters where those had a say; a message
-  that could hold a `writeOnly` value is not repeated.
+A value is put in as it is, and never looked at again. Errors name the element that has the template, or the
+parameters that fill it. The rules are in `docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""Parameters → the arguments of a program that is called with flags (`arguments: flags`).
+"""Turns parameters into the arguments of a program that takes flags (`arguments: flags`).
 
-Rules:
-
-- Only parameters that the tool's schema names become arguments; any other name is refused.
-- False is nothing, or the second text of a switch; null is nothing; a list is a flag for each element.
-- No value can be taken for a flag: it is attached to its own, or stands after `--`, or does not begin with
-  `-`, or the tool says that the program takes anything there. Otherwise the call is refused.
-- What is `writeOnly`, holds a NUL or is too long never stands in a command line.
-- A place cannot be left out when a later one is given.
-- Values are never looked at as templates.
+No value can be taken for a flag: it is attached to its own, stands after `--`, does not begin with `-`, or
+the tool allows it there. Everything else is refused. The rules are in `docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

@@ -1,18 +1,7 @@
-"""The configuration of a chain, out of the `config` of its elements: verified text, and no data of a caller.
+"""The configuration of a chain, merged from the `config` of its elements: no data of a caller is in it.
 
-Rules:
-
-- From the primitive up: mappings are merged, everything else is replaced by what is nearer to the tool, and
-  `null` takes away what was there.
-- A text may hold `{key}` for another value of the configuration; that value is template text too. After
-  `MAX_ROUNDS` rounds nothing may refer to a value any more: values that refer to themselves are refused.
-- A key has to mean something: the primitive's `config_schema` knows it, or some text refers to it. Any other
-  is refused, with the element that has it: it would be a mistake that nobody notices.
-- Of a process that is called with flags (`arguments: flags`), `args_with_flags` of its runtime takes the
-  place of `args`, and it gets no parameters in any other way: only the tool itself can say `input_data`.
-- Names of the context (`CONTEXT`) and `params.…` are never values of a configuration.
-- What the primitive's `config_schema` marks as `readOnly` is a literal, such as what another server calls its
-  tool: no template is in it, nothing fills it, and it is put into no other text.
+`null` takes a value away, `{key}` stands for another value, and a key that nothing knows is refused. The
+rules are in `docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

@@ -1,20 +1,8 @@
-"""What a caller gives a tool, checked before anything runs.
+"""Checks what a caller gives a tool, before anything runs.
 
-Rules:
-
-- Parameters are an object of JSON values. NaN, names that are no text and half a character (a lone surrogate)
-  are refused; numbers stay what they are, whole or not, however large, and no text is changed.
-- They are compared with the tool's `config_schema`, exactly as JSON Schema has it, after its defaults were
-  filled in. Every error is reported, with its place; what the schema marks `writeOnly` stands in none.
-- What the schema does not speak of is passed on with a notice, unless the schema itself refuses it.
-- At most `MAX_BYTES` as JSON, and `MAX_DEPTH` objects and lists inside each other.
-- A primitive that is executed itself takes exactly `{"config": {…}, "params": {…}}`; its `config_schema` is
-  that of `config`.
-- What takes long is refused after 0.3 s, in a thread: the event loop goes on (`checked_parameters`).
-- A schema that is wrong is the item's mistake (`invalid_item`), not the caller's.
-- Who only looks, and gives nothing, is told what a call would need (`sketched_parameters`).
-
-A NUL is fine here: JSON holds it. Where it cannot go, `rye_mcp.executor.configuration.builder` refuses it.
+Parameters are compared with the tool's `config_schema` after its defaults are filled in. Every error is
+reported with its place, and no `writeOnly` value is in any of them. The rules are in
+`docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

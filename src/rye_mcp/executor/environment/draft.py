@@ -1,14 +1,4 @@
-"""One environment while it is resolved: what of the project may be in it, and what was noticed on the way.
-
-Rules:
-
-- An interpreter comes from the project only when the runtime asks for it there and the project is approved;
-  one of a virtual environment only when that may be used, and a Node.js only when git does not track it.
-  Without the project the next place counts, or the fallback. An interpreter that is found in a project all
-  the same is refused, and so is one in an approved project that a version manager names.
-- A chain that looks for Node.js in the project gets the packages of the project too, once it is approved.
-- What is left out is a notice when it is there, and none when it is not.
-"""
+"""One environment while it is resolved: what of the project may be in it, and what was left out."""
 
 from __future__ import annotations
 

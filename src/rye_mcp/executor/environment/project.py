@@ -1,14 +1,7 @@
-"""The unsigned parts of a project that a run may use: its `.env`, its virtual environments, its Node.js.
+"""The unsigned parts of a project that a run may use: its `.env`, virtual environments and Node.js.
 
-Rules:
-
-- What may be used is decided by `rye_mcp.trust.approvals`; here are only the facts, gathered anew for each
-  call by looking at a few stamps.
-- In a project that nobody approved nothing is read and nothing of it is used; that there is something to use
-  is all that is said.
-- A virtual environment is looked at where the runtime says that it is: `.venv` is only the usual name. What
-  git tracks, and an interpreter whose real file lies in the project, is not used.
-- Of `.env` only what passes `split_dotenv`, and is no secret that the tool was not signed for, is kept.
+`rye_mcp.trust.approvals` decides; here are the facts, from a few stamps in each call. The rules are in
+`docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

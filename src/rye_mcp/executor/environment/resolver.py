@@ -1,25 +1,7 @@
-"""The environment of a tool: the resolved one, and nothing else.
+"""The environment of a tool, and where it comes from.
 
-1. The environment of the server, without what is withheld (`rye_mcp.executor.environment.variables`).
-2. `.env` of a project that the person has approved, filtered.
-3. The `env_config` of each element, from the primitive to the tool; later ones override.
-4. The paths of an anchor, and what every tool is told: `RYE_PROJECT_PATH`, `RYE_TOOL_SOURCE` and
-   `RYE_RESULT_FD`; and the trace that the call is a part of, in place of every other one.
-
-Rules:
-
-- What looks like a secret, and what decides which code is loaded, is withheld, and named in a notice; its
-  value is in nothing that comes out of here. A tool gets it when `permissions.env` names it in an element of
-  its chain that a person or the system vouches for: what an agent signs asks for nothing. `RYE_*` of the
-  server is never passed on.
-- A project's interpreter, its `.env` and its directories on the PATH are used only as
-  `rye_mcp.executor.environment.project` allows. What was left out for that is a notice with the command that
-  changes it.
-- PATH keeps no entry that is no absolute path; a variable of paths gets no empty one, which would be the
-  working directory. Neither PATH nor any other variable of the server leads where
-  `rye_mcp.trust.directories` allows nothing; `TMPDIR` and the like may name a directory of everybody.
-- An environment is kept as long as everything that it came from is the same, which each call looks at again.
-  Where a version manager had to be asked nothing is kept.
+It is cached as long as everything that it came from is the same; each call looks at that again (`look`),
+beside the event loop. The rules are in `docs/architecture/execution.md`.
 """
 
 from __future__ import annotations
@@ -175,10 +157,14 @@ class EnvironmentResolver:
         anchor: Anchor | None,
         permitted: frozenset[str] = frozenset(),
         trace: TraceContext | None = None,
+        basis: Basis | None = None,
     ) -> Environment:
-        """The environment of one run; `permitted` are variables that it gets although they look secret."""
+        """The environment of one run; `permitted` are variables that it gets although they look secret.
+
+        `basis` is what `look` found out, for who looks beside the event loop.
+        """
         elements, items = verified.chain.elements, verified.items
-        basis = self._basis(elements, paths.project)
+        basis = self.look(verified, paths.project) if basis is None else basis
         key = (paths.project, permitted, *((item.file.item_id, item.digest) for item in items))
         kept = self._kept.get(key)
         if kept is None or not kept.is_current(basis):
@@ -221,7 +207,9 @@ class EnvironmentResolver:
         known = {name: self._passed[name] for name in _WHERE_THINGS_ARE if name in self._passed}
         return {f"RYE_{name}": value for name, value in known.items() if variables.get(name) != value}
 
-    def _basis(self, elements: Sequence[ChainElement], project: Path | None) -> Basis:
+    def look(self, verified: VerifiedChain, project: Path | None) -> Basis:
+        """What the environment of a chain depends on, as it is now; others choose how many files that are."""
+        elements = verified.chain.elements
         parts, paths = self._parts(project), refused_paths(self._paths_in(project), self._trust.directories)
         if parts is None:
             return Basis(refused_paths=paths)

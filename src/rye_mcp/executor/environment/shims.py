@@ -1,24 +1,7 @@
-"""Shims: programs of version managers, which let the directory that they are started in choose the program.
+"""Shims, which are programs of version managers: what they stand for, and a PATH without them.
 
-Rules:
-
-- A shim is never started. The manager is asked instead which program it means, in `/`, where no project has a
-  say; its answer counts when it is an absolute path to a file that is no shim.
-- A manager that gives no such answer within `ASK_LIMIT_S`, or that cannot be asked, has nothing: the next
-  entry of the PATH counts.
-- A shim is known by the directory it stands in, by a link to the manager itself, a hard link too, or by the
-  text of a script that hands over to one.
-
-The PATH of what is started for a project that nobody approved: no name on it leads to a shim.
-
-Rules:
-
-- A directory that has nothing but shims is left out. One that has a shim among other programs is exchanged
-  for a directory of links to those others, in the state of the user.
-- Such a directory is named by what is in it, appears whole, and is never changed. It is removed when it was
-  not used for `KEPT_S`.
-- In directories of the operating system only links are looked at: its packages bring no scripts of a version
-  manager, and there are thousands of programs.
+A shim is never started, as it lets the working directory choose the program. The rules are in
+`docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

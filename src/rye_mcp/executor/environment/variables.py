@@ -1,25 +1,7 @@
-"""Which environment variables of the server, or of a `.env`, a tool does not get unless it was said so.
+"""Which variables a tool does not get unless it was signed for them, and which of them hold paths.
 
-Rules:
-
-- A name looks like a secret by its words, which are separated by `_` (or whatever else is no letter and no
-  digit), in any case. A word that ends like `APIKEY` or `GITHUBTOKEN` counts, and short words as a whole:
-  `KEYBOARD`, `AUTHOR`, `COMPASS` and `TOKENIZERS` are none. `PWD` by itself is the working directory, in
-  company (`MYSQL_PWD`) a password.
-- A value looks like one when it is a URL with a password in it, whatever its name.
-- A word of a command line, or an address, holds one behind an option, a header or a part of a query that says
-  so (`--api-key X`, `Authorization: X`, `?token=X`); `${NAME}`, a file or another option behind it is none.
-- What decides which code an interpreter or a loader loads (`PYTHONPATH`, `LD_PRELOAD`, `NODE_OPTIONS`,
-  `BASH_ENV` …) is for the server alone: in a tool's environment it would change what a verified tool runs.
-- What rye-mcp itself goes by (`RYE_*`) is never passed on, whoever asks.
-
-    >>> [name for name in ("GITHUB_TOKEN", "KEYBOARD", "PYTHONPATH", "HOME") if is_withheld(name)]
-    ['GITHUB_TOKEN', 'PYTHONPATH']
-
-Variables that hold paths, such as PATH: which they are, how they are set, what an anchor adds to them.
-
-No path of an anchor is relative, none that is set is empty, and none holds the separator: to a loader
-the first two are the working directory, which is somebody's project, and the last is two paths.
+>>> [name for name in ("GITHUB_TOKEN", "KEYBOARD", "PYTHONPATH", "HOME") if is_withheld(name)]
+['GITHUB_TOKEN', 'PYTHONPATH']
 """
 
 from __future__ import annotations

@@ -1,17 +1,7 @@
-"""Whether git tracks a path: read from the index of the repository, without running git.
+"""Whether git tracks a path: read from the index of every repository around it, without running git.
 
-Rules:
-
-- Every repository around the path is asked, from the directory of the path up: what one of them tracks came
-  with it. A path is tracked when an entry of an index is the path, lies below it, or is a link on the way to
-  it; names that differ only in case count as the same.
-- No git is run: a repository's configuration can make git run programs. The index (versions 2, 3 and 4) is
-  read as bytes.
-- What cannot be told is None, never False: an index that is split, sparse where it counts, damaged or over
-  `MAX_INDEX_BYTES`, and a directory under another version control (`.hg`, `.svn`, …).
-- Without any repository nothing is tracked.
-
-What was found out is kept as long as the directories and the index have the same stamps, to the nanosecond.
+None if nobody can tell: an index that is split, damaged or too large, or another version control. The rules
+are in `docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

@@ -1,25 +1,8 @@
-"""Bytecode of verified sources: compiled by this program, kept in its memory, put into snapshots.
+"""Compiles verified sources in the background, keeps the bytecode in memory, and puts it into snapshots.
 
-Rules:
-
-- What a Python tool of several files imports is compiled after a first run that went well, by the very
-  interpreter of that run, in a process of its own. The verified bytes go in through its standard input, the
-  bytecode comes back through its standard output: nothing compiled is ever read from a file, so nobody's tool
-  can have written it.
-- It is kept by the interpreter's file and the SHA256 of the source. A source of other bytes has no bytecode,
-  and neither has another interpreter, or the same after an upgrade.
-- It is used without a look at the source again (PEP 552, unchecked): both are in a snapshot. The interpreter
-  puts the path of the source into what it loads, so tracebacks tell where it is now.
-- A script that is started has no use for it, only modules do: the tool counts when something else imports it.
-- To compile is never a reason for a run to fail, nor to wait. What cannot be compiled is not tried again.
-- Together at most 64 MiB are kept; what was not used for longest goes first.
-
-Work that is done beside calls, in the event loop that they run in, and that nobody waits for.
-
-Rules:
-
-- It begins a moment later, when whoever asked for it has had the answer; what is over by then never begins.
-- It ends when `close` is called or the event loop ends, whichever comes first. Nothing of it is an error.
+Sources go to the interpreter of the run through its standard input, bytecode comes back through its
+standard output. Compiling never makes a run fail or wait. The rules are in
+`docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

@@ -1,21 +1,7 @@
-"""Which data a tool's output is. `docs/results.md` tells the authors of tools the same.
+"""Which data the output of a tool is. `docs/results.md` has the rule, for authors of tools.
 
-The first of these that applies:
-
-1. What the tool wrote to descriptor 3 (`RYE_RESULT_FD`), when it wrote anything there: one JSON document.
-   What is none is handed on as text, with a notice.
-2. Standard output that is one JSON document, whatever its type.
-3. The last line of standard output that is not empty, when it is one JSON object or array from its first
-   column on, and what stands before it is no JSON either: not as a whole, and not in its own last line.
-4. Standard output as text.
-
-Rules:
-
-- JSON is strict: no byte order mark, no NaN, no number beyond the range of `float`, no half of a surrogate
-  pair, at most `MAX_DEPTH` lists and objects inside each other. Apart from that a value is exactly what
-  `json.loads` makes of the text.
-- Of a program that is called with flags, rule 3 does not hold: nobody wrote its last line to be the result.
-- Output that was cut is never a whole document; only a last line that came whole is looked at.
+JSON is strict; apart from that, a value is exactly what `json.loads` makes of the text. Output that was cut
+is never a whole document.
 
     >>> decode_output('fetching …\\n{"rows": 3}\\n').value
     {'rows': 3}

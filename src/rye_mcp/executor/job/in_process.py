@@ -1,13 +1,7 @@
-"""Primitives that live in this process and make their own job of a call, such as those of other MCP servers.
+"""Primitives that live in this process and make their own job of a call.
 
-Rules:
-
-- Such a primitive gets the filled configuration of the chain, what the tool says about itself, and the
-  parameters of the caller, apart from each other: no parameter fills a template of the configuration.
-- Variables of the environment do, but for the command line: no secret stands there. The literals of a
-  configuration (`MergedConfig.literals`) are filled by nothing.
-- It is nothing by itself: what it does is always said by a tool that somebody signed.
-- A job that cannot promise that nothing but verified bytes run says so in `why_not_sealed`.
+Such a primitive gets the filled configuration of the chain and the parameters apart from each other. The
+rules are in `docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

@@ -1,19 +1,7 @@
-"""What a primitive did, in one form for programs and for requests.
+"""How a run ended, in one form for programs and requests, and the hint for a missing package.
 
-Rules:
-
-- Success is never guessed. A run succeeded when it exited with 0 (a request: with a good status) and its data
-  is no object whose `success` is false. Nothing else in the output counts.
-- How the run ended, what it used and what was cut are always there, also for a failure.
-- The code of a failure is one of `tool_failed`, `timeout`, `cancelled`, `spawn_failed` and `lost`.
-
-What to write, and where, when a program has looked for a package that is not there.
-
-Rules:
-
-- Only the last lines of standard error are looked at, and of these only a name: a tool cannot put words into
-  the mouth of this program. A name that is not that of a package gives no hint.
-- A hint names every way that there is, with the lines to write; it installs nothing.
+Success is never guessed: the exit code, and `success: false` in an object that the tool returns. The rules
+are in `docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

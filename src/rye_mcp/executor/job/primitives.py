@@ -1,15 +1,7 @@
-"""Which class an id at the end of a chain stands for.
+"""Which class an id at the end of a chain stands for: an entry point of the group `lilux.primitives`.
 
-Rules:
-
-- The map is filled from the entry points of the group `lilux.primitives` (an id = a class), so that another
-  package can add a primitive. It is read when the first one is asked for, and each class is imported when it
-  is used.
-- A primitive under another id, which somebody signed as a primitive, is that class of the map whose id has
-  the same last segment, when there is one and only one.
-- One instance of each class serves all calls of an executor: connections are kept in it.
-- A class that has to know for which project and which user it works has a class method `open_in`, and is made
-  by that: it gets its `Surroundings` from the executor, and no configuration can say otherwise.
+One instance of each class serves all calls of an executor. A class with `open_in` is made by that, from the
+executor's `Surroundings`.
 
     PRIMITIVE_MAP["rye/core/primitives/subprocess"]
 """

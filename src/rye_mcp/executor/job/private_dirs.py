@@ -1,31 +1,7 @@
-"""Where a process keeps what it is about to run, and what is left there by those that crashed.
+"""The private directories of a process, which hold what it is about to run.
 
-Rules:
-
-- A station is a directory of this process alone, with a name that nobody can guess, in the first place that
-  will do. The places are in directories of this user: runtime (`$XDG_RUNTIME_DIR`, `/run/user/UID`), state,
-  cache, and the cache in the home directory that the system knows.
-- No other user may write into a place or into a directory above it, since interpreters look for packages in
-  all of them (`/tmp/node_modules`). So `/tmp` and `/dev/shm` will not do, whether or not they are sticky.
-- A place itself is a directory of mode 0700 that belongs to this user, and no link.
-- Programs that are to be started themselves need a place without `noexec`.
-- A station is locked for as long as its process lives, and the system lets go of the lock when that ends,
-  however it ends. So whoever gets the lock of a station knows that nobody needs it any more, and removes it.
-  A station is used only when it is still there after it was locked.
-
-Directories that are nobody else's: made, filled and removed without being led astray.
-
-Rules:
-
-- Everything is reached by its name in an open directory, without following a link. What a program did to a
-  tree meanwhile (links, modes, depth, names) leads nowhere else, neither when it is filled nor when it is
-  removed.
-- A file is created, never opened for writing when it is there; it gets exactly its mode, whatever the umask
-  is. Nothing is synced to a disk: a tree does not outlive the machine.
-- What was only written is removed again by name (`remove_files`), which is quick; whatever else there may be
-  is for `remove_tree`.
-- Removing takes the same few descriptors for a tree of any depth, and gives up without an error: what it
-  could not remove is left for the next sweep.
+Everything is reached by its name in an open directory, without following a link. The rules are in
+`docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

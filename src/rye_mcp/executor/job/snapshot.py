@@ -1,19 +1,7 @@
 """The private copy that runs: exactly the bytes that were verified, and nothing beside them.
 
-Rules:
-
-- Each call gets a fresh directory that nobody else may enter (0700). In it are the carried files at the same
-  relative places as in their space (0400, or 0500 where the file is executed), the library of the runtime in
-  `lib/`, and bytecode that this program had compiled. No `__pycache__` of anybody else's, and no link but the
-  one to the packages of an approved project, where a chain asks for them: that run is not sealed.
-- Its files are written from bytes in memory: what happens to the sources meanwhile does not matter.
-- When it cannot be made, there is a RyeError `write_failed`, and nothing of it is left.
-- It is removed when its `with` block ends, whatever ran in it did to it. What a crash leaves behind is
-  removed by the next process that starts, never while its owner lives.
-- In text that is shown, its paths are those of the sources (`show`).
-
-    with store.create(verified.carried) as snapshot:
-        run(snapshot.tool_path)
+with store.create(verified.carried) as snapshot:
+    run(snapshot.tool_path)
 """
 
 from __future__ import annotations

@@ -1,25 +1,7 @@
-"""Where a program is started, and which file that is.
+"""Where a program is started, which file that is, and what to install if it is missing.
 
-Rules:
-
-- A directory in which nothing may be started (`rye_mcp.trust.directories`) is exchanged for `/`. The variable
-  `RYE_WORKING_DIRECTORY` names it then, and the verified program goes there by itself.
-- A command without a `/` is looked for here, on the PATH of the tool. What is found is followed to its real
-  file, which is started: only a virtual environment, and a program that goes by the name it is started
-  by, keep their own. No shim of a version manager is started: see `environment.shims`. In a directory
-  in which nothing may be started, none is on its PATH either: see `rye_mcp.executor.environment.shims`.
-- A program that is named by its path is followed and checked in the same way; one that somebody else can
-  exchange is `invalid_item`. What is started is the file that was checked, wherever a link leads by then.
-- Who executes the primitive itself names the program and the directory, and gets them.
-
-Whether the program of a tool is on this machine, and what to do where it is not.
-
-Rules:
-
-- A program is looked for as the supervisor does it: one with a `/` where it says, any other in the absolute
-  directories of the PATH that the tool gets. What is there counts as found; whether it can be started, the
-  start tells.
-- The hint says what to install. To fix a path that leads nowhere, look at the chain.
+The program is the real file behind all links and shims; a caller that runs the primitive itself names its
+program and directory, and gets them. The rules are in `docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

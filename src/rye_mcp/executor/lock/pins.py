@@ -1,20 +1,8 @@
 """What a lockfile pins of a chain, and how that differs from the chain that is about to run.
 
-Rules:
-
-- Pinned are the root (id, version, hash), each element in its order (id, space, version, tool type, executor,
-  hash, key of the signer) and each file that the tool brings along (path → SHA256).
-- `differences` is the only comparison: everything that is pinned, with everything that would run. What it
-  gives is the whole diff; nothing at all is a match.
-- An element has to pin an id, a space and a hash; what a lockfile leaves out besides is not pinned. Nothing
-  is blank: who wants to pin nothing leaves it out. What is otherwise is `malformed_lockfile`, with everything
-  that is wrong.
-- A lockfile is signed by nobody. Of what it says, only that stands in an error which has the form of a hash,
-  an id, a version, and so on.
-- A key that the found signer had before, by a signed rotation, is the same signer.
-- A lockfile's time is that of the newest signature in the chain: the same chain gives the same bytes, on
-  every machine and at any time.
-- Nothing is read or written here.
+`differences` is the only comparison. Nobody signs a lockfile, so errors quote only what has the form of a
+hash, an id or a version. Nothing is read or written here. The rules are in
+`docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

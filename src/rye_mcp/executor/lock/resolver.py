@@ -1,31 +1,8 @@
-"""Whether a tool's chain is the locked one, and when a lockfile is written.
+"""Compares the chain of a tool with its lockfile, and writes lockfiles.
 
-Rules:
-
-- The nearest lockfile counts: project, user, system (see `rye_mcp.executor.lock.store`). What is written
-  goes to the project, where there is an `.ai` already, and is not written otherwise.
-- There are two looks. `check_root` compares the root before anything else of the chain is built; `pin`
-  compares everything, with the very chain that was verified and is about to run. Both use one comparison.
-- Mismatch: `lock_mismatch` with the diff, nothing runs, nothing is written. A root that differs passes the
-  gate first, so that an edited file is called edited, and nothing of it is told before.
-- A version below one that is locked in the nearest space is a mismatch, whatever else is locked.
-- Locked mode: no lockfile is `lock_missing`, every difference is a mismatch, nothing is ever written.
-- Else, `create` writes one after a first success where `writes` says so for the space of the tool, and never
-  changes one that is there, but in one case: when nothing but elements of the system space differ, and the
-  lockfile was written under another version of this package, it is written anew. `pin` calls that
-  `outdated`, and `create` makes it `refreshed`. A tool of the system space never leaves a lockfile.
-- That a lockfile could not be written after a success is a notice, and so is another version that is locked
-  while this one is not.
-- `refresh` is for who has just signed something: a pinned signer moves the pin of the root, and nobody else.
-  A person moves with it the pins of everything else that she vouches for (`pins.only_own_parts_differ`). Her
-  old keys, and the key of her agents, are hers.
-- Locks restrict and never grant: nothing passes the gate because it is locked.
-
-    root_lock = resolver.check_root(builder.find("demo/hello"))
-    …
-    pinned = resolver.pin(valid, root_lock)
-    …
-    pinned = resolver.create(pinned)
+`check_root` compares the root before anything else is read, `pin` compares the whole verified chain,
+`create` writes a lockfile after a success, `refresh` moves the pins after signing. The rules are in
+`docs/architecture/execution.md`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""The lockfiles of three spaces: found, read, kept while their bytes are the same, and written whole.
+"""Finds, reads, caches and writes the lockfiles of the three spaces.
 
-Rules:
-
-- A lockfile is `lockfiles/{tool_id}@{version}.lock.json` in a space. The nearest one counts: project, user,
-  system. What stands in its place and is none is an error, and never passed over for the next space.
-- No link below a space's root is followed, and only regular files are read, within the limit of a lockfile.
-  One of the system space stands in the package's manifest.
-- Every look-up reads the file; what was parsed is kept as long as the bytes are the same.
-- What is written goes to the project, whole or not at all, where there is an `.ai` already.
-- In a list is what has the name of a lockfile; whether it is one, is found out by whoever reads it.
+The nearest lockfile counts. What stands in its place and is no lockfile is an error. The rules are in
+`docs/architecture/execution.md`.
 """
 
 from __future__ import annotations
