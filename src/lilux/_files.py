@@ -78,9 +78,10 @@ def read_capped(path: str | Path, limit: int) -> bytes:
     path = Path(path)
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     with _opened(path, flags) as descriptor:
-        _require_regular(descriptor, path)
+        found = os.fstat(descriptor)
+        _require_regular(found.st_mode, path)
         with _named(path):
-            return read(descriptor, limit, path)
+            return read(descriptor, found.st_size, limit, path)
 
 
 @contextmanager
@@ -90,12 +91,12 @@ def open_directory(path: str | Path) -> Iterator[int]:
         yield descriptor
 
 
-def read(descriptor: int, limit: int, path: Path) -> bytes:
+def read(descriptor: int, size: int, limit: int, path: Path) -> bytes:
     """Everything in a file that was just opened, in one read as a rule; OSError (EFBIG) above the limit.
 
-    Each read asks for more than there should be: one that gets exactly all of it has met the end.
+    `size` is what the system says it is. Each read asks for more than there should be: one that gets exactly
+    all of it has met the end.
     """
-    size = os.fstat(descriptor).st_size
     chunks: list[bytes] = []
     wanted = min(size, limit) + 1
     room = limit + 1
@@ -293,8 +294,7 @@ def kind_of(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "a file of an unknown kind")
 
 
-def _require_regular(descriptor: int, path: Path) -> None:
-    mode = os.fstat(descriptor).st_mode
+def _require_regular(mode: int, path: Path) -> None:
     if not stat.S_ISREG(mode):
         code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
         raise OSError(code, f"expected a regular file, found {kind_of(mode)}", str(path))

@@ -1,17 +1,8 @@
-"""Values that JSON can hold, and nothing that `json.dumps` would quietly turn into something else.
+"""Reads and writes strict JSON: nothing that `json` would accept or change silently.
 
-Rules:
-
-- A value is `None`, a `bool`, `int`, `float` or `str`, or a `list`, `tuple` or `dict` of values; a subclass
-  counts as what it is derived from.
-- Keys are strings: `json.dumps` writes `{1: …}` and `{"1": …}` alike. Numbers are finite: NaN is no JSON.
-- At most `MAX_DEPTH` containers stand inside each other, and none inside itself.
-- The text of such a value is exactly what the encoder writes. For any other value `NotJsonError` lists what
-  is wrong, each with its path (`$.chain[2]`).
-- `ValueCount` tells of JSON text that is on its way how many values it holds, about. A reader takes up to a
-  microsecond for each, in which no other thread goes on: two bytes can be a value, and 16 MiB five seconds.
-- `decode` reads UTF-8 and what JSON allows, not what Python's reader allows besides: no byte order mark, no
-  NaN, no number beyond the range of `float`, no key twice in an object. The depth is limited as in `encode`.
+Strings are the only keys, numbers are finite, no key stands twice, and at most `MAX_DEPTH` containers stand
+inside each other. `NotJsonError` lists what is wrong, each with its path (`$.chain[2]`). `ValueCount` counts
+the values of text that is still arriving.
 """
 
 from __future__ import annotations

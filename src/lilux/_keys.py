@@ -1,16 +1,8 @@
-"""Ed25519 keys as PEM, taken in one place.
+"""Loads Ed25519 keys from PEM, in one place.
 
-Rules:
-
-- PEM is bytes: PKCS8 for a private key, SubjectPublicKeyInfo for a public one, exactly one block with
-  nothing but white space around it. Anything else, and a key of another kind (RSA, X25519), is a
-  ConfigurationError whose `field` is the place that the caller names.
-- A public key of low order, for which anybody could sign, is an IntegrityError with `reason="weak_key"`, in
-  every encoding. Bytes that are no point of the curve, or not its one encoding, are no key.
-- No message quotes anything of a private key, and no private key is kept. Public keys that were checked
-  are.
-- A passphrase that is missing, wrong, or given for a key that is not encrypted is a ConfigurationError with
-  `field="passphrase"`.
+Anything but exactly one PEM block of the right kind is a ConfigurationError whose `field` is the place that
+the caller names. A public key of low order, for which anybody could sign, is an IntegrityError (`weak_key`).
+No message quotes a private key, and none is kept.
 """
 
 from __future__ import annotations

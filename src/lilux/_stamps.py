@@ -36,7 +36,7 @@ def stamp_of(path: str | Path, *, follow: bool = True) -> Stamp | None:
     What cannot be looked at has the number of the error as its stamp.
     """
     try:
-        found = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 - several times in every run
+        found = os.stat(path) if follow else os.lstat(path)  # noqa: PTH116 - several times in every run
     except (FileNotFoundError, ValueError):
         return None
     except OSError as exc:
@@ -105,6 +105,6 @@ class KeptFile(Generic[Value]):
         return value
 
     def _look(self) -> tuple[Stamp | None, ...]:
-        found = [stamp_of(path, follow=False) for path in self._directories]
-        directories = [stamp and stamp[:_WHICH_AND_WHOSE] for stamp in found]
-        return (*directories, stamp_of(self._file, follow=False))
+        stamps = [stamp_of(path, follow=False) for path in self._directories]
+        whose = [stamp and stamp[:_WHICH_AND_WHOSE] for stamp in stamps]
+        return (*whose, stamp_of(self._file, follow=False))

@@ -27,6 +27,7 @@ __all__ = [
     "open_directory",
     "open_file",
     "opened",
+    "read_file",
     "read_in",
     "require_private",
     "wrong_kind",
@@ -80,8 +81,8 @@ def open_directory(name: str, above: int | None, root: Path, parts: Sequence[str
         raise OSError(exc.errno, exc.strerror, str(root.joinpath(*parts))) from exc
 
 
-def open_file(name: str, above: int, path: Path) -> int:
-    """The descriptor of a regular file in an open directory, which the caller closes.
+def open_file(name: str, above: int, path: Path) -> tuple[int, os.stat_result]:
+    """The descriptor of a regular file in an open directory, which the caller closes, and its status.
 
     Nothing but a regular file is opened: opening a device can do something.
     """
@@ -92,12 +93,22 @@ def open_file(name: str, above: int, path: Path) -> int:
         if exc.errno == errno.ELOOP:
             raise wrong_kind("a regular file", "a symbolic link", path) from exc
         raise OSError(exc.errno, exc.strerror, str(path)) from exc
+    found = os.fstat(descriptor)
     try:
-        _require_regular(os.fstat(descriptor), path)
+        _require_regular(found, path)
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
+    return descriptor, found
+
+
+def read_file(name: str, above: int, path: Path, limit: int) -> tuple[bytes, os.stat_result]:
+    """The bytes of a regular file in an open directory, and its status."""
+    descriptor, found = open_file(name, above, path)
+    try:
+        return _files.read(descriptor, found.st_size, limit, path), found
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -133,10 +144,11 @@ def require_private(descriptor: int, path: Path, *, forbidden: int, or_root: boo
 
 def read_in(directory: int, path: Path, *, limit: int, forbidden: int = 0) -> bytes:
     """The bytes of a regular file in an open directory; `path` is the whole path of the file."""
-    with opened(open_file(path.name, directory, path)) as descriptor:
+    descriptor, found = open_file(path.name, directory, path)
+    with opened(descriptor):
         if forbidden:
             require_private(descriptor, path, forbidden=forbidden)
-        return _files.read(descriptor, limit, path)
+        return _files.read(descriptor, found.st_size, limit, path)
 
 
 class Tree:
@@ -198,7 +210,7 @@ class Tree:
         """The descriptor of a regular file, which the caller closes."""
         above, _, name = relative.rpartition("/")
         with opened(self.open(above)) as directory:
-            descriptor = open_file(name, directory, self.root / relative)
+            descriptor, _ = open_file(name, directory, self.root / relative)
         try:
             self._require(descriptor, (relative,), self._forbidden)
         except BaseException:
@@ -213,7 +225,7 @@ class Tree:
         except FileNotFoundError:
             return None
         with opened(descriptor):
-            return _files.read(descriptor, limit, self.root / relative)
+            return _files.read(descriptor, os.fstat(descriptor).st_size, limit, self.root / relative)
 
     def write(
         self, relative: str, data: bytes, *, mode: int, replace: bool = True, create_mode: int | None = None

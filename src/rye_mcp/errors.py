@@ -1,15 +1,7 @@
 """Every way in which rye-mcp refuses or fails, in one table.
 
-Rules:
-
-- A refusal is a `RyeError`. Its `code` stands in `ERRORS`, is stable and is never renamed; a code that is not
-  there is a mistake of the program and a ValueError.
-- The message says what was expected, what was found and where. The hint is the one thing that fixes it, a
-  command where there is one; unless the caller knows better, it is the one of the table, with what stands in
-  the details put into its braces. A value that is put into a command is quoted for a shell.
-- Details are values that JSON can hold, or paths. They never carry the content of a file, a key or a
-  passphrase.
-- `as_dict` is what a program gets, over MCP and with `--json`: text that can be encoded, whatever a path is.
+A `RyeError` has a stable code of this table, a message (expected …, found …, where) and a hint, which is the
+one thing that fixes it. Details are JSON or paths, and never the content of a file, a key or a passphrase.
 
     >>> error = RyeError("unsigned", "expected a signature in line 1, found none", item_id="demo/hello")
     >>> error.hint

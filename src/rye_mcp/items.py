@@ -1,22 +1,8 @@
-"""What an item is: its type, its id, its extension, its space, and the bytes that were read of it.
+"""Defines what an item is: its type, its id, its extension, its space, and the bytes that were read of it.
 
-Rules:
-
-- An item is a file in a space, at `<type's directory>/<item id><extension>`. Id and path are two forms of one
-  thing: `relative_path` and `parse_relative_path` are inverse to each other, and what the one refuses, the
-  other never gives. So no file can claim the id of another one.
-- An item id is one to eight segments joined by `/`, each 1 to 64 of `A-Z a-z 0-9 _ . -`, beginning with a
-  letter, a digit or `_`. It is never absolute, climbs nowhere, and names nothing hidden; a directory called
-  `__pycache__` holds no items.
-- Extensions are written as in a file name (`.py`), and `""` is none. Only a file whose last segment has no
-  dot can be without one, and its content has to begin with `#!`.
-- `deps.manifest.yaml`, which lists what the tools of its directory rest on, is no item. It is signed like one
-  (`signed_path`), by a name that no item can have.
-- Which comments an extension has is a table here, never data from a project.
-- What is verified, parsed and run is an `ItemFile`: the bytes that were read once.
-
-This module looks at no file. `rye_mcp.spaces` finds and reads, `rye_mcp.trust` verifies; neither knows the
-other, and what they share is here.
+Id and path are two forms of one thing: `relative_path` and `parse_relative_path` are inverse to each other,
+so no file can claim the id of another one. This module does no I/O. The rules are in
+`docs/architecture/items.md`.
 
     >>> relative_path(ItemType.TOOL, "demo/hello", ".py")
     'tools/demo/hello.py'

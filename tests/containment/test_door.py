@@ -178,6 +178,19 @@ def test_a_door_that_was_killed_is_replaced(in_cells: Client) -> None:
         assert door_of(in_cells) != first
 
 
+def test_a_door_that_does_not_answer_is_given_up(in_cells: Client) -> None:
+    with secret_server() as port:
+        held = connect(in_cells, port, "hold")
+        in_cells.wait_for(held, "output")
+        first = door_of(in_cells)
+        os.kill(first, signal.SIGSTOP)
+        in_cells.send("cancel", id=held, grace_ms=0)
+        ended = in_cells.end_of(held)
+        assert ended.result["enforced"]["net"] == "none"
+        assert is_gone_by(first, time.monotonic() + ENDS_S)
+        assert "reached" in said(in_cells.end_of(connect(in_cells, port)))
+
+
 def test_a_client_cannot_end_the_door(in_cells: Client) -> None:
     with secret_server() as port:
         in_cells.end_of(connect(in_cells, port))

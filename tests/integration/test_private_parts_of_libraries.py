@@ -1,4 +1,4 @@
-"""What the server needs of the SDK, of uvicorn and of watchfiles that their documents do not promise.
+"""What we need of the SDK, of uvicorn, watchfiles and jsonschema that their documents do not promise.
 
 Each test uses the library alone, without anything of ours. If a new version of it fails here, the module that
 the test names has to change.
@@ -18,6 +18,7 @@ from uuid import UUID
 import anyio
 import pytest
 import uvicorn
+from jsonschema import Draft7Validator, Draft202012Validator
 from mcp import Client
 from mcp.server import MCPServer
 from mcp.server.lowlevel import NotificationOptions
@@ -25,6 +26,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.types import TextContent
+from referencing import Registry
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from watchfiles import awatch
 from watchfiles._rust_notify import WatchfilesRustInternalError
@@ -213,6 +215,18 @@ async def test_an_error_of_the_watcher_has_a_type_of_its_own(tmp_path: Path) -> 
     with pytest.raises(OSError, match="No"):
         async for _ in awatch(tmp_path / "missing"):
             pass
+
+
+@pytest.mark.parametrize("dialect", [Draft7Validator, Draft202012Validator])
+def test_a_validator_of_jsonschema_has_a_resolver_that_it_passes_on(dialect: Any) -> None:
+    """`lilux.schemas` follows the references of a schema, and evaluates what they lead to, by it."""
+    schema = {"$ref": "#/definitions/a", "definitions": {"a": {"type": "integer"}}}
+    validator = dialect(schema, registry=Registry())
+    found = validator._resolver.lookup(schema["$ref"])
+    assert found.contents == {"type": "integer"}
+    below = validator.evolve(schema=found.contents, _resolver=found.resolver)
+    assert below._resolver is found.resolver
+    assert (below.is_valid(1), below.is_valid("1")) == (True, False)
 
 
 async def _text(client: Client, tool: str) -> str:

@@ -3,6 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
+
 use crate::capture::Kept;
 use crate::channel::{Input, Output, Spool, input_pipe, output_pipe, own_input};
 use crate::error::{RequestError, SpawnError};
@@ -64,6 +66,8 @@ pub struct Run {
     pub killers: Vec<u64>,
     /// When the keeper is given up on; the alarm that is set for it.
     pub overdue_at: Option<Instant>,
+    /// The door that leads to its hosts.
+    pub door: Option<Pid>,
     started: Instant,
 }
 
@@ -121,6 +125,7 @@ impl Run {
             refusal: None,
             killers: Vec::new(),
             overdue_at: None,
+            door: None,
             started: Instant::now(),
         };
         Ok((run, ends))

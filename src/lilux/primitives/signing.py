@@ -1,31 +1,7 @@
-"""Ed25519 signatures of content hashes, and the files that a key pair is kept in.
+"""Ed25519 signatures of content hashes, and the files that hold a key pair. It has no policy: callers decide.
 
-No policy: who is trusted, what is signed and when is for the caller to say.
-
-Rules:
-
-- What is signed is a SHA256 as 64 lowercase hexadecimal digits, as text. A signature is padded url-safe
-  base64: 86 characters and `==`. Text that decodes to the same bytes, but is not what they encode to, is no
-  signature.
-- Keys are PEM, as bytes. What is no Ed25519 key is a ConfigurationError wherever a key is taken. A public
-  key of low order, for which anybody could sign, is an IntegrityError with `reason="weak_key"`.
-- `verify_signature` answers False for any text that is no signature of this hash under this key; about the
-  key it raises. A hash that is none was never signed: False again, while `sign_hash` raises
-  ConfigurationError.
-- `{key_dir}/private_key.pem` has mode 0600, `{key_dir}/public_key.pem` 0644, `{key_dir}` 0700, from the
-  first instant and whatever the umask. What is looser, somebody else's or a symlink is refused on loading:
-  IntegrityError with `reason` "unsafe_permissions" or "unsafe_path", the command that mends it in the
-  message.
-- Both files are written whole or not at all, and belong together: two that do not are an IntegrityError
-  with `reason="key_mismatch"`. Other processes may load, save and ensure at the same time.
-- The private key is the truth. When only the public one is missing, `ensure_keypair` derives it again;
-  `load_keypair`, which writes nothing, raises FileNotFoundError for it. When only the private one is
-  missing, both raise: a new one would change who signs without anybody noticing.
-- A passphrase is a matter of the file alone: `save_keypair` and `ensure_keypair` encrypt what they write,
-  `load_keypair` and `ensure_keypair` return the key in the clear. A passphrase that is missing, wrong, or
-  given for a key that is not encrypted is a ConfigurationError with `field="passphrase"`. The key
-  derivation is that of `cryptography`, PBKDF2 with 2,048 rounds: a short passphrase is soon guessed by who
-  has the file.
+A hash is 64 lowercase hexadecimal digits, a signature 86 characters of url-safe base64 and `==`, keys are
+PEM. `verify_signature` returns False for every invalid signature, and raises for an invalid key.
 
     >>> private_pem, public_pem = generate_keypair()
     >>> digest = hashlib.sha256(b"content").hexdigest()

@@ -1,17 +1,7 @@
-"""`.env` files: one `KEY=value` a line, and nothing else.
+"""Reads `.env` files: one `KEY=value` a line, without escapes, expansion or `${…}`.
 
-- Comments (`#` first), `export` lines, lines without `=` and names that are no name
-  (`[A-Za-z_][A-Za-z0-9_.-]*`) are skipped. A `#` later in a line belongs to the value.
-- Spaces and tabs around the name and around the value are dropped, and then one pair of quotes, `'…'` or
-  `"…"`, that encloses the whole value. What is inside stays as it stands: no escapes, no expansion, no
-  `${…}`. A value ends with its line.
-- Lines end with LF or CRLF. A byte order mark at the beginning is dropped. The last of several equal
-  names counts.
-- A file that is not there, or is no regular file (a virtual environment is often called `.env`), is no
-  `.env`.
-- One that is there and cannot be read (permissions, more than 1 MiB, not UTF-8, a NUL) is a
-  ConfigurationError with the field `.env`: to leave its variables out would be a quiet change of what
-  runs. No message holds a value.
+Other lines are skipped, and the last of several equal names counts. A file that is there and cannot be read
+is a ConfigurationError: leaving its variables out would silently change what runs. No message holds a value.
 
     >>> parse(b"# who\\nNAME='Ada L'\\nexport NO=1\\n")
     {'NAME': 'Ada L'}

@@ -1,18 +1,10 @@
-"""An `ENV_CONFIG`, checked: which interpreter to find, and which variables to set.
+"""Checks an `ENV_CONFIG`: which interpreter to find, and which variables to set.
 
-    interpreter:
-      type: venv_python        # or node_modules, system_binary, version_manager
-      venv_path: .venv         # the fields of each type are those of its strategy
-      search: [project, user, system]
-      var: RYE_PYTHON          # the variable that gets the path
-      fallback: python3        # its value when nothing was found
-    env:
-      PROJECT_VENV_PYTHON: "${RYE_PYTHON}"
+    interpreter: { type: venv_python, venv_path: .venv, search: [project, user, system], var: RYE_PYTHON }
+    env: { PROJECT_VENV_PYTHON: "${RYE_PYTHON}" }
 
-Everything that is wrong is reported at once: one ConfigurationError, whose message holds all issues and
-whose field is that of the first. A field that means nothing is wrong too, never ignored. Values of `env`
-are never in a message. Numbers and truth values become text as JSON writes them, and nothing (`null`)
-becomes the empty text; a version must be text already, since `3.10` without quotes is the number 3.1.
+One ConfigurationError reports everything that is wrong, unknown fields included. Values of `env` are in no
+message.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""Tokens of services: kept in files of their user, and handed out while they are good.
+"""Keeps the tokens of services in files of their user, and returns them while they are valid.
 
-Each token has a file of mode 0600 in a directory that only its user can enter. That keeps out other users,
-and no program of the same user. No repr, error or log line shows a token. AuthenticationRequired means that
-somebody has to sign in: there is no token, it has expired, or it lacks a scope.
-
-    store = AuthStore("my-tool")
-    store.set_token("github", "gho_…", expires_in=3600, scopes=["repo"])
-    token = store.get_token("github", "repo")
+Each token has a file of mode 0600 in a directory that only its user can enter. No repr, error or log line
+shows a token. AuthenticationRequired means that a token is missing, has expired, or lacks a scope.
 """
 
 from __future__ import annotations

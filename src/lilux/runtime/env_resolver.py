@@ -1,27 +1,8 @@
-"""The environment of a tool, resolved: four sources, one after the other, and the later one counts.
+"""Resolves the environment of a tool from four sources, of which the later one counts.
 
-1. The system environment (`os.environ`, or the `base_env` that is given instead).
-2. `.env` of the project root: see `lilux.runtime._dotenv` for what is read.
-3. The `ENV_CONFIG`: first its interpreter sets the variable `var`, then its `env` is applied in order,
-   each value with its `${VAR:-default}` filled once from what is there by then.
-4. The variables of the tool itself.
-
-Rules:
-
-- Nothing is changed but the result: `os.environ` is copied, no file is written, nothing is created or
-  installed.
-- Everything is looked up in the environment as it stands after step 2: PATH, HOME, and the directories of
-  version managers. `context` may name `project_path` (else that of the resolver) and `user_space`, the
-  directory that has the user's own virtual environment (else HOME).
-- Every value is `str`, and a value is never looked at again: `${…}` in a `.env`, in the system
-  environment or in the variables of the tool is just text.
-- An interpreter that is not found leaves `fallback` in its variable, and without a fallback the variable
-  as it was: `${VAR:-default}` still works then.
-- What is malformed is a ConfigurationError with all issues, before anything was asked.
-- Only where the files cannot tell is a version manager asked, through the supervisor and for at most 5
-  seconds. `resolve` blocks while it asks; `resolve_async` does not. A manager that fails, or knows
-  nothing, counts as not found; so does one that speaks nonsense. Which program that is, and what it runs
-  with, comes from the environment of step 1 alone: no `.env` starts a program, or gets into one.
+These are the system environment, `.env` of the project, the `ENV_CONFIG`, and the variables of the tool.
+Nothing but the result changes, and values are never expanded again. Only where files cannot tell is a version
+manager asked.
 
     env = EnvResolver("/home/ada/project").resolve({"env": {"GREETING": "Hello, ${USER:-you}"}})
 """

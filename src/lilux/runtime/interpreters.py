@@ -1,22 +1,7 @@
-"""Where an interpreter is: four strategies, each a value that is asked to `find` one.
+"""Finds an interpreter by one of four strategies, each a value with a method `find`.
 
-| type | looks at |
-| --- | --- |
-| `venv_python` | `venv_path` (`.venv`) in each place of `search` (the project), in that order |
-| `node_modules` | `node_modules/.bin/node` in each of `search_paths` (the project) |
-| `system_binary` | `binary` on the PATH of the environment that is being resolved |
-| `version_manager` | what pyenv, nvm, rbenv, asdf or mise have: see `lilux.runtime.version_managers` |
-
-Rules:
-
-- Finding only looks: nothing is made, installed or run, and nothing of a project is executed. Where only
-  a program knows, the answer is a `Question`, and whoever asked puts it to the supervisor.
-- An interpreter is there when its file is there. On a PATH, as in a shell, the file must be executable
-  too, and entries that are no absolute path are passed over: they mean another place to each process.
-- Links are followed to see whether there is a file, and never replaced by what they point to: a virtual
-  environment's `bin/python` is a link, and means the environment only under its own name.
-- A relative path begins at the project. Without a project there is no such place, and the next one is
-  tried.
+Finding only looks: nothing is made, installed or run. Where only a program knows, the answer is a `Question`
+that the caller puts to the supervisor.
 
     >>> SystemBinary("sh").find(Surroundings({"PATH": "/bin"}))
     PosixPath('/bin/sh')

@@ -1,27 +1,7 @@
-"""Interpreters that a version manager has installed: pyenv, nvm, rbenv, asdf and mise.
+"""Finds interpreters that pyenv, nvm, rbenv, asdf or mise have installed.
 
-| manager | has its versions at | and is asked |
-| --- | --- | --- |
-| pyenv | `$PYENV_ROOT/versions/V/bin/python` | `pyenv prefix V`, `pyenv which python` |
-| rbenv | `$RBENV_ROOT/versions/V/bin/ruby` | `rbenv prefix V`, `rbenv which ruby` |
-| nvm | `$NVM_DIR/versions/node/vV/bin/node` | never |
-| asdf | `$ASDF_DATA_DIR/installs/TOOL/V/bin/BINARY` | `asdf where TOOL V`, `asdf which BINARY` |
-| mise | `$MISE_DATA_DIR/installs/TOOL/V/bin/BINARY` | `mise where TOOL@V`, `mise which BINARY` |
-
-Without those variables: `~/.pyenv`, `~/.rbenv`, `$XDG_CONFIG_HOME/nvm` or `~/.nvm`, `~/.asdf`,
-`$XDG_DATA_HOME/mise` or `~/.local/share/mise`.
-
-Rules:
-
-- The documented directories come first: looking there takes microseconds, asking takes a shell script or
-  more. The program is asked when the version is not there, or when no version is given: then the manager
-  selects one for the project by its own rules.
-- A version that is not there stands for the newest one that begins with it: `3.11` for `3.11.7`.
-- nvm is a function of an interactive shell. To ask it, somebody's whole login profile would have to run,
-  with whatever that prints, waits for or changes; so its directories and its alias files are read
-  instead. Without a version its alias `default` counts.
-- asdf and mise keep many kinds of interpreters; `tool` says which (default `python`). `binary` is the
-  program's own name when it is not the usual one of that tool.
+Their documented directories come first, because asking a manager takes a shell script. A manager is asked if
+the version is not there, or if no version is given; nvm never, because that would run a login profile.
 """
 
 from __future__ import annotations

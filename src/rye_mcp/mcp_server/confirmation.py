@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from lilux import _trees
 from rye_mcp.apart import apart, off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.variables import MAX_NAME, looks_secret
@@ -420,7 +421,6 @@ def _nobody_to_ask(question: Question) -> RyeError:
 
 _DIRECTORY: Final = "confirmations"
 _FORM: Final = re.compile(r"[0-9a-f]{32}")
-_FLAGS: Final = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MODE: Final = 0o600
 _PRIVATE: Final = 0o700
 _FORBIDDEN: Final = 0o077
@@ -445,7 +445,7 @@ class Tickets:
             with Tree(self._state, forbidden=_FORBIDDEN).opened(
                 _DIRECTORY, create_mode=_PRIVATE
             ) as directory:
-                os.close(os.open(ticket, _FLAGS, _MODE, dir_fd=directory))
+                os.close(os.open(ticket, _trees.NEW_FILE, _MODE, dir_fd=directory))
                 _sweep(directory)
         except FileExistsError as exc:
             what = "expected an answer that was not given before, found one that was"

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lilux import _files as whole_files
+from lilux import _trees
 from rye_mcp.errors import RyeError
 from rye_mcp.runs.hosts import Host
 from rye_mcp.runs.ids import check_run_id, new_run_id, time_of
@@ -159,7 +160,6 @@ SEGMENT_BYTES: Final = 4 << 20
 _KEPT: Final = 2
 _MAX_CHARACTER: Final = 4
 _PREFIX: Final = "log."
-_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class LogWriter:
@@ -186,7 +186,7 @@ class LogWriter:
         os.close(self._file)
 
     def _opened(self, begins: int) -> int:
-        return os.open(self._directory / f"{_PREFIX}{begins:020}", _FLAGS, 0o600)
+        return os.open(self._directory / f"{_PREFIX}{begins:020}", _trees.NEW_FILE | os.O_APPEND, 0o600)
 
     def _begin_another(self) -> None:
         begins = self._begins + self._written

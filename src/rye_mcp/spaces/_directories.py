@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lilux import _files as whole_files
 from lilux import _trees
 from lilux._stamps import SETTLED_NS
 from rye_mcp.files import refusal
@@ -70,8 +69,7 @@ def read_file(directory: int, name: str, path: Path, limit: int = MAX_ITEM_BYTES
 def read_with_status(directory: int, name: str, path: Path, limit: int) -> tuple[bytes, os.stat_result]:
     """The same, with what the system said about the file when it was opened."""
     try:
-        with _trees.opened(_trees.open_file(name, directory, path)) as descriptor:
-            return whole_files.read(descriptor, limit, path), os.fstat(descriptor)
+        return _trees.read_file(name, directory, path, limit)
     except FileNotFoundError:
         raise
     except (OSError, _trees.UnsafeError) as exc:
@@ -139,18 +137,20 @@ def descend(root: Path, parts: Sequence[str]) -> Way | None:
     found: list[Entries] = []
     directory: int | None = None
     try:
-        directory = _open_component(str(root), None, root, ())
+        directory = _trees.open_directory(str(root), None, root)
         for depth, part in enumerate(parts, start=1):
             if found and not found[-1].may_hold(part):
                 return None
-            below = _open_component(part, directory, root, parts[:depth])
+            below = _trees.open_directory(part, directory, root, parts[:depth])
             os.close(directory)
             directory = below
             found.append(entries_of(directory))
         way, directory = Way(directory, found), None
         return way
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except (OSError, _trees.UnsafeError) as exc:
+        raise refusal(exc, root) from exc
     finally:
         if directory is not None:
             os.close(directory)

@@ -6,13 +6,13 @@ it is inside or above a private directory.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 import rye_mcp
+from lilux import _json
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SYSTEM_MANIFEST_KIND, SYSTEM_MANIFEST_NAME, Space, SpaceName, printable
 from rye_mcp.spaces._directories import opened, read_file
@@ -75,8 +75,8 @@ def _is_system_space(root: Path) -> bool:
             text = read_file(
                 directory, SYSTEM_MANIFEST_NAME, root / SYSTEM_MANIFEST_NAME, _MAX_MANIFEST_BYTES
             )
-        manifest = json.loads(text)
-    except (FileNotFoundError, ValueError, RecursionError, RyeError):
+        manifest = _json.decode(text)
+    except (FileNotFoundError, _json.NotJsonError, RyeError):
         return False  # whatever stands there, it is no manifest of ours
     return isinstance(manifest, dict) and manifest.get("kind") == SYSTEM_MANIFEST_KIND
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -187,16 +187,19 @@ def _path_problem(path: str) -> str | None:
         return "a path of a file in the directory, with no `.`, `..`, `\\` or `__pycache__` in it"
     if path.lower().endswith(_BYTECODE):
         return "no bytecode, which Python makes from what is listed"
+    return _text_problem(path, segments)
+
+
+def _text_problem(path: str, segments: Sequence[str]) -> str | None:
     try:
-        if any(len(segment.encode("utf-8")) > _MAX_SEGMENT_BYTES for segment in segments):
-            return f"segments of at most {_MAX_SEGMENT_BYTES} bytes"
+        longest = max(len(segment.encode("utf-8")) for segment in segments)
     except UnicodeEncodeError:
         return "a path that is text"
-    return (
-        "a path whose characters can all be seen"
-        if find_hidden(path) is not None or "\t" in path or "\n" in path
-        else None
-    )
+    if longest > _MAX_SEGMENT_BYTES:
+        return f"segments of at most {_MAX_SEGMENT_BYTES} bytes"
+    if find_hidden(path) is not None or "\t" in path or "\n" in path:
+        return "a path whose characters can all be seen"
+    return None
 
 
 def _clash(paths: Collection[str]) -> str | None:

@@ -71,9 +71,21 @@ impl Door {
         fd::above_fixed_places(ours)
     }
 
+    /// The process, if there is one.
+    pub fn pid(&self) -> Option<Pid> {
+        self.process.as_ref().map(|process| process.pid)
+    }
+
     /// This child is the door.
     pub fn is(&self, pid: Pid) -> bool {
-        self.process.as_ref().is_some_and(|process| process.pid == pid)
+        self.pid() == Some(pid)
+    }
+
+    /// It has not answered a keeper in time. The next run that needs one gets another.
+    pub fn give_up(&mut self, pid: Pid) {
+        if self.is(pid) {
+            self.close();
+        }
     }
 
     /// A child was reaped, perhaps this one.

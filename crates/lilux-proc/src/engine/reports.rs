@@ -91,6 +91,9 @@ impl Engine {
         if end.survivors.is_empty() && !end.unfit {
             self.keepers.release(keeper);
         } else {
+            if let Some(stuck) = self.runs.get(&key).and_then(|run| run.door).filter(|_| end.unfit) {
+                self.door.give_up(stuck);
+            }
             // The keeper is on its way out, and what it could not kill comes to us.
             self.keepers.dismiss(keeper, &self.poller);
             self.begin_sweep(None);

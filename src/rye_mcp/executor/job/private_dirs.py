@@ -19,6 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from lilux import _trees
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable
 from rye_mcp.other_users import upwards
@@ -240,8 +241,6 @@ def _not_writable(path: str, exc: OSError) -> RyeError:
 DIRECTORY_MODE: Final = 0o700
 """The permissions of every directory in a private tree."""
 
-_OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOOK: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ROUNDS = 8
 
@@ -251,7 +250,7 @@ def open_private(name: str, above: int, *, to_pass: bool = False) -> int:
 
     One `to_pass` to what is in it may be unreadable.
     """
-    return os.open(name, _LOOK if to_pass else _OPEN_DIRECTORY, dir_fd=above)
+    return os.open(name, _LOOK if to_pass else _trees.DIRECTORY, dir_fd=above)
 
 
 @contextmanager
@@ -273,7 +272,7 @@ class TreeWriter:
     def write(self, relative: str, content: bytes, mode: int) -> None:
         """Create a file, and the directories above it."""
         above, _, name = relative.rpartition("/")
-        descriptor = os.open(name, _CREATE, mode, dir_fd=self.directory(above))
+        descriptor = os.open(name, _trees.NEW_FILE, mode, dir_fd=self.directory(above))
         try:
             os.fchmod(descriptor, mode)
             _write_all(descriptor, content)
@@ -290,7 +289,7 @@ class TreeWriter:
         try:
             descriptor = made_directory(name, parent)
         except FileExistsError:
-            descriptor = os.open(name, _OPEN_DIRECTORY, dir_fd=parent)
+            descriptor = os.open(name, _trees.DIRECTORY, dir_fd=parent)
         self._directories[relative] = descriptor
         return descriptor
 
@@ -306,10 +305,10 @@ def made_directory(name: str, above: int) -> int:
     """Make a private directory, whatever the umask is; its descriptor, which the caller closes."""
     os.mkdir(name, DIRECTORY_MODE, dir_fd=above)
     try:
-        descriptor = os.open(name, _OPEN_DIRECTORY, dir_fd=above)
+        descriptor = os.open(name, _trees.DIRECTORY, dir_fd=above)
     except PermissionError:
         _give_access(name, above)
-        return os.open(name, _OPEN_DIRECTORY, dir_fd=above)
+        return os.open(name, _trees.DIRECTORY, dir_fd=above)
     if stat.S_IMODE(os.fstat(descriptor).st_mode) & DIRECTORY_MODE != DIRECTORY_MODE:
         os.fchmod(descriptor, DIRECTORY_MODE)
     return descriptor
@@ -325,7 +324,7 @@ def remove_files(name: str, above: int, files: Iterable[str]) -> bool:
     """Remove a directory in which there are these files and no others; whether that went well."""
     opened: dict[str, int] = {}
     try:
-        opened[""] = os.open(name, _OPEN_DIRECTORY, dir_fd=above)
+        opened[""] = os.open(name, _trees.DIRECTORY, dir_fd=above)
         for relative in files:
             directory, _, last = relative.rpartition("/")
             os.unlink(last, dir_fd=_opened_below(directory, opened))
@@ -347,7 +346,7 @@ def _opened_below(relative: str, opened: dict[str, int]) -> int:
     known = opened.get(relative)
     if known is None:
         directory, _, last = relative.rpartition("/")
-        known = os.open(last, _OPEN_DIRECTORY, dir_fd=_opened_below(directory, opened))
+        known = os.open(last, _trees.DIRECTORY, dir_fd=_opened_below(directory, opened))
         opened[relative] = known
     return known
 
