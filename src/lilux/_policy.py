@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-__all__ = ["Bind", "Enforced", "Hosts", "Limits", "Policy", "Ports", "Tier"]
+__all__ = ["Bind", "Enforced", "Facts", "Hosts", "Limits", "Policy", "Ports", "Tier"]
 
 Tier = Literal["none", "walls", "cell"]
 """How much stands between a tool and the machine: nothing, Landlock and seccomp, or namespaces too."""
@@ -111,6 +111,21 @@ class Policy:
         if set_limits:
             header["limits"] = set_limits
         return header
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What this machine can enforce, as it was found out by making a whole cell.
+
+    `landlock` is the version of its interface, 0 without it. `cell` says how cells are made, None that they
+    cannot be, and then `no_cell` says why. `proc` says whose processes a cell shows.
+    """
+
+    landlock: int
+    seccomp: bool
+    cell: Literal["administrator", "user_namespace"] | None
+    no_cell: str | None
+    proc: Literal["private", "shared"]
 
 
 @dataclass(frozen=True, slots=True)

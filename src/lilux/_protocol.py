@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import msgspec
 
 from lilux._frames import Header, decode_header, encode_frame
-from lilux._policy import Policy
+from lilux._policy import Facts, Policy
 from lilux._results import RunResult
 from lilux.primitives.errors import SupervisorError
 
@@ -163,6 +163,15 @@ class StatusRequest:
         return _present(op="status", id=id, run=self.run, pid=self.pid)
 
 
+@dataclass(frozen=True, slots=True)
+class ProbeRequest:
+    """Ask what this machine can enforce."""
+
+    def header(self, id: int) -> Header:
+        """The header of this request under this id."""
+        return {"op": "probe", "id": id}
+
+
 def _present(**fields: Any) -> Header:
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -237,6 +246,13 @@ class Killed(_Event, frozen=True, tag="killed"):
     method: str
 
 
+class Probed(_Event, frozen=True, tag="probed"):
+    """What this machine can enforce."""
+
+    id: int
+    facts: Facts
+
+
 class Refused(_Event, frozen=True, tag="error"):
     """An `error` event; its `id` is None when it is about the whole stream."""
 
@@ -283,6 +299,7 @@ Event = (
     | Captured
     | Closed
     | Killed
+    | Probed
     | ProcessStatus
     | RunStatus
     | SupervisorStatus
@@ -291,7 +308,17 @@ Event = (
 
 _DECODERS: tuple[msgspec.json.Decoder[Any], ...] = (
     msgspec.json.Decoder(
-        Hello | Started | Output | Credit | Exited | Captured | Closed | Killed | Refused | SupervisorStatus
+        Hello
+        | Started
+        | Output
+        | Credit
+        | Exited
+        | Captured
+        | Closed
+        | Killed
+        | Probed
+        | Refused
+        | SupervisorStatus
     ),
     msgspec.json.Decoder(ProcessStatus),
     msgspec.json.Decoder(RunStatus),

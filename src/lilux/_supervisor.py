@@ -142,7 +142,7 @@ class Supervisor:
             raise
         return call.outcome()
 
-    async def ask(self, request: protocol.KillRequest | protocol.StatusRequest, kind: type[E]) -> E:
+    async def ask(self, request: protocol.Request, kind: type[E]) -> E:
         """The answer to a request that has only one; SupervisorError with its code when it is refused."""
         connection = await self._connected()
         call = Answer(self._loop.flag())

@@ -11,7 +11,7 @@ import pytest
 from rye_mcp.app import App, Settings
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor
-from rye_mcp.mcp_server.projects import Apps, Projects
+from rye_mcp.mcp_server.projects import OpenProjects, Projects
 from tests.file_system_world import at_desk
 from tests.lock_world import LockWorld, files_below
 from tests.people import Person
@@ -54,7 +54,7 @@ def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def over_mcp(project: Path) -> App:
-    return Apps(Projects().open).named(str(project))
+    return OpenProjects(Projects().open).named(str(project))
 
 
 def by_an_option(project: Path) -> App:
@@ -126,7 +126,7 @@ def test_a_space_that_becomes_a_link_after_it_was_opened_is_not_written_through(
 @pytest.mark.parametrize("leads", ["home", "home/.ai/keys"])
 async def test_a_link_that_takes_the_place_of_an_open_project_is_refused(ground: Path, leads: str) -> None:
     """An agent that may move files beside the project moves a link there that a clone has brought."""
-    apps = Apps(Projects().open)
+    apps = OpenProjects(Projects().open)
     assert apps.named(str(ground / "project")).spaces.project is not None
     link_to(ground, leads)
     refused("no_project", lambda: apps.named(str(ground / "project")))

@@ -240,7 +240,7 @@ async def test_a_flood_of_messages_is_heard_at_a_pace(
     """Notifications, progress, questions: over standard output, the program waits."""
     slowed(monkeypatch)
     await scene.add(scene.config(), tool, "echo")
-    heard = counted(monkeypatch, incoming.Hearing, "look", lambda *_: 1)
+    heard = counted(monkeypatch, incoming.IncomingCheck, "look", lambda *_: 1)
     async with scene.serving():
         assert (await scene.call("echo", text="it is there")).success
         found = await scene.call(tool, timeout=1)

@@ -48,13 +48,17 @@ class Leash:
         """Let the tool itself exit, and leave its children behind."""
         os.write(self._leave, b"x")
 
-    def wait_until_away(self) -> int:
-        """Wait until a process of the tool says that it is where it wants to be; its number."""
+    def wait_until_away(self, *, numbered: bool = True) -> int:
+        """Wait until a process of the tool says that it is where it wants to be; its number.
+
+        A number from within a cell means somebody else here: then it is not `numbered`.
+        """
         if not select.select([self._ready], [], [], HANDSHAKE_S)[0]:
             raise AssertionError("the tool never got away")
         pid = int(os.read(self._ready, 4096).split()[0])
-        with suppress(ProcessLookupError):  # of a chain of generations, this one may be over already
-            self._handles.append(os.pidfd_open(pid))
+        if numbered:
+            with suppress(ProcessLookupError):  # of a chain of generations, this one may be over already
+                self._handles.append(os.pidfd_open(pid))
         self._waiter = Thread(target=self._wait_for_lock, daemon=True)
         self._waiter.start()
         return pid

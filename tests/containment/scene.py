@@ -105,7 +105,7 @@ def play(
     with leash() as held, ExitStack() as stack:
         command = [str(binary), *held.command(programs.misbehave, way)]
         scene = stack.enter_context(stage(held, command, env, face, timeout_ms))
-        stack.callback(_put_away, scene)
+        stack.callback(put_away, scene)
         scene.handles = {name: os.pidfd_open(pid) for name, pid in scene.pids.items()}
         yield scene
 
@@ -179,7 +179,7 @@ def cast_of(client: Client, started: Frame) -> dict[str, int]:
     return {"warden": status["warden"], "serve": status["pid"], "keeper": parent_of(tool)}
 
 
-def _put_away(scene: Scene) -> None:
+def put_away(scene: Scene) -> None:
     """A supervisor without its guards may not end by itself."""
     for handle in scene.handles.values():
         with suppress(ProcessLookupError):

@@ -10,11 +10,12 @@ use clap::{Args, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::confine::Facts;
 use crate::error::{Fatal, RequestError};
 use crate::protocol::{KillMethod, RunRequest, Stdin};
 use crate::spawn::SpawnRequest;
 use crate::text::OsText;
-use crate::{door, exec, process, serve, spawn};
+use crate::{door, exec, process, serve, spawn, sys};
 
 /// Runs programs, keeps their output, leaves nothing behind.
 ///
@@ -37,6 +38,8 @@ enum Face {
     Kill(KillArgs),
     /// Tell whether a process is alive
     Status(StatusArgs),
+    /// Tell what this machine can enforce, by making a whole cell
+    Probe,
     /// Serve framed requests on standard input and output
     Serve,
     /// Lead the runs of a supervisor to their hosts; only the supervisor starts it
@@ -122,6 +125,10 @@ impl Cli {
             Face::Spawn(args) => print(&spawn::run(args.read()?)?),
             Face::Kill(args) => print(&kill_answer(&args)?),
             Face::Status(args) => print(&status_answer(args.pid)),
+            Face::Probe => {
+                sys::check_kernel()?;
+                print(&Facts::gather())
+            }
             Face::Serve => serve::main(),
             Face::Door => door::main(),
         }

@@ -132,6 +132,14 @@ impl Command {
 
     fn explain(&self, failure: LaunchError, restriction: &dyn Restriction) -> SpawnError {
         let (code, stage, message) = match failure.stage {
+            Stage::WorkingDirectory if restriction.is_confining() && self.has_directory() => {
+                let directory = shown(self.directory.as_deref().unwrap_or_default());
+                (
+                    "cwd_hidden",
+                    "cwd",
+                    format!("working directory {directory} is there, but this run may not see it"),
+                )
+            }
             Stage::WorkingDirectory => self.explain_directory(failure.errno),
             Stage::Execute if restriction.is_confining() && self.is_hidden(failure.errno) => {
                 ("command_hidden", "execute", self.explain_hidden())
@@ -157,6 +165,11 @@ impl Command {
     /// It is there for us, and for the tool it is not.
     fn is_hidden(&self, errno: Errno) -> bool {
         matches!(errno, Errno::NOENT | Errno::ACCESS) && self.program_of_ours().is_some()
+    }
+
+    fn has_directory(&self) -> bool {
+        let directory = self.directory.as_deref().unwrap_or_default();
+        Path::new(OsStr::from_bytes(directory.to_bytes())).is_dir()
     }
 
     fn program_of_ours(&self) -> Option<PathBuf> {

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::confine::Facts;
 use crate::door::report::Network;
 use crate::error::{Fatal, FrameError, RequestError, SpawnError};
 use crate::policy::{Enforced, Policy};
@@ -15,8 +16,19 @@ use crate::text::OsText;
 /// Raised when an old client could misunderstand.
 pub const PROTOCOL: u32 = 1;
 /// What a client may count on.
-pub const CAPABILITIES: &[&str] =
-    &["run", "input", "cancel", "credit", "kill", "status", "spool", "result_fd", "digests", "policy"];
+pub const CAPABILITIES: &[&str] = &[
+    "run",
+    "input",
+    "cancel",
+    "credit",
+    "kill",
+    "status",
+    "spool",
+    "result_fd",
+    "digests",
+    "policy",
+    "probe",
+];
 /// A larger header is refused unread.
 pub const MAX_HEADER: usize = 8 * 1024 * 1024;
 /// Larger data travels in several frames.
@@ -171,6 +183,7 @@ pub enum Request {
     Credit(CreditRequest),
     Kill(KillRequest),
     Status(StatusRequest),
+    Probe(ProbeRequest),
 }
 
 /// The next piece of standard input; it travels as payload.
@@ -229,6 +242,13 @@ pub struct StatusRequest {
     pub run: Option<u64>,
     #[serde(default)]
     pub pid: Option<i64>,
+}
+
+/// Ask what can be enforced here.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeRequest {
+    pub id: u64,
 }
 
 /// The one thing that `run` and `pid` together name.
@@ -409,6 +429,10 @@ pub enum Event {
         #[serde(flatten)]
         status: Status,
     },
+    Probed {
+        id: u64,
+        facts: Facts,
+    },
     Error {
         id: Option<u64>,
         code: String,
@@ -487,6 +511,7 @@ impl Request {
             Self::Credit(request) => request.id,
             Self::Kill(request) => request.id,
             Self::Status(request) => request.id,
+            Self::Probe(request) => request.id,
         }
     }
 }

@@ -27,9 +27,9 @@ from typing import Any, Final, Literal
 
 from lilux import _process, _supervisor
 from lilux._connection import STREAMS, Dialogue, OnBegun, OnOutput, OnStarted, Outcome
-from lilux._policy import Bind, Enforced, Hosts, Limits, Policy, Ports
+from lilux._policy import Bind, Enforced, Facts, Hosts, Limits, Policy, Ports
 from lilux._process import CONFIG_KEYS, CallSpec, Halves, ProcessSpec, RuntimeSpec, render
-from lilux._protocol import Killed, KillRequest, ProcessStatus, Spool, StatusRequest
+from lilux._protocol import Killed, KillRequest, Probed, ProbeRequest, ProcessStatus, Spool, StatusRequest
 from lilux._results import Cleanup, Failure, HostTraffic, Network, StreamCounts, Usage
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 
@@ -40,6 +40,7 @@ __all__ = [
     "Cleanup",
     "Dialogue",
     "Enforced",
+    "Facts",
     "Failure",
     "Halves",
     "HostTraffic",
@@ -209,6 +210,11 @@ class SubprocessPrimitive:
         except SupervisorError as exc:
             return StatusResult(pid, alive=False, error=_refusal(exc))
         return StatusResult(pid, alive=status.alive)
+
+    async def probe(self) -> Facts:
+        """What this machine can enforce of a policy. Found out once for each supervisor."""
+        probed = await _supervisor.supervisor(self._lilux_proc).ask(ProbeRequest(), Probed)
+        return probed.facts
 
 
 async def execute(config: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> SubprocessResult:

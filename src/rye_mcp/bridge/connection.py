@@ -32,7 +32,7 @@ from mcp.types import (
 
 from rye_mcp.apart import apart
 from rye_mcp.bridge.definitions import Definition
-from rye_mcp.bridge.incoming import MAX_TOOLS, Hearing, LeftOutTool, first_line
+from rye_mcp.bridge.incoming import MAX_TOOLS, IncomingCheck, LeftOutTool, first_line
 from rye_mcp.bridge.servers import BridgeError
 from rye_mcp.visible import visible
 
@@ -110,7 +110,7 @@ class Connection:
         self.last_used = time.monotonic()
         self._closing = anyio.Event()
         self._is_closed = False
-        self._hearing = Hearing(server.name)
+        self._incoming = IncomingCheck(server.name)
         self._session: ClientSession | None = None
         self._transport: _Transport | None = None
         self._calls: set[anyio.CancelScope] = set()
@@ -227,14 +227,14 @@ class Connection:
         async with anyio.create_task_group() as group:
             group.start_soon(self._limit_start, group.cancel_scope)
             async with Client(
-                self._hearing.over(transport.streams()),
+                self._incoming.over(transport.streams()),
                 mode=mode,
                 cache=None,
                 client_info=Implementation(name="rye-mcp", version=version("rye-mcp")),
                 message_handler=self._hear,
             ) as client:
                 self._session = client.session
-                self._hearing.version = client.session.protocol_version or _OLDEST
+                self._incoming.version = client.session.protocol_version or _OLDEST
                 await self._list(self._ask_for_tools(client.session))
                 self.last_used = time.monotonic()
                 async with anyio.create_task_group() as self._beside:
@@ -277,7 +277,7 @@ class Connection:
         params: PaginatedRequestParams | None = None
         for _ in range(MAX_PAGES):
             page = await session.list_tools(params=params)
-            await apart(partial(offered.take, page, self._hearing.left_out))
+            await apart(partial(offered.take, page, self._incoming.left_out))
             if page.next_cursor is None:
                 return offered.once(self._shown)
             params = PaginatedRequestParams(cursor=page.next_cursor)

@@ -40,7 +40,7 @@ from rye_mcp.visible import visible
 __all__ = [
     "MAX_TOOLS",
     "Allowance",
-    "Hearing",
+    "IncomingCheck",
     "LeftOutTool",
     "Noise",
     "answered_request",
@@ -110,8 +110,8 @@ class Noise:
     lines: int
 
 
-class Hearing:
-    """What one connection hears. `left_out` has the tools that the last page of a list was left without."""
+class IncomingCheck:
+    """Checks the messages of one connection. `left_out` are the tools that the last page of a list lost."""
 
     def __init__(self, name: str) -> None:
         self.version = ""
@@ -124,8 +124,8 @@ class Hearing:
     @asynccontextmanager
     async def over(self, streams: AbstractAsyncContextManager[Any]) -> AsyncIterator[Any]:
         """The streams of a transport, with this between them and the client."""
-        async with streams as (hears, says):
-            yield _Hears(hears, self), _Says(says, self)
+        async with streams as (received, sent):
+            yield _IncomingMessages(received, self), _OutgoingMessages(sent, self)
 
     def note(self, message: Any) -> None:
         """Remember which requests are waited for, and which of them ask for tools."""
@@ -240,26 +240,37 @@ def _name_of(tool: Any, number: int) -> str:
     return name[:_NAME_CHARACTERS] if isinstance(name, str) and name else f"tools.{number}"
 
 
-class _Hears:
-    """A stream of messages to the client."""
+class _Messages:
+    """A stream of messages of one connection, with what the connection checks."""
 
-    def __init__(self, inner: Any, hearing: Hearing) -> None:
+    def __init__(self, inner: Any, check: IncomingCheck) -> None:
         self._inner = inner
-        self._hearing = hearing
-        self.last_context: Any = None
+        self._check = check
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _IncomingMessages(_Messages):
+    """The messages to the client."""
+
+    last_context: Any = None
 
     async def receive(self) -> Any:
         """The next message."""
-        heard = None
-        while heard is None:
+        passed = None
+        while passed is None:
             item = await self._inner.receive()
             self.last_context = context = getattr(self._inner, "last_context", None)
-            heard = await self._hearing.look(item, None if context is None else context.get(_asked))
-        return heard
-
-    async def aclose(self) -> None:
-        """Hear nothing more."""
-        await self._inner.aclose()
+            passed = await self._check.look(item, None if context is None else context.get(_asked))
+        return passed
 
     def __aiter__(self) -> Self:
         return self
@@ -270,39 +281,19 @@ class _Hears:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-
-class _Says:
-    """A stream of messages from the client; what it sends carries the id of its request along."""
-
-    def __init__(self, inner: Any, hearing: Hearing) -> None:
-        self._inner = inner
-        self._hearing = hearing
+class _OutgoingMessages(_Messages):
+    """The messages from the client; what it sends carries the id of its request along."""
 
     async def send(self, item: Any) -> None:
         """Pass a message on."""
-        self._hearing.note(item.message)
+        self._check.note(item.message)
         is_request = isinstance(item.message, JSONRPCRequest)
         token = _asked.set(item.message.id if is_request else None)
         try:
             await self._inner.send(item)
         finally:
             _asked.reset(token)
-
-    async def aclose(self) -> None:
-        """Say nothing more."""
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 MAX_TOKENS: Final = 100_000

@@ -37,10 +37,10 @@ __all__ = [
     "answer",
     "blocks_in",
     "exact",
+    "exposed_answer",
     "followable",
     "internal",
     "is_long",
-    "native_answer",
     "refusal",
     "require_fitting",
     "seen",
@@ -221,7 +221,7 @@ def answer(facts: Mapping[str, Any]) -> CallToolResult:
     return CallToolResult(content=[content], structured_content=structured(told), is_error=is_error)
 
 
-def native_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -> CallToolResult:
+def exposed_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -> CallToolResult:
     """The answer of a tool that is one of MCP itself: its data and nothing else; `schema` is its promise."""
     told = {"run_id": "run_id", "item_id": "item", "project": "project", "notices": "notices"}
     about = {f"rye/{name}": facts[known] for known, name in told.items() if facts.get(known)}
@@ -335,7 +335,7 @@ class Room:
             raise RyeError("answer_too_long", problem, hint=_HINT)
         return short
 
-    async def fit_native(self, result: CallToolResult, facts: Facts) -> CallToolResult:
+    async def fit_exposed(self, result: CallToolResult, facts: Facts) -> CallToolResult:
         """The answer of a tool of its own; a failure where it is too long."""
         if facts.get("status") != "success":
             return await self.fit(result, facts)

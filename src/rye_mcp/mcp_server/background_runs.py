@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rye_mcp.executor.primitive_executor import Watch
 
-__all__ = ["MAX_KEPT", "MAX_RUNNING", "Runs"]
+__all__ = ["MAX_KEPT", "MAX_RUNNING", "BackgroundRuns"]
 
 MAX_RUNNING: Final = 64
 """How many runs may go on that nobody waits for."""
@@ -81,7 +81,7 @@ async def _quietly(work: Callable[[], Awaitable[None]]) -> None:
         _log.exception("work beside the calls has failed")
 
 
-class Runs:
+class BackgroundRuns:
     """The runs of one server."""
 
     def __init__(self) -> None:

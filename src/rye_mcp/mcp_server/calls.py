@@ -15,7 +15,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.caller import TraceContext
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.items import ItemType, SpaceName
-from rye_mcp.mcp_server.background_runs import Runs
+from rye_mcp.mcp_server.background_runs import BackgroundRuns
 from rye_mcp.mcp_server.confirmation import Confirmer
 from rye_mcp.mcp_server.file_changes import FileChanges, Progress, looking
 from rye_mcp.mcp_server.progress import Send, Tell, counting, reporting, sending
@@ -49,7 +49,7 @@ class Asked:
     tell: Tell | None = None
     sender: Callable[[str], Send] | None = None
     client: str | None = None
-    runs: Runs = field(default_factory=Runs)
+    runs: BackgroundRuns = field(default_factory=BackgroundRuns)
     trace: TraceContext | None = None
     confirmer: Confirmer | None = None
     changes: FileChanges = field(default_factory=FileChanges)

@@ -42,12 +42,12 @@ from rye_mcp.visible import find_hidden, visible, visible_lines
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
-    from rye_mcp.mcp_server.background_runs import Runs
+    from rye_mcp.mcp_server.background_runs import BackgroundRuns
     from rye_mcp.verbs.offers import Offer
 
 __all__ = [
     "TEMPLATES",
-    "NativeTools",
+    "ExposedTools",
     "address_of",
     "completions_of_prompt",
     "completions_of_template",
@@ -65,7 +65,7 @@ _log = logging.getLogger(__name__)
 _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
-class NativeTools:
+class ExposedTools:
     """The tools of a server that are exposed: by patterns of its start, or of an approved project."""
 
     def __init__(self, patterns: tuple[str, ...] = ()) -> None:
@@ -318,7 +318,7 @@ def _resource(offer: Offer) -> Resource:
     )
 
 
-def read_resource(app: App, runs: Runs, address: str) -> ReadResourceContents:
+def read_resource(app: App, runs: BackgroundRuns, address: str) -> ReadResourceContents:
     """What stands at an address; RyeError when there is nothing, or it is refused."""
     found = _ADDRESS.fullmatch(address)
     if found is None:
@@ -364,7 +364,7 @@ def _item(app: App, kind: str, item_id: str) -> ReadResourceContents:
     )
 
 
-def _run(app: App, runs: Runs, run_id: str, stream: str) -> ReadResourceContents:
+def _run(app: App, runs: BackgroundRuns, run_id: str, stream: str) -> ReadResourceContents:
     if stream == "status":
         text = json.dumps(runs.status(run_id), ensure_ascii=False)
         return ReadResourceContents(content=visible_lines(text), mime_type="application/json")

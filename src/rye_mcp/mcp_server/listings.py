@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from mcp.types import Prompt, Resource, Tool
 
     from rye_mcp.app import App
-    from rye_mcp.mcp_server.exposed_items import NativeTools
+    from rye_mcp.mcp_server.exposed_items import ExposedTools
     from rye_mcp.mcp_server.file_changes import Beside, FileChanges
-    from rye_mcp.mcp_server.subscriptions import Announcing
-    from rye_mcp.mcp_server.subscriptions import Listed as Name
+    from rye_mcp.mcp_server.subscriptions import Announcer, ListName
     from rye_mcp.verbs.offers import Offer
 
     Make = Callable[[App], "list[Listed[Any]]"]
@@ -69,7 +68,7 @@ def possible_names(item_id: str) -> tuple[str, str]:
 def names_of(
     item_ids: Iterable[str], *, taken: Container[str] = (), kept: Mapping[str, str] = _NOTHING
 ) -> dict[str, str]:
-    """Name → id, in the order of the ids. `kept` are names of before, and the ids that they stay with."""
+    """ListName → id, in the order of the ids. `kept` are names of before, and the ids that they stay with."""
     plain = {item_id: _plain(item_id) for item_id in item_ids}
     counts = Counter(plain.values())
 
@@ -203,13 +202,13 @@ class Listings:
     """The lists of one server."""
 
     def __init__(
-        self, native: NativeTools, announcing: Announcing, changes: FileChanges, beside: Beside
+        self, native: ExposedTools, announcing: Announcer, changes: FileChanges, beside: Beside
     ) -> None:
         self._native = native
         self._announcing = announcing
         self._changes = changes
         self._beside = beside
-        self._known: dict[Name, str] = {}
+        self._known: dict[ListName, str] = {}
         self._app: App | None = None
 
     @property
@@ -249,7 +248,7 @@ class Listings:
         for address in sorted(_addresses(app, paths)):
             await self._announcing.updated(address)
 
-    async def _made(self, listed: Name, app: App) -> list[Listed[Any]]:
+    async def _made(self, listed: ListName, app: App) -> list[Listed[Any]]:
         """A list, with what it looked like; how many items there are, and how long, is up to others."""
         made, self._known[listed] = await apart(partial(_made_of, _makers(self._native)[listed], app))
         self._app = app
@@ -261,7 +260,7 @@ def _made_of(make: Make, app: App) -> tuple[list[Listed[Any]], str]:
     return made, "\n".join(each.entry.model_dump_json() for each in made)
 
 
-def _makers(native: NativeTools) -> dict[Name, Make]:
+def _makers(native: ExposedTools) -> dict[ListName, Make]:
     from rye_mcp.mcp_server.exposed_items import list_prompts, list_resources
 
     return {"tools": native.listed, "prompts": list_prompts, "resources": list_resources}

@@ -23,7 +23,7 @@ from rye_mcp.spaces import DIRECTORY_NAME
 if TYPE_CHECKING:
     from rye_mcp.app import App
 
-__all__ = ["MAX_PROJECTS", "Apps", "Projects"]
+__all__ = ["MAX_PROJECTS", "OpenProjects", "Projects"]
 
 _Identity = tuple[int, int] | None
 
@@ -50,7 +50,7 @@ class _Opened:
     is_own: bool = False
 
 
-class Apps:
+class OpenProjects:
     """The parts that one server works with; `on_close` is told which are closed before the others."""
 
     def __init__(

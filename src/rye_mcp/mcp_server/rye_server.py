@@ -41,16 +41,16 @@ from rye_mcp.mcp_server.answers import (
     QUESTION_LIFETIME_S,
     QuestionAsked,
     answer,
-    native_answer,
+    exposed_answer,
     refusal,
     unexpected,
 )
-from rye_mcp.mcp_server.background_runs import Runs
+from rye_mcp.mcp_server.background_runs import BackgroundRuns
 from rye_mcp.mcp_server.definitions import DEFINITIONS, Definition
-from rye_mcp.mcp_server.exposed_items import NativeTools
+from rye_mcp.mcp_server.exposed_items import ExposedTools
 from rye_mcp.mcp_server.file_changes import FileChanges
 from rye_mcp.mcp_server.listings import Listed, Listings, page_of
-from rye_mcp.mcp_server.projects import Apps
+from rye_mcp.mcp_server.projects import OpenProjects
 from rye_mcp.mcp_server.requests import (
     agree_on_a_revision_without_batches,
     begin_once,
@@ -64,15 +64,15 @@ from rye_mcp.mcp_server.requests import (
     teller_of,
     trace_of_call,
 )
-from rye_mcp.mcp_server.subscriptions import Announcing, SubscriptionHandlers
+from rye_mcp.mcp_server.subscriptions import Announcer, SubscriptionHandlers
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.helper_types import ReadResourceContents
     from mcp.types import GetPromptResult, ResourceTemplate
 
     from rye_mcp.app import App
+    from rye_mcp.configuration import Action
     from rye_mcp.mcp_server.calls import Asked
-    from rye_mcp.verbs.configuration import Action
 
 __all__ = ["RyeServer"]
 
@@ -119,11 +119,11 @@ class RyeServer(MCPServer[None]):
             },
         )
         self._changes = FileChanges()
-        self._apps = Apps(open_app, self._changes.forget)
-        self._runs = Runs()
-        self._native = NativeTools(expose)
+        self._apps = OpenProjects(open_app, self._changes.forget)
+        self._runs = BackgroundRuns()
+        self._native = ExposedTools(expose)
         self._confirm = confirm
-        self._announcing = Announcing(bus, self._runs.beside)
+        self._announcing = Announcer(bus, self._runs.beside)
         self._listings = Listings(self._native, self._announcing, self._changes, self._runs.beside)
         self._lives = 0
         self._add_handlers()
@@ -232,9 +232,9 @@ class RyeServer(MCPServer[None]):
                 raise RyeError("unknown_argument", what, hint="tools/list names the tools")
         found = await run_tool(item_id, arguments, self._asked(app, context))
         facts, schema = {**found, **about}, self._native.output_schema(name)
-        answered = partial(native_answer, facts, schema)
+        answered = partial(exposed_answer, facts, schema)
         result = answered() if is_quick(schema, facts) else await apart(answered)
-        return await Room.of(app, context).fit_native(result, facts)
+        return await Room.of(app, context).fit_exposed(result, facts)
 
     def _tool_input_schema(self, name: str) -> dict[str, Any] | None:
         """Parameters that clients of 2026 repeat as headers (`x-mcp-header`) are compared with these."""

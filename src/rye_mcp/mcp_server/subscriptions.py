@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from mcp.server.subscriptions import SubscriptionBus
 
     from rye_mcp.mcp_server.listings import Listings
-    from rye_mcp.mcp_server.projects import Apps
+    from rye_mcp.mcp_server.projects import OpenProjects
 
-__all__ = ["Announcing", "Listed", "SubscriptionHandlers", "Work", "wants_messages"]
+__all__ = ["Announcer", "ListName", "SubscriptionHandlers", "Work", "wants_messages"]
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The levels of the protocol, the least urgent first."""
@@ -95,7 +95,7 @@ def _connection_of(session: Any) -> Any:
     return session._connection
 
 
-Listed = Literal["tools", "prompts", "resources"]
+ListName = Literal["tools", "prompts", "resources"]
 
 Work = Callable[[], Awaitable[None]]
 """What is begun, and waited for by nobody."""
@@ -135,7 +135,7 @@ class _Told:
             self._is_telling = False
 
 
-class Announcing:
+class Announcer:
     """Who is to be told; `beside` begins work that nobody waits for."""
 
     def __init__(self, bus: SubscriptionBus, beside: Callable[[Work], None]) -> None:
@@ -153,11 +153,11 @@ class Announcing:
             self._told[connection] = _Told(session)
             connection.exit_stack.callback(self._forget, connection)
 
-    async def changed(self, listed: Listed) -> None:
+    async def changed(self, listed: ListName) -> None:
         """The list of these is another one."""
         from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
-        events: dict[Listed, Any] = {
+        events: dict[ListName, Any] = {
             "tools": ToolsListChanged,
             "prompts": PromptsListChanged,
             "resources": ResourcesListChanged,
@@ -182,7 +182,7 @@ class Announcing:
 class SubscriptionHandlers:
     """The handlers of one server."""
 
-    def __init__(self, apps: Apps, listings: Listings) -> None:
+    def __init__(self, apps: OpenProjects, listings: Listings) -> None:
         self._apps = apps
         self._listings = listings
         self._hold_stream: Any = None

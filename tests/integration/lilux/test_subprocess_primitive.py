@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
 
 from lilux.primitives import subprocess as public
 from lilux.primitives.errors import ConfigurationError
-from lilux.primitives.subprocess import ProcessSpec, Spool, SubprocessPrimitive, SubprocessResult
+from lilux.primitives.subprocess import Policy, ProcessSpec, Spool, SubprocessPrimitive, SubprocessResult
 
 ENV = {"PATH": os.environ.get("PATH", os.defpath)}
 
@@ -44,6 +45,7 @@ def test_the_public_names_are_those_listed() -> None:
         "Cleanup",
         "Dialogue",
         "Enforced",
+        "Facts",
         "Failure",
         "Halves",
         "HostTraffic",
@@ -453,3 +455,54 @@ async def test_a_thousand_runs_at_once_do_not_mix_their_answers(primitive: Subpr
     assert {
         n: (result.stdout, result.stderr, result.return_code) for n, result in results.items()
     } == expected
+
+
+# --- what is enforced -----------------------------------------------------------
+
+
+async def test_what_can_be_enforced_is_what_is_enforced(primitive: SubprocessPrimitive) -> None:
+    facts = await primitive.probe()
+    strongest: Literal["cell", "walls", "none"] = (
+        "cell" if facts.cell else "walls" if facts.landlock else "none"
+    )
+    spec = ProcessSpec(command="/bin/true", cwd="/", policy=Policy(tier="cell"))
+    result = await primitive.run(spec)
+    assert result.success, result.stderr
+    assert result.enforced is not None
+    assert (result.enforced.level, result.enforced.reason) == (strongest, facts.no_cell)
+
+
+async def test_a_run_without_a_policy_says_nothing_of_one(primitive: SubprocessPrimitive) -> None:
+    assert (await primitive.run(ProcessSpec(command="/bin/true"))).enforced is None
+
+
+async def test_a_program_out_of_sight_is_told_from_one_that_is_not_there(
+    primitive: SubprocessPrimitive, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n", "utf-8")
+    program.chmod(0o755)
+    codes = []
+    for command in (program, tmp_path / "missing"):
+        result = await primitive.run(ProcessSpec(command=str(command), cwd="/", policy=Policy(tier="cell")))
+        assert result.error is not None
+        codes.append(result.error.code)
+    assert codes == ["command_hidden", "command_not_found"]
+
+
+async def test_a_link_on_the_way_to_a_granted_place_is_refused(
+    primitive: SubprocessPrimitive, tmp_path: Path
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    policy = Policy(tier="cell", write=[str(tmp_path / "link")])
+    result = await primitive.run(ProcessSpec(command="/bin/true", policy=policy))
+    assert result.error is not None
+    assert (result.error.code, result.error.errno) == ("policy_path", errno.ELOOP)
+
+
+async def test_a_working_directory_out_of_sight_is_told_as_that(primitive: SubprocessPrimitive) -> None:
+    facts = await primitive.probe()
+    result = await primitive.run(ProcessSpec(command="/bin/true", cwd="/root", policy=Policy(tier="cell")))
+    hidden = result.error is not None and result.error.code == "cwd_hidden"
+    assert hidden == (facts.cell is not None)

@@ -17,7 +17,7 @@ from lilux import _protocol as protocol
 from lilux._frames import HEADER_LIMIT, PAYLOAD_LIMIT, FrameDecoder, Header, decode_header, encode_frame
 from lilux._results import Cleanup, Failure, HostTraffic, Network, RunResult, StreamCounts, Usage
 from lilux.primitives.errors import ConfigurationError, SupervisorError
-from lilux.primitives.subprocess import Bind, Enforced, Hosts, Limits, Policy
+from lilux.primitives.subprocess import Bind, Enforced, Facts, Hosts, Limits, Policy
 
 ASSETS = Path(__file__).parents[2] / "assets" / "protocol"
 FIXTURES: dict[str, Any] = {path.stem: json.loads(path.read_text("utf-8")) for path in ASSETS.glob("*.json")}
@@ -127,6 +127,7 @@ REQUESTS: dict[str, tuple[protocol.Request, int]] = {
     "status_pid": (protocol.StatusRequest(pid=4711), 9),
     "status_run": (protocol.StatusRequest(run=2), 10),
     "status_supervisor": (protocol.StatusRequest(), 11),
+    "probe": (protocol.ProbeRequest(), 12),
 }
 
 
@@ -349,6 +350,7 @@ EVENTS: dict[str, protocol.Event] = {
     "status_of_run": protocol.RunStatus(10, 2, "running"),
     "status_of_unknown_run": protocol.RunStatus(10, 99, "unknown"),
     "status_of_supervisor": protocol.SupervisorStatus(11, 4700, 4699, 1, 4, 3),
+    "probed": protocol.Probed(12, Facts(7, True, "user_namespace", None, "private")),
     "error_of_run": protocol.Refused(2, "keeper_lost", "run", None, "the keeper of this run is gone"),
     "error_of_kill": protocol.Refused(7, "not_permitted", "kill", 1, "process 1 belongs to somebody else"),
     "error_of_stream": protocol.Refused(

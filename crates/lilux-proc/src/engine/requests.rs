@@ -33,6 +33,7 @@ impl Engine {
             Request::Credit(request) => self.credit(&request),
             Request::Kill(request) => self.check_free(id, "kill").and_then(|()| self.kill(&request)),
             Request::Status(request) => self.check_free(id, "status").and_then(|()| self.status(&request)),
+            Request::Probe(_) => self.check_free(id, "probe").map(|()| self.probe(id)),
         };
         if let Err(error) = done {
             self.refuse(id, &error);
@@ -89,10 +90,18 @@ impl Engine {
     }
 
     /// What this machine can enforce is found out when it is first asked for.
+    fn facts(&mut self) -> &Facts {
+        self.facts.get_or_insert_with(Facts::gather)
+    }
+
+    fn probe(&mut self, id: u64) {
+        let facts = self.facts().clone();
+        self.notices.push(Notice::Event(Event::Probed { id, facts }));
+    }
+
     fn confinement(&mut self, request: &RunRequest) -> Result<Option<Box<Confinement>>, SpawnError> {
         let Some(policy) = &request.policy else { return Ok(None) };
-        let facts = self.facts.get_or_insert_with(Facts::gather);
-        Confinement::decide(policy, facts).map(Box::new).map(Some)
+        Confinement::decide(policy, self.facts()).map(Box::new).map(Some)
     }
 
     fn open_door(&mut self, confinement: Option<&Confinement>) -> Result<Option<OwnedFd>, Errno> {

@@ -198,6 +198,7 @@ fn requests() -> BTreeMap<&'static str, Request> {
         ("status_pid", status(9, None, Some(4711))),
         ("status_run", status(10, Some(2), None)),
         ("status_supervisor", status(11, None, None)),
+        ("probe", Request::Probe(ProbeRequest { id: 12 })),
     ];
     runs.chain(others).collect()
 }
@@ -228,7 +229,7 @@ fn refusal(request: &Request, payload: &[u8]) -> Option<RequestError> {
                 other => other.err(),
             }
         }
-        Request::Input(_) | Request::Cancel(_) | Request::Credit(_) => None,
+        Request::Input(_) | Request::Cancel(_) | Request::Credit(_) | Request::Probe(_) => None,
     }
 }
 
@@ -381,6 +382,8 @@ fn answers() -> Vec<(&'static str, Event)> {
     let killed = |id, pid, method| Event::Killed { id, pid, method };
     let status = |id, status| Event::Status { id, status };
     let supervisor = Status::Supervisor { pid: 4700, warden: 4699, runs: 1, keepers: 4, idle_keepers: 3 };
+    let facts: Facts =
+        serde_json::from_value(fixtures()["probed"].header["facts"].clone()).expect("are facts");
     let lost = error(Some(2), "keeper_lost", "run", None, "the keeper of this run is gone");
     let denied = error(Some(7), "not_permitted", "kill", Some(1), "process 1 belongs to somebody else");
     vec![
@@ -391,6 +394,7 @@ fn answers() -> Vec<(&'static str, Event)> {
         ("status_of_run", status(10, Status::Run { run: 2, state: "running" })),
         ("status_of_unknown_run", status(10, Status::Run { run: 99, state: "unknown" })),
         ("status_of_supervisor", status(11, supervisor)),
+        ("probed", Event::Probed { id: 12, facts }),
         ("error_of_run", lost),
         ("error_of_kill", denied),
         (

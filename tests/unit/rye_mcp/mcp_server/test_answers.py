@@ -6,7 +6,7 @@ import pytest
 from mcp.types import CallToolResult, TextContent
 
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_server.answers import MAX_TEXTS, answer, followable, native_answer, refusal, unexpected
+from rye_mcp.mcp_server.answers import MAX_TEXTS, answer, exposed_answer, followable, refusal, unexpected
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_blocks_with_too_much_text_are_data() -> None:
     assert found.structured_content["data"] == data
     assert text(found).endswith("characters in all: the structured content has them")
     promised = {**data, "structuredContent": {"a": 1}}
-    native = native_answer({"status": "success", "data": promised}, {"type": "object", "required": ["a"]})
+    native = exposed_answer({"status": "success", "data": promised}, {"type": "object", "required": ["a"]})
     assert native.structured_content == {"a": 1}
     assert text(native).endswith("characters in all: execute returns them as data")
     assert len(text(native)) < 5000

@@ -11,13 +11,13 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
-from rye_mcp.mcp_server.background_runs import MAX_KEPT, MAX_RUNNING, Runs
+from rye_mcp.mcp_server.background_runs import MAX_KEPT, MAX_RUNNING, BackgroundRuns
 from rye_mcp.runs.ids import new_run_id
 
 pytestmark = pytest.mark.both_loops
 
 
-async def begin(runs: Runs, end: anyio.Event) -> str:
+async def begin(runs: BackgroundRuns, end: anyio.Event) -> str:
     """Begin a run that goes on until the event; its id."""
     run_id = new_run_id()
 
@@ -32,7 +32,7 @@ async def begin(runs: Runs, end: anyio.Event) -> str:
 
 
 async def test_so_many_go_on_at_once_and_one_more_when_one_is_over() -> None:
-    runs, one, others = Runs(), anyio.Event(), anyio.Event()
+    runs, one, others = BackgroundRuns(), anyio.Event(), anyio.Event()
     async with runs.group():
         first = await begin(runs, one)
         for _ in range(MAX_RUNNING - 1):
@@ -46,7 +46,7 @@ async def test_so_many_go_on_at_once_and_one_more_when_one_is_over() -> None:
 
 
 async def test_runs_that_have_not_begun_yet_count_too() -> None:
-    runs, refused, begun = Runs(), [], anyio.Event()
+    runs, refused, begun = BackgroundRuns(), [], anyio.Event()
 
     async def slow(watch: Watch) -> Mapping[str, Any]:
         await begun.wait()
@@ -70,7 +70,7 @@ async def test_runs_that_have_not_begun_yet_count_too() -> None:
 
 
 async def test_the_answers_of_the_last_ones_are_kept_and_those_that_go_on_are_never_forgotten() -> None:
-    runs, over, going = Runs(), anyio.Event(), anyio.Event()
+    runs, over, going = BackgroundRuns(), anyio.Event(), anyio.Event()
     over.set()
     async with runs.group():
         oldest = await begin(runs, going)
@@ -87,7 +87,7 @@ async def test_the_answers_of_the_last_ones_are_kept_and_those_that_go_on_are_ne
 
 
 async def test_what_is_begun_ends_with_the_first_transport_and_with_no_later_one() -> None:
-    runs, beside = Runs(), anyio.Event()
+    runs, beside = BackgroundRuns(), anyio.Event()
     async with runs.group():
         async with runs.group():
             run_id = await begin(runs, anyio.Event())

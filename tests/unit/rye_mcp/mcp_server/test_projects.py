@@ -12,7 +12,7 @@ import pytest
 
 from rye_mcp.app import App, Settings
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_server.projects import MAX_PROJECTS, Apps
+from rye_mcp.mcp_server.projects import MAX_PROJECTS, OpenProjects
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 @asynccontextmanager
 async def opened(
     place: Path, closed: list[App] | None = None
-) -> AsyncIterator[tuple[Apps, list[Path | None]]]:
+) -> AsyncIterator[tuple[OpenProjects, list[Path | None]]]:
     """The parts, and what was opened for them; `closed` is told which were closed."""
     asked: list[Path | None] = []
 
@@ -29,7 +29,7 @@ async def opened(
         user = place / "user"
         return App.open(Settings.find(project=path, user_directory=user, state=user, cache=user))
 
-    apps = Apps(open_app, lambda app: None if closed is None else closed.append(app))
+    apps = OpenProjects(open_app, lambda app: None if closed is None else closed.append(app))
     try:
         yield apps, asked
     finally:
@@ -49,7 +49,7 @@ def replace(project: str) -> None:
     (Path(project) / ".ai").mkdir(parents=True)
 
 
-async def used(apps: Apps, project: str) -> App:
+async def used(apps: OpenProjects, project: str) -> App:
     async with apps.using(project) as app:
         return app
 

@@ -10,7 +10,7 @@ import pytest
 from anyio.abc import TaskGroup
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
-from rye_mcp.mcp_server.subscriptions import Announcing, Work
+from rye_mcp.mcp_server.subscriptions import Announcer, Work
 
 pytestmark = pytest.mark.both_loops
 
@@ -83,11 +83,11 @@ async def test_a_session_that_has_ended_is_forgotten() -> None:
     assert ours.times == 0
 
 
-def _announcing(group: TaskGroup) -> Announcing:
+def _announcing(group: TaskGroup) -> Announcer:
     def beside(work: Work) -> None:
         group.start_soon(_awaited, work)
 
-    return Announcing(InMemorySubscriptionBus(), beside)
+    return Announcer(InMemorySubscriptionBus(), beside)
 
 
 async def _awaited(work: Work) -> None:
