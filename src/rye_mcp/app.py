@@ -1,21 +1,7 @@
 """Where everything is put together: what the surroundings say, and the parts that follow from it.
 
-Rules:
-
-- `Settings.find` looks at options first, then at the environment, then at the working directory. Everything
-  after that works with what it found, and never asks the process again.
-- A project is what an option, `RYE_PROJECT` or `RYE_PROJECT_PATH` names, and then has to be one; else the
-  working directory, or the nearest directory above it, that has an `.ai` and is a project. The directory of
-  the user's own space and the source of rye-mcp are none, and are passed over. Nor is what is inside or above
-  what rye-mcp keeps for the user: user space, state, cache, private copies. There may be no project.
-- Where another user can write, nothing is found to be the project: the directory is passed over, and the log
-  says so. Whoever means it names it.
-- `RYE_LOCKED` is on with anything but nothing, `0`, `false` and `no`: it restricts, and a typing mistake must
-  not lift a restriction.
-- `App` is the only place that makes `Spaces`, `Trust`, a `KeyRing` and a `Catalog` out of settings. The
-  catalog is opened when somebody searches: whoever does not need it does not wait for it.
-- What is in the cache can be thrown away. A cache directory that depends on where the process happens to be
-  is as good as none: the index is made in memory then.
+`Settings.find` reads options, then the environment, then the working directory, once. Only `App` makes
+spaces, trust, keys and a catalog out of settings. docs/architecture/command-line.md says what is a project.
 
     app = App.open(Settings.find())
     load(LoadRequest("demo/hello"), app.context(SignerKind.PERSON))
@@ -260,7 +246,7 @@ class App:
 
     def writes_locks(self, space: SpaceName) -> bool:
         """Whether a successful run locks a tool of this space: those of a project that asks for it."""
-        from rye_mcp.verbs.configuration import asks_for_locks
+        from rye_mcp.configuration import asks_for_locks
 
         return space is SpaceName.PROJECT and asks_for_locks(self.context())
 

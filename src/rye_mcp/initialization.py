@@ -1,17 +1,7 @@
 """`rye init`, apart from its words: a user who can sign, and a project of their own.
 
-Rules:
-
-- Nothing is asked, so no terminal is needed, and doing it again changes nothing that is there.
-- Keys come first: who cannot sign gets no half-made project. A key pair that is there stays as it is.
-- The project is this user's own only when its `.ai` was made here, by the very call that found none, or when
-  they have approved it before. Only such a project is written to: its directories, the lines of `.gitignore`,
-  and on wish the proposal of this user's public key. Whatever brought an `.ai` along stays as it came, and
-  nothing of it is trusted.
-- What was there before the project was made may have come with a clone: with an `.env`, `.venv` or
-  `node_modules`, and where another user can write, the project is made and approved by a second command.
-- Making `.ai` in a worktree approves nothing when its main repository has an `.ai` that was not approved.
-- No link is followed: neither `.ai` nor `.gitignore` may lead elsewhere.
+Nothing is asked, and doing it again changes nothing. Keys come first. Only a project whose `.ai` was made
+here, or that the user has approved, is written to. No link is followed.
 """
 
 from __future__ import annotations

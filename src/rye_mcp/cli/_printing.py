@@ -30,7 +30,6 @@ __all__ = [
     "print_facts",
     "print_json",
     "print_result",
-    "print_rows",
     "print_table",
     "print_warnings",
     "report",
@@ -65,10 +64,10 @@ def print_warnings(notices: Iterable[Notice]) -> None:
         warn(f"{notice.code}: {notice.message}")
 
 
-def print_facts(facts: Iterable[tuple[str, str]], *, width: int = 12, indent: str = "") -> None:
+def print_facts(facts: Iterable[tuple[str, str]]) -> None:
     """Print each fact behind its label."""
     for label, text in facts:
-        say(f"{indent}{label:<{width}}{text}".rstrip())
+        say(f"{label:<12}{text}".rstrip())
 
 
 def report(error: RyeError, *, as_json: bool = False) -> None:
@@ -144,18 +143,6 @@ def _lines_of(
             yield line
         elif line:
             yield _CONTINUED + line
-
-
-def print_rows(
-    headers: Sequence[str],
-    items: Sequence[Element],
-    row: Callable[[Element], Sequence[str]],
-    *,
-    is_wrong: Callable[[Element], bool] = lambda _: False,
-) -> None:
-    """Print a row for each item below headers; what is wrong is red in a terminal."""
-    red = [number for number, item in enumerate(items) if is_wrong(item)]
-    print_table(headers, list(map(row, items)), red=red)
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, red: Iterable[int] = ()) -> None:

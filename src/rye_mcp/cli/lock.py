@@ -22,7 +22,7 @@ from rye_mcp.cli._options import (
     pattern_argument,
     person,
 )
-from rye_mcp.cli._printing import print_json, print_table, report, say
+from rye_mcp.cli._printing import print_facts, print_json, print_table, report, say
 from rye_mcp.items import printable
 from rye_mcp.verbs.lock import (
     Locked,
@@ -37,7 +37,6 @@ from rye_mcp.verbs.lock import (
     lock_update,
     lock_verify,
 )
-from rye_mcp.visible import visible
 
 __all__ = ["lock"]
 
@@ -86,8 +85,7 @@ def show(
         "locked at": stored.lockfile.generated_at,
         "under": f"rye-mcp {stored.package_version}" if stored.package_version else "",
     }
-    for label, text in facts.items():
-        typer.echo(visible(f"{label:<12}{text}").rstrip())
+    print_facts(facts.items())
     typer.echo()
     columns = ("item_id", "version", "space", "integrity", "signer")
     rows = [[_short(name, element.get(name)) for name in columns] for element in stored.pins.elements]

@@ -25,6 +25,7 @@ POLICIES: Mapping[str, Mapping[str, Any] | None] = {
     "walls ports": {"tier": "walls", "require": "walls", "net": {"ports": [443]}},
     "walls any": {"tier": "walls", "require": "walls", "net": "any"},
     "cell none": {"tier": "cell", "require": "cell"},
+    "cell host": {"tier": "cell", "require": "cell", "net": {"hosts": ["allowed.example"]}},
     "cell any": {"tier": "cell", "require": "cell", "net": "any"},
 }
 """What a tool may do beside writing its project, by the columns of the table."""
