@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "c25d603f6303dbb48784f173b6045ee27d2530c6a7de5f78c62ed41eb278785f"
+MANIFEST_SHA256: Final = "2fe723b18875322ad63f19ff7fc7262981de3ecbb83db62bf153e52c8bfcaf5e"

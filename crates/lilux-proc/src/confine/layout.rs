@@ -246,8 +246,9 @@ impl Layout {
     }
 
     fn make_parents(&mut self, path: &[u8]) {
+        // Nobody else is in the cell: what a program wants to be its user's alone is that.
         for parent in ancestors(path) {
-            self.directory(parent, 0o755);
+            self.directory(parent, 0o700);
         }
     }
 
