@@ -32,6 +32,7 @@ from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolv
 from rye_mcp.executor.environment.unresolved import Basis
 from rye_mcp.executor.job.bytecode import Background, BytecodeStore
 from rye_mcp.executor.job.confinement import Confinement
+from rye_mcp.executor.job.enforcement import Enforceable
 from rye_mcp.executor.job.in_process import InProcessPrimitive, build_in_process
 from rye_mcp.executor.job.jobs import HttpJob, Job, OtherJob, ProcessJob, address_of
 from rye_mcp.executor.job.primitives import Primitives
@@ -40,8 +41,9 @@ from rye_mcp.executor.job.starting import Starting, why_not_there
 from rye_mcp.executor.lock.resolver import LockState, PinnedChain
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
-from rye_mcp.permissions import Host
+from rye_mcp.permissions import UNCONFINED, Host, Permissions, Requirement, sentence
 from rye_mcp.spaces import Spaces
+from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class PreparedCall:
     job: Job
     notices: tuple[Notice, ...] = ()
     why_not_sealed: str | None = None
+    enforceable: Enforceable | None = None
 
     @property
     def sealed(self) -> bool:
@@ -95,6 +98,8 @@ class DryRun:
     notices: tuple[Notice, ...] = ()
     needs: tuple[str, ...] = ()
     obstacle: RyeError | None = None
+    permissions: Permissions = UNCONFINED
+    enforceable: Enforceable | None = None
 
     @classmethod
     def of(cls, call: PreparedCall) -> DryRun:
@@ -116,6 +121,8 @@ class DryRun:
             call.notices,
             call.decision.parameters.needs,
             _obstacle(call, elements[0]),
+            call.decision.permissions,
+            call.enforceable,
         )
 
     @property
@@ -134,6 +141,8 @@ class DryRun:
             "variables": f"{len(job['environment'])}, by name with --json",
             "lock": self.lock.state,
             "sealed": "yes" if self.sealed else f"no: {self.why_not_sealed}",
+            "permissions": sentence(self.permissions),
+            **({} if self.enforceable is None else {"enforced by": self.enforceable.in_words}),
         }
 
     def as_dict(self, *, detail: bool = False) -> dict[str, Any]:
@@ -150,6 +159,8 @@ class DryRun:
             **self.job,
             "sealed": self.sealed,
             **({} if self.sealed else {"why_not_sealed": self.why_not_sealed}),
+            "permissions": self.permissions.canonical(),
+            **({} if self.enforceable is None else {"enforceable": self.enforceable.as_dict()}),
             "notices": [notice.as_dict() for notice in self.notices],
         }
 
@@ -321,7 +332,10 @@ class UnfinishedCall:
         unsealed = carried.why_not_sealed or (_PROJECT_USED if environment.project_used else None)
         unsealed = unsealed or getattr(job, "why_not_sealed", None)
         unsealed = unsealed or (_GIVEN_CODE if self._is_given_code(job) else None)
-        return PreparedCall(decision, environment, self._snapshot, job, notices, unsealed)
+        enforceable = None
+        if isinstance(job, ProcessJob) and (policy := job.process.call.policy) is not None:
+            enforceable = Enforceable.of(await self._preparation.facts(), policy)
+        return PreparedCall(decision, environment, self._snapshot, job, notices, unsealed, enforceable)
 
     async def _confined(self, process: Halves, environment: Environment) -> Halves:
         """The process, confined to what its tool may do."""
@@ -340,6 +354,18 @@ class UnfinishedCall:
             also=(environment.packages, anchor),
         )
         return (await off_loop(confine)).process
+
+    def _require_confinable(self) -> None:
+        """RyeError `isolation_unavailable` for work of this process that must be confined."""
+        root, permissions = self._decision.verified.root, self._decision.permissions
+        if permissions.require is Requirement.NONE or root.signer.kind is SignerKind.SYSTEM:
+            return
+        if getattr(self._primitive, "confines", False):
+            return
+        item_id, primitive = root.file.item_id, self._decision.chain.primitive.item_id
+        what = f"expected {item_id} to run confined, found that nothing confines what {primitive} does"
+        hint = f"a person who has read it signs it: rye sign {item_id}"
+        raise RyeError("isolation_unavailable", what, hint=hint, where=root.file.path, item_id=item_id)
 
     def _reachable(self, request: HttpSpec) -> HttpSpec:
         """A request to where its tool may connect; RyeError `denied_by_policy` for one to another place.
@@ -381,6 +407,7 @@ class UnfinishedCall:
         if _is_http(primitive):
             request = build_request(valid, values, environment, paths, timeout=timeout)
             return HttpJob(primitive, self._reachable(request.spec)), request.notices
+        self._require_confinable()
         if isinstance(primitive, InProcessPrimitive):
             call = build_in_process(valid, values, environment, paths, timeout=timeout)
             return primitive.job(starting.in_process(call.spec)), call.notices

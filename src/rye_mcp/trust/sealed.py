@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "2fe723b18875322ad63f19ff7fc7262981de3ecbb83db62bf153e52c8bfcaf5e"
+MANIFEST_SHA256: Final = "5f3aa638e201c0643a6496276dbe45e86dd92e044b4aea8b29d36a6257e4ebd9"

@@ -220,15 +220,17 @@ def _devices() -> tuple[str, ...]:
 def _placed(process: Halves, shown: Iterable[str], home: str) -> Halves:
     """The process in a directory that it can see: in its own, or else in `/`."""
     runtime, call = process
-    places = (*shown, *_SYSTEM, home)
+    places = (*shown, *_SYSTEM)
+
+    def is_seen(directory: str) -> bool:
+        return directory == home or _is_in(directory, places)
+
     env = call.env
-    if (
-        not _is_in(os.path.realpath(env.get(WORKING_DIRECTORY, os.sep)), (*places,))
-        and WORKING_DIRECTORY in env
-    ):
+    named = env.get(WORKING_DIRECTORY)
+    if named is not None and not is_seen(os.path.realpath(named)):
         env = {name: text for name, text in env.items() if name != WORKING_DIRECTORY}
     cwd = os.path.realpath(call.cwd or os.sep)
-    return Halves(runtime, replace(call, cwd=cwd if _is_in(cwd, places) else os.sep, env=env))
+    return Halves(runtime, replace(call, cwd=cwd if is_seen(cwd) else os.sep, env=env))
 
 
 def _variables(variables: Mapping[str, str], facts: Facts, scratch: Path | None) -> Iterator[tuple[str, str]]:

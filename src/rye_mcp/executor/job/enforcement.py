@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
+from lilux.primitives.subprocess import Hosts
+
 if TYPE_CHECKING:
-    from lilux.primitives.subprocess import Enforced
+    from lilux.primitives.subprocess import Enforced, Facts, Policy
     from rye_mcp.permissions import Permissions
 
-__all__ = ["Enforcement"]
+__all__ = ["Enforceable", "Enforcement"]
 
 _IN_SERVER: Final = "rye-mcp"
 _KERNEL: Final = "kernel"
@@ -83,6 +85,40 @@ class Enforcement:
         if self.reason is not None and (detail or self.unenforced):
             answer["reason"] = self.reason
         return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Enforceable:
+    """How much this machine could enforce of a policy before it was tried, and why it is not more."""
+
+    level: Literal["none", "walls", "cell"]
+    unenforced: tuple[str, ...] = ()
+    reason: str | None = None
+
+    @classmethod
+    def of(cls, facts: Facts, policy: Policy) -> Self:
+        """What is to be expected of a policy here."""
+        if facts.seccomp and facts.cell is not None:
+            return cls("cell")
+        if not facts.seccomp or not facts.landlock:
+            return cls("none", ("everything",), facts.no_cell or "there is no Landlock here")
+        hosts = ("hosts",) if isinstance(policy.net, Hosts) else ()
+        return cls("walls", ("protected_paths", "metadata_outside", "cmdlines", *hosts), facts.no_cell)
+
+    @property
+    def in_words(self) -> str:
+        """A line for a person."""
+        if self.level == "cell":
+            return "a cell"
+        by = "walls" if self.level == "walls" else "nothing"
+        return f"{by}, without {', '.join(self.unenforced)}: {self.reason}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        answer: dict[str, Any] = {"level": self.level}
+        return answer | (
+            {} if self.level == "cell" else {"unenforced": list(self.unenforced), "reason": self.reason}
+        )
 
 
 def _listed(net: str | tuple[str, ...]) -> str | list[str]:
