@@ -2,7 +2,7 @@
 
 The standard library compiles up to six methods of each class while its module is imported: for the two
 hundred classes of a short command, that took a quarter of its time. `fields`, `replace` and `asdict` work as
-ever. Not supported, because nothing here uses them: `order`, `unsafe_hash`, `InitVar`, `init=False`, pickles.
+ever. Not supported, because nothing here uses them: `order`, `unsafe_hash`, `InitVar`, pickles, defaults of `init=False`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _maker(cls: type, *, frozen: bool) -> Callable[..., None]:
 def _compiled(cls: type, *, frozen: bool) -> Callable[..., None]:
     names: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
     positional, named, body = ["self"], ["*"], []
-    for field in fields(cls):
+    for field in filter(attrgetter("init"), fields(cls)):  # `__post_init__` sets the others
         name = value = parameter = field.name
         if field.default is not MISSING:
             parameter = f"{name}=_default_{name}"

@@ -98,9 +98,12 @@ def test_what_a_class_writes_itself_stays(dataclass: Decorator) -> None:
     class Own:
         x: int
 
+        double: int = field(init=False)
+
         def __post_init__(self) -> None:
             if self.x < 0:
                 raise ValueError("negative")
+            object.__setattr__(self, "double", 2 * self.x)
 
         def __repr__(self) -> str:
             return "own"
@@ -111,6 +114,7 @@ def test_what_a_class_writes_itself_stays(dataclass: Decorator) -> None:
         def __hash__(self) -> int:
             return 7
 
+    assert Own(1).double == 2
     assert (repr(Own(1)), Own(1) == Own(2), hash(Own(1))) == ("own", True, 7)
     with pytest.raises(ValueError, match="negative"):
         Own(-1)
