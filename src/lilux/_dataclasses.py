@@ -2,7 +2,7 @@
 
 The standard library compiles up to six methods of each class while its module is imported: for the two
 hundred classes of a short command, that took a quarter of its time. `fields`, `replace` and `asdict` work as
-ever. Not supported, because nothing here uses them: `order`, `unsafe_hash`, `InitVar`, pickles, defaults of `init=False`.
+ever. Nothing here uses `order`, `unsafe_hash`, `InitVar`, pickles, or a default with `init=False`: they fail.
 """
 
 from __future__ import annotations
