@@ -68,9 +68,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "The private key is encrypted, and its passphrase is missing or wrong.",
             "type it at a terminal, or set RYE_KEY_PASSPHRASE",
         ),
-        "malformed_trust": ErrorKind(
-            "A file that says who is trusted is invalid.", "fix or remove {path}"
-        ),
+        "malformed_trust": ErrorKind("A file that says who is trusted is invalid.", "fix or remove {path}"),
         "unknown_key": ErrorKind("Nobody has shown or proposed a key with this id.", "rye trust list"),
         "document_exists": ErrorKind(
             "Another document for this key exists already.",
