@@ -21,6 +21,7 @@ use crate::confine::{Confinement, Namespaces, Plan};
 use crate::door::entrance::Entrance;
 use crate::door::report::Network;
 use crate::error::SpawnError;
+use crate::observe::{self, Observer};
 use crate::policy::Enforced;
 use crate::process;
 use crate::protocol::Usage;
@@ -111,11 +112,13 @@ impl Keeper {
         command: &Command,
         places: &[RawFd],
         door: Option<&Entrance>,
-    ) -> Result<(Pid, Option<Cell>, Option<Enforced>), SpawnError> {
-        let plan = match &order.confinement {
+    ) -> Result<Beginning, SpawnError> {
+        let (observer, post) = observation(order)?.unzip();
+        let mut plan = match &order.confinement {
             Some(confinement) => Plan::make(confinement, self.limits, &mut self.namespaces, door)?,
             None => Plan::unconfined(self.limits),
         };
+        plan.observe(post);
         let started = command.start(places, &plan);
         if plan.lifeline.is_some() {
             // A user namespace that was entered may have changed it, and the memory was shared.
@@ -123,7 +126,7 @@ impl Keeper {
         }
         let started = started?;
         let cell = started.init.zip(plan.lifeline).map(|(init, lifeline)| Cell::new(init, lifeline));
-        Ok((started.leader, cell, plan.enforced))
+        Ok(Beginning { leader: started.leader, cell, enforced: plan.enforced, observer })
     }
 
     /// What was begun at the door is ended there.
@@ -137,10 +140,15 @@ impl Keeper {
         let door = entrance(order, &mut passed);
         let places = places(order, &passed);
         let started = Instant::now();
-        let (leader, cell, enforced) = match self.start(order, command, &places, door.as_ref()) {
-            Ok(started) => started,
-            Err(error) => return self.fail(error, door),
-        };
+        let Beginning { leader, cell, enforced, mut observer } =
+            match self.start(order, command, &places, door.as_ref()) {
+                Ok(started) => started,
+                Err(error) => return self.fail(error, door),
+            };
+        if let Some(observer) = &mut observer {
+            // A tool whose calls nobody answers is of no use; the supervisor ends it when this process has gone.
+            observer.begin().map_err(|_| Gone)?;
+        }
         let outputs = passed.split_off(usize::from(order.stdin));
         drop(passed);
         if order.notify {
@@ -159,6 +167,7 @@ impl Keeper {
             outputs,
             enforced,
             door,
+            observer,
         };
         let end = run.watch()?;
         let clean = end.survivors.is_empty() && !end.unfit;
@@ -166,6 +175,19 @@ impl Keeper {
         // With survivors this process is not fit for another run; ending it hands them to the supervisor, which kills.
         if clean { Ok(()) } else { Err(Gone) }
     }
+}
+
+/// A tool that runs, and what goes with it.
+struct Beginning {
+    leader: Pid,
+    cell: Option<Cell>,
+    enforced: Option<Enforced>,
+    observer: Option<Observer>,
+}
+
+fn observation(order: &StartOrder) -> Result<Option<(Observer, observe::Post)>, SpawnError> {
+    let prepared = order.observe.as_ref().map(observe::prepare).transpose();
+    prepared.map_err(|errno| SpawnError::resources("observe", errno))
 }
 
 /// The way to the door, if the run has one.
@@ -233,6 +255,7 @@ struct Run<'a> {
     outputs: Vec<OwnedFd>,
     enforced: Option<Enforced>,
     door: Option<Entrance>,
+    observer: Option<Observer>,
 }
 
 impl Run<'_> {
@@ -280,14 +303,23 @@ impl Run<'_> {
             Phase::Lingering => None,
         };
         let keeper = &mut *self.keeper;
-        let mut watched =
-            [PollFd::new(&keeper.socket, PollFlags::IN), PollFd::new(&keeper.signals, PollFlags::IN)];
-        if poll_until(&mut watched, until).is_err() {
+        let calls = self.observer.as_ref().and_then(Observer::listener);
+        let mut watched = [
+            PollFd::new(&keeper.socket, PollFlags::IN),
+            PollFd::new(&keeper.signals, PollFlags::IN),
+            PollFd::new(calls.unwrap_or(&keeper.socket), PollFlags::IN),
+        ];
+        let count = if calls.is_some() { 3 } else { 2 };
+        if poll_until(&mut watched[..count], until).is_err() {
             return Wish::Gone;
         }
         let order_waits = !watched[0].revents().is_empty();
+        let call_waits = !watched[2].revents().is_empty();
         if !watched[1].revents().is_empty() {
             keeper.signals.drain(Signal::CHILD);
+        }
+        if let Some(observer) = self.observer.as_mut().filter(|_| call_waits) {
+            observer.answer();
         }
         if !order_waits {
             return Wish::Nothing;
@@ -433,7 +465,21 @@ impl Run<'_> {
         let (cause, forced, left_running) = (self.cause, self.forced, self.left_running);
         let (network, unfit) = self.close_door();
         let (pid, enforced) = (raw(self.leader), self.enforced.take());
-        Ok(EndReport { pid, ending, cause, forced, left_running, usage, survivors, enforced, network, unfit })
+        let observed = self.observer.take().map(Observer::finish);
+        let report = EndReport {
+            pid,
+            ending,
+            cause,
+            forced,
+            left_running,
+            usage,
+            survivors,
+            enforced,
+            network,
+            observed,
+            unfit,
+        };
+        Ok(report)
     }
 
     /// Before the namespace may be used again. If the door does not say that it has left it, it may not be.

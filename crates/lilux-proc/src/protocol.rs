@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::confine::Facts;
 use crate::door::report::Network;
 use crate::error::{Fatal, FrameError, RequestError, SpawnError};
+use crate::observe::{ObserveRequest, Observed};
 use crate::policy::{Enforced, Policy};
 use crate::text::OsText;
 
@@ -28,6 +29,7 @@ pub const CAPABILITIES: &[&str] = &[
     "digests",
     "policy",
     "probe",
+    "observe",
 ];
 /// A larger header is refused unread.
 pub const MAX_HEADER: usize = 8 * 1024 * 1024;
@@ -116,6 +118,9 @@ pub struct RunRequest {
     pub notify: bool,
     #[serde(default)]
     pub policy: Option<Policy>,
+    /// Tell what the tool named: files, programs, addresses.
+    #[serde(default)]
+    pub observe: Option<ObserveRequest>,
 }
 
 fn default_max_output() -> u64 {
@@ -140,6 +145,7 @@ impl Default for RunRequest {
             stream: None,
             notify: false,
             policy: None,
+            observe: None,
         }
     }
 }
@@ -156,6 +162,7 @@ impl RunRequest {
             return refuse(format!("max_output must be {low} to {high} bytes, not {}", self.max_output));
         }
         self.policy.as_ref().map_or(Ok(()), Policy::check)?;
+        self.observe.as_ref().map_or(Ok(()), ObserveRequest::check)?;
         match self.timeout_ms {
             Some(limit) if !(1..=MAX_TIMEOUT_MS).contains(&limit) => {
                 refuse(format!("timeout_ms must be 1 to {MAX_TIMEOUT_MS}, not {limit}"))
@@ -381,6 +388,9 @@ pub struct RunResult {
     /// What the tool did at the door; nothing when there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
+    /// What the tool named; nothing unless the request asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
 }
 
 /// Every event that the supervisor sends; a payload travels beside it.
