@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rye_mcp.executor.chain.builder import Chain, ChainBuilder
-from rye_mcp.executor.chain.files import Carried, carry
+from rye_mcp.executor.chain.files import BundledFiles, bundled_files
 from rye_mcp.executor.chain.verifier import IntegrityVerifier
 from rye_mcp.items import ItemFile, Space, SpaceName, parse_relative_path
 from rye_mcp.spaces import Spaces
@@ -114,7 +114,7 @@ class Scene:
         verifier = IntegrityVerifier(trust, self.world.project)
         return ChainBuilder(spaces, verifier.require_verified).build(self.tool)
 
-    def carried(self, trust: Trust | None = None) -> Carried:
+    def carried(self, trust: Trust | None = None) -> BundledFiles:
         """Everything that the tool brings along, as a new process finds it."""
         trust = trust or self.world.trust()
         chain = self.chain(trust)
@@ -123,7 +123,7 @@ class Scene:
             verify_item(element.file, trust, role=role)
             for element, role in zip(chain.elements, roles, strict=True)
         ]
-        return carry(chain, items, trust, self.world.project)
+        return bundled_files(chain, items, trust, self.world.project)
 
     def names(self) -> list[str]:
         """What is carried besides the tool, below its directory."""

@@ -51,7 +51,7 @@ PROCESS_MEMBERS = {("os", "system")}
 STAGES = {
     "VerifiedItem": SOURCE / "rye_mcp/trust/verify.py",
     "DependencyManifest": SOURCE / "rye_mcp/trust/dependency_manifest.py",
-    "Carried": SOURCE / "rye_mcp/executor/chain/files.py",
+    "BundledFiles": SOURCE / "rye_mcp/executor/chain/files.py",
     "Chain": SOURCE / "rye_mcp/executor/chain/builder.py",
     "VerifiedChain": SOURCE / "rye_mcp/executor/chain/verifier.py",
     "ValidChain": SOURCE / "rye_mcp/executor/chain/validator.py",

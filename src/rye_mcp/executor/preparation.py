@@ -27,9 +27,9 @@ from rye_mcp.executor.chain.verifier import VerifiedChain
 from rye_mcp.executor.configuration.builder import build_other, build_process, build_request
 from rye_mcp.executor.configuration.merged import ARGUMENTS, merge_config, merged, runs_given_code
 from rye_mcp.executor.decider import DecidedCall
-from rye_mcp.executor.environment.draft import Basis
 from rye_mcp.executor.environment.project import PACKAGES
 from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
+from rye_mcp.executor.environment.unresolved import Basis
 from rye_mcp.executor.job.bytecode import Background, BytecodeStore
 from rye_mcp.executor.job.in_process import InProcessPrimitive, build_in_process
 from rye_mcp.executor.job.jobs import HttpJob, Job, OtherJob, ProcessJob
@@ -42,7 +42,7 @@ from rye_mcp.notices import Notice
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.verify import Trust
 
-__all__ = ["Draft", "DryRun", "Preparation", "PreparedCall", "chain_as_data"]
+__all__ = ["DryRun", "Preparation", "PreparedCall", "UnfinishedCall", "chain_as_data"]
 
 _PROJECT_USED: Final = "it uses unsigned parts of the project that you approved"
 _GIVEN_CODE: Final = "it runs code that it was given"
@@ -219,7 +219,7 @@ class Preparation:
         self._snapshots = SnapshotStore(environment=environment)
         self._is_swept = False
 
-    async def begin(self, decision: DecidedCall) -> Draft:
+    async def begin(self, decision: DecidedCall) -> UnfinishedCall:
         """The call up to its private copy, which is there when this returns."""
         verified = decision.verified
         primitive = self.primitives.at_end_of(verified.chain)
@@ -232,7 +232,7 @@ class Preparation:
             tool_source=verified.chain.root.path,
             snapshot=snapshot or _Sources(verified.chain.root.path),
         )
-        return Draft(self, decision, primitive, snapshot, paths, basis)
+        return UnfinishedCall(self, decision, primitive, snapshot, paths, basis)
 
     def learn(self, call: PreparedCall) -> None:
         """Have what a run that went well has imported compiled, for the next one; nobody waits for that."""
@@ -260,7 +260,7 @@ class Preparation:
         return self._snapshots.create(verified.carried, executable_tool=runs_itself)
 
 
-class Draft:
+class UnfinishedCall:
     """A call that has its private copy, and lacks its environment and its configuration."""
 
     def __init__(

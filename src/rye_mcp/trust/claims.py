@@ -72,17 +72,21 @@ def claim_by_lockfile(
 
 def _pinned_signers(item_id: str, spaces: Iterable[Path]) -> Iterator[str]:
     """The id of each key that a lockfile of a tool says its root was signed with."""
-    above, _, last = item_id.lower().rpartition("/")
     for root in spaces:
-        for directory, names in _in_any_letters(root, _LOCKFILES, above):
-            for name in names:
-                if name.endswith(_SUFFIX) and name.removesuffix(_SUFFIX).rpartition("@")[0].lower() == last:
-                    data = Tree(root).read(f"{directory}/{name}", limit=MAX_LOCKFILE_BYTES)
-                    signer = (
-                        None if data is None else Lockfile.from_bytes(data).resolved_chain[0].get("signer")
-                    )
-                    if signer is not None:
-                        yield str(signer)
+        for path in _lockfiles_of(item_id, root):
+            data = Tree(root).read(path, limit=MAX_LOCKFILE_BYTES)
+            signer = None if data is None else Lockfile.from_bytes(data).resolved_chain[0].get("signer")
+            if signer is not None:
+                yield str(signer)
+
+
+def _lockfiles_of(item_id: str, root: Path) -> Iterator[str]:
+    """The lockfiles of a tool in a space, of every version, whatever the case of their names."""
+    above, _, last = item_id.lower().rpartition("/")
+    for directory, names in _in_any_letters(root, _LOCKFILES, above):
+        for name in names:
+            if name.endswith(_SUFFIX) and name.removesuffix(_SUFFIX).rpartition("@")[0].lower() == last:
+                yield f"{directory}/{name}"
 
 
 def _in_any_letters(root: Path, directory: str, below: str) -> Iterator[tuple[str, list[str]]]:

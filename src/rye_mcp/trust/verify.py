@@ -168,15 +168,9 @@ class Trust:
         )
         self._system_space = system_space
         self._system_pin = system_pin
-        self.records = {SpaceName.USER: SignerRecord(own_space, lambda: state or state_directory())}
-        self._shared_record: SignerRecord | None = None
-        if self.approvals is not None:
-            # By its own path: the file that says of which repository it is a worktree can be changed.
-            own = self.approvals.root
-            self.records[SpaceName.PROJECT] = SignerRecord(own, lambda: state or state_directory())
-            if self.approvals.repository != own:
-                shared_as = self.approvals.repository
-                self._shared_record = SignerRecord(shared_as, lambda: state or state_directory())
+        self.records, self._shared_record = _records_of(
+            own_space, self.approvals, lambda: state or state_directory()
+        )
         self.unrecorded: str | None = None
         self.noted_commits: set[str] = set()
         self.unread_commits: set[str] = set()
@@ -289,6 +283,19 @@ class Trust:
 
         owner = f"rye-mcp {version('rye-mcp')}"
         return Signer(SignerKind.SYSTEM, owner, None, None, Origin.SYSTEM)
+
+
+def _records_of(
+    user_space: Path, project: Approvals | None, state: Callable[[], Path]
+) -> tuple[dict[SpaceName, SignerRecord], SignerRecord | None]:
+    """The record of each space, and that of the repository that the project is a worktree of."""
+    records = {SpaceName.USER: SignerRecord(user_space, state)}
+    if project is None:
+        return records, None
+    # By its own path: the file that says of which repository it is a worktree can be changed.
+    records[SpaceName.PROJECT] = SignerRecord(project.root, state)
+    is_own = project.repository == project.root
+    return records, None if is_own else SignerRecord(project.repository, state)
 
 
 def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf, moment: Moment | None = None) -> VerifiedItem:

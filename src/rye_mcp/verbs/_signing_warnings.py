@@ -10,7 +10,7 @@ from typing import Any, Final
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import Chain, ChainElement
 from rye_mcp.executor.chain.companions import mentioned_companions, placeholders_in_shell
-from rye_mcp.executor.chain.files import Carried
+from rye_mcp.executor.chain.files import BundledFiles
 from rye_mcp.items import ItemFile, ItemType, printable
 from rye_mcp.metadata import ItemMetadata, examples_of, how_to_name_an_executor, misspelt
 from rye_mcp.notices import Notice
@@ -45,7 +45,7 @@ def misspelt_fields(file: ItemFile) -> Iterator[Notice]:
     return (Notice("unknown_field", str(each)) for each in misspelt(file))
 
 
-def not_carried(root: ChainElement, carried: Carried) -> Iterator[Notice]:
+def not_carried(root: ChainElement, carried: BundledFiles) -> Iterator[Notice]:
     """The files beside a tool that its code names, and that will not be there."""
     directory, there = carried.tool.relative.rpartition("/")[0], {file.relative for file in carried.files}
     try:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain.files import Carried
+from rye_mcp.executor.chain.files import BundledFiles
 from rye_mcp.items import parse_relative_path, printable
 from rye_mcp.spaces.source_tree import SourceTree
 
@@ -65,7 +65,7 @@ def mentioned_companions(content: bytes, extension: str, directory: str, tree: S
     return sorted(found)
 
 
-def missing_companion(stderr: str, carried: Carried, tool_dir: Path) -> str | None:
+def missing_companion(stderr: str, carried: BundledFiles, tool_dir: Path) -> str | None:
     """What to do about a run that failed for want of a file that stands beside the tool, but does not run."""
     text = stderr[-MAX_ERROR_CHARACTERS:]
     files = (each for each in _files_in(text) if not _is_elsewhere(each, carried.source))
@@ -81,7 +81,7 @@ def missing_companion(stderr: str, carried: Carried, tool_dir: Path) -> str | No
     return None
 
 
-def _is_left(name: str, carried: Carried, tree: SourceTree) -> bool:
+def _is_left(name: str, carried: BundledFiles, tree: SourceTree) -> bool:
     """Whether a file stands in the tool's directory and was not carried."""
     directory = carried.tool.relative.rpartition("/")[0]
     if any(file.relative == f"{directory}/{name}" for file in carried.files):
@@ -92,7 +92,7 @@ def _is_left(name: str, carried: Carried, tree: SourceTree) -> bool:
         return False
 
 
-def _parts_of(module: str, carried: Carried) -> Iterator[str]:
+def _parts_of(module: str, carried: BundledFiles) -> Iterator[str]:
     """The files that a Python module may be, and the files that the tool's code names of the same package."""
     path = module.replace(".", "/")
     package = f"{path.partition('/')[0]}/"

@@ -53,11 +53,11 @@ from rye_mcp.trust.verify import Moment, Signer, Trust, VerifiedItem, verify_ite
 
 __all__ = [
     "LIBRARY_DIRECTORY",
-    "Carried",
-    "CarriedFile",
+    "BundledFile",
+    "BundledFiles",
     "OpenTree",
     "Source",
-    "carry",
+    "bundled_files",
     "open_on_disk",
 ]
 
@@ -68,7 +68,7 @@ _UNSEALED = "its anchor is the project's directory, whose files nobody signed"
 
 
 @dataclass(frozen=True, slots=True)
-class CarriedFile:
+class BundledFile:
     """A file that was verified, as it was read. `relative` is where it is below the root of a snapshot."""
 
     relative: str
@@ -88,7 +88,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class BundledFiles:
     """All that runs: the tool first, then what it rests on, by path; `library` is that of its runtime.
 
     `sources` are all files that were read for it. `source` is what the root of a snapshot stands for,
@@ -96,8 +96,8 @@ class Carried:
     may run besides, and `why_not_sealed` says what.
     """
 
-    files: tuple[CarriedFile, ...]
-    library: tuple[CarriedFile, ...]
+    files: tuple[BundledFile, ...]
+    library: tuple[BundledFile, ...]
     anchor: Anchor | None
     source: Path
     library_source: Path | None = None
@@ -107,7 +107,7 @@ class Carried:
     sources: tuple[Source, ...] = field(default=(), repr=False)
 
     @property
-    def tool(self) -> CarriedFile:
+    def tool(self) -> BundledFile:
         """The tool itself."""
         return self.files[0]
 
@@ -126,13 +126,13 @@ def open_on_disk(space: Space) -> Tree:
     return SourceTree(space.root)
 
 
-def carry(
+def bundled_files(
     chain: Chain,
     items: Sequence[VerifiedItem],
     trust: Trust,
     project: Path | None,
     open_tree: OpenTree = open_on_disk,
-) -> Carried:
+) -> BundledFiles:
     """Everything that a chain runs, when all of it is authentic; RyeError that names every other file.
 
     1. what the chain declares: anchor, dependencies, library
@@ -142,7 +142,7 @@ def carry(
     """
     tool = chain.root
     content = tool.file.content
-    itself = CarriedFile(_relative(tool), content, hashlib.sha256(content).hexdigest())
+    itself = BundledFile(_relative(tool), content, hashlib.sha256(content).hexdigest())
     with open_tree(tool.file.space) as tree:
         anchor, rules = anchor_of(chain, project, tree), rules_of(chain)
         sealed = anchor is None or anchor.relative is not None
@@ -160,7 +160,7 @@ def carry(
     brought, sources = ((), []) if library is None else _library_files(library, trust, open_tree)
     if files or brought:
         _require_room((itself, *files, *brought), tool)
-    return Carried(
+    return BundledFiles(
         files=(itself, *files),
         library=brought,
         anchor=anchor,
@@ -233,10 +233,10 @@ class _Dependencies:
             else:
                 self._refusals.append(self._refusal(self._tree.unsafe(name), name.relative))
 
-    def files(self, *, without: CarriedFile | None = None) -> tuple[CarriedFile, ...]:
+    def files(self, *, without: BundledFile | None = None) -> tuple[BundledFile, ...]:
         """All of them, verified, by path; RyeError with every one that is not authentic."""
         names = self._listed.keys() | self._asked_for
-        carried: list[CarriedFile] = []
+        carried: list[BundledFile] = []
         room = MAX_CARRIED_BYTES
         for relative in sorted(names):
             try:
@@ -252,7 +252,7 @@ class _Dependencies:
         self._raise_any()
         return tuple(carried)
 
-    def _verified(self, relative: str, known: CarriedFile | None) -> CarriedFile:
+    def _verified(self, relative: str, known: BundledFile | None) -> BundledFile:
         if known is not None and relative == known.relative:
             self._require_listed_digest(known.digest, relative)
             return known
@@ -261,7 +261,7 @@ class _Dependencies:
             shown = printable(self._space.root / relative)
             what = f"expected {shown}, as {DEPENDENCY_MANIFEST_NAME} lists it, found none"
             raise RyeError("content_changed", what, where=shown)
-        file = CarriedFile(
+        file = BundledFile(
             relative, found.content, hashlib.sha256(found.content).hexdigest(), found.executable
         )
         if self._space.name is SpaceName.SYSTEM:
@@ -332,7 +332,7 @@ class _Dependencies:
 
 def _library_files(
     library: Library, trust: Trust, open_tree: OpenTree
-) -> tuple[tuple[CarriedFile, ...], list[Source]]:
+) -> tuple[tuple[BundledFile, ...], list[Source]]:
     """What is in the directory that a runtime brings along, as files of a snapshot and as they were read."""
     runtime, below = library.runtime, f"{library.relative}/"
     with open_tree(runtime.file.space) as tree:
@@ -365,7 +365,7 @@ def _require_approved(tool: ChainElement, trust: Trust) -> None:
         )
 
 
-def _require_room(files: Sequence[CarriedFile], tool: ChainElement) -> None:
+def _require_room(files: Sequence[BundledFile], tool: ChainElement) -> None:
     """All of it together is within the limit, and every name is one on each file system."""
     if sum(len(file.content) for file in files) > MAX_CARRIED_BYTES:
         raise _too_much(tool)

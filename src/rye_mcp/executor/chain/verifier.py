@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rye_mcp.executor.chain.builder import Chain, ChainElement, MetadataRole
-from rye_mcp.executor.chain.files import Carried, OpenTree, carry, open_on_disk
+from rye_mcp.executor.chain.files import BundledFiles, OpenTree, bundled_files, open_on_disk
 from rye_mcp.items import ItemFile
 from rye_mcp.trust.scope import Role
 from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item
@@ -24,7 +24,7 @@ class VerifiedChain:
 
     chain: Chain
     items: tuple[VerifiedItem, ...]
-    carried: Carried
+    carried: BundledFiles
 
     @property
     def root(self) -> VerifiedItem:
@@ -58,7 +58,9 @@ class IntegrityVerifier:
             verify_item(element.file, self._trust, role=role)
             for element, role in zip(chain.elements, roles_in(chain.elements), strict=True)
         )
-        return VerifiedChain(chain, items, carry(chain, items, self._trust, self._project, self._open_tree))
+        return VerifiedChain(
+            chain, items, bundled_files(chain, items, self._trust, self._project, self._open_tree)
+        )
 
 
 def roles_in(elements: Sequence[ChainElement]) -> Iterator[RoleOf]:

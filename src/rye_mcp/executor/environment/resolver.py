@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 from lilux.runtime.env_resolver import Resolution
 from rye_mcp.executor.caller import TRACE_VARIABLES, TraceContext
 from rye_mcp.executor.chain.builder import ChainElement
-from rye_mcp.executor.environment.draft import (
+from rye_mcp.executor.environment.project import ProjectParts
+from rye_mcp.executor.environment.unresolved import (
     Basis,
-    Draft,
+    UnresolvedEnvironment,
     packages_of,
     tracked_node_of,
     unsigned_parts,
     venvs_of,
 )
-from rye_mcp.executor.environment.project import ProjectParts
 from rye_mcp.executor.environment.variables import (
     add_paths,
     holds_password,
@@ -42,7 +42,7 @@ from rye_mcp.trust.verify import Trust
 
 if TYPE_CHECKING:
     from rye_mcp.executor.chain.anchor import Anchor
-    from rye_mcp.executor.chain.files import CarriedFile
+    from rye_mcp.executor.chain.files import BundledFile
     from rye_mcp.executor.chain.verifier import VerifiedChain
 
 __all__ = ["RESULT_DESCRIPTOR", "Environment", "EnvironmentResolver", "Paths", "SnapshotPlaces"]
@@ -188,7 +188,7 @@ class EnvironmentResolver:
             found.packages,
         )
 
-    def _mentioned_by(self, files: Sequence[CarriedFile], withheld: tuple[str, ...]) -> tuple[str, ...]:
+    def _mentioned_by(self, files: Sequence[BundledFile], withheld: tuple[str, ...]) -> tuple[str, ...]:
         """Which of these names stand in what runs: it probably reads these variables, and has to be told."""
         if not withheld:
             return ()
@@ -247,7 +247,7 @@ class EnvironmentResolver:
     async def _resolved(
         self, elements: Sequence[ChainElement], basis: Basis, permitted: frozenset[str]
     ) -> _Kept:
-        draft = Draft(basis)
+        draft = UnresolvedEnvironment(basis)
         variables = self._base(draft, permitted)
         resolutions = []
         for element in reversed(elements):
@@ -264,7 +264,7 @@ class EnvironmentResolver:
         )
         return _Kept(basis, environment, tuple(resolutions), trace)
 
-    def _base(self, draft: Draft, permitted: frozenset[str]) -> dict[str, str]:
+    def _base(self, draft: UnresolvedEnvironment, permitted: frozenset[str]) -> dict[str, str]:
         """Steps 1 and 2."""
         variables = {**self._passed}
         for name, paths in self._paths_in(draft.project).items():

@@ -27,7 +27,7 @@ import anyio
 from lilux import _loops
 from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import Halves, ProcessSpec, SubprocessPrimitive
-from rye_mcp.executor.chain.files import Carried, CarriedFile
+from rye_mcp.executor.chain.files import BundledFile, BundledFiles
 
 __all__ = ["BEGINS_AFTER_S", "Background", "Bytecode", "BytecodeStore"]
 
@@ -87,7 +87,7 @@ class BytecodeStore:
         self._max_bytes = max_bytes
         self._under_way: set[tuple[_Interpreter, str]] = set()
 
-    def known(self, carried: Carried, process: Halves) -> Bytecode | None:
+    def known(self, carried: BundledFiles, process: Halves) -> Bytecode | None:
         """What there is for a run, to be added to its snapshot; None for nothing."""
         modules = _modules(carried, process)
         interpreter = _interpreter(process) if modules else None
@@ -101,11 +101,11 @@ class BytecodeStore:
                 files[_place(module, compiled.tag)] = compiled.content
         return Bytecode(files) if files else None
 
-    def lacks(self, carried: Carried, process: Halves) -> bool:
+    def lacks(self, carried: BundledFiles, process: Halves) -> bool:
         """Whether there is anything that `learn` would compile."""
         return bool(self._missing(carried, process)[1])
 
-    async def learn(self, carried: Carried, process: Halves) -> None:
+    async def learn(self, carried: BundledFiles, process: Halves) -> None:
         """Compile what a run that went well has imported, as far as it is not known."""
         interpreter, missing = self._missing(carried, process)
         if interpreter is None or not missing:
@@ -119,7 +119,7 @@ class BytecodeStore:
             self._keep(key, each)
 
     def _missing(
-        self, carried: Carried, process: Halves
+        self, carried: BundledFiles, process: Halves
     ) -> tuple[_Interpreter | None, Mapping[tuple[_Interpreter, str], bytes]]:
         """What is not known yet of a run, unless it is too much."""
         modules = _modules(carried, process)
@@ -139,7 +139,7 @@ class BytecodeStore:
             self._size -= len(oldest.content)
 
 
-def _modules(carried: Carried, process: Halves) -> Sequence[CarriedFile]:
+def _modules(carried: BundledFiles, process: Halves) -> Sequence[BundledFile]:
     """The files that a run imports, as opposed to the one that is started."""
     if not _PYTHON.fullmatch(process.runtime.command.rpartition("/")[2]):
         return ()
@@ -165,7 +165,7 @@ def _interpreter(process: Halves) -> _Interpreter | None:
     return path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _place(module: CarriedFile, tag: str) -> str:
+def _place(module: BundledFile, tag: str) -> str:
     directory, _, name = module.relative.rpartition("/")
     return f"{directory}/__pycache__/{name.removesuffix(_SOURCE)}.{tag}.pyc"
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.chain.files import LIBRARY_DIRECTORY, Carried
+from rye_mcp.executor.chain.files import LIBRARY_DIRECTORY, BundledFiles
 from rye_mcp.executor.job.bytecode import Bytecode
 from rye_mcp.executor.job.private_dirs import (
     Place,
@@ -46,7 +46,7 @@ class Snapshot:
     `anchor_path` is None when there is no anchor, `runtime_lib` when the runtime has no library.
     """
 
-    def __init__(self, station: Station, name: str, carried: Carried) -> None:
+    def __init__(self, station: Station, name: str, carried: BundledFiles) -> None:
         self._station = station
         self.is_removed = False
         self._name = name
@@ -136,7 +136,7 @@ class SnapshotStore:
         self._lock = threading.Lock()
 
     def create(
-        self, carried: Carried, *, executable_tool: bool = False, bytecode: Bytecode | None = None
+        self, carried: BundledFiles, *, executable_tool: bool = False, bytecode: Bytecode | None = None
     ) -> Snapshot:
         """The private copy of everything that is carried, in the first place that has room for it.
 
@@ -218,7 +218,7 @@ def _nowhere(refusals: Sequence[RyeError]) -> RyeError:
     return RyeError("write_failed", what, where=refusals[-1].where, hint=refusals[-1].hint)
 
 
-def _made(station: Station, carried: Carried, executable_tool: bool) -> Snapshot:
+def _made(station: Station, carried: BundledFiles, executable_tool: bool) -> Snapshot:
     name = secrets.token_hex(8)
     snapshot = Snapshot(station, name, carried)
     with _all_or_nothing(snapshot):
@@ -230,7 +230,7 @@ def _made(station: Station, carried: Carried, executable_tool: bool) -> Snapshot
     return snapshot
 
 
-def _files(carried: Carried, executable_tool: bool) -> Iterator[tuple[str, bytes, int]]:
+def _files(carried: BundledFiles, executable_tool: bool) -> Iterator[tuple[str, bytes, int]]:
     yield carried.tool.relative, carried.tool.content, _EXECUTABLE if executable_tool else _FILE
     for file in (*carried.files[1:], *carried.library):
         yield file.relative, file.content, _EXECUTABLE if file.executable else _FILE

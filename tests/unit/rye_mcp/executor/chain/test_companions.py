@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rye_mcp.executor.chain.companions import mentioned_companions, missing_companion, placeholders_in_shell
-from rye_mcp.executor.chain.files import Carried, CarriedFile
+from rye_mcp.executor.chain.files import BundledFile, BundledFiles
 from rye_mcp.spaces.source_tree import SourceTree
 
 DIRECTORY = "tools/demo"
@@ -91,9 +91,9 @@ def test_a_long_text_is_looked_at_in_little_time(root: Path, text: str, extensio
     assert time.monotonic() - begin < 5
 
 
-def carried(root: Path, *names: str) -> Carried:
-    files = tuple(CarriedFile(f"{DIRECTORY}/{name}", b"", "") for name in ("report.py", *names))
-    return Carried(files, (), None, root)
+def carried(root: Path, *names: str) -> BundledFiles:
+    files = tuple(BundledFile(f"{DIRECTORY}/{name}", b"", "") for name in ("report.py", *names))
+    return BundledFiles(files, (), None, root)
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_a_failure_for_want_of_a_file_beside_the_tool_says_what_to_do(
 def test_a_package_beside_the_tool_is_named_with_all_its_files(
     root: Path, module: str, code: str, missing: list[str]
 ) -> None:
-    tool = CarriedFile(f"{DIRECTORY}/report.py", code.encode(), "")
+    tool = BundledFile(f"{DIRECTORY}/report.py", code.encode(), "")
     stderr = f"ModuleNotFoundError: No module named '{module}'"
-    hint = missing_companion(stderr, Carried((tool,), (), None, root), root / DIRECTORY)
+    hint = missing_companion(stderr, BundledFiles((tool,), (), None, root), root / DIRECTORY)
     assert hint is not None
     assert hint.endswith(f": rye sign demo/report {' '.join(f'--with {each}' for each in missing)}")
 

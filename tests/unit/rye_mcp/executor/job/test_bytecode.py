@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lilux.primitives.subprocess import CallSpec, Halves, RuntimeSpec, SubprocessPrimitive
-from rye_mcp.executor.chain.files import Carried
+from rye_mcp.executor.chain.files import BundledFiles
 from rye_mcp.executor.job.bytecode import BytecodeStore
 from rye_mcp.executor.job.snapshot import Snapshot, SnapshotStore
 from tests.carry_world import Scene
@@ -47,7 +47,7 @@ def spec_of(snapshot: Snapshot, *arguments: str, command: str = sys.executable) 
 
 
 async def learnt(
-    carried: Carried, snapshots: SnapshotStore, store: BytecodeStore | None = None
+    carried: BundledFiles, snapshots: SnapshotStore, store: BytecodeStore | None = None
 ) -> BytecodeStore:
     """A store that knows what this tool imports."""
     store = store or BytecodeStore()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.executor.chain.files import Carried
+from rye_mcp.executor.chain.files import BundledFiles
 from rye_mcp.executor.job.bytecode import Bytecode
 from rye_mcp.executor.job.snapshot import Snapshot, SnapshotStore
 from tests.carry_world import Scene
@@ -31,7 +31,7 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def carried(world: World) -> Carried:
+def carried(world: World) -> BundledFiles:
     scene = Scene.begin(world, RUNTIME)
     scene.sign("tools/demo/__init__.py", b"# a package\n")
     scene.sign("tools/base/lib/call.py", b"x = 1\n")
@@ -55,7 +55,7 @@ def tree(root: Path) -> dict[str, int]:
 
 @pytest.mark.parametrize("mask", UMASKS)
 def test_it_is_exactly_what_is_carried_with_exactly_these_permissions(
-    carried: Carried, store: SnapshotStore, mask: int
+    carried: BundledFiles, store: SnapshotStore, mask: int
 ) -> None:
     with umask(mask):
         snapshot = store.create(carried)
@@ -74,7 +74,7 @@ def test_it_is_exactly_what_is_carried_with_exactly_these_permissions(
     snapshot.remove()
 
 
-def test_it_says_where_everything_is(carried: Carried, store: SnapshotStore) -> None:
+def test_it_says_where_everything_is(carried: BundledFiles, store: SnapshotStore) -> None:
     with store.create(carried) as snapshot:
         assert snapshot.tool_path == snapshot.root / "tools/demo/report.py"
         assert snapshot.tool_dir == snapshot.anchor_path == snapshot.root / "tools/demo"
@@ -89,7 +89,9 @@ def test_what_is_not_there_has_no_place(world: World, store: SnapshotStore) -> N
         assert names_in(snapshot.root) == ["tools"]
 
 
-def test_only_a_tool_that_is_started_itself_can_be_executed(carried: Carried, store: SnapshotStore) -> None:
+def test_only_a_tool_that_is_started_itself_can_be_executed(
+    carried: BundledFiles, store: SnapshotStore
+) -> None:
     with store.create(carried, executable_tool=True) as snapshot:
         assert mode_of(snapshot.tool_path) == 0o500
     with store.create(carried) as snapshot:
@@ -97,7 +99,7 @@ def test_only_a_tool_that_is_started_itself_can_be_executed(carried: Carried, st
 
 
 def test_its_paths_are_shown_as_those_of_the_sources(
-    world: World, carried: Carried, store: SnapshotStore
+    world: World, carried: BundledFiles, store: SnapshotStore
 ) -> None:
     space = world.project / ".ai"
     with store.create(carried) as snapshot:
@@ -107,7 +109,7 @@ def test_its_paths_are_shown_as_those_of_the_sources(
         assert snapshot.show("nothing of it") == "nothing of it"
 
 
-def test_it_is_gone_afterwards_and_may_be_removed_twice(carried: Carried, store: SnapshotStore) -> None:
+def test_it_is_gone_afterwards_and_may_be_removed_twice(carried: BundledFiles, store: SnapshotStore) -> None:
     with store.create(carried) as snapshot:
         station = snapshot.root.parent
         assert names_in(station) == [snapshot.root.name]
@@ -117,7 +119,7 @@ def test_it_is_gone_afterwards_and_may_be_removed_twice(carried: Carried, store:
     assert names_in(station.parent) == []
 
 
-def test_it_is_gone_after_a_failure_too(carried: Carried, store: SnapshotStore) -> None:
+def test_it_is_gone_after_a_failure_too(carried: BundledFiles, store: SnapshotStore) -> None:
     made: list[Snapshot] = []
 
     def fail() -> None:
@@ -130,7 +132,7 @@ def test_it_is_gone_after_a_failure_too(carried: Carried, store: SnapshotStore) 
     assert not made[0].root.exists()
 
 
-def test_each_call_has_its_own(carried: Carried, store: SnapshotStore) -> None:
+def test_each_call_has_its_own(carried: BundledFiles, store: SnapshotStore) -> None:
     snapshots: list[Snapshot] = []
     threads = [threading.Thread(target=lambda: snapshots.append(store.create(carried))) for _ in range(8)]
     for thread in threads:
@@ -142,7 +144,7 @@ def test_each_call_has_its_own(carried: Carried, store: SnapshotStore) -> None:
     assert all(snapshot.tool_path.is_file() for snapshot in snapshots[1:])
 
 
-def test_bytecode_is_put_beside_its_sources(carried: Carried, store: SnapshotStore) -> None:
+def test_bytecode_is_put_beside_its_sources(carried: BundledFiles, store: SnapshotStore) -> None:
     bytecode = Bytecode({"tools/demo/__pycache__/__init__.cpython-311.pyc": b"compiled"})
     with store.create(carried, bytecode=bytecode) as snapshot:
         assert (snapshot.tool_dir / "__pycache__/__init__.cpython-311.pyc").read_bytes() == b"compiled"
@@ -153,7 +155,7 @@ def test_bytecode_is_put_beside_its_sources(carried: Carried, store: SnapshotSto
 
 
 def test_without_room_for_bytecode_there_is_none_and_nothing_of_it(
-    carried: Carried, store: SnapshotStore
+    carried: BundledFiles, store: SnapshotStore
 ) -> None:
     place = "tools/demo/__pycache__"
     bytecode = Bytecode({f"{place}/a.pyc": b"fits", f"{place}/b.pyc": b"x" * 100_000, f"{place}/c.pyc": b""})
@@ -172,7 +174,7 @@ def test_without_room_for_bytecode_there_is_none_and_nothing_of_it(
     assert not root.exists()
 
 
-def test_nothing_stays_open(carried: Carried, store: SnapshotStore) -> None:
+def test_nothing_stays_open(carried: BundledFiles, store: SnapshotStore) -> None:
     store.create(carried).remove()
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):
@@ -181,7 +183,7 @@ def test_nothing_stays_open(carried: Carried, store: SnapshotStore) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_a_place_that_was_removed_is_made_again(carried: Carried, store: SnapshotStore) -> None:
+def test_a_place_that_was_removed_is_made_again(carried: BundledFiles, store: SnapshotStore) -> None:
     with store.create(carried) as snapshot:
         station = snapshot.root.parent
         elsewhere = station.parent.parent / "elsewhere"
@@ -194,7 +196,7 @@ def test_a_place_that_was_removed_is_made_again(carried: Carried, store: Snapsho
 # --- where they are ---
 
 
-def base_of(carried: Carried, environment: dict[str, str]) -> Path:
+def base_of(carried: BundledFiles, environment: dict[str, str]) -> Path:
     store = SnapshotStore(environment=environment)
     with store.create(carried) as snapshot:
         base = snapshot.root.parent.parent
@@ -202,7 +204,7 @@ def base_of(carried: Carried, environment: dict[str, str]) -> Path:
     return base
 
 
-def test_the_runtime_directory_of_the_user_comes_first(carried: Carried, own_place: Path) -> None:
+def test_the_runtime_directory_of_the_user_comes_first(carried: BundledFiles, own_place: Path) -> None:
     directory = own_place / "run"
     directory.mkdir(mode=0o700)
     assert base_of(carried, {"XDG_RUNTIME_DIR": str(directory)}) == directory / "rye"
@@ -211,7 +213,7 @@ def test_the_runtime_directory_of_the_user_comes_first(carried: Carried, own_pla
 
 
 @pytest.mark.parametrize("value", ["", "relative", "/nowhere/at/all", "a\0b", "{root}/open", "{root}/file"])
-def test_one_that_will_not_do_is_passed_over(own_place: Path, carried: Carried, value: str) -> None:
+def test_one_that_will_not_do_is_passed_over(own_place: Path, carried: BundledFiles, value: str) -> None:
     (own_place / "open").mkdir()
     (own_place / "open").chmod(0o777)
     (own_place / "file").touch()
@@ -223,7 +225,7 @@ def test_one_that_will_not_do_is_passed_over(own_place: Path, carried: Carried, 
     assert names_in(own_place / "open") == []
 
 
-def test_a_place_of_ones_own_is_made_private(carried: Carried, own_place: Path) -> None:
+def test_a_place_of_ones_own_is_made_private(carried: BundledFiles, own_place: Path) -> None:
     with umask(0):
         store = SnapshotStore(own_place / "mine")
         store.create(carried).remove()
@@ -231,7 +233,7 @@ def test_a_place_of_ones_own_is_made_private(carried: Carried, own_place: Path) 
     store.close()
 
 
-def test_one_that_cannot_be_is_an_error_that_says_so(carried: Carried, own_place: Path) -> None:
+def test_one_that_cannot_be_is_an_error_that_says_so(carried: BundledFiles, own_place: Path) -> None:
     (own_place / "file").touch()
     store = SnapshotStore(own_place / "file")
     error = refused("write_failed", lambda: store.create(carried))

@@ -17,7 +17,7 @@ from rye_mcp.executor.environment.variables import holds_password, looks_secret
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
 
-__all__ = ["Basis", "Draft", "packages_of", "tracked_node_of", "unsigned_parts", "venvs_of"]
+__all__ = ["Basis", "UnresolvedEnvironment", "packages_of", "tracked_node_of", "unsigned_parts", "venvs_of"]
 
 _APPROVE: Final = "rye trust project"
 
@@ -43,7 +43,7 @@ class Basis:
     refused_paths: Mapping[str, str] = field(default_factory=dict)
 
 
-class Draft:
+class UnresolvedEnvironment:
     """An environment that is being resolved, and what was noticed on the way."""
 
     def __init__(self, basis: Basis) -> None:
