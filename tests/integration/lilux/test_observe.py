@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sysconfig
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -18,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from lilux._binary import find_lilux_proc
 from lilux.primitives.subprocess import Hosts, Policy, ProcessSpec, SubprocessPrimitive, SubprocessResult
 from tests.users import ADA, as_user, two_users
 
@@ -142,7 +142,7 @@ def test_nothing_of_an_observed_run_is_left(directory: Path) -> None:
 def test_an_ordinary_user_learns_too(tier: str) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="observe-") as made:
         directory = Path(made)
-        binary = str(shutil.copy(find_lilux_proc(), directory))
+        binary = str(shutil.copy(Path(sysconfig.get_path("scripts"), "lilux-proc"), directory))
         (directory / "in.txt").write_text("hello\n")
         directory.chmod(0o755)
         request: dict[str, Any] = {"command": "/bin/cat", "args": ["in.txt"], "cwd": made, "observe": {}}
