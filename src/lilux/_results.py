@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from lilux._dataclasses import dataclass
 from lilux._policy import Enforced
 
 __all__ = [

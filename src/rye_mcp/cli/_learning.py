@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from lilux._dataclasses import dataclass
 from rye_mcp.cli._printing import print_json, say, warn
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, SpaceName

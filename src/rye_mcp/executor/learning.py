@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final, Self
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Fact, Facts, Hosts, Policy, ProcessSpec, SubprocessResult
 from rye_mcp.permissions import Permissions
 from rye_mcp.permissions.learning import SYSTEM, Proposal, propose

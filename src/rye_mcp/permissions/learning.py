@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePosixPath
 from typing import Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Fact
 from rye_mcp.permissions._grants import (
     ANY_HOST,
