@@ -158,10 +158,13 @@ def test_a_port_that_nobody_named_is_found_out(leo: Person, project: Path) -> No
 
 def test_a_user_of_git(leo: Person, project: Path) -> None:
     write(project, "commit.py", HEAD + GIT)
-    run = {"cwd": project, "env": leo.environment, "check": True}
-    subprocess.run(["git", "init", "-q"], **run)
+
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", *arguments], cwd=project, env=leo.environment, check=True)
+
+    git("init", "-q")
     for name, value in (("user.name", "Leo"), ("user.email", "leo@example.org")):
-        subprocess.run(["git", "config", name, value], **run)
+        git("config", name, value)
     found = learned(leo, project, "demo/commit")
     assert found["failed"] == []
     assert found["permissions"] == {"project": "write", "uses": ["git"]}
