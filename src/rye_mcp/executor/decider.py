@@ -191,13 +191,22 @@ def granted(verified: VerifiedChain) -> tuple[Permissions, tuple[Notice, ...]]:
     names: set[str] = set()
     ignored = []
     for element, item in verified.pairs:
-        asked = element.metadata.permitted_env
+        asked = (*element.metadata.permitted_env, *element.metadata.named_secrets)
         if item.signer.kind in _GRANTING:
-            names.update(asked)
+            names.update(element.metadata.permitted_env)
         elif asked:
             message = (
                 f"{element.item_id} asks for {', '.join(asked)}, and only an agent signed it; "
                 f"a person who has read it signs it with: rye sign {element.item_id}"
             )
             ignored.append(Notice("permissions_ignored", message))
-    return Permissions(env=frozenset(names)), tuple(ignored)
+    return Permissions(env=frozenset(names), secrets=_secrets(verified)), tuple(ignored)
+
+
+def _secrets(verified: VerifiedChain) -> frozenset[str]:
+    """The secrets of the store that a run gets: what a person's tool names.
+
+    What a runtime names is left out: the tool of an agent can be on top of it.
+    """
+    is_persons = verified.root.signer.kind is SignerKind.PERSON
+    return frozenset(verified.chain.root.metadata.named_secrets if is_persons else ())
