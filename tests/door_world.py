@@ -22,7 +22,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,8 @@ class Run:
 
     channel: socket.socket
     ports: Sequence[int]
+    resolver: Path
     uid: int | None = None
-    _scratch: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="door-")))
 
     def execute(self, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run a program in a new network namespace whose only way out is the door."""
@@ -57,14 +57,10 @@ class Run:
         return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     def started(self, *command: str, **options: Any) -> subprocess.Popen[str]:
-        resolver = self._scratch / "resolv.conf"
-        resolver.write_text("nameserver 127.0.0.1\noptions timeout:2 attempts:2\n")
-        self._scratch.chmod(0o755)
         env = {"PATH": "/usr/bin:/bin", "HOME": "/", **options.pop("env", {})}
-        enter = lambda: self._enter(resolver)  # noqa: E731
-        return subprocess.Popen(command, env=env, cwd="/", text=True, preexec_fn=enter, **options)  # noqa: PLW1509
+        return subprocess.Popen(command, env=env, cwd="/", text=True, preexec_fn=self._enter, **options)  # noqa: PLW1509
 
-    def _enter(self, resolver: Path) -> None:
+    def _enter(self) -> None:
         if self.uid is not None:
             os.setgroups([])
             os.setresgid(self.uid, self.uid, self.uid)
@@ -72,7 +68,7 @@ class Run:
             _checked(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
         enter_namespaces()
         _mount("none", "/", _MS_REC | _MS_PRIVATE)
-        _mount(str(resolver), os.path.realpath("/etc/resolv.conf"), _MS_BIND)
+        _mount(str(self.resolver), os.path.realpath("/etc/resolv.conf"), _MS_BIND)
         hand_over(self.channel, self.ports)
 
     def finish(self) -> dict[str, Any] | None:
@@ -88,9 +84,12 @@ class Run:
 class Door:
     """A door process, and the socket through which runs are opened."""
 
-    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket, uid: int | None) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], control: socket.socket, resolver: Path, uid: int | None
+    ) -> None:
         self.process = process
         self.control = control
+        self.resolver = resolver
         self.uid = uid
 
     @classmethod
@@ -102,13 +101,17 @@ class Door:
         command = [str(binary), "door"]
         with (
             ours,
+            tempfile.TemporaryDirectory(prefix="door-") as directory,
             subprocess.Popen(
                 command, stdin=theirs.fileno(), env={**(env or {})}, user=uid, group=uid, cwd="/"
             ) as process,
         ):
             theirs.close()
+            Path(directory).chmod(0o755)
+            resolver = Path(directory, "resolv.conf")
+            resolver.write_text("nameserver 127.0.0.1\noptions timeout:2 attempts:2\n")
             try:
-                yield cls(process, ours, uid)
+                yield cls(process, ours, resolver, uid)
             finally:
                 ours.close()
                 process.wait(timeout=LIMIT_S)
@@ -120,7 +123,7 @@ class Door:
             opening = {"hosts": hosts, **({"pinned": pinned} if pinned else {})}
             socket.send_fds(self.control, [json.dumps(opening).encode()], [theirs.fileno()])
         ports = sorted({int(host.rpartition(":")[2]) for host in hosts})
-        return Run(ours, ports, self.uid)
+        return Run(ours, ports, self.resolver, self.uid)
 
 
 def enter_namespaces() -> None:

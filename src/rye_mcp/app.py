@@ -246,7 +246,7 @@ class App:
 
     def writes_locks(self, space: SpaceName) -> bool:
         """Whether a successful run locks a tool of this space: those of a project that asks for it."""
-        from rye_mcp.verbs.configuration import asks_for_locks
+        from rye_mcp.configuration import asks_for_locks
 
         return space is SpaceName.PROJECT and asks_for_locks(self.context())
 

@@ -34,6 +34,12 @@ impl Cell {
         self.inside.list().is_ok_and(|inside| inside.is_empty())
     }
 
+    /// Those who have come to init.
+    pub fn left(&self) -> Vec<i32> {
+        let inside = self.inside.list().unwrap_or_default();
+        inside.into_iter().map(|pid| pid.as_raw_nonzero().get()).collect()
+    }
+
     /// How many have come to init.
     pub fn count(&self) -> usize {
         self.inside.list().map_or(0, |inside| inside.len())

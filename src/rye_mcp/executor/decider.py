@@ -64,6 +64,15 @@ class DecidedCall:
         """The chain itself."""
         return self.pinned.valid.verified.chain
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The secrets of the user's store that the run gets: what a person's tool names.
+
+        What a runtime names is left out, because the tool of an agent can be on top of it.
+        """
+        is_persons = self.verified.root.signer.kind is SignerKind.PERSON
+        return frozenset(self.chain.root.metadata.named_secrets if is_persons else ())
+
     def bundle(self) -> Bundle:
         """The call as a value that can be sent elsewhere."""
         return Bundle.of(
@@ -191,22 +200,13 @@ def granted(verified: VerifiedChain) -> tuple[Permissions, tuple[Notice, ...]]:
     names: set[str] = set()
     ignored = []
     for element, item in verified.pairs:
-        asked = (*element.metadata.permitted_env, *element.metadata.named_secrets)
+        asked = element.metadata.permitted_env
         if item.signer.kind in _GRANTING:
-            names.update(element.metadata.permitted_env)
+            names.update(asked)
         elif asked:
             message = (
                 f"{element.item_id} asks for {', '.join(asked)}, and only an agent signed it; "
                 f"a person who has read it signs it with: rye sign {element.item_id}"
             )
             ignored.append(Notice("permissions_ignored", message))
-    return Permissions(env=frozenset(names), secrets=_secrets(verified)), tuple(ignored)
-
-
-def _secrets(verified: VerifiedChain) -> frozenset[str]:
-    """The secrets of the store that a run gets: what a person's tool names.
-
-    What a runtime names is left out: the tool of an agent can be on top of it.
-    """
-    is_persons = verified.root.signer.kind is SignerKind.PERSON
-    return frozenset(verified.chain.root.metadata.named_secrets if is_persons else ())
+    return Permissions(env=frozenset(names)), tuple(ignored)

@@ -319,7 +319,7 @@ class UnfinishedCall:
         return PreparedCall(decision, environment, self._snapshot, job, notices, unsealed)
 
     async def _secrets(self) -> Mapping[str, str]:
-        names, store = self._decision.permissions.secrets, self._preparation.secrets
+        names, store = self._decision.secrets, self._preparation.secrets
         if not names:
             return {}
         if store is None:

@@ -24,6 +24,7 @@ import anyio
 
 from lilux import _trees
 from rye_mcp.apart import apart, off_loop
+from rye_mcp.configuration import Action, to_be_confirmed
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.variables import MAX_NAME, looks_secret
 from rye_mcp.files import Tree
@@ -33,7 +34,6 @@ from rye_mcp.permissions import Action as RuleAction
 from rye_mcp.trust.control_variables import chooses_code
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import signer_in_words
-from rye_mcp.verbs.configuration import Action, to_be_confirmed
 from rye_mcp.verbs.context import options_of
 from rye_mcp.verbs.execute import ExecuteRequest, judged, preview
 from rye_mcp.verbs.sign import SignRequest, plan

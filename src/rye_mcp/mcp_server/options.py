@@ -24,7 +24,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.mcp_server.logs import DEFAULT_LEVEL, LEVELS
 
 if TYPE_CHECKING:
-    from rye_mcp.verbs.configuration import Action
+    from rye_mcp.configuration import Action
 
 __all__ = [
     "DEFAULT_PORT",

@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from mcp.types import GetPromptResult, ResourceTemplate
 
     from rye_mcp.app import App
+    from rye_mcp.configuration import Action
     from rye_mcp.mcp_server.calls import Asked
-    from rye_mcp.verbs.configuration import Action
 
 __all__ = ["RyeServer"]
 

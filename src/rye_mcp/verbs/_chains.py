@@ -10,6 +10,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
+from rye_mcp.configuration import asks_for_locks
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.anchor import anchor_of, directory_of, markers_of
 from rye_mcp.executor.chain.builder import Chain, ChainBuilder, ChainElement, MetadataRole
@@ -25,7 +26,6 @@ from rye_mcp.spaces.source_tree import SourceName, SourceTree
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._signing_rights import relative_of
-from rye_mcp.verbs.configuration import asks_for_locks
 from rye_mcp.verbs.context import Context, whole_hints
 
 __all__ = ["Chains", "Dependencies", "LockState", "LockStates", "Runners", "dependencies_of"]

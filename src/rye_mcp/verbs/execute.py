@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from lilux.primitives.errors import ConfigurationError
 from rye_mcp.apart import apart, off_loop
+from rye_mcp.configuration import rules_about
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.lock.agreement import Preview
@@ -28,7 +29,6 @@ from rye_mcp.permissions import judge
 from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._answers import metadata_as_dict
 from rye_mcp.verbs._commits import note_commits, unnoted_commits
-from rye_mcp.verbs.configuration import rules_about
 from rye_mcp.verbs.context import Context
 
 __all__ = [

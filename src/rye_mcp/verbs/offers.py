@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from rye_mcp.configuration import approved_root, list_of_texts
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType
 from rye_mcp.metadata import ItemMetadata
 from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._chains import Runners
 from rye_mcp.verbs._selection import EVERYTHING, select
-from rye_mcp.verbs.configuration import approved_root, list_of_texts
 from rye_mcp.verbs.context import Context
 
 __all__ = ["MAX_OFFERS", "Offer", "Offers", "OffersRequest", "exposed", "offers"]

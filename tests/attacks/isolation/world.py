@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -111,15 +111,19 @@ class World:
         }
 
     def run(
-        self, command: list[str | Path], policy: Mapping[str, Any] | None, **variables: str
+        self,
+        command: list[str | Path],
+        policy: Mapping[str, Any] | None,
+        around: Sequence[str | Path] = (),
+        **variables: str,
     ) -> dict[str, Any]:
-        """The answer of `lilux-proc exec`."""
+        """The answer of `lilux-proc exec`, which may run in surroundings."""
         name, *args = map(str, command)
         request: dict[str, Any] = {"command": name, "args": args, "env": {"PATH": "/usr/bin:/bin"}}
         if policy is not None:
             request["policy"] = policy
         ran = subprocess.run(
-            self.as_user([self.binary, "exec", "--request", "-"]),
+            self.as_user([*around, self.binary, "exec", "--request", "-"]),
             input=json.dumps(request),
             env={"PATH": os.environ["PATH"], **variables},
             capture_output=True,
@@ -130,6 +134,13 @@ class World:
         assert ran.returncode == 0, ran.stderr
         answer: dict[str, Any] = json.loads(ran.stdout)
         return answer
+
+    def probe(self, around: Sequence[str | Path]) -> dict[str, Any]:
+        """What can be enforced in surroundings."""
+        command = self.as_user([*around, self.binary, "probe"])
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        facts: dict[str, Any] = json.loads(ran.stdout)
+        return facts
 
     def attempt(self, policy: Mapping[str, Any] | None, **variables: str) -> tuple[dict[str, str], Any]:
         """What becomes of every way, and what was said to be enforced."""

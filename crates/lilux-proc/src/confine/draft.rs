@@ -14,7 +14,7 @@ use super::hidden;
 use super::holder::Namespaces;
 use super::landlock::{Access, Ruleset, Tcp};
 use super::layout::Layout;
-use super::places::{self, DEVICES, ETC, Place, SYSTEM, those_there};
+use super::places::{self, Place, System};
 use super::seal::Walls;
 use super::syscalls::{Shape, Sockets, table};
 use crate::door::entrance::Entrance;
@@ -179,17 +179,17 @@ impl<'a> Draft<'a> {
 
     /// What every program needs.
     fn allow_system(&self, ruleset: &Ruleset, network: bool) -> Result<(), SpawnError> {
-        let etc: &[&str] = if self.root { ETC } else { &[] };
-        let shared = SYSTEM.iter().copied().filter(|path| !(self.root && *path == "/etc"));
-        let shared: Vec<&str> = shared.chain(etc.iter().copied()).chain(["/proc"]).collect();
-        for place in those_there(&shared) {
+        let system = System::here();
+        let etc = if self.root { system.etc.as_slice() } else { &[] };
+        let directories = system.directories.iter().filter(|place| !(self.root && place.path == b"/etc"));
+        for place in directories.chain(etc).chain(&system.proc) {
             place.allow(ruleset, Access::Read)?;
         }
         if let Some(real) = places::resolver().filter(|_| network) {
             let place = Place::open(real.as_os_str().as_encoded_bytes());
             place.map_or(Ok(()), |place| place.allow(ruleset, Access::Read))?;
         }
-        those_there(DEVICES).try_for_each(|device| device.allow(ruleset, Access::Device))
+        system.devices.iter().try_for_each(|device| device.allow(ruleset, Access::Device))
     }
 
     fn allow_granted(&self, ruleset: &Ruleset, written: &[Place]) -> Result<(), SpawnError> {

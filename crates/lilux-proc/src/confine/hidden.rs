@@ -1,6 +1,6 @@
 //! What of `/etc` a tool of root's may not read: root owns it, and a mount cannot take that away.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// A mode that was changed, and nothing else, is noticed after so long.
 const OLD: Duration = Duration::from_secs(60);
+/// Anything else after so long: a look at every directory takes as long as the rest of a cell.
+const FRESH: Duration = Duration::from_secs(1);
 /// In a user namespace this belongs to nobody, and ssh refuses configuration of strangers.
 const SSH: &str = "/etc/ssh/ssh_config.d";
 
@@ -18,6 +20,7 @@ type Changed = (i64, i64);
 
 struct Walk {
     at: Instant,
+    looked: Cell<Instant>,
     directories: HashMap<PathBuf, Changed>,
     hidden: Vec<Vec<u8>>,
 }
@@ -50,7 +53,12 @@ fn in_etc() -> Vec<Vec<u8>> {
 
 impl Walk {
     fn through(root: &str) -> Self {
-        let mut walk = Self { at: Instant::now(), directories: HashMap::new(), hidden: Vec::new() };
+        let mut walk = Self {
+            at: Instant::now(),
+            looked: Cell::new(Instant::now()),
+            directories: HashMap::new(),
+            hidden: Vec::new(),
+        };
         let mut waiting = vec![PathBuf::from(root)];
         while let Some(directory) = waiting.pop() {
             // Before its entries are read: what changes meanwhile is noticed at the next look.
@@ -73,7 +81,16 @@ impl Walk {
     }
 
     fn holds(&self) -> bool {
-        self.at.elapsed() < OLD && self.directories.iter().all(|(path, then)| changed(path) == *then)
+        let looked = self.looked.get().elapsed() < FRESH;
+        let holds = looked || self.at.elapsed() < OLD && self.is_unchanged();
+        if holds && !looked {
+            self.looked.set(Instant::now());
+        }
+        holds
+    }
+
+    fn is_unchanged(&self) -> bool {
+        self.directories.iter().all(|(path, then)| changed(path) == *then)
     }
 }
 
@@ -101,10 +118,10 @@ mod tests {
         let mut names: Vec<&[u8]> = walk.hidden.iter().map(|path| &path[root.as_os_str().len()..]).collect();
         names.sort_unstable();
         assert_eq!(names, [b"/open/closed".as_slice(), b"/open/secret"]);
-        assert!(walk.holds());
+        assert!(walk.is_unchanged());
         std::thread::sleep(Duration::from_millis(20));
         fs::write(root.join("open/another"), "a").expect("is written");
-        assert!(!walk.holds());
+        assert!(!walk.is_unchanged());
         fs::remove_dir_all(root).expect("is removed");
     }
 }

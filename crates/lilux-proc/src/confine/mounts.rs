@@ -24,7 +24,8 @@ const NO_EXECUTE: u64 = 8;
 impl Attributes {
     pub const READ: Self = Self(READ_ONLY | NO_SUID | NO_DEVICES);
     pub const WRITE: Self = Self(NO_SUID | NO_DEVICES);
-    pub const DEVICE: Self = Self(NO_SUID | NO_EXECUTE);
+    /// Nothing else can be done with it anyway.
+    pub const DEVICE: Self = Self(0);
     pub const PROC: Self = Self(READ_ONLY | NO_SUID | NO_DEVICES | NO_EXECUTE);
 }
 
@@ -103,11 +104,20 @@ pub fn attach(tree: &OwnedFd, target: &OwnedFd, attributes: Attributes) -> Resul
     let wanted = MountAttributes { set: attributes.0, clear: 0, propagation: 0, user_namespace: 0 };
     let size = size_of::<MountAttributes>();
     let empty = c"".as_ptr();
-    // SAFETY: the structure is as large as said, and the path a C string.
-    let answer = unsafe {
-        libc::syscall(libc::SYS_mount_setattr, tree, empty, EMPTY_PATH | RECURSIVE, &raw const wanted, size)
-    };
-    checked(answer as i32)?;
+    if wanted.set != 0 {
+        // SAFETY: the structure is as large as said, and the path a C string.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_mount_setattr,
+                tree,
+                empty,
+                EMPTY_PATH | RECURSIVE,
+                &raw const wanted,
+                size,
+            )
+        };
+        checked(answer as i32)?;
+    }
     // SAFETY: descriptors and C strings.
     let answer =
         unsafe { libc::syscall(libc::SYS_move_mount, tree, empty, target, empty, MOVE_BETWEEN_DESCRIPTORS) };

@@ -1,9 +1,12 @@
 //! Places of the file system as a policy names them: opened once, without following a link.
 
+use std::cell::RefCell;
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, openat2, statx};
 use rustix::io::Errno;
@@ -13,13 +16,13 @@ use crate::error::SpawnError;
 use crate::text::OsText;
 
 /// What every program may read, if it is there.
-pub const SYSTEM: &[&str] =
+const SYSTEM: &[&str] =
     &["/usr", "/etc", "/opt", "/nix", "/snap", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 /// What every program may use.
-pub const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 /// Of `/etc`, what root's tools may read where nothing can be hidden inside what they may read. Root owns the rest, and so could
 /// read keys and passwords in it.
-pub const ETC: &[&str] = &[
+const ETC: &[&str] = &[
     "/etc/passwd",
     "/etc/group",
     "/etc/nsswitch.conf",
@@ -138,9 +141,53 @@ pub fn unusable(path: &str, errno: Errno) -> SpawnError {
     SpawnError::new("policy_path", "isolate", Some(errno), message)
 }
 
-/// Those that are there. A link, as `/bin` is today, is left to what it leads to.
-pub fn those_there<'a>(paths: &'a [&str]) -> impl Iterator<Item = Place> + 'a {
-    paths.iter().filter_map(|path| Place::open(path.as_bytes()).ok())
+/// What the machine has of what every program needs. Opening it takes longer than all the rest of walls.
+#[derive(Debug)]
+pub struct System {
+    at: Instant,
+    pub directories: Vec<Place>,
+    /// Links, as `/bin` is one today, and what they lead to.
+    pub links: Vec<(Vec<u8>, Vec<u8>)>,
+    pub etc: Vec<Place>,
+    pub proc: Vec<Place>,
+    pub devices: Vec<Place>,
+}
+
+/// What is replaced in the system is seen after so long.
+const FRESH: Duration = Duration::from_secs(1);
+
+thread_local! {
+    static LAST: RefCell<Option<Rc<System>>> = const { RefCell::new(None) };
+}
+
+impl System {
+    /// As it was a moment ago.
+    pub fn here() -> Rc<Self> {
+        LAST.with_borrow_mut(|last| match last {
+            Some(known) if known.at.elapsed() < FRESH => Rc::clone(known),
+            _ => Rc::clone(last.insert(Rc::new(Self::look()))),
+        })
+    }
+
+    fn look() -> Self {
+        let link = |path: &&str| {
+            let target = fs::read_link(path).ok()?;
+            Some((path.as_bytes().to_vec(), target.into_os_string().into_encoded_bytes()))
+        };
+        Self {
+            at: Instant::now(),
+            directories: those_there(SYSTEM),
+            links: SYSTEM.iter().filter_map(link).collect(),
+            etc: those_there(ETC),
+            proc: those_there(&["/proc"]),
+            devices: those_there(DEVICES),
+        }
+    }
+}
+
+/// A link is left to what it leads to.
+fn those_there(paths: &[&str]) -> Vec<Place> {
+    paths.iter().filter_map(|path| Place::open(path.as_bytes()).ok()).collect()
 }
 
 /// The file that names the servers of names, if it lies in `/etc`, which every cell shows.

@@ -8,12 +8,14 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use super::*;
+use crate::confine::Facts;
 use crate::door::channel::Opening;
 use crate::door::names::Rule;
 use crate::door::report::HostTraffic;
-use crate::error::FrameError;
+use crate::door::report::Network;
+use crate::error::{FrameError, SpawnError};
 use crate::frames::{Decoder, Incoming, encode_head};
-use crate::policy::{Bind, Net, PolicyLimits, Proc, Tier};
+use crate::policy::{Bind, Enforced, Net, PolicyLimits, Proc, Tier};
 use crate::process;
 
 struct Fixture {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.verbs.configuration import to_be_confirmed
+from rye_mcp.configuration import to_be_confirmed
 from tests.trust_world import World, refused
 from tests.verb_world import agent
 

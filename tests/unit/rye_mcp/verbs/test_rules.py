@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from rye_mcp.configuration import isolation_of
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName
 from rye_mcp.mcp_server.confirmation import Confirmer
 from rye_mcp.permissions import Access, Permissions, Requirement
 from rye_mcp.runs.log import RunLog
-from rye_mcp.verbs.configuration import isolation_of
 from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.execute import Executed, ExecuteRequest, execute
 from rye_mcp.verbs.runs import RunsRequest, list_runs

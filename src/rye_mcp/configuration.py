@@ -11,19 +11,21 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, Protocol, cast
 
 from lilux._stamps import KeptFile
 from rye_mcp.errors import RyeError
 from rye_mcp.files import OTHERS_WRITE, Tree
 from rye_mcp.metadata import parse_configuration
 from rye_mcp.permissions import Isolation, Rule, read_isolation, read_rules
-from rye_mcp.verbs.context import Context
+from rye_mcp.spaces import Spaces
+from rye_mcp.trust.verify import Trust
 
 __all__ = [
     "ACTIONS",
     "CONFIGURATION",
     "Action",
+    "Place",
     "approved_root",
     "asks_for_locks",
     "isolation_of",
@@ -39,6 +41,20 @@ _LOCKING: Final = ("manual", "auto")
 _MAX_BYTES: Final = 1 << 16
 
 
+class Place(Protocol):
+    """What knows the spaces of a user, and whom this user trusts."""
+
+    @property
+    def spaces(self) -> Spaces:
+        """Where items are, and the configuration of each space."""
+        ...
+
+    @property
+    def trust(self) -> Trust:
+        """Whether the project is approved."""
+        ...
+
+
 def list_of_texts(root: Path, name: str, *, such_as: str, forbidden: int = 0) -> tuple[str, ...]:
     """What stands under a name; nothing where there is no configuration, or no such name in it.
 
@@ -52,20 +68,20 @@ def list_of_texts(root: Path, name: str, *, such_as: str, forbidden: int = 0) ->
     return tuple(values)
 
 
-def approved_root(context: Context) -> Path | None:
+def approved_root(place: Place) -> Path | None:
     """The root of the project, whose configuration counts once a person has approved it; None otherwise."""
-    approvals = context.trust.approvals
-    if context.spaces.project is None or approvals is None or not approvals.read().approved:
+    approvals = place.trust.approvals
+    if place.spaces.project is None or approvals is None or not approvals.read().approved:
         return None
-    return context.spaces.project.root
+    return place.spaces.project.root
 
 
-def asks_for_locks(context: Context) -> bool:
+def asks_for_locks(place: Place) -> bool:
     """Whether the project asks for a lockfile of each of its tools (`lock: auto`); RyeError for another word.
 
     The first successful run then writes it, or a person's signature.
     """
-    root = approved_root(context)
+    root = approved_root(place)
     found = _LOCKING[0] if root is None else _file(root, 0).value().get("lock", _LOCKING[0])
     if found in _LOCKING:
         return found == "auto"
@@ -85,9 +101,9 @@ def _parsed(content: bytes | None, where: Path) -> Mapping[str, Any]:
     return MappingProxyType({} if content is None else parse_configuration(content, where))
 
 
-def isolation_of(context: Context) -> Isolation:
+def isolation_of(place: Place) -> Isolation:
     """How tools are confined, as the user says and the project tightens it; RyeError for what is invalid."""
-    user, project = context.spaces.user.root, approved_root(context)
+    user, project = place.spaces.user.root, approved_root(place)
     found, problems = read_isolation(_file(user, OTHERS_WRITE).value().get("isolation", {}))
     _require_none(problems, user, "isolation")
     if project is None or (said := _file(project, 0).value().get("isolation")) is None:
@@ -97,10 +113,10 @@ def isolation_of(context: Context) -> Isolation:
     return found
 
 
-def rules_about(item_id: str, context: Context) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+def rules_about(item_id: str, place: Place) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
     """The user's rules about calls of a tool, and the project's; RyeError for what is invalid."""
-    project = approved_root(context)
-    user = _rules(context.spaces.user.root, OTHERS_WRITE, item_id)
+    project = approved_root(place)
+    user = _rules(place.spaces.user.root, OTHERS_WRITE, item_id)
     return user, () if project is None else _rules(project, 0, item_id)
 
 
@@ -125,9 +141,9 @@ ACTIONS: Final[tuple[Action, ...]] = ("sign", "execute")
 """What can be made to wait for a person."""
 
 
-def to_be_confirmed(context: Context) -> frozenset[Action]:
+def to_be_confirmed(place: Place) -> frozenset[Action]:
     """What a person has to agree to, as the policy is now."""
-    root = context.spaces.user.root
+    root = place.spaces.user.root
     found = list_of_texts(root, "confirm", such_as="[sign, execute]", forbidden=OTHERS_WRITE)
     unknown = [each for each in found if each not in ACTIONS]
     if unknown:

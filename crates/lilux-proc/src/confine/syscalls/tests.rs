@@ -1,0 +1,112 @@
+//! What each shape of tool may call, asked of the filter itself.
+
+use super::super::filter::{Instruction, OWN_ARCH, compile, interpret};
+use super::*;
+
+const WALLS: Shape = Shape { cell: false, sockets: Sockets::None, root: false };
+const CELL: Shape = Shape { cell: true, ..WALLS };
+
+fn ask(program: &[Instruction], call: libc::c_long, arguments: &[u64]) -> Verdict {
+    let mut all = [0; 6];
+    all[..arguments.len()].copy_from_slice(arguments);
+    interpret(program, OWN_ARCH, call as u32, all)
+}
+
+fn verdict(shape: Shape, call: libc::c_long, arguments: &[u64]) -> Verdict {
+    ask(&compile(&table(shape)), call, arguments)
+}
+
+fn socket(shape: Shape, family: i32, kind: i32, protocol: i32) -> Verdict {
+    verdict(shape, libc::SYS_socket, &[family as u64, kind as u64, protocol as u64])
+}
+
+#[test]
+fn what_programs_live_on_is_allowed_in_every_shape() {
+    let calls = [libc::SYS_read, libc::SYS_openat, libc::SYS_execve, libc::SYS_ptrace, libc::SYS_clone];
+    for cell in [false, true] {
+        for sockets in [Sockets::None, Sockets::Tcp, Sockets::Any] {
+            for root in [false, true] {
+                for call in calls {
+                    assert_eq!(verdict(Shape { cell, sockets, root }, call, &[]), Verdict::Allow);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn namespaces_are_made_by_no_call() {
+    for flag in [libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWNET, libc::CLONE_NEWPID] {
+        assert_eq!(verdict(CELL, libc::SYS_clone, &[(flag | libc::SIGCHLD) as u64]), EPERM);
+    }
+    let threads = (libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND) as u64;
+    assert_eq!(verdict(CELL, libc::SYS_clone, &[threads]), Verdict::Allow);
+    assert_eq!(verdict(CELL, libc::SYS_clone3, &[]), ENOSYS);
+}
+
+#[test]
+fn a_terminal_takes_no_input_from_a_tool_whatever_the_high_bits_say() {
+    for high in [0, 1 << 32, u64::from(u32::MAX) << 32] {
+        assert_eq!(verdict(WALLS, libc::SYS_ioctl, &[0, high | libc::TIOCSTI]), EPERM);
+    }
+    assert_eq!(verdict(WALLS, libc::SYS_ioctl, &[0, libc::TIOCGWINSZ]), Verdict::Allow);
+}
+
+#[test]
+fn sockets_are_those_of_the_shape() {
+    let (tcp, any) = (Shape { sockets: Sockets::Tcp, ..WALLS }, Shape { sockets: Sockets::Any, ..WALLS });
+    let (stream, datagram) = (libc::SOCK_STREAM | libc::SOCK_CLOEXEC, libc::SOCK_DGRAM);
+    let table: [(Shape, i32, i32, i32, Verdict); 14] = [
+        (WALLS, libc::AF_INET, stream, 0, EACCES),
+        (WALLS, libc::AF_UNIX, stream, 0, EACCES),
+        (WALLS, libc::AF_NETLINK, libc::SOCK_RAW, 0, EACCES),
+        (tcp, libc::AF_INET6, stream, libc::IPPROTO_TCP, Verdict::Allow),
+        (tcp, libc::AF_INET, stream, MPTCP, EACCES),
+        (tcp, libc::AF_INET, datagram, 0, EACCES),
+        (any, libc::AF_INET, datagram, 0, Verdict::Allow),
+        (any, libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP, EACCES),
+        (any, libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE, Verdict::Allow),
+        (any, libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_KOBJECT_UEVENT, EACCES),
+        (any, libc::AF_UNIX, stream, 0, EACCES),
+        (CELL, libc::AF_UNIX, datagram, 0, Verdict::Allow),
+        (CELL, libc::AF_INET, stream, 0, Verdict::Allow),
+        (CELL, libc::AF_VSOCK, stream, 0, EACCES),
+    ];
+    for (shape, family, kind, protocol, expected) in table {
+        let found = socket(shape, family, kind, protocol);
+        assert_eq!(found, expected, "{shape:?} {family} {kind} {protocol}");
+    }
+}
+
+#[test]
+fn a_pair_of_datagram_sockets_would_reach_others() {
+    let pair = |shape, kind: i32| {
+        verdict(shape, libc::SYS_socketpair, &[libc::AF_UNIX as u64, (kind | libc::SOCK_CLOEXEC) as u64])
+    };
+    assert_eq!(pair(WALLS, libc::SOCK_STREAM), Verdict::Allow);
+    assert_eq!(pair(WALLS, libc::SOCK_DGRAM), EACCES);
+    assert_eq!(pair(WALLS, libc::SOCK_RAW), EACCES);
+    assert_eq!(pair(CELL, libc::SOCK_DGRAM), Verdict::Allow);
+}
+
+#[test]
+fn root_leaves_no_set_uid_program_behind() {
+    let root = Shape { root: true, ..CELL };
+    let create = (libc::O_CREAT | libc::O_WRONLY) as u64;
+    assert_eq!(verdict(root, libc::SYS_fchmodat, &[0, 0, 0o4755]), EPERM);
+    assert_eq!(verdict(root, libc::SYS_fchmodat, &[0, 0, 0o755]), Verdict::Allow);
+    assert_eq!(verdict(CELL, libc::SYS_fchmodat, &[0, 0, 0o4755]), Verdict::Allow);
+    assert_eq!(verdict(root, libc::SYS_openat, &[0, 0, create, 0o4755]), EPERM);
+    assert_eq!(verdict(root, libc::SYS_openat, &[0, 0, libc::O_TMPFILE as u64 | 1, 0o2755]), EPERM);
+    // Without O_CREAT the mode is whatever the register held.
+    assert_eq!(verdict(root, libc::SYS_openat, &[0, 0, libc::O_DIRECTORY as u64, 0o7777]), Verdict::Allow);
+    assert_eq!(verdict(root, libc::SYS_openat2, &[]), ENOSYS);
+}
+
+#[test]
+fn what_is_newer_than_this_table_does_not_exist() {
+    assert_eq!(verdict(CELL, libc::c_long::from(LAST as i32), &[]), Verdict::Allow);
+    assert_eq!(verdict(CELL, libc::c_long::from(LAST as i32 + 1), &[]), ENOSYS);
+    // x32, which is the same architecture with a bit in the number.
+    assert_eq!(verdict(CELL, 0x4000_0000 + 41, &[]), ENOSYS);
+}

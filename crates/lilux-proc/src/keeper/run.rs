@@ -1,0 +1,287 @@
+//! One run, from its start until nothing of it is left.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::RecvFlags;
+use rustix::process::{Pid, Signal};
+
+use super::{Gone, Keeper, TIMEOUT_GRACE, raw};
+use crate::cell::Cell;
+use crate::door::entrance::Entrance;
+use crate::door::report::Network;
+use crate::policy::Enforced;
+use crate::protocol::Usage;
+use crate::switches::Guard;
+use crate::sys::pidfd::poll_until;
+use crate::sys::wait::{self, Ending, Reap};
+use crate::wire::{self, Cause, EndReport, Order, Received, Report};
+
+/// How long SIGKILL is given before survivors are reported.
+const KILL_DEADLINE: Duration = Duration::from_secs(5);
+/// Survivors that are named in a report; with more it would not fit a message.
+const MAX_NAMED: usize = 1024;
+/// SIGCHLD says when to look again; this is for the case that a process hangs between two parents.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Whether a child has ended already, and is only not reaped yet.
+fn is_over(child: Pid) -> bool {
+    matches!(wait::peek(child), Ok(Some(_)))
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Phase {
+    Running {
+        deadline: Option<Instant>,
+    },
+    /// TERM has been sent; KILL follows at that time.
+    Terminating {
+        until: Instant,
+    },
+    /// The tool is gone, its children are not; the supervisor still reads what they write.
+    Lingering,
+}
+
+/// What the supervisor wants next.
+enum Wish {
+    Nothing,
+    Cancel(Duration),
+    Finish,
+    Gone,
+}
+
+pub(super) struct Run<'a> {
+    pub(super) keeper: &'a mut Keeper,
+    pub(super) leader: Pid,
+    pub(super) cell: Option<Cell>,
+    pub(super) phase: Phase,
+    pub(super) cause: Option<Cause>,
+    pub(super) forced: bool,
+    pub(super) left_running: usize,
+    /// The tool's ends of its streams. Held until the supervisor has to know who else holds them: an end of file while the
+    /// tool exits would only wake the supervisor, which hears of the exit a moment later, and reads what is left then.
+    pub(super) outputs: Vec<OwnedFd>,
+    pub(super) enforced: Option<Enforced>,
+    pub(super) door: Option<Entrance>,
+}
+
+impl Run<'_> {
+    /// Until nothing of the run is left.
+    pub(super) fn watch(&mut self) -> Result<EndReport, Gone> {
+        loop {
+            match self.wait() {
+                Wish::Nothing => {}
+                Wish::Cancel(grace) => self.terminate(Cause::Cancelled, grace),
+                Wish::Finish => return self.kill_and_close(),
+                Wish::Gone => {
+                    if Guard::KeeperEndOfFile.is_on() {
+                        self.kill_everything();
+                    }
+                    return Err(Gone);
+                }
+            }
+            // In this order: a tool that is already dead starts nobody between the two looks.
+            let ending = self.leader_ending();
+            let alone = self.reap_others();
+            if let (Some(_), false, Some(cell)) = (ending, alone, &mut self.cell) {
+                cell.leader_has_ended();
+            }
+            match (self.phase, ending) {
+                (_, Some(ending)) if alone => return self.close(ending),
+                (Phase::Running { .. }, Some(ending)) => {
+                    self.phase = Phase::Lingering;
+                    self.outputs.clear();
+                    self.keeper.report(&Report::Lingering { pid: raw(self.leader), ending })?;
+                }
+                (Phase::Running { deadline: Some(deadline) }, None) if Instant::now() >= deadline => {
+                    self.terminate(Cause::Timeout, TIMEOUT_GRACE);
+                }
+                (Phase::Terminating { until }, _) if Instant::now() >= until => return self.kill_and_close(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Until a child changes, an order comes, or the next deadline.
+    fn wait(&mut self) -> Wish {
+        let until = match self.phase {
+            Phase::Running { deadline } => deadline,
+            Phase::Terminating { until } => Some(until),
+            Phase::Lingering => None,
+        };
+        let keeper = &mut *self.keeper;
+        let mut watched =
+            [PollFd::new(&keeper.socket, PollFlags::IN), PollFd::new(&keeper.signals, PollFlags::IN)];
+        if poll_until(&mut watched, until).is_err() {
+            return Wish::Gone;
+        }
+        let order_waits = !watched[0].revents().is_empty();
+        if !watched[1].revents().is_empty() {
+            keeper.signals.drain(Signal::CHILD);
+        }
+        if !order_waits {
+            return Wish::Nothing;
+        }
+        match wire::receive_order(&keeper.socket, &mut keeper.buffer, RecvFlags::DONTWAIT) {
+            Received::Message(received) => match received.order {
+                Order::Cancel { grace_ms } => Wish::Cancel(Duration::from_millis(grace_ms)),
+                Order::Finish => Wish::Finish,
+                Order::Start(_) | Order::KillPid { .. } => Wish::Gone,
+            },
+            Received::Nothing => Wish::Nothing,
+            Received::EndOfFile => Wish::Gone,
+        }
+    }
+
+    /// Asks politely. A second wish may only shorten the time.
+    fn terminate(&mut self, cause: Cause, grace: Duration) {
+        let until = Instant::now() + grace;
+        if let Phase::Terminating { until: earlier } = self.phase {
+            self.phase = Phase::Terminating { until: until.min(earlier) };
+            return;
+        }
+        // A tool that had already ended by itself was not ended by us.
+        if !matches!(self.phase, Phase::Lingering) {
+            self.cause = Some(cause);
+        }
+        self.phase = Phase::Terminating { until };
+        self.signal_group(Signal::TERM);
+        self.signal_group(Signal::CONT);
+    }
+
+    /// The leader is unreaped, so the group's number is still the group's.
+    fn signal_group(&self, signal: Signal) {
+        // ESRCH means that nobody is left to be signalled, which is what signals are for.
+        let _ = rustix::process::kill_process_group(self.leader, signal);
+    }
+
+    fn leader_ending(&self) -> Option<Ending> {
+        wait::peek(self.leader).unwrap_or(None)
+    }
+
+    fn others(&self) -> Vec<Pid> {
+        let listed = self.keeper.children.list().unwrap_or_default();
+        listed.into_iter().filter(|pid| *pid != self.leader && !self.is_init(*pid)).collect()
+    }
+
+    fn is_init(&self, pid: Pid) -> bool {
+        self.cell.as_ref().is_some_and(|cell| cell.init == pid)
+    }
+
+    /// Nobody is left in the cell, but for init and the tool itself.
+    fn cell_is_empty(&self) -> bool {
+        self.cell.as_ref().is_none_or(Cell::is_empty)
+    }
+
+    /// Takes away orphans that have ended; true when nobody but the tool itself is left, alive or dead.
+    fn reap_others(&self) -> bool {
+        let others = self.others();
+        for pid in &others {
+            // Whether it had ended is no matter: it is looked at again when it does.
+            let _ = wait::reap(Some(*pid));
+        }
+        (others.is_empty() || self.others().is_empty()) && self.cell_is_empty()
+    }
+
+    fn kill_and_close(&mut self) -> Result<EndReport, Gone> {
+        self.forced = true;
+        if matches!(self.phase, Phase::Lingering) {
+            let inside = self.cell.as_ref().map_or(0, Cell::count);
+            self.left_running = inside + self.others().into_iter().filter(|pid| !is_over(*pid)).count();
+        }
+        self.kill_everything();
+        // Killed within the deadline or not: without an ending there is none to report but the signal that was sent.
+        let ending = self.leader_ending().unwrap_or(Ending::Signal(libc::SIGKILL));
+        self.close(ending)
+    }
+
+    /// SIGKILL until only the dead leader is left, or the time is up.
+    fn kill_everything(&self) {
+        if !Guard::Force.is_on() {
+            return;
+        }
+        if !Guard::KillTree.is_on() {
+            return self.signal_group(Signal::KILL);
+        }
+        if let Some(cell) = &self.cell {
+            cell.kill();
+        }
+        let deadline = Instant::now() + KILL_DEADLINE;
+        loop {
+            self.signal_group(Signal::KILL);
+            // In this order: a tool that is already dead starts nobody between the two looks.
+            let mut alive = self.leader_ending().is_none() || !self.cell_is_empty();
+            let others = self.others();
+            if (others.is_empty() && !alive) || Instant::now() >= deadline {
+                return;
+            }
+            for pid in others {
+                if !matches!(wait::reap(Some(pid)), Ok(Reap::One(_))) {
+                    alive = true;
+                    // A child that has ended in the meantime is a zombie, which a signal does not bother.
+                    let _ = rustix::process::kill_process(pid, Signal::KILL);
+                }
+            }
+            if alive {
+                self.wait_for_child(Instant::now() + LOOK_AGAIN);
+            }
+        }
+    }
+
+    fn wait_for_child(&self, until: Instant) {
+        let signals = &self.keeper.signals;
+        let mut watched = [PollFd::new(signals, PollFlags::IN)];
+        // A failing poll only means looking again sooner; the deadline above bounds it.
+        let _ = poll_until(&mut watched, Some(until));
+        signals.drain(Signal::CHILD);
+    }
+
+    /// As the kernel says it. Of a cell, init is left; it is ended when the result is under way.
+    fn survivors(&self) -> Result<Vec<i32>, Gone> {
+        if matches!(wait::reap(None), Ok(Reap::NoChildren)) {
+            return Ok(Vec::new());
+        }
+        let left = self.keeper.children.list().map_err(|_| Gone)?;
+        let others = left.into_iter().filter(|pid| !self.is_init(*pid)).map(raw);
+        let inside = self.cell.as_ref().map_or_else(Vec::new, Cell::left);
+        Ok(others.chain(inside).take(MAX_NAMED).collect())
+    }
+
+    /// Init ends last: it waits until the leader has been reaped, which is in its cell.
+    ///
+    /// Nobody is in it any more; what it takes is the mounts, which the client need not wait for.
+    pub(super) fn close_cell(&self) -> Result<(), Gone> {
+        let Some(cell) = &self.cell else { return Ok(()) };
+        cell.kill();
+        let deadline = Instant::now() + KILL_DEADLINE;
+        while matches!(wait::reap(Some(cell.init)), Ok(Reap::NotYet)) && Instant::now() < deadline {
+            self.wait_for_child(Instant::now() + LOOK_AGAIN);
+        }
+        if matches!(wait::reap(None), Ok(Reap::NoChildren)) { Ok(()) } else { Err(Gone) }
+    }
+
+    /// Reaps the leader and asks the kernel whether anybody is left.
+    fn close(&mut self, ending: Ending) -> Result<EndReport, Gone> {
+        let mut usage = Usage::default();
+        if let Ok(Reap::One(reaped)) = wait::reap(Some(self.leader)) {
+            usage = reaped.usage;
+        }
+        let survivors = self.survivors()?;
+        let (cause, forced, left_running) = (self.cause, self.forced, self.left_running);
+        let (network, unfit) = self.close_door();
+        let (pid, enforced) = (raw(self.leader), self.enforced.take());
+        Ok(EndReport { pid, ending, cause, forced, left_running, usage, survivors, enforced, network, unfit })
+    }
+
+    /// Before the namespace may be used again. If the door does not say that it has left it, it may not be.
+    fn close_door(&mut self) -> (Option<Network>, bool) {
+        let Some(door) = self.door.take() else { return (None, false) };
+        let (report, net) = door.close();
+        if let Some(enforced) = &mut self.enforced {
+            enforced.net = net;
+        }
+        let unfit = report.is_none();
+        (report, unfit)
+    }
+}
