@@ -74,6 +74,10 @@ class DecidedCall:
         is_persons = self.verified.root.signer.kind is SignerKind.PERSON
         return frozenset(self.chain.root.metadata.named_secrets if is_persons else ())
 
+    def unrestricted(self) -> DecidedCall:
+        """The same call, not confined: for learning what it needs."""
+        return self
+
     def bundle(self) -> Bundle:
         """The call as a value that can be sent elsewhere."""
         return Bundle.of(
