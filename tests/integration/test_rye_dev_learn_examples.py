@@ -49,3 +49,5 @@ def test_the_block_of_an_example(name: str, tmp_path: Path) -> None:
         assert found["failed"] == []
         assert found["notes"] == []
     assert found["permissions"] == expected
+    if name == "bash-tool":
+        assert found["block"].splitlines() == ["# permissions:", '#   project: "read"']
