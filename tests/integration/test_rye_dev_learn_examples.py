@@ -40,8 +40,13 @@ def test_the_block_of_an_example(name: str, tmp_path: Path) -> None:
     leo.begin(project)
     for each in ("awk/awk_runtime", item) if name == "own-runtime" else (item,):
         leo.rye("sign", "--all-beside", each, cwd=project)
-    variables = {"SHOP_URL": "http://127.0.0.1:9", "SHOP_TOKEN": "secret"}
-    shown = leo.types([], "dev", "--learn", "--json", item, *words, cwd=project, **variables).out
+    shown = leo.types(
+        [],
+        *("dev", "--learn", "--json", item, *words),
+        cwd=project,
+        SHOP_URL="http://127.0.0.1:9",
+        SHOP_TOKEN="secret",
+    ).out
     found = json.loads(shown[shown.index("{") :])
     if name == "http-tool":
         assert any("127.0.0.1:9: net cannot name that" in note for note in found["notes"]), found
