@@ -100,7 +100,7 @@ def _offer_to_learn(file: ItemFile, app: App) -> None:
     say(f"write this into {printable(file.path)}, and sign it again")
 
 
-_AS_USUAL = frozenset({"listed", "lock_refreshed"})
+_AS_USUAL = frozenset({"listed", "lock_refreshed", "secrets_named"})
 """What signing does beside the item itself when it was asked to: nothing to be warned of."""
 
 
