@@ -17,11 +17,8 @@ from rye_mcp.cli._options import ItemArgument, JsonOption, ProjectOption, close_
 from rye_mcp.cli._parameters import parse_json_object
 from rye_mcp.cli._printing import print_json, print_table, report, say
 from rye_mcp.cli._signers import signers_in_words
-<<<<<<< HEAD
 from rye_mcp.permissions import sentence
-=======
 from rye_mcp.secret_store import command_to_set
->>>>>>> main
 from rye_mcp.verbs.explain import Explained, Explanation
 from rye_mcp.visible import visible
 

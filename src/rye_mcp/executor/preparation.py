@@ -42,11 +42,8 @@ from rye_mcp.executor.job.starting import Starting, why_not_there
 from rye_mcp.executor.lock.resolver import LockState, PinnedChain
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
-<<<<<<< HEAD
 from rye_mcp.permissions import UNCONFINED, Host, Permissions, Requirement, sentence
-=======
 from rye_mcp.secret_store import SecretStore
->>>>>>> main
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
@@ -233,11 +230,8 @@ class Preparation:
         environment: Mapping[str, str],
     ) -> None:
         self.primitives = primitives
-<<<<<<< HEAD
         self.confinement = Confinement(spaces, project, state, environment)
-=======
         self.secrets: SecretStore | None = secrets
->>>>>>> main
         self.environments = EnvironmentResolver(trust, environment)
         self.starting = Starting(trust.directories)
         self.background = Background()

@@ -132,16 +132,13 @@ class PrimitiveExecutor:
         self._primitives = Primitives(self.PRIMITIVE_MAP, surroundings)
         self.secrets = SecretStore(spaces.user.root)
         self._preparation = Preparation(
-<<<<<<< HEAD
-            spaces, trust, self._primitives, project=project, state=where, environment=environment
-=======
             spaces,
             trust,
             self._primitives,
             secrets=self.secrets,
             project=project,
+            state=where,
             environment=environment,
->>>>>>> main
         )
         self._log = RunLog(where)
         self._outputs = RunOutputs(where)
