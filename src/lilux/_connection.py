@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 from lilux import _protocol as protocol
 from lilux._frames import PAYLOAD_LIMIT, FrameDecoder
 from lilux._loops import Flag, Loop
+from lilux._policy import Enforced
 from lilux._results import RunResult
 from lilux.primitives.errors import SupervisorError
 
@@ -110,6 +111,7 @@ class Run(Call):
         on_started: OnStarted | None = None,
     ) -> None:
         super().__init__(done)
+        self.enforced: Enforced | None = None
         self._input = memoryview(input)
         self._window = protocol.INPUT_WINDOW
         self._on_output = on_output
@@ -165,7 +167,10 @@ class Run(Call):
             case protocol.Credit():
                 self._window += event.bytes
                 self.send_input()
-            case protocol.Output() | protocol.Started():
+            case protocol.Started():
+                self.enforced = event.enforced
+                self._report(event, payload)
+            case protocol.Output():
                 self._report(event, payload)
         return False
 

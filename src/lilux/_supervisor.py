@@ -117,7 +117,7 @@ class Supervisor:
     ) -> Outcome:
         """Run a tool to its end, and talk with it meanwhile: `on_begun` gets what one does so by."""
         call = Dialogue(self._loop.flag(), on_output=on_output)
-        asked = replace(request, stdin="pipe", stream_credit=OUTPUT_CREDIT, stream_whole=True)
+        asked = replace(request, stdin="pipe", stream_credit=OUTPUT_CREDIT, stream_whole=True, notify=True)
         return await self._carry_out(call, asked, partial(on_begun, call))
 
     async def _carry_out(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import anyio
 import pytest
 
 from lilux.primitives.errors import ConfigurationError
-from lilux.primitives.subprocess import Dialogue, ProcessSpec, SubprocessPrimitive, SubprocessResult
+from lilux.primitives.subprocess import Dialogue, Policy, ProcessSpec, SubprocessPrimitive, SubprocessResult
 
 ECHO = "import sys\nfor line in sys.stdin: sys.stdout.write(line.upper()); sys.stdout.flush()"
 FLOOD = "import sys; sys.stdout.write('x' * 3_000_000 + chr(10)); sys.stdout.flush()"
@@ -21,7 +22,7 @@ DEAF = "import time; time.sleep(60)"
 class Talk:
     """What a program has said, and how one answers."""
 
-    def __init__(self, code: str, *, takes: bool = True) -> None:
+    def __init__(self, code: str, *, takes: bool = True, policy: Policy | None = None) -> None:
         self.said = b""
         self.skipped = 0
         self.heard = anyio.Event()
@@ -31,6 +32,8 @@ class Talk:
         self._spec = ProcessSpec(
             command=sys.executable, args=["-c", code], on_output=self.hear, timeout=None, max_output=1024
         )
+        if policy is not None:
+            self._spec = replace(self._spec, cwd="/", policy=policy)
 
     def hear(self, stream: str, data: bytes, skipped: int) -> None:
         self.said += data
@@ -73,6 +76,23 @@ async def test_a_program_answers_each_line_as_it_is_told() -> None:
     assert talk.said == b"ONE\nTWO\nTHREE\n"
     assert talk.result is not None
     assert talk.result.success
+
+
+@pytest.mark.anyio
+async def test_what_is_enforced_is_known_while_it_runs() -> None:
+    prefixes = sorted({os.path.realpath(place) for place in (sys.prefix, sys.base_prefix)})
+    talk = Talk(ECHO, policy=Policy(tier="cell", read=prefixes))
+    async with anyio.create_task_group() as group:
+        group.start_soon(talk.run)
+        await talk.until(lambda: talk.dialogue is not None)
+        assert talk.dialogue is not None
+        talk.dialogue.tell(b"one\n")
+        await talk.until(lambda: bool(talk.said))
+        enforced = talk.dialogue.enforced
+        talk.dialogue.end_input()
+    assert talk.result is not None
+    assert enforced is not None
+    assert enforced == talk.result.enforced
 
 
 @pytest.mark.anyio
