@@ -119,6 +119,9 @@ class _Launcher:
     joined: str
     how: str
     fetched: Callable[[str, Mapping[str, str]], str | None]
+    hosts: tuple[str, ...]
+    reads: tuple[str, ...]
+    """What it has of its own below the home directory, and cannot do without."""
 
 
 _NPX: Final = _Launcher(
@@ -130,6 +133,8 @@ _NPX: Final = _Launcher(
     "@",
     "npm view {name} version",
     version_by_npm,
+    ("registry.npmjs.org",),
+    (),
 )
 _UVX: Final = _Launcher(
     re.compile(rf"{_OF_ALL}|{_OF_PYPI}", re.IGNORECASE),
@@ -140,6 +145,8 @@ _UVX: Final = _Launcher(
     "==",
     "https://pypi.org/project/{name}",
     version_by_uv,
+    ("pypi.org", "files.pythonhosted.org"),
+    ("~/.local/share/uv/python", "~/.local/bin/uv"),
 )
 _LAUNCHERS: Final[Mapping[tuple[str, ...], _Launcher]] = {
     ("npx",): _NPX,
@@ -310,7 +317,7 @@ def _add(plan: ServerPlan, app: App, context: Context, values: Mapping[str, str]
     if plan.space is SpaceName.PROJECT:
         context.spaces.require_project()
     key = servers.signing_key(context)
-    offered = offered_now(plan.config, app, context, values)
+    offered = offered_now(plan, app, context, values)
     return servers.add(plan, offered, context, key)
 
 
@@ -332,11 +339,12 @@ def _with_network(
 
 
 def offered_now(
-    config: Mapping[str, Any], app: App, context: Context, values: Mapping[str, str]
+    plan: ServerPlan, app: App, context: Context, values: Mapping[str, str]
 ) -> Mapping[str, Definition]:
-    """What the server of a configuration offers, asked as its tools would ask it."""
+    """What a server offers, asked as its tools would ask it."""
     import anyio
 
+    config = plan.config
     from rye_mcp.bridge.pool import offered_by
 
     whole = servers.whole_config(config, context)

@@ -115,6 +115,11 @@ class Permissions:
         """Whether it may connect everywhere."""
         return self.unconfined or ANY_HOST in self.net
 
+    @property
+    def names_env_alone(self) -> bool:
+        """Whether it names variables, and grants and demands nothing else."""
+        return bool(self.env) and self == Permissions(env=self.env)
+
     def is_within(self, other: Permissions) -> bool:
         """Whether all of this is granted by the other one, and nothing is demanded less strictly."""
         dropped = self.require < other.require

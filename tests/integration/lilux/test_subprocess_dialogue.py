@@ -18,6 +18,9 @@ ECHO = "import sys\nfor line in sys.stdin: sys.stdout.write(line.upper()); sys.s
 FLOOD = "import sys; sys.stdout.write('x' * 3_000_000 + chr(10)); sys.stdout.flush()"
 DEAF = "import time; time.sleep(60)"
 
+PREFIXES = sorted({os.path.realpath(place) for place in (sys.prefix, sys.base_prefix)})
+"""What the interpreter of the tests consists of."""
+
 
 class Talk:
     """What a program has said, and how one answers."""
@@ -80,8 +83,7 @@ async def test_a_program_answers_each_line_as_it_is_told() -> None:
 
 @pytest.mark.anyio
 async def test_what_is_enforced_is_known_while_it_runs() -> None:
-    prefixes = sorted({os.path.realpath(place) for place in (sys.prefix, sys.base_prefix)})
-    talk = Talk(ECHO, policy=Policy(tier="cell", read=prefixes))
+    talk = Talk(ECHO, policy=Policy(tier="cell", read=PREFIXES))
     async with anyio.create_task_group() as group:
         group.start_soon(talk.run)
         await talk.until(lambda: talk.dialogue is not None)
