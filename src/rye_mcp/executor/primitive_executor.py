@@ -130,7 +130,7 @@ class PrimitiveExecutor:
         surroundings = Surroundings(spaces, trust, project, where, environment, locked, lambda: self)
         self._primitives = Primitives(self.PRIMITIVE_MAP, surroundings)
         self._preparation = Preparation(
-            spaces, trust, self._primitives, project=project, environment=environment
+            spaces, trust, self._primitives, project=project, state=where, environment=environment
         )
         self._log = RunLog(where)
         self._outputs = RunOutputs(where)

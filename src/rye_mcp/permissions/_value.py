@@ -120,6 +120,10 @@ class Permissions:
         """Whether it names variables, and grants and demands nothing else."""
         return bool(self.env) and self == Permissions(env=self.env)
 
+    def reaches(self, host: Host) -> bool:
+        """Whether it may connect to this host."""
+        return self.any_host or any(covers_host(each, host) for each in self.net)
+
     def is_within(self, other: Permissions) -> bool:
         """Whether all of this is granted by the other one, and nothing is demanded less strictly."""
         dropped = self.require < other.require

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "c25d603f6303dbb48784f173b6045ee27d2530c6a7de5f78c62ed41eb278785f"
+MANIFEST_SHA256: Final = "5f3aa638e201c0643a6496276dbe45e86dd92e044b4aea8b29d36a6257e4ebd9"
