@@ -43,8 +43,8 @@ E = TypeVar("E", bound=protocol.Event)
 OnOutput = Callable[[protocol.StreamName, bytes, int], None]
 """Takes a stream, the bytes that a tool wrote to it, and how many were left out just before."""
 
-OnStarted = Callable[[int], None]
-"""Takes the pid of the tool."""
+OnStarted = Callable[[int, Enforced | None], None]
+"""Takes the pid of the tool, and what is enforced of its policy; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,6 @@ class Run(Call):
         on_started: OnStarted | None = None,
     ) -> None:
         super().__init__(done)
-        self.enforced: Enforced | None = None
         self._input = memoryview(input)
         self._window = protocol.INPUT_WINDOW
         self._on_output = on_output
@@ -167,10 +166,7 @@ class Run(Call):
             case protocol.Credit():
                 self._window += event.bytes
                 self.send_input()
-            case protocol.Started():
-                self.enforced = event.enforced
-                self._report(event, payload)
-            case protocol.Output():
+            case protocol.Output() | protocol.Started():
                 self._report(event, payload)
         return False
 
@@ -187,7 +183,7 @@ class Run(Call):
             if isinstance(event, protocol.Output):
                 self._deliver(event, payload)
             elif self._on_started is not None:
-                self._on_started(event.pid)
+                self._on_started(event.pid, event.enforced)
         except Exception as exc:  # noqa: BLE001 - it is the caller's, and ends the caller's run
             self.fail(exc)
             self.cancel()
@@ -383,8 +379,8 @@ _COMPACT_AT: Final = 1 << 20
 class Dialogue(Run):
     """A run whose standard input stays open."""
 
-    def __init__(self, done: Flag, *, on_output: OnOutput) -> None:
-        super().__init__(done, on_output=on_output)
+    def __init__(self, done: Flag, *, on_output: OnOutput, on_started: OnStarted | None = None) -> None:
+        super().__init__(done, on_output=on_output, on_started=on_started)
         self._queue = bytearray()
         self._sent = 0
         self._is_complete = self._is_ended = False

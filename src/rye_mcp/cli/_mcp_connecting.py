@@ -18,11 +18,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from rye_mcp.bridge.definitions import DIRECTORY
 from rye_mcp.bridge.servers import START_TIMEOUT_S, require_variables
 from rye_mcp.cli._printing import warn
+from rye_mcp.configuration import isolation_of
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.shims import behind_shims
+from rye_mcp.executor.job.bounds import Bounds
+from rye_mcp.executor.job.confinement import Confinement, Rights
 from rye_mcp.items import SpaceName
+from rye_mcp.permissions import effective
+from rye_mcp.trust.scope import SignerKind
 from rye_mcp.verbs import mcp_servers as servers
 from rye_mcp.visible import visible
 
@@ -358,10 +364,29 @@ def offered_now(
     async def ask() -> Mapping[str, Definition]:
         project = "" if here is None else str(here)
         directories = context.trust.directories
-        return await offered_by(whole, variables, cwd=cwd, project=project, directories=directories)
+        bounds = _bounds(plan, app, context)
+        return await offered_by(
+            whole, variables, cwd=cwd, project=project, directories=directories, bounds=bounds
+        )
 
     with _telling_what_is_waited_for(whole):
         return anyio.run(ask)
+
+
+def _bounds(plan: ServerPlan, app: App, context: Context) -> Bounds | None:
+    """What confines a server that is asked what it offers: what will confine its tools."""
+    item_id, isolation = f"{DIRECTORY}/{plan.name}", isolation_of(context)
+    declared = None if plan.permissions is None else plan.declared()
+    found = effective(declared, SignerKind.PERSON, isolation, item_id=f"{item_id}/*").permissions
+    if found.unconfined or plan.config["transport"] != "stdio":
+        return None
+    space = context.spaces.space(plan.space)
+    fingerprint = context.keys.show(SignerKind.PERSON).fingerprint
+    owner = (str(space.root), str(SignerKind.PERSON), fingerprint)
+    rights = Rights(found, item_id, owner, tuple(sorted(isolation.hide)))
+    project = None if context.spaces.project is None else context.project
+    confinement = Confinement(context.spaces, project, app.settings.state, app.settings.environment)
+    return Bounds(rights, confinement)
 
 
 @contextmanager

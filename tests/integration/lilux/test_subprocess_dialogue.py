@@ -12,7 +12,14 @@ import anyio
 import pytest
 
 from lilux.primitives.errors import ConfigurationError
-from lilux.primitives.subprocess import Dialogue, Policy, ProcessSpec, SubprocessPrimitive, SubprocessResult
+from lilux.primitives.subprocess import (
+    Dialogue,
+    Enforced,
+    Policy,
+    ProcessSpec,
+    SubprocessPrimitive,
+    SubprocessResult,
+)
 
 ECHO = "import sys\nfor line in sys.stdin: sys.stdout.write(line.upper()); sys.stdout.flush()"
 FLOOD = "import sys; sys.stdout.write('x' * 3_000_000 + chr(10)); sys.stdout.flush()"
@@ -29,6 +36,7 @@ class Talk:
         self.said = b""
         self.skipped = 0
         self.heard = anyio.Event()
+        self.enforced: Enforced | None = None
         self.dialogue: Dialogue | None = None
         self.result: SubprocessResult | None = None
         self._takes = takes
@@ -36,7 +44,7 @@ class Talk:
             command=sys.executable, args=["-c", code], on_output=self.hear, timeout=None, max_output=1024
         )
         if policy is not None:
-            self._spec = replace(self._spec, cwd="/", policy=policy)
+            self._spec = replace(self._spec, cwd="/", policy=policy, on_started=self.started)
 
     def hear(self, stream: str, data: bytes, skipped: int) -> None:
         self.said += data
@@ -45,6 +53,9 @@ class Talk:
             self.dialogue.took(len(data))
         self.heard.set()
         self.heard = anyio.Event()
+
+    def started(self, _pid: int, enforced: Enforced | None) -> None:
+        self.enforced = enforced
 
     def begun(self, dialogue: Dialogue) -> None:
         self.dialogue = dialogue
@@ -90,7 +101,7 @@ async def test_what_is_enforced_is_known_while_it_runs() -> None:
         assert talk.dialogue is not None
         talk.dialogue.tell(b"one\n")
         await talk.until(lambda: bool(talk.said))
-        enforced = talk.dialogue.enforced
+        enforced = talk.enforced
         talk.dialogue.end_input()
     assert talk.result is not None
     assert enforced is not None
