@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import typer
 
+from lilux._dataclasses import dataclass
 from rye_mcp.cli._mcp_connecting import package_of
 from rye_mcp.cli._printing import say
 from rye_mcp.errors import RyeError

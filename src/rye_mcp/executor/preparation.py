@@ -13,12 +13,13 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Facts, Halves, SubprocessPrimitive
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError, printable

@@ -5,11 +5,12 @@ Calls with equal bounds may share a program: the servers of `rye mcp` do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Self
 
+from lilux._dataclasses import dataclass
 from rye_mcp.apart import off_loop
 
 if TYPE_CHECKING:

@@ -12,12 +12,13 @@ import os
 import pwd
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from lilux import _files as whole_files
+from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Policy, SubprocessPrimitive
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY

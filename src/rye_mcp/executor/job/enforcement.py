@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Hosts
 
 if TYPE_CHECKING:
