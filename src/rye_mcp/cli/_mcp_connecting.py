@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from lilux._dataclasses import dataclass
 from rye_mcp.bridge.definitions import DIRECTORY
 from rye_mcp.bridge.servers import START_TIMEOUT_S, require_variables
 from rye_mcp.cli._printing import warn
