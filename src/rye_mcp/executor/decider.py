@@ -57,7 +57,7 @@ class DecidedCall:
     caller: Caller
     timeout: float | None = None
     notices: tuple[Notice, ...] = ()
-    env: frozenset[str] = frozenset()
+    permitted_env: frozenset[str] = frozenset()
     """Variables that look like secrets, and that the tool gets all the same."""
     isolation: Isolation = field(default_factory=Isolation)
 
@@ -135,8 +135,8 @@ class Decider:
         pinned, isolation = await off_loop(work)
         found = await _decided(pinned, isolation, bundle.parameters, bundle.caller, bundle.timeout)
         there = bundle.permissions
-        env = found.env if there.unconfined else found.env & there.env
-        return replace(found, permissions=found.permissions.meet(there), env=env)
+        env = found.permitted_env if there.unconfined else found.permitted_env & there.env
+        return replace(found, permissions=found.permissions.meet(there), permitted_env=env)
 
     def pinned(self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True) -> PinnedChain:
         """Stages 1 to 6, of files on the disk."""

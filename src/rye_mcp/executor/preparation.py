@@ -315,7 +315,7 @@ class UnfinishedCall:
     async def finish(self) -> PreparedCall:
         """The whole call."""
         decision = self._decision
-        carried, permitted = decision.verified.carried, decision.env
+        carried, permitted = decision.verified.carried, decision.permitted_env
         environments = self._preparation.environments
         environment = await environments.resolve(
             decision.verified, self._paths, carried.anchor, permitted, decision.caller.trace, self._basis

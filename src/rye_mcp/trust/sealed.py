@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "5f3aa638e201c0643a6496276dbe45e86dd92e044b4aea8b29d36a6257e4ebd9"
+MANIFEST_SHA256: Final = "adeee29b8b2e773457f07913c031ece74141e35df43f4c14fa20d7d01e0bc6cd"
