@@ -28,7 +28,7 @@ from rye_mcp.executor.lock import pins
 from rye_mcp.executor.lock.agreement import require_agreed
 from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
 from rye_mcp.notices import Notice
-from rye_mcp.permissions import Isolation, Permissions, effective, phrases
+from rye_mcp.permissions import UNCONFINED, Isolation, Permissions, effective, phrases
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
@@ -77,8 +77,8 @@ class DecidedCall:
         return self.pinned.valid.verified.chain
 
     def unrestricted(self) -> DecidedCall:
-        """The same call, not confined: for learning what it needs."""
-        return self
+        """The same call, not confined: for learning what it needs, under a policy that only observes."""
+        return replace(self, permissions=UNCONFINED)
 
     def bundle(self) -> Bundle:
         """The call as a value that can be sent elsewhere."""

@@ -36,16 +36,7 @@ from rye_mcp.runs.ids import StreamName
 if TYPE_CHECKING:
     from lilux.primitives.http_client import HttpClientPrimitive, HttpSpec
 
-__all__ = [
-    "HttpJob",
-    "Job",
-    "Observer",
-    "OtherJob",
-    "ProcessJob",
-    "Spooling",
-    "Watch",
-    "address_of",
-]
+__all__ = ["HttpJob", "Job", "Observer", "OtherJob", "ProcessJob", "Spooling", "Watch", "address_of"]
 
 Show = Callable[[str], str]
 
