@@ -44,6 +44,7 @@ from rye_mcp.executor.lock.resolver import LockState, PinnedChain
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
 from rye_mcp.permissions import UNCONFINED, Host, Permissions, Requirement, sentence
+from rye_mcp.secret_store import SecretStore
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
@@ -224,12 +225,14 @@ class Preparation:
         trust: Trust,
         primitives: Primitives,
         *,
+        secrets: SecretStore,
         project: Path | None,
         state: Path,
         environment: Mapping[str, str],
     ) -> None:
         self.primitives = primitives
         self.confinement = Confinement(spaces, project, state, environment)
+        self.secrets: SecretStore | None = secrets
         self.environments = EnvironmentResolver(trust, environment)
         self.starting = Starting(trust.directories)
         self.background = Background()
@@ -318,7 +321,13 @@ class UnfinishedCall:
         carried, permitted = decision.verified.carried, decision.permitted_env
         environments = self._preparation.environments
         environment = await environments.resolve(
-            decision.verified, self._paths, carried.anchor, permitted, decision.caller.trace, self._basis
+            decision.verified,
+            self._paths,
+            carried.anchor,
+            permitted,
+            decision.caller.trace,
+            self._basis,
+            await self._secrets(),
         )
         job, noticed = await self._job(environment)
         if self._snapshot is not None and environment.packages is not None:
@@ -380,6 +389,15 @@ class UnfinishedCall:
         what = f"expected {root.item_id} to connect to what it may reach, found {host}"
         hint = f"a person writes permissions: {{net: [{host.written}]}} and signs it: rye sign {root.item_id}"
         raise RyeError("denied_by_policy", what, hint=hint, where=root.path, item_id=root.item_id)
+
+    async def _secrets(self) -> Mapping[str, str]:
+        names, store = self._decision.secrets, self._preparation.secrets
+        if not names:
+            return {}
+        if store is None:
+            what = "expected a signed tool, found a draft, which gets no secrets"
+            raise RyeError("secret_missing", what, hint=f"rye sign {self._decision.chain.root.item_id}")
+        return await off_loop(partial(store.values, names))
 
     def _is_given_code(self, job: Job) -> bool:
         chain = self._decision.chain

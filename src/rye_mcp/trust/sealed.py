@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "adeee29b8b2e773457f07913c031ece74141e35df43f4c14fa20d7d01e0bc6cd"
+MANIFEST_SHA256: Final = "65a852a7d929d2f0b93d32bf0e23f9936cc517a660fd08f858a52d5bb4017f51"
