@@ -55,7 +55,7 @@ async def bring(scene: Bridged, permissions: Permissions | None, **more: Any) ->
     }
     offered = await scene.offered(config)
     context = scene.person
-    plan = ServerPlan("grasping", config, permissions=permissions)
+    plan = ServerPlan("grasping", config, allowed=permissions)
     servers.add(plan, offered, context, servers.signing_key(context))
 
 

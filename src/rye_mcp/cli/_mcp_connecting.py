@@ -377,7 +377,7 @@ def offered_now(
 def _bounds(plan: ServerPlan, app: App, context: Context) -> Bounds | None:
     """What confines a server that is asked what it offers: what will confine its tools."""
     item_id, isolation = f"{DIRECTORY}/{plan.name}", isolation_of(context)
-    declared = None if plan.permissions is None else plan.declared()
+    declared = None if plan.allowed is None else plan.declared()
     found = effective(declared, SignerKind.PERSON, isolation, item_id=f"{item_id}/*").permissions
     if found.unconfined or plan.config["transport"] != "stdio":
         return None

@@ -111,16 +111,16 @@ def proposed(
     """The plan with permissions: as the person says, or else as is usual for what starts the server."""
     if plan.config["transport"] == "http":
         said = _address(plan.config)
-        return replace(plan, permissions=wish.applied(said) if wish or said else None)
+        return replace(plan, allowed=wish.applied(said) if wish or said else None)
     if can_ask and not wish:
         wish = _asked(plan)
-    return replace(plan, permissions=wish.applied(_proposal(plan.config, wish, environment, project)))
+    return replace(plan, allowed=wish.applied(_proposal(plan.config, wish, environment, project)))
 
 
 def tell(plan: ServerPlan) -> None:
     """Say what the server may do, before anything is signed."""
     declared = plan.declared()
-    if declared is not None and plan.permissions is not None:
+    if declared is not None and plan.allowed is not None:
         say(f"rye: {plan.name} {sentence(declared)}", err=True)
 
 

@@ -167,7 +167,7 @@ def update(
     if wish:
         plan = proposed(plan, wish, app.settings.environment, context.project, can_ask=False)
     offered = offered_now(plan, app, context, {})
-    comparison = servers.compare(known, offered, tuple(only or ()), plan.permissions if wish else None)
+    comparison = servers.compare(known, offered, tuple(only or ()), plan.allowed if wish else None)
     if not as_json:
         print_comparison(name, comparison, known.permissions)
     agreed = comparison.is_none or yes or _agrees(as_json=as_json)

@@ -72,7 +72,7 @@ class ServerPlan:
     config: Mapping[str, Any]
     space: SpaceName = SpaceName.PROJECT
     only: tuple[str, ...] = ()
-    permissions: Permissions | None = None
+    allowed: Permissions | None = None
     """What the server may do, beside seeing the variables that it is given. None leaves it unsaid."""
 
     @property
@@ -85,9 +85,9 @@ class ServerPlan:
     def declared(self, more: Iterable[str] = ()) -> Permissions | None:
         """What its items declare; `more` are variables that they may see as well."""
         env = self.variables | frozenset(more)
-        if self.permissions is None:
+        if self.allowed is None:
             return Permissions(env=env) if env else None
-        found = replace(self.permissions, env=self.permissions.env | env)
+        found = replace(self.allowed, env=self.allowed.env | env)
         # Items that name variables alone are older than permissions, and leave unsaid what a server may do.
         return replace(found, require=Requirement.WALLS) if found.names_env_alone else found
 
@@ -268,7 +268,7 @@ def compare(
     new = sorted(name for name in offered.keys() - approved.keys() if _is_chosen(name, only))
     added = {name: whole(offered[name].parts) for name in new}
     gone = tuple(sorted(approved.keys() - offered.keys()))
-    plan = ServerPlan(known.name, known.config, permissions=permissions)
+    plan = ServerPlan(known.name, known.config, allowed=permissions)
     said = {metadata.permissions for _, metadata in known.items.values()}
     is_other = permissions is not None and said != {plan.declared(known.permitted)}
     return Comparison(changed, added, gone, only, permissions if is_other else None)
@@ -279,7 +279,7 @@ def update(
 ) -> Written:
     """Sign what a person has looked at: what changed or is new is written, what is gone is removed."""
     permissions = known.permissions if comparison.permissions is None else comparison.permissions
-    plan = replace(known.plan, only=comparison.only, permissions=permissions)
+    plan = replace(known.plan, only=comparison.only, allowed=permissions)
     again = () if comparison.permissions is None else _tool_ids(known).keys() & offered.keys()
     wanted = {name: offered[name] for name in (*comparison.changed, *comparison.added, *again)}
     ids = {**ids_of(known.name, offered), **_tool_ids(known)}
