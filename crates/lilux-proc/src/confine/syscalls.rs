@@ -151,6 +151,9 @@ pub fn table(shape: Shape) -> Table {
     rules.insert(libc::SYS_clone as u32, denied_if(EPERM, vec![vec![not_zero(0, CLONE_NEW)]]));
     let commands = IOCTLS.iter().map(|command| vec![equal(1, *command)]);
     rules.insert(libc::SYS_ioctl as u32, denied_if(EPERM, commands.collect()));
+    // Whoever writes a file has to wait for those that hold a lease on it, and to read it is enough for one.
+    let lease = vec![equal(1, libc::F_SETLEASE as u32)];
+    rules.insert(libc::SYS_fcntl as u32, denied_if(EPERM, vec![lease]));
     rules.insert(libc::SYS_socket as u32, sockets(shape));
     rules.insert(libc::SYS_socketpair as u32, pairs(shape));
     rules.extend(without_set_id(if shape.root { libc::S_ISUID | libc::S_ISGID } else { libc::S_ISUID }));
