@@ -14,9 +14,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.validator import ValidChain
 from rye_mcp.executor.configuration.merged import runs_given_code
