@@ -65,6 +65,10 @@ class DecidedCall:
         """The chain itself."""
         return self.pinned.valid.verified.chain
 
+    def unrestricted(self) -> DecidedCall:
+        """The same call, not confined: for learning what it needs."""
+        return self
+
     def bundle(self) -> Bundle:
         """The call as a value that can be sent elsewhere."""
         return Bundle.of(

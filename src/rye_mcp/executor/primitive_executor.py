@@ -25,7 +25,7 @@ from rye_mcp.executor.bundle import Bundle
 from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
-from rye_mcp.executor.decider import Decide, Decider
+from rye_mcp.executor.decider import Decide, DecidedCall, Decider
 from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.lock.agreement import Preview
@@ -214,6 +214,8 @@ class PrimitiveExecutor:
     ) -> ExecutionResult:
         """What comes of a call that is decided first."""
         logged = LoggedCall(self._log, item_id, self._project, caller)
+        if watch is not None and watch.observer is not None:
+            decide = partial(_unrestricted, decide)
         async with logged.refusals(), self._prepared(decide) as call:
             began = await off_loop(partial(logged.began, call))
             outcome = await self._outcome(call, logged, watch or Watch())
@@ -323,6 +325,10 @@ class PrimitiveExecutor:
     def _build_chain(self, item_id: str) -> Chain:
         """The chain of a tool; nothing of it is verified yet."""
         return self._decider.builder.build(item_id)
+
+
+async def _unrestricted(decide: Decide) -> DecidedCall:
+    return (await decide()).unrestricted()
 
 
 def _with_companion(result: ExecutionResult, call: PreparedCall) -> ExecutionResult:

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "c25d603f6303dbb48784f173b6045ee27d2530c6a7de5f78c62ed41eb278785f"
+MANIFEST_SHA256: Final = "295b6f25117ec1c30e12af7fa8612d22d3ab4a430b29ef4ecb38b60d5912eed8"

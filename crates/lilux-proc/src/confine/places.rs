@@ -18,7 +18,7 @@ use crate::text::OsText;
 /// What every program may read, if it is there.
 ///
 /// Not all of `/nix`: the socket in it leads to a daemon that builds, and downloads, for everybody.
-const SYSTEM: &[&str] = &[
+pub const SYSTEM: &[&str] = &[
     "/usr",
     "/etc",
     "/opt",
@@ -33,7 +33,7 @@ const SYSTEM: &[&str] = &[
     "/libx32",
 ];
 /// What every program may use.
-const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+pub const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 /// Of `/etc`, what root's tools may read where nothing can be hidden inside what they may read. Root owns the rest, and so could
 /// read keys and passwords in it.
 const ETC: &[&str] = &[

@@ -157,7 +157,7 @@ pub fn table(shape: Shape) -> Table {
     rules.insert(libc::SYS_socket as u32, sockets(shape));
     rules.insert(libc::SYS_socketpair as u32, pairs(shape));
     rules.extend(without_set_id(if shape.root { libc::S_ISUID | libc::S_ISGID } else { libc::S_ISUID }));
-    Table { rules, last: LAST }
+    Table { rules, last: Some(LAST), foreign: ENOSYS }
 }
 
 fn equal(argument: u8, value: u32) -> Test {
