@@ -98,7 +98,8 @@ def test_a_stop_is_no_end_also_of_a_tool_that_is_traced_by_its_keeper(client: Cl
 
 def test_programs_that_cores_are_piped_to_are_not_started_for_tools(client: Client) -> None:
     """They are for any limit but 1, as root and outside of everything: see `core(5)` and `do_coredump`."""
-    ended = client.run(sys.executable, "-c", "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))")
+    script = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))"
+    ended = client.run(sys.executable, "-c", script)
     assert ended.stdout == b"(1, 1)\n"
 
 
