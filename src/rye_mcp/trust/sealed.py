@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "295b6f25117ec1c30e12af7fa8612d22d3ab4a430b29ef4ecb38b60d5912eed8"
+MANIFEST_SHA256: Final = "1cb12fc6f289ea4854d119e21d2ffa4f6571bbf5314f69834914f5f6ed643974"
