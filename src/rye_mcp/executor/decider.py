@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,7 @@ from lilux._dataclasses import dataclass
 from lilux.primitives.errors import LockfileError
 from lilux.primitives.lockfile import Lockfile
 from rye_mcp.apart import off_loop
+from rye_mcp.configuration import isolation_of
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.bundle import Bundle, BundleSpaces
 from rye_mcp.executor.caller import Caller
@@ -28,7 +28,7 @@ from rye_mcp.executor.lock import pins
 from rye_mcp.executor.lock.agreement import require_agreed
 from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
 from rye_mcp.notices import Notice
-from rye_mcp.permissions import Permissions
+from rye_mcp.permissions import UNCONFINED, Isolation, Permissions, effective, phrases
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
@@ -49,6 +49,9 @@ class DecidedCall:
     caller: Caller
     timeout: float | None = None
     notices: tuple[Notice, ...] = ()
+    permitted_env: frozenset[str] = frozenset()
+    """Variables that look like secrets, and that the tool gets all the same."""
+    isolation: Isolation = field(default_factory=Isolation)
 
     @property
     def valid(self) -> ValidChain:
@@ -75,8 +78,8 @@ class DecidedCall:
         return frozenset(self.chain.root.metadata.named_secrets if is_persons else ())
 
     def unrestricted(self) -> DecidedCall:
-        """The same call, not confined: for learning what it needs."""
-        return self
+        """The same call, not confined: for learning what it needs, under a policy that only observes."""
+        return replace(self, permissions=UNCONFINED)
 
     def bundle(self) -> Bundle:
         """The call as a value that can be sent elsewhere."""
@@ -100,8 +103,8 @@ class Decider:
     def __init__(self, spaces: Spaces, trust: Trust, project: Path | None, locks: LockfileResolver) -> None:
         self.verifier = IntegrityVerifier(trust, project)
         self.builder = ChainBuilder(spaces, self.verifier.require_verified)
-        self._spaces = spaces
-        self._trust = trust
+        self.spaces = spaces
+        self.trust = trust
         self._project = project
         self._locks = locks
 
@@ -118,16 +121,27 @@ class Decider:
         sketched: bool = False,
     ) -> DecidedCall:
         """The call of a tool on this machine; RyeError for what is refused."""
-        work = partial(self.pinned, item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
-        pinned = await off_loop(work)
+
+        def work() -> tuple[PinnedChain, Isolation]:
+            return self.pinned(
+                item_id, validate_chain=validate_chain, use_lockfile=use_lockfile
+            ), isolation_of(self)
+
+        pinned, isolation = await off_loop(work)
         require_agreed(pinned.valid, agreed)
-        return await _decided(pinned, parameters, caller, timeout, sketched=sketched)
+        return await _decided(pinned, isolation, parameters, caller, timeout, sketched=sketched)
 
     async def accept(self, bundle: Bundle) -> DecidedCall:
         """The call of a bundle, which passes the same stages here; it may do no more than there."""
-        pinned = await off_loop(partial(self._pinned_again, bundle))
-        decided = await _decided(pinned, bundle.parameters, bundle.caller, bundle.timeout)
-        return replace(decided, permissions=decided.permissions.meet(bundle.permissions))
+
+        def work() -> tuple[PinnedChain, Isolation]:
+            return self._pinned_again(bundle), isolation_of(self)
+
+        pinned, isolation = await off_loop(work)
+        found = await _decided(pinned, isolation, bundle.parameters, bundle.caller, bundle.timeout)
+        there = bundle.permissions
+        env = found.permitted_env if there.unconfined else found.permitted_env & there.env
+        return replace(found, permissions=found.permissions.meet(there), permitted_env=env)
 
     def pinned(self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True) -> PinnedChain:
         """Stages 1 to 6, of files on the disk."""
@@ -152,8 +166,8 @@ class Decider:
 
     def _pinned_again(self, bundle: Bundle) -> PinnedChain:
         """The same stages, of the files of a bundle, which is also what its own lockfile says."""
-        spaces = BundleSpaces(bundle, self._spaces)
-        verifier = IntegrityVerifier(self._trust, self._project, spaces.open_tree)
+        spaces = BundleSpaces(bundle, self.spaces)
+        verifier = IntegrityVerifier(self.trust, self._project, spaces.open_tree)
         try:
             builder = ChainBuilder(spaces, verifier.require_verified)
             pinned = self._pinned(bundle.item_id, builder, verifier)
@@ -181,6 +195,7 @@ def _require_pinned(valid: ValidChain, bundle: Bundle) -> None:
 
 async def _decided(
     pinned: PinnedChain,
+    isolation: Isolation,
     parameters: Mapping[str, Any] | None,
     caller: Caller,
     timeout: float | None,
@@ -189,7 +204,7 @@ async def _decided(
 ) -> DecidedCall:
     """Stage 7, and what the chain may do."""
     values = await checked_parameters(pinned.valid.verified.chain.root, parameters, sketched=sketched)
-    permissions, ignored = granted(pinned.valid.verified)
+    permissions, env, ignored = granted(pinned.valid.verified, isolation)
     notices = (
         *(Notice("chain_warning", warning) for warning in pinned.valid.warnings),
         *pinned.notices,
@@ -197,21 +212,41 @@ async def _decided(
         *pinned.valid.verified.carried.notices,
         *ignored,
     )
-    return DecidedCall(pinned, values, permissions, caller, timeout, notices)
+    return DecidedCall(pinned, values, permissions, caller, timeout, notices, env, isolation)
 
 
-def granted(verified: VerifiedChain) -> tuple[Permissions, tuple[Notice, ...]]:
-    """What a chain may do, and whose wish for something counts for nothing: that of an agent."""
+def granted(
+    verified: VerifiedChain, isolation: Isolation
+) -> tuple[Permissions, frozenset[str], tuple[Notice, ...]]:
+    """What a chain may do, which variables it gets, and whose wish for something counts for nothing.
+
+    RyeError `denied_by_policy` for what the policy lets run in no way.
+    """
     names: set[str] = set()
+    needs = Permissions()
     ignored = []
     for element, item in verified.pairs:
         asked = element.metadata.permitted_env
         if item.signer.kind in _GRANTING:
             names.update(asked)
+            if element is not verified.chain.root and element.metadata.needs is not None:
+                needs = needs.join(element.metadata.needs)
         elif asked:
             message = (
                 f"{element.item_id} asks for {', '.join(asked)}, and only an agent signed it; "
                 f"a person who has read it signs it with: rye sign {element.item_id}"
             )
             ignored.append(Notice("permissions_ignored", message))
-    return Permissions(env=frozenset(names)), tuple(ignored)
+    root = verified.chain.root
+    kind = verified.root.signer.kind
+    found = effective(root.metadata.permissions, kind, isolation, item_id=root.item_id, needs=needs)
+    permissions = found.permissions
+    if not permissions.unconfined:
+        permissions = replace(permissions, env=frozenset(names))
+    if kind is SignerKind.AGENT and (beyond := tuple(phrases(replace(found.withheld, env=frozenset())))):
+        message = (
+            f"{root.item_id} declares that it {'; '.join(beyond)}, and only an agent signed it; "
+            f"a person who has read it signs it with: rye sign {root.item_id}"
+        )
+        ignored.append(Notice("permissions_ignored", message))
+    return permissions, frozenset(names), tuple(ignored)

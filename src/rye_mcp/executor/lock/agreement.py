@@ -1,12 +1,7 @@
-"""What somebody can agree to before a tool runs, and that it is this and nothing else which runs then.
+"""What a person agrees to before a tool runs, and the check that nothing else runs.
 
-Rules:
-
-- What would run is everything that a lockfile would pin: each element of the chain with its space, hash and
-  key, and each file that the tool brings along. One mark stands for all of it; another byte is another mark.
-- The mark is compared inside of the run, with the very bytes that run: what changes between the question and
-  the run runs never.
-- The parameters are not in the mark: whoever asks holds them, and hands over the same ones.
+One mark stands for everything that a lockfile would pin; another byte is another mark. It is compared with
+the bytes that run. Parameters are not in it: the caller that asked holds them, and hands over the same ones.
 """
 
 from __future__ import annotations
@@ -88,7 +83,7 @@ def mark_of(valid: ValidChain) -> str:
 
 
 def require_agreed(valid: ValidChain, mark: str | None) -> None:
-    """Refuse what is not what was agreed to; None is for what nobody had to agree to."""
+    """Refuse a chain that differs from the one that was agreed to; None if nobody had to agree."""
     if mark is not None and mark_of(valid) != mark:
         item_id = valid.verified.chain.root.item_id
         what = (
