@@ -210,6 +210,7 @@ impl Layout {
         for path in &policy.protect {
             match Place::open(&path.0) {
                 Ok(place) if self.nearest(&path.0) == Some(Kind::Write) => {
+                    self.pin(&path.0)?;
                     self.bind(&place, &path.0, Kind::Read, true);
                     self.shown.insert(path.0.clone(), Kind::Read);
                 }
@@ -220,9 +221,23 @@ impl Layout {
         Ok(())
     }
 
+    /// What a directory holds could be exchanged by moving that directory away; one that is a mount cannot be moved.
+    fn pin(&mut self, path: &[u8]) -> Result<(), SpawnError> {
+        for parent in ancestors(path) {
+            if self.nearest(parent) == Some(Kind::Write) && !self.shown.contains_key(parent) {
+                let refused = |errno| unusable(&String::from_utf8_lossy(parent), errno);
+                let place = Place::open(parent).map_err(refused)?;
+                self.bind(&place, parent, Kind::Write, true);
+                self.shown.insert(parent.to_vec(), Kind::Write);
+            }
+        }
+        Ok(())
+    }
+
     fn mask(&mut self, path: &[u8]) -> Result<(), SpawnError> {
         match Place::open(path) {
             Ok(place) if self.nearest(path).is_some() => {
+                self.pin(path)?;
                 self.make_empties();
                 self.steps.push(Step::Mask { path: relative(path), is_directory: place.is_directory });
                 Ok(())
