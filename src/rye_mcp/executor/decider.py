@@ -7,6 +7,7 @@ again = await elsewhere.accept(Bundle.from_bytes(decision.bundle().to_bytes()))
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
@@ -24,10 +25,10 @@ from rye_mcp.executor.chain.validator import ValidChain, require_valid
 from rye_mcp.executor.chain.verifier import IntegrityVerifier, VerifiedChain
 from rye_mcp.executor.configuration.parameters import Parameters, checked_parameters
 from rye_mcp.executor.lock import pins
-from rye_mcp.executor.lock.agreement import require_agreed
+from rye_mcp.executor.lock.agreement import Comparison, Preview, require_agreed
 from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
 from rye_mcp.notices import Notice
-from rye_mcp.permissions import Permissions
+from rye_mcp.permissions import Permissions, taken_to_declare
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
@@ -48,6 +49,7 @@ class DecidedCall:
     caller: Caller
     timeout: float | None = None
     notices: tuple[Notice, ...] = ()
+    comparison: Comparison = field(default_factory=Comparison)
 
     @property
     def valid(self) -> ValidChain:
@@ -64,6 +66,20 @@ class DecidedCall:
         """The chain itself."""
         return self.pinned.valid.verified.chain
 
+    @property
+    def declared(self) -> Permissions:
+        """What the tool says that it may do, or is taken to say."""
+        root = self.verified.root
+        return taken_to_declare(self.chain.root.metadata.permissions, root.signer.kind)
+
+    def preview(self) -> Preview:
+        """What somebody can agree to."""
+        return Preview.of(self.valid, self.parameters, self.declared, self.comparison.widened)
+
+    def require_agreed(self, mark: str | None) -> None:
+        """Refuse what is not what was agreed to; RyeError."""
+        require_agreed(self.valid, self.declared, self.comparison.widened, mark)
+
     def bundle(self) -> Bundle:
         """The call as a value that can be sent elsewhere."""
         return Bundle.of(
@@ -75,6 +91,9 @@ class DecidedCall:
             timeout=self.timeout,
         )
 
+
+Compared = tuple[PinnedChain, Comparison]
+"""A chain, and how it stands to what was agreed to."""
 
 Decide = Callable[[], Awaitable[DecidedCall]]
 """Decides one call."""
@@ -100,22 +119,36 @@ class Decider:
         timeout: float | None = None,
         validate_chain: bool = True,
         use_lockfile: bool = True,
-        agreed: str | None = None,
         sketched: bool = False,
     ) -> DecidedCall:
-        """The call of a tool on this machine; RyeError for what is refused."""
+        """The call of a tool on this machine, for who only looks at it; RyeError for what is refused.
+
+        Whether somebody has to agree to it first, `settled` says.
+        """
         work = partial(self.pinned, item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
-        pinned = await off_loop(work)
-        require_agreed(pinned.valid, agreed)
-        return await _decided(pinned, parameters, caller, timeout, sketched=sketched)
+        found = await off_loop(work)
+        return await _decided(found, parameters, caller, timeout, sketched=sketched)
+
+    async def settled(self, decided: DecidedCall, agreed: str | None = None) -> DecidedCall:
+        """The same call, for who does it: somebody has agreed to what it may do; RyeError otherwise.
+
+        `agreed` is the mark of what a person was asked about. A state directory that cannot be written stops
+        nobody: then the same is asked again.
+        """
+        decided.require_agreed(agreed)
+        if decided.comparison.new:
+            with suppress(RyeError, OSError):
+                await off_loop(partial(decided.comparison.keep, self._trust))
+        return decided
 
     async def accept(self, bundle: Bundle) -> DecidedCall:
         """The call of a bundle, which passes the same stages here; it may do no more than there."""
-        pinned = await off_loop(partial(self._pinned_again, bundle))
-        decided = await _decided(pinned, bundle.parameters, bundle.caller, bundle.timeout)
-        return replace(decided, permissions=decided.permissions.meet(bundle.permissions))
+        found = await off_loop(partial(self._pinned_again, bundle))
+        decided = await _decided(found, bundle.parameters, bundle.caller, bundle.timeout)
+        decided = replace(decided, permissions=decided.permissions.meet(bundle.permissions))
+        return await self.settled(decided)
 
-    def pinned(self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True) -> PinnedChain:
+    def pinned(self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True) -> Compared:
         """Stages 1 to 6, of files on the disk."""
         stages = (self.builder, self.verifier)
         return self._pinned(item_id, *stages, validate_chain=validate_chain, use_lockfile=use_lockfile)
@@ -128,27 +161,27 @@ class Decider:
         *,
         validate_chain: bool = True,
         use_lockfile: bool = True,
-    ) -> PinnedChain:
+    ) -> Compared:
         root = builder.find(item_id)
         root_lock = self._locks.check_root(root, use_lockfile=use_lockfile)
         chain = builder.follow(root)
         verified = verifier.verify_chain(chain)
         valid = require_valid(verified, everything=validate_chain)
-        return self._locks.pin(valid, root_lock)
+        return self._locks.pin(valid, root_lock), Comparison.of(verified, self._trust)
 
-    def _pinned_again(self, bundle: Bundle) -> PinnedChain:
+    def _pinned_again(self, bundle: Bundle) -> Compared:
         """The same stages, of the files of a bundle, which is also what its own lockfile says."""
         spaces = BundleSpaces(bundle, self._spaces)
         verifier = IntegrityVerifier(self._trust, self._project, spaces.open_tree)
         try:
             builder = ChainBuilder(spaces, verifier.require_verified)
-            pinned = self._pinned(bundle.item_id, builder, verifier)
+            pinned, comparison = self._pinned(bundle.item_id, builder, verifier)
         except RyeError as exc:
             if bundle.package != version("rye-mcp"):
                 exc.hint = f"the bundle was made by rye-mcp {bundle.package}, this is {version('rye-mcp')}"
             raise
         _require_pinned(pinned.valid, bundle)
-        return pinned
+        return pinned, comparison
 
 
 def _require_pinned(valid: ValidChain, bundle: Bundle) -> None:
@@ -166,7 +199,7 @@ def _require_pinned(valid: ValidChain, bundle: Bundle) -> None:
 
 
 async def _decided(
-    pinned: PinnedChain,
+    found: Compared,
     parameters: Mapping[str, Any] | None,
     caller: Caller,
     timeout: float | None,
@@ -174,6 +207,7 @@ async def _decided(
     sketched: bool = False,
 ) -> DecidedCall:
     """Stage 7, and what the chain may do."""
+    pinned, comparison = found
     values = await checked_parameters(pinned.valid.verified.chain.root, parameters, sketched=sketched)
     permissions, ignored = granted(pinned.valid.verified)
     notices = (
@@ -183,7 +217,7 @@ async def _decided(
         *pinned.valid.verified.carried.notices,
         *ignored,
     )
-    return DecidedCall(pinned, values, permissions, caller, timeout, notices)
+    return DecidedCall(pinned, values, permissions, caller, timeout, notices, comparison)
 
 
 def granted(verified: VerifiedChain) -> tuple[Permissions, tuple[Notice, ...]]:

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "c25d603f6303dbb48784f173b6045ee27d2530c6a7de5f78c62ed41eb278785f"
+MANIFEST_SHA256: Final = "65538ce3ff9ffe32f11afaffcfae7ce5288e82689946b3faae6b762550da4c66"
