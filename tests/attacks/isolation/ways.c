@@ -302,7 +302,7 @@ WAY(limits_another) {
     struct rlimit limit;
     return OR(prlimit(victim, RLIMIT_CPU, NULL, &limit));
 }
-WAY(renices_another) { return OR(setpriority(PRIO_PROCESS, victim, 5)); }
+WAY(renices_another) { return OR(setpriority(PRIO_PROCESS, victim, 19)); }
 WAY(inherited) {
     for (int fd = 3; fd < 1024; fd++)
         if (fcntl(fd, F_GETFD) >= 0) return 0;

@@ -506,3 +506,11 @@ async def test_a_working_directory_out_of_sight_is_told_as_that(primitive: Subpr
     result = await primitive.run(ProcessSpec(command="/bin/true", cwd="/root", policy=Policy(tier="cell")))
     hidden = result.error is not None and result.error.code == "cwd_hidden"
     assert hidden == (facts.cell is not None)
+
+
+async def test_a_process_that_outlives_this_one_is_never_left_unconfined_by_mistake(
+    primitive: SubprocessPrimitive,
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        await primitive.start(ProcessSpec(command="/bin/true", policy=Policy(tier="walls")))
+    assert caught.value.field == "policy"

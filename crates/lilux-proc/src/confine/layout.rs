@@ -62,6 +62,7 @@ pub const EMPTY_FILE: &std::ffi::CStr = c"dev/.empty/file";
 #[derive(Debug, Default)]
 pub struct Layout {
     pub steps: Vec<Step>,
+    home: Option<Vec<u8>>,
     shown: BTreeMap<Vec<u8>, Kind>,
     made: BTreeMap<Vec<u8>, ()>,
 }
@@ -149,6 +150,7 @@ impl Layout {
         }
         self.make_parents(home);
         self.directory(home, 0o700);
+        self.home = Some(home.to_vec());
         Ok(())
     }
 
@@ -247,7 +249,9 @@ impl Layout {
 
     fn make_parents(&mut self, path: &[u8]) {
         for parent in ancestors(path) {
-            self.directory(parent, 0o755);
+            // What stands in a home is its owner's alone.
+            let private = self.home.as_deref().is_some_and(|home| is_within(parent, home));
+            self.directory(parent, if private { 0o700 } else { 0o755 });
         }
     }
 
@@ -262,6 +266,10 @@ impl Layout {
             self.steps.push(Step::Link { path: relative(path), target });
         }
     }
+}
+
+fn is_within(path: &[u8], above: &[u8]) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.first().is_none_or(|byte| *byte == b'/'))
 }
 
 fn depth(path: &[u8]) -> usize {
@@ -284,64 +292,4 @@ fn relative(path: &[u8]) -> CString {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn told(layout: &Layout) -> Vec<String> {
-        let tell = |step: &Step| {
-            let text = |path: &CString| path.to_string_lossy().into_owned();
-            Some(match step {
-                Step::Bind(bind) if bind.kind == Kind::Device => return None,
-                Step::Bind(bind) => format!("{:?} {}", bind.kind, text(&bind.path)),
-                Step::Mask { path, .. } => format!("mask {}", text(path)),
-                Step::Directory { path, .. } => format!("directory {}", text(path)),
-                Step::File { .. } | Step::Link { .. } => return None,
-            })
-        };
-        layout.steps.iter().filter_map(tell).collect()
-    }
-
-    fn policy(read: &[&str], write: &[&str], home: &str) -> Policy {
-        let texts = |paths: &[&str]| paths.iter().map(|path| (*path).into()).collect();
-        Policy { read: texts(read), write: texts(write), home: Some(home.into()), ..Policy::default() }
-    }
-
-    fn layout(policy: &Policy) -> Vec<String> {
-        let written: Vec<Place> =
-            policy.write.iter().map(|path| Place::granted(path).expect("is there")).collect();
-        told(&Layout::of(policy, &written, &[]).expect("all is there"))
-    }
-
-    #[test]
-    fn parents_come_before_what_stands_on_them_and_superfluous_grants_do_nothing() {
-        let root = std::env::temp_dir().join(format!("lilux-layout-{}", std::process::id()));
-        std::fs::create_dir_all(root.join("home/project/.git")).expect("is made");
-        let root = std::fs::canonicalize(root).expect("is there");
-        let path = |name: &str| root.join(name).to_str().expect("is UTF-8").to_owned();
-        let (home, project, git) = (path("home"), path("home/project"), path("home/project/.git"));
-        let mut wanted = policy(&["/usr/bin", &git], &[&project], &home);
-        wanted.protect = vec![git.as_str().into(), path("home/project/.missing").as_str().into()];
-        wanted.mask = vec!["/etc/passwd".into(), "/nowhere".into()];
-        let steps = layout(&wanted);
-        let from =
-            steps.iter().position(|step| *step == format!("directory {}", &home[1..])).expect("has a home");
-        let expected = [
-            format!("directory {}", &home[1..]),
-            format!("directory {}", &project[1..]),
-            format!("Write {}", &project[1..]),
-            format!("Read {}", &git[1..]),
-            "directory dev/.empty".to_owned(),
-            "directory dev/.empty/directory".to_owned(),
-            "mask etc/passwd".to_owned(),
-        ];
-        assert_eq!(steps[from..], expected);
-        assert!(!steps.contains(&"Read usr/bin".to_owned()), "it is shown with /usr");
-        std::fs::remove_dir_all(&root).expect("is removed");
-    }
-
-    #[test]
-    fn a_home_that_is_shown_cannot_be_private() {
-        let wanted = policy(&[], &[], "/usr/lib");
-        assert_eq!(Layout::of(&wanted, &[], &[]).expect_err("is refused").code, "policy_path");
-    }
-}
+mod tests;
