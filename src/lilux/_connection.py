@@ -12,10 +12,10 @@ import itertools
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from lilux import _protocol as protocol
+from lilux._dataclasses import dataclass
 from lilux._frames import PAYLOAD_LIMIT, FrameDecoder
 from lilux._loops import Flag, Loop
 from lilux._results import RunResult

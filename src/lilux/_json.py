@@ -12,9 +12,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+
+from lilux._dataclasses import dataclass
 
 __all__ = [
     "MAX_DEPTH",

@@ -10,8 +10,10 @@ so and reports what the kernel has confirmed. The fields are those of `policy` i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Literal
+
+from lilux._dataclasses import dataclass
 
 __all__ = ["Bind", "Enforced", "Facts", "Hosts", "Limits", "Policy", "Ports", "Tier"]
 

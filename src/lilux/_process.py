@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, NoReturn
 
 from lilux._connection import OnOutput, OnStarted
+from lilux._dataclasses import dataclass
 from lilux._policy import Policy
 from lilux._protocol import OUTPUT_LIMITS, TIMEOUT_LIMIT_MS, RunRequest, Spool
 from lilux._templates import render as fill

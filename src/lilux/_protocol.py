@@ -11,11 +11,12 @@ not as the contract says is a SupervisorError `malformed_event`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
+from lilux._dataclasses import dataclass
 from lilux._frames import Header, decode_header, encode_frame
 from lilux._policy import Facts, Policy
 from lilux._results import RunResult

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from lilux._dataclasses import dataclass
 from lilux._policy import Enforced
 
 __all__ = ["Cleanup", "Failure", "HostTraffic", "Network", "RunResult", "StreamCounts", "Usage"]

@@ -23,11 +23,11 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from lilux import _shell
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ConfigurationError
 
 __all__ = [

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -23,6 +23,7 @@ import anyio
 from anyio import CancelScope, CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
+from lilux._dataclasses import dataclass
 from lilux._loops import caller, on_behalf_of
 
 __all__ = ["HANDS", "LARGE", "apart", "apart_if_large", "in_turn", "off_loop", "on_behalf_of", "size_of"]

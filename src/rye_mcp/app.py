@@ -14,11 +14,12 @@ import os
 import shlex
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName, printable
 from rye_mcp.other_users import why_others_write

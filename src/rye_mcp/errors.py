@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from lilux._dataclasses import dataclass
 
 __all__ = ["ERRORS", "ErrorKind", "RyeError", "addressed_to_a_person", "kind", "printable"]
 

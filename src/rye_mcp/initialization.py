@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from lilux import _files as whole_files
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.files import Tree, translated
 from rye_mcp.items import ItemType, printable

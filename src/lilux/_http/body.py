@@ -13,11 +13,12 @@ import math
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, NoReturn, Protocol
 
 import msgspec
+
+from lilux._dataclasses import dataclass
 
 __all__ = [
     "Body",

@@ -10,7 +10,6 @@ import contextlib
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
@@ -18,6 +17,7 @@ import anyio.to_thread
 import httpx
 
 from lilux import _loops
+from lilux._dataclasses import dataclass
 from lilux._loops import caller
 from lilux.primitives.errors import ConfigurationError
 

@@ -11,12 +11,12 @@ import re
 import socket
 import ssl
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import httpx
 from anyio import BrokenResourceError, ClosedResourceError
 
+from lilux._dataclasses import dataclass
 from lilux._http.address import HostRefusedError
 from lilux._http.body import BrokenBodyError, TooLargeError
 from lilux._http.events import SinksFailedError

@@ -6,9 +6,10 @@ that a response names is checked like one that a parameter names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from lilux._dataclasses import dataclass
 from lilux._http.spec import Headers, HttpSpec
 from lilux._http.url import Url
 from lilux.primitives.errors import ConfigurationError

@@ -9,12 +9,13 @@ from __future__ import annotations
 import random
 import re
 import time
-from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final, Literal, Protocol
 
 import anyio
+
+from lilux._dataclasses import dataclass
 
 __all__ = ["Backoff", "Clock", "RetryPolicy", "SystemClock", "delay_after_failure", "delay_after_status"]
 

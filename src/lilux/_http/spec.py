@@ -11,9 +11,10 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, NoReturn, TypeVar
 
+from lilux._dataclasses import dataclass
 from lilux._http.body import is_json
 from lilux._http.events import Sink
 from lilux._http.retry import Backoff, RetryPolicy

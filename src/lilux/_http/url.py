@@ -11,13 +11,14 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
 import httpx
 
+from lilux._dataclasses import dataclass
 from lilux._templates import EnvironmentReference, Parameter, Placeholder, Template, parse
 from lilux.primitives.errors import ConfigurationError
 

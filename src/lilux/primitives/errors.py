@@ -15,9 +15,10 @@ result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from lilux._dataclasses import dataclass
 
 __all__ = [
     "AuthenticationRequired",

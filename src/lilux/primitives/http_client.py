@@ -25,11 +25,12 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
+from lilux._dataclasses import dataclass
 from lilux._http.address import AddressGuard
 from lilux._http.body import Encoding
 from lilux._http.clients import Clients

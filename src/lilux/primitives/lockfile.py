@@ -27,11 +27,12 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from lilux import _files, _json
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import LockfileError
 
 __all__ = ["LOCKFILE_VERSION", "MAX_LOCKFILE_BYTES", "Lockfile", "LockfileManager", "LockfileRoot"]

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, Final, Literal
 
 from lilux import _process, _supervisor
 from lilux._connection import STREAMS, Dialogue, OnBegun, OnOutput, OnStarted, Outcome
+from lilux._dataclasses import dataclass
 from lilux._policy import Bind, Enforced, Facts, Hosts, Limits, Policy, Ports
 from lilux._process import CONFIG_KEYS, CallSpec, Halves, ProcessSpec, RuntimeSpec, render
 from lilux._protocol import Killed, KillRequest, Probed, ProbeRequest, ProcessStatus, Spool, StatusRequest

@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ConfigurationError
 from lilux.runtime.interpreters import NodeModules, Strategy, SystemBinary, VenvPython
 from lilux.runtime.version_managers import MANAGERS, VersionManager, is_version

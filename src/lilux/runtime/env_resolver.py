@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 from lilux import _supervisor
+from lilux._dataclasses import dataclass
 from lilux._protocol import RunRequest
 from lilux._templates import render
 from lilux.primitives.errors import ConfigurationError

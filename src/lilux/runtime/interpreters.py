@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
+
+from lilux._dataclasses import dataclass
 
 __all__ = [
     "NodeModules",

@@ -7,11 +7,11 @@ the version is not there, or if no version is given; nvm never, because that wou
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from lilux import _files
+from lilux._dataclasses import dataclass
 from lilux.runtime.interpreters import Question, Surroundings, file_exists, names_in
 
 __all__ = ["MANAGERS", "VersionManager", "is_version"]

@@ -10,7 +10,7 @@ import json
 import marshal
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
@@ -21,6 +21,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7, DRAFT202012
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ConfigurationError
 from lilux.schemas._keywords import KEYWORDS, Exhausted, current, limited, refuse, timed
 from lilux.schemas._plain import Fits, is_plain, plainly

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ValidationError
 
 __all__ = ["Path", "count", "cut", "everything", "inside", "items", "pointer", "refusal"]

@@ -10,10 +10,11 @@ import marshal
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ValidationError
 from lilux.schemas._plain import Fits, plainly
 from lilux.schemas._structure import refusal

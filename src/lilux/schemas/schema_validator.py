@@ -12,10 +12,11 @@ The rules are in `docs/architecture/lilux.md`. A validation may take longer than
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ConfigurationError, ValidationError
 from lilux.schemas._compiled import Compiled, compile_schema, known_schema
 from lilux.schemas._keywords import Exhausted, current, described, limited

@@ -13,9 +13,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.items import is_item_id
 from rye_mcp.metadata import yaml_lines
 from rye_mcp.visible import visible_lines

@@ -14,7 +14,6 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, Final, Self
@@ -32,6 +31,7 @@ from mcp.types import (
 )
 from mcp.types.methods import validate_server_result
 
+from lilux._dataclasses import dataclass
 from lilux._json import find_issues, is_finite
 from rye_mcp.apart import apart_if_large
 from rye_mcp.bridge.servers import BridgeError

@@ -12,13 +12,13 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from lilux import _loops, _templates
+from lilux._dataclasses import dataclass
 from rye_mcp.bridge.connection import Connection, first_of
 from rye_mcp.bridge.servers import BridgeError, Server
 from rye_mcp.errors import RyeError

@@ -10,12 +10,13 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from lilux._dataclasses import dataclass
 from rye_mcp.apart import apart
 from rye_mcp.bridge.servers import BridgeError, Server, require_variables
 from rye_mcp.errors import RyeError

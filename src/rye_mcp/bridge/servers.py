@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
+from lilux._dataclasses import dataclass
 from lilux._templates import EnvironmentReference, placeholders
 from rye_mcp.errors import RyeError
 from rye_mcp.visible import visible

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import accumulate, zip_longest
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
 from types import TracebackType
 from typing import Final, Literal, Protocol
 
+from lilux._dataclasses import dataclass
 from rye_mcp.catalog._matching import Entry, Wanted
 from rye_mcp.catalog._query_tree import Node, Term
 from rye_mcp.catalog._ranking import (

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.catalog._query_tree import FIELDS
 from rye_mcp.catalog._words import grams_of, name_words, words_of
 from rye_mcp.errors import RyeError

@@ -6,10 +6,11 @@ Words are folded as in the index, and quoted; nothing of a query reaches SQLite 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from lilux._dataclasses import dataclass
 from rye_mcp.catalog._query_tree import And, Everything, Leaf, Near, Node, Not, Or, Phrase, Prefix, Term
 from rye_mcp.catalog._words import name_parts, words_of
 from rye_mcp.items import ItemType

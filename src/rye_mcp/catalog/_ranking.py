@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from lilux._dataclasses import dataclass
 from rye_mcp.catalog._query_tree import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
 from rye_mcp.catalog._words import GREETINGS, QUESTION_WORDS, grams_of, name_words, words_of
 

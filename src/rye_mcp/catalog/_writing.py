@@ -9,10 +9,11 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.catalog._document import Document
 from rye_mcp.catalog._matching import KEYS_OF_A_TYPE, first_key
 from rye_mcp.catalog._query_tree import FIELDS

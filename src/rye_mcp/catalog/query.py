@@ -14,10 +14,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Final, NoReturn
 
+from lilux._dataclasses import dataclass
 from rye_mcp.catalog._query_tree import (
     FIELDS,
     And,

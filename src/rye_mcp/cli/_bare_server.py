@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Dialogue, ProcessSpec, SubprocessPrimitive
 from rye_mcp.cli._client_files import KEPT
 

@@ -11,12 +11,13 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the stubs lack it
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
+
+from lilux._dataclasses import dataclass
 
 __all__ = [
     "CLIENTS",

@@ -10,13 +10,13 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import typer
 import typer.core
 import typer.main
 
+from lilux._dataclasses import dataclass
 from rye_mcp.cli._printing import JSON_WANTED, report
 from rye_mcp.errors import RyeError
 from rye_mcp.visible import visible_lines

@@ -11,13 +11,14 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from threading import Timer
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from lilux._dataclasses import dataclass
 from rye_mcp.bridge.servers import START_TIMEOUT_S, require_variables
 from rye_mcp.cli._printing import warn
 from rye_mcp.errors import RyeError

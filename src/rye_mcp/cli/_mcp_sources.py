@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from lilux._dataclasses import dataclass
 from rye_mcp.cli._client_files import CLIENTS, Client, ClientName, Surroundings
 from rye_mcp.cli._printing import warn
 from rye_mcp.errors import RyeError, printable

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 
+from lilux._dataclasses import dataclass
 from rye_mcp.items import ItemType
 
 __all__ = ["RunOptions", "parse_json_object", "parse_parameters"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import anyio
 import typer
 
+from lilux._dataclasses import dataclass
 from rye_mcp.cli._options import JsonOption, ProjectOption, open_app, person
 from rye_mcp.cli._printing import print_json, say
 from rye_mcp.cli._terminal import can_ask

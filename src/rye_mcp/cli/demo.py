@@ -13,7 +13,6 @@ import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +21,7 @@ from typing import Annotated, Any
 import anyio
 import typer
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import SubprocessPrimitive, SubprocessResult
 from rye_mcp.app import App, Settings
 from rye_mcp.initialization import initialize_project, initialize_user

@@ -20,13 +20,13 @@ import termios
 import tty
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from lilux._dataclasses import dataclass
 from rye_mcp.cli._command_groups import EXIT_INTERRUPTED, command_group
 from rye_mcp.cli._options import ItemArgument, ProjectOption, open_app, person
 from rye_mcp.cli._parameters import parse_parameters

@@ -13,13 +13,13 @@ import stat
 import sysconfig
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import anyio
 import typer
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from rye_mcp.app import INDEX_DIRECTORY, App

@@ -9,7 +9,7 @@ import os
 import shlex
 import stat
 import sysconfig
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from lilux import _files as whole_files
+from lilux._dataclasses import dataclass
 from rye_mcp.cli._client_files import (
     CLIENTS,
     Client,

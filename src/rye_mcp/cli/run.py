@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lilux._dataclasses import dataclass
 from rye_mcp.cli._command_groups import EXIT_FAILED, EXIT_INTERRUPTED, command_group
 from rye_mcp.cli._options import (
     ItemArgument,

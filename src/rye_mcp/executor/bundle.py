@@ -13,12 +13,13 @@ import hashlib
 import math
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
 
 from lilux import _json
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import IntegrityError
 from lilux.primitives.integrity import canonical_json
 from rye_mcp.errors import RyeError

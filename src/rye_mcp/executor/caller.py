@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
+
+from lilux._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from rye_mcp.runs.records import CallerKind

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import LockfileError
 from lilux.primitives.lockfile import Lockfile
 from rye_mcp.apart import off_loop

@@ -13,12 +13,12 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import SubprocessPrimitive
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError, printable

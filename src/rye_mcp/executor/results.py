@@ -12,10 +12,11 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Usage
 from rye_mcp.errors import ERRORS, RyeError, printable
 from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome, read_http, read_lost, read_process

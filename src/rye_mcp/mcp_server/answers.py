@@ -13,12 +13,12 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
+from lilux._dataclasses import dataclass
 from rye_mcp.apart import apart_if_large, off_loop
 from rye_mcp.errors import RyeError, addressed_to_a_person, printable
 from rye_mcp.marks import without_marks

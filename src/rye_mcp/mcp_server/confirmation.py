@@ -15,7 +15,7 @@ import secrets
 import shlex
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from lilux import _trees
+from lilux._dataclasses import dataclass
 from rye_mcp.apart import apart, off_loop
 from rye_mcp.configuration import Action, to_be_confirmed
 from rye_mcp.errors import RyeError

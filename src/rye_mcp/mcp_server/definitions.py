@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.close_names import close_names
 from rye_mcp.errors import RyeError
 

@@ -12,7 +12,6 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from mcp.types import INVALID_REQUEST
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
+from lilux._dataclasses import dataclass
 from lilux._json import MAX_VALUES, ValueCount
 from rye_mcp.mcp_server.framing import content_of, is_handshake, problem_in
 from rye_mcp.mcp_server.http_requests import EXCHANGE_KEY, Exchange, Traffic, session_in

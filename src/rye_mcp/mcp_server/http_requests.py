@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_REQUEST
 from starlette.requests import Request
 
+from lilux._dataclasses import dataclass
 from rye_mcp.mcp_server.framing import BUSY, Problem, Running, cancelled_in, request_in, tool_in
 
 __all__ = [

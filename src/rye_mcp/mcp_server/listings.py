@@ -14,12 +14,12 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
+from lilux._dataclasses import dataclass
 from rye_mcp.apart import apart
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, parse_relative_path

@@ -16,10 +16,11 @@ import secrets
 import stat
 import sys
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_server.logs import DEFAULT_LEVEL, LEVELS
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import anyio
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.spaces import DIRECTORY_NAME
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import ERRORS, kind
 from rye_mcp.items import MAX_ID_SEGMENTS, ItemFile, ItemType, is_item_id
 from rye_mcp.metadata._flags import CALLING_KEYS, CALLING_MEANINGS, read_calling

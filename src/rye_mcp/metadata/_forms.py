@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import kind
 from rye_mcp.metadata._raw import Way
 

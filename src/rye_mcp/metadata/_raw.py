@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError, kind
 from rye_mcp.items import ItemFile, printable
 

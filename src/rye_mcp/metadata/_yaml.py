@@ -10,10 +10,10 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError, kind
 from rye_mcp.items import CommentStyle
 from rye_mcp.metadata._raw import (

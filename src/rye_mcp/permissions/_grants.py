@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass  # noqa: TID251 - ours has no order
 from typing import Final, TypeVar
 
 from rye_mcp.items import is_item_id

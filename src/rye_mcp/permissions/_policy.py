@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import kind
 from rye_mcp.permissions._grants import covers_items, is_below, problem_of_item_pattern, problem_of_path_text
 from rye_mcp.permissions._reading import REQUIREMENTS, read_permissions, read_set, read_word

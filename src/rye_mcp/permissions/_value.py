@@ -10,12 +10,13 @@ The rules are in `docs/architecture/permissions.md`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import IntEnum
 from operator import eq
 from types import MappingProxyType
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.permissions._grants import (
     ANY_HOST,
     Covers,

@@ -7,11 +7,12 @@ where it is opened, after which nobody can exchange it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final, Literal
 
+from lilux._dataclasses import dataclass
 from lilux._policy import Bind, Hosts, Limits, Policy, Tier
 from rye_mcp.errors import RyeError
 from rye_mcp.permissions._grants import CLOSED, CREDENTIALS, is_below

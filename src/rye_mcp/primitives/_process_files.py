@@ -14,13 +14,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from lilux import _files as whole_files
 from lilux import _trees
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.runs.hosts import Host
 from rye_mcp.runs.ids import check_run_id, new_run_id, time_of

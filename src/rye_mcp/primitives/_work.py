@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import anyio
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import Spool
 from rye_mcp.errors import RyeError

@@ -16,9 +16,9 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 
 __all__ = ["MAX_LINE_BYTES", "SEARCH_LIMIT_S", "Piece", "find_lines", "read_piece"]

@@ -12,13 +12,13 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from lilux import _files as whole_files
 from lilux import _trees
+from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Spool
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.files import OTHERS, refusal

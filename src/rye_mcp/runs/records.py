@@ -8,12 +8,13 @@ a client, an id that is none) is cut to a length, so that no call makes a large 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final, Literal
 
 import msgspec
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import printable
 from rye_mcp.items import is_item_id
 from rye_mcp.runs.hosts import is_gone

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from lilux._dataclasses import dataclass
 from rye_mcp.scripts._python_source import (
     Function,
     Source,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.scripts.declared import text_of
 
 __all__ = [

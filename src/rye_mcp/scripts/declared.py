@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.items import COMMENT_STYLES
 from rye_mcp.metadata import yaml_lines
 

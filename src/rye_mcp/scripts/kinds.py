@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.metadata import RUNTIMES, parse_python
 from rye_mcp.scripts.declared import Declared

@@ -8,10 +8,11 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.scripts._click import read_click, read_typer
 from rye_mcp.scripts._python_source import TYPES, Source, about, called, first_paragraph, owner, schema_of
 from rye_mcp.scripts.declared import (

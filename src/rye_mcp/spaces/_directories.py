@@ -13,11 +13,11 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from lilux import _trees
+from lilux._dataclasses import dataclass
 from lilux._stamps import SETTLED_NS
 from rye_mcp.files import refusal
 from rye_mcp.items import EXTENSIONS, MAX_ITEM_BYTES, SHEBANG

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.files import refusal, wrong_kind
 from rye_mcp.items import (

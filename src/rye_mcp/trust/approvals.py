@@ -11,7 +11,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from lilux import _files as whole_files
 from lilux import _json
+from lilux._dataclasses import dataclass
 from lilux._stamps import KeptFile
 from rye_mcp.errors import RyeError
 from rye_mcp.files import OTHERS, Tree, require_not_exchanged, translated

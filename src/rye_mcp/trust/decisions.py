@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from lilux import _files as whole_files
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.files import OTHERS_WRITE, Tree, translated
 from rye_mcp.trust import _toml
@@ -85,7 +85,7 @@ class KnownKey:
     owner: str | None = None
     kind: SignerKind | None = None
     origin: Origin = Origin.USER
-    scope: Scope = Scope()  # noqa: RUF009 - a frozen value
+    scope: Scope = Scope()
     key: PublicKey | None = None
     document: TrustDocument | None = None
     reason: str | None = None

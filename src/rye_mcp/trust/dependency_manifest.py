@@ -14,12 +14,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, ItemType, Space
 from rye_mcp.trust import signature

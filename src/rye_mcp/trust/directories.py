@@ -13,12 +13,12 @@ import pwd
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 import rye_mcp
+from lilux._dataclasses import dataclass
 from lilux._stamps import SETTLED_NS
 from rye_mcp.errors import RyeError
 from rye_mcp.items import printable

@@ -7,9 +7,10 @@ this draft and this id, trusts that key; everything else is decided as always. N
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.signing import generate_keypair
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, SpaceName

@@ -10,12 +10,13 @@ import getpass
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from lilux import _files as whole_files
+from lilux._dataclasses import dataclass
 from lilux.primitives import signing
 from lilux.primitives.errors import ConfigurationError, IntegrityError
 from rye_mcp.errors import RyeError

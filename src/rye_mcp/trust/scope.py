@@ -6,9 +6,9 @@ A pattern is `*`, an id, or an id and `/*` for everything below it. "Trusted, bu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, SpaceName, is_item_id
 

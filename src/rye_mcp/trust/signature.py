@@ -12,10 +12,10 @@ import base64
 import codecs
 import hashlib
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.items import MAX_ITEM_BYTES, SHEBANG, ItemFile, comment_style, signed_path
 from rye_mcp.visible import find_hidden

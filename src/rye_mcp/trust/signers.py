@@ -11,12 +11,13 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
 from lilux import _files as whole_files
+from lilux._dataclasses import dataclass
 from lilux._stamps import KeptFile
 from rye_mcp.errors import RyeError
 from rye_mcp.files import OTHERS, Tree, translated

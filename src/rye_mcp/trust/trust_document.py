@@ -14,12 +14,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from lilux import _keys
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ConfigurationError, IntegrityError
 from lilux.primitives.signing import compute_key_fingerprint, sign_hash, verify_signature
 from rye_mcp.errors import RyeError

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from lilux import _files as whole_files
+from lilux._dataclasses import dataclass
 from lilux._stamps import KeptFile
 from rye_mcp.errors import RyeError
 from rye_mcp.files import OTHERS_WRITE, Tree, make_user_space, translated

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.signing import verify_signature
 from rye_mcp.errors import RyeError
 from rye_mcp.items import (

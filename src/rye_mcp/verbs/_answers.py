@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.metadata import ItemMetadata
 from rye_mcp.permissions import Permissions

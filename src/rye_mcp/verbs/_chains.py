@@ -5,11 +5,12 @@ A chain goes through the same stages as in a run, so a verb and a run never disa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.configuration import asks_for_locks
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.anchor import anchor_of, directory_of, markers_of

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.anchor import directory_of
 from rye_mcp.executor.chain.builder import ChainElement

@@ -7,9 +7,9 @@ without `*` or `?` stands for the item and everything below it. Anything invalid
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from lilux._dataclasses import dataclass
 from rye_mcp.catalog import SearchQuery
 from rye_mcp.catalog.query import FIELDS, parse
 from rye_mcp.errors import RyeError

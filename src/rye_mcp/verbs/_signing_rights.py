@@ -10,10 +10,11 @@ import hashlib
 import json
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.git.objects import last_commits
 from rye_mcp.items import (

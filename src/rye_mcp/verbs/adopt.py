@@ -15,12 +15,13 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from lilux import _files as whole_files
 from lilux import _json
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.items import (
     EXTENSIONS,

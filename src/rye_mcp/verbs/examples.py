@@ -12,13 +12,13 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import anyio
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.snapshot import private_directory
 from rye_mcp.executor.primitive_executor import PrimitiveExecutor

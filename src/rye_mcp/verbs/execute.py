@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ConfigurationError
 from rye_mcp.apart import apart, off_loop
 from rye_mcp.configuration import rules_about

@@ -7,10 +7,11 @@ unverified files say; an agent is only told that an element is refused, and why.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import takewhile
 from typing import Any
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainBuilder, ChainElement, ChainError
 from rye_mcp.executor.chain.verifier import roles_in

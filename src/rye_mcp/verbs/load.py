@@ -11,11 +11,12 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from lilux import _files as whole_files
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.anchor import directory_of
 from rye_mcp.executor.chain.builder import ChainElement

@@ -9,10 +9,11 @@ that cannot be read is listed with its refusal, and stops nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.executor.lock.pins import Difference, Pins, differences, is_version, mismatch

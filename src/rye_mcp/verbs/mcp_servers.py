@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.bridge.definitions import (
     DIRECTORY,
     RUNTIMES,

@@ -9,11 +9,12 @@ nothing is written that would make two items ambiguous.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from lilux.runtime.interpreters import NodeModules, Surroundings
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.starting import how_to_install

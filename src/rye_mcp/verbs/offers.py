@@ -9,9 +9,9 @@ passes too. At most `MAX_OFFERS` are.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.configuration import approved_root, list_of_texts
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType

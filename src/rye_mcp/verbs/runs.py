@@ -9,12 +9,12 @@ of their project, without ids and parameters (`RunList.for_agent`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import ERRORS, RyeError
 from rye_mcp.items import check_item_id
 from rye_mcp.notices import Notice

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Protocol
 
+from lilux._dataclasses import dataclass
 from rye_mcp.catalog import Hit, Page, SearchQuery
 from rye_mcp.catalog.query import parse
 from rye_mcp.errors import RyeError

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainElement, MetadataRole
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable, relative_path

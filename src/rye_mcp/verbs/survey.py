@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,

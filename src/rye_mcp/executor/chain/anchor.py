@@ -11,11 +11,12 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Literal, Protocol, Self, get_args
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import Chain, ChainElement, once_a_chain
 from rye_mcp.items import ItemType, printable

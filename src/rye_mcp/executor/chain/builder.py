@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemPlace, SpaceName, printable
 from rye_mcp.metadata import ItemMetadata, how_to_name_an_executor, parse_metadata

@@ -6,9 +6,9 @@ All of it happens on the bytes that were read when the chain was built. Nothing 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from lilux._dataclasses import dataclass
 from rye_mcp.executor.chain.builder import Chain, ChainElement, MetadataRole
 from rye_mcp.executor.chain.files import BundledFiles, OpenTree, bundled_files, open_on_disk
 from rye_mcp.items import ItemFile

@@ -7,10 +7,10 @@ same files. `docs/reference/metadata.md` has the fields.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.executor.chain.anchor import Anchor, Check, Declarations, Tree, directory_of, is_flag, is_texts
 from rye_mcp.executor.chain.builder import Chain, ChainElement, once_a_chain
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME

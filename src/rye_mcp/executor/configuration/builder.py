@@ -11,10 +11,11 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from lilux import _templates
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ConfigurationError
 from lilux.primitives.subprocess import CallSpec, Halves, ProcessSpec, RuntimeSpec
 from lilux.primitives.subprocess import render as render_process

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from lilux import _templates
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ConfigurationError
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.configuration.merged import PARAMETER_PREFIX, MergedConfig, Uses, key_of

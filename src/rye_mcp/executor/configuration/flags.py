@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.executor.configuration.filling import Filling
 from rye_mcp.executor.configuration.merged import ARGUMENTS, passed_elsewhere
 from rye_mcp.metadata import Calling, Flag, Positional, read_calling

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Final
 
 from lilux import _json
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ConfigurationError, ValidationError
 from lilux.schemas import quick_validator
 from lilux.schemas.quick_validator import Examination

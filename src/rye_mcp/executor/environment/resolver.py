@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
+from lilux._dataclasses import dataclass
 from lilux.runtime.env_resolver import Resolution
 from rye_mcp.executor.caller import TRACE_VARIABLES, TraceContext
 from rye_mcp.executor.chain.builder import ChainElement

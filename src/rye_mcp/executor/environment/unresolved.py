@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ConfigurationError
 from lilux.runtime.env_resolver import EnvResolver, Resolution
 from rye_mcp.errors import RyeError

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from lilux import _files
+from lilux._dataclasses import dataclass
 from lilux._stamps import Stamp, settled, stamp_of
 
 __all__ = ["MAX_INDEX_BYTES", "GitIndexes", "UnreadableIndexError", "index_tracks"]

@@ -23,11 +23,12 @@ import struct
 import zlib
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.items import MAX_ITEM_BYTES
 from rye_mcp.other_users import why_others_write
 

@@ -18,13 +18,14 @@ import shutil
 import sys
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Any, Final
 
 import anyio
 
 from lilux import _loops
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import Halves, ProcessSpec, SubprocessPrimitive
 from rye_mcp.executor.chain.files import BundledFile, BundledFiles

@@ -9,11 +9,11 @@ is never a whole document.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import msgspec
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import StreamCounts
 from rye_mcp.notices import Notice
 

@@ -7,10 +7,11 @@ rules are in `docs/architecture/execution.md`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from lilux import _templates
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.configuration.builder import Built, check_argv, time_limit, working_directory
 from rye_mcp.executor.configuration.filling import Filling

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import SupervisorError, ToolExecutionError
 from lilux.primitives.subprocess import (
     Halves,

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from signal import Signals
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import SupervisorError
 from lilux.primitives.subprocess import StreamCounts, SubprocessResult, Usage
 from rye_mcp.executor.job.decoding import Decoded, decode_output, decode_result

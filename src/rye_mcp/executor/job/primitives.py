@@ -9,12 +9,13 @@ executor's `Surroundings`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ConfigurationError
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import Chain

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Halves, ProcessSpec, RuntimeSpec
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.shims import PathWithoutShims, asked, is_shim

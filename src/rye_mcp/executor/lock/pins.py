@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.lockfile import LOCKFILE_VERSION, Lockfile, LockfileRoot
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.anchor import library_of

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from lilux._dataclasses import dataclass
 from lilux.primitives.lockfile import Lockfile
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainElement, MetadataRole

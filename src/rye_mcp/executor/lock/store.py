@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from lilux._dataclasses import dataclass
 from lilux._json import NotJsonError
 from lilux.primitives.errors import LockfileError
 from lilux.primitives.lockfile import MAX_LOCKFILE_BYTES, Lockfile

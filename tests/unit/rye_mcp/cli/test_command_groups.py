@@ -36,7 +36,7 @@ def test_help_loads_nothing_that_takes_long() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "verify" in ran.stdout
-    loaded = json.loads(ran.stderr)
+    loaded = set(json.loads(ran.stderr)) - {"lilux", "lilux._dataclasses"}  # what errors are made with
     assert not [module for module in loaded if module.split(".")[0] in NEVER_FOR_HELP]
     assert not [module for module in loaded if module.startswith(NEVER_FOR_HELP[:3])]
     assert [module for module in loaded if module.startswith("rye_mcp.cli.") and "._" not in module] == []
