@@ -68,12 +68,10 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "The private key is encrypted, and its passphrase is missing or wrong.",
             "type it at a terminal, or set RYE_KEY_PASSPHRASE",
         ),
-        "malformed_trust": ErrorKind(
-            "A file that says who is trusted cannot be read as one.", "fix or remove {path}"
-        ),
+        "malformed_trust": ErrorKind("A file that says who is trusted is invalid.", "fix or remove {path}"),
         "unknown_key": ErrorKind("Nobody has shown or proposed a key with this id.", "rye trust list"),
         "document_exists": ErrorKind(
-            "There is a document for this key already, and it says something else.",
+            "Another document for this key exists already.",
             "look at {path}, then do it again with --replace",
         ),
         "document_changed": ErrorKind(
@@ -158,7 +156,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "The server cannot listen as it was asked to.", "rye-mcp --http with another address"
         ),
         "client_configuration": ErrorKind(
-            "The configuration of a client cannot be changed without losing something of it.",
+            "Changing the configuration of this client would lose something of it.",
             "rye install CLIENT --print, and put it in by hand",
         ),
         # --- lockfiles ---

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "65538ce3ff9ffe32f11afaffcfae7ce5288e82689946b3faae6b762550da4c66"
+MANIFEST_SHA256: Final = "4256513f4b5c38a2a7ef68dfac74969ff9210071226e1f75c5a8f2757de12382"
