@@ -93,9 +93,6 @@ class DecidedCall:
         )
 
 
-Compared = tuple[PinnedChain, Comparison]
-"""A chain, and how it stands to what was agreed to."""
-
 Decide = Callable[[], Awaitable[DecidedCall]]
 """Decides one call."""
 
@@ -149,7 +146,9 @@ class Decider:
         decided = replace(decided, permissions=decided.permissions.meet(bundle.permissions))
         return await self.settled(decided)
 
-    def pinned(self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True) -> Compared:
+    def pinned(
+        self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True
+    ) -> tuple[PinnedChain, Comparison]:
         """Stages 1 to 6, of files on the disk."""
         stages = (self.builder, self.verifier)
         return self._pinned(item_id, *stages, validate_chain=validate_chain, use_lockfile=use_lockfile)
@@ -162,7 +161,7 @@ class Decider:
         *,
         validate_chain: bool = True,
         use_lockfile: bool = True,
-    ) -> Compared:
+    ) -> tuple[PinnedChain, Comparison]:
         root = builder.find(item_id)
         root_lock = self._locks.check_root(root, use_lockfile=use_lockfile)
         chain = builder.follow(root)
@@ -170,7 +169,7 @@ class Decider:
         valid = require_valid(verified, everything=validate_chain)
         return self._locks.pin(valid, root_lock), Comparison.of(verified, self._trust)
 
-    def _pinned_again(self, bundle: Bundle) -> Compared:
+    def _pinned_again(self, bundle: Bundle) -> tuple[PinnedChain, Comparison]:
         """The same stages, of the files of a bundle, which is also what its own lockfile says."""
         spaces = BundleSpaces(bundle, self._spaces)
         verifier = IntegrityVerifier(self._trust, self._project, spaces.open_tree)
@@ -200,7 +199,7 @@ def _require_pinned(valid: ValidChain, bundle: Bundle) -> None:
 
 
 async def _decided(
-    found: Compared,
+    found: tuple[PinnedChain, Comparison],
     parameters: Mapping[str, Any] | None,
     caller: Caller,
     timeout: float | None,
