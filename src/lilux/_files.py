@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -241,7 +240,7 @@ def staged(path: Path, data: bytes, *, mode: int, durable: bool = True, director
 
     For those who have several files to publish, and want none of them when one does not fit on the disk.
     """
-    temporary = f".lilux-{secrets.token_hex(8)}.tmp"
+    temporary = f".lilux-{os.urandom(8).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     with _named(path):
         descriptor = os.open(temporary, flags, mode, dir_fd=directory)

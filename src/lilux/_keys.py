@@ -56,10 +56,9 @@ def private_pem(key: Ed25519PrivateKey, passphrase: bytes | None = None) -> byte
 
 
 def public_pem(key: Ed25519PublicKey) -> bytes:
-    """A public key as SubjectPublicKeyInfo."""
-    from cryptography.hazmat.primitives import serialization
-
-    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    """A public key as SubjectPublicKeyInfo; `serialization` writes the same, and takes long to load."""
+    encoded = base64.b64encode(_PLAIN_PREFIX + key.public_bytes_raw())
+    return b"-----BEGIN PUBLIC KEY-----\n%b\n-----END PUBLIC KEY-----\n" % encoded
 
 
 def load_public(pem: bytes, place: str) -> Ed25519PublicKey:

@@ -33,11 +33,13 @@ class Hosts:
     """These names, each with a port if it is not 443, and no others. `*.name` stands for all names below it.
 
     Each host has to have public addresses. `pinned` says where some of them are instead of looking them up;
-    these addresses may be private, because whoever makes a policy answers for them.
+    these addresses may be private, because whoever makes a policy answers for them. At the ports
+    `every_host_at` all hosts may be reached, which is for learning what a program needs.
     """
 
-    hosts: Sequence[str]
+    hosts: Sequence[str] = ()
     pinned: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    every_host_at: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +104,10 @@ class Policy:
         match self.net:
             case Ports(ports):
                 header["net"] = {"ports": list(ports)}
-            case Hosts(hosts, pinned):
+            case Hosts(hosts, pinned, every_host_at):
                 header["net"] = {"hosts": list(hosts)}
+                if every_host_at:
+                    header["net"]["every_host_at"] = list(every_host_at)
                 if pinned:
                     header["net"]["pinned"] = {name: list(addresses) for name, addresses in pinned.items()}
             case "any":

@@ -73,7 +73,9 @@ class CallSpec:
     descriptor 3 is captured too. With `digests` everything it writes is hashed, which takes longer than
     reading it. `on_output` gets what it writes as it comes, and is told how much was left out when that is
     too fast for it; with `whole_output` nothing is, and the program waits. `on_started` gets its pid.
-    `policy` says what the program may do, None that nothing confines it.
+    `policy` says what the program may do, None that nothing confines it. With `observe` it is told what the
+    program and all that it starts name, but for files below the paths that stand there: for learning what it
+    needs, because a program can deceive whoever looks on.
     """
 
     args: Sequence[str] = ()
@@ -89,6 +91,7 @@ class CallSpec:
     whole_output: bool = False
     on_started: OnStarted | None = None
     policy: Policy | None = None
+    observe: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +263,7 @@ def request_of(spec: ProcessSpec) -> RunRequest:
         spool=None if spec.spool is None else _spool(spec.spool),
         stream_whole=_flag("whole_output", spec.whole_output),
         policy=spec.policy,
+        observe=None if spec.observe is None else _texts("observe", spec.observe),
     )
 
 

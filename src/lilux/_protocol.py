@@ -80,6 +80,8 @@ class RunRequest:
     stream_whole: bool = False
     notify: bool = False
     policy: Policy | None = None
+    observe: Sequence[str] | None = None
+    """Paths to pass over, when it is to be told what the tool names."""
 
     _PLAIN: ClassVar = (
         *("cwd", "search_path", "stdin", "timeout_ms", "max_output", "result_fd", "digests", "notify"),
@@ -103,6 +105,8 @@ class RunRequest:
             header["stream"] = {"credit": self.stream_credit, **whole}
         if self.policy is not None:
             header["policy"] = self.policy.header()
+        if self.observe is not None:
+            header["observe"] = {"ignore": list(self.observe)} if self.observe else {}
         return header
 
 

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import Literal
 
 from lilux._dataclasses import dataclass
 from lilux._policy import Enforced
 
-__all__ = ["Cleanup", "Failure", "HostTraffic", "Network", "RunResult", "StreamCounts", "Usage"]
+__all__ = [
+    "Cleanup",
+    "Fact",
+    "Failure",
+    "HostTraffic",
+    "Network",
+    "Observed",
+    "RunResult",
+    "StreamCounts",
+    "Usage",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,8 @@ class Network:
 
     The door confirms with `served` that it answered names, and listened at `ports`. `refused` has names that
     are not allowed, and how often they were asked for; `refused_beyond` counts questions for further ones.
-    `strays` are connections to addresses that stand for no allowed host.
+    `strays` are connections to addresses that stand for no allowed host. `names` were looked up, and these
+    addresses stood for them; only where every host may be reached.
     """
 
     served: bool
@@ -93,6 +105,23 @@ class Network:
     refused: Sequence[tuple[str, int]]
     refused_beyond: int
     strays: int
+    names: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What a call named: a path without links, or an address with its port."""
+
+    kind: Literal["read", "write", "exec", "connect"]
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a run has named, each once. `lost` counts calls that may have named more."""
+
+    facts: Sequence[Fact]
+    lost: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +142,4 @@ class RunResult:
     error: Failure | None
     enforced: Enforced | None = None
     network: Network | None = None
+    observed: Observed | None = None

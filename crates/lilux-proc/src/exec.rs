@@ -8,8 +8,10 @@ use rustix::stdio::stdout;
 use serde::Serialize;
 
 use crate::capture::Kept;
+use crate::door::report::Network;
 use crate::engine::{Engine, Notice};
 use crate::error::{Fatal, SpawnError};
+use crate::observe::Observed;
 use crate::policy::Enforced;
 use crate::poller::Token;
 use crate::protocol::{
@@ -45,6 +47,10 @@ pub struct Answer {
     error: Option<SpawnError>,
     #[serde(skip_serializing_if = "Option::is_none")]
     enforced: Option<Enforced>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<Network>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed: Option<Observed>,
 }
 
 /// `utf-8`, or `lossy` where bytes had to be replaced.
@@ -131,6 +137,8 @@ fn answer(result: RunResult, kept: [Option<Kept>; 3], timeout_ms: Option<u64>) -
         cleanup: result.cleanup,
         error: result.error,
         enforced: result.enforced,
+        network: result.network,
+        observed: result.observed,
     }
 }
 

@@ -21,6 +21,7 @@ use crate::command::Command;
 use crate::confine::{Confinement, Namespaces, Plan};
 use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
+use crate::observe::{self, Observer};
 use crate::policy::Enforced;
 use crate::process;
 use crate::switches::Guard;
@@ -103,11 +104,13 @@ impl Keeper {
         command: &Command,
         places: &[RawFd],
         door: Option<&Entrance>,
-    ) -> Result<(Pid, Option<Cell>, Option<Enforced>), SpawnError> {
-        let plan = match &order.confinement {
+    ) -> Result<Beginning, SpawnError> {
+        let (observer, post) = observation(order)?.unzip();
+        let mut plan = match &order.confinement {
             Some(confinement) => Plan::make(confinement, self.limits, &mut self.namespaces, door)?,
             None => Plan::unconfined(self.limits),
         };
+        plan.observe(post);
         let started = command.start(places, &plan);
         if plan.lifeline.is_some() {
             // A user namespace that was entered may have changed it, and the memory was shared.
@@ -115,7 +118,7 @@ impl Keeper {
         }
         let started = started?;
         let cell = started.init.zip(plan.lifeline).map(|(init, lifeline)| Cell::new(init, lifeline));
-        Ok((started.leader, cell, plan.enforced))
+        Ok(Beginning { leader: started.leader, cell, enforced: plan.enforced, observer })
     }
 
     /// What was begun at the door is ended there.
@@ -129,10 +132,15 @@ impl Keeper {
         let door = entrance(order, &mut passed);
         let places = places(order, &passed);
         let started = Instant::now();
-        let (leader, cell, enforced) = match self.start(order, command, &places, door.as_ref()) {
-            Ok(started) => started,
-            Err(error) => return self.fail(error, door),
-        };
+        let Beginning { leader, cell, enforced, mut observer } =
+            match self.start(order, command, &places, door.as_ref()) {
+                Ok(started) => started,
+                Err(error) => return self.fail(error, door),
+            };
+        if let Some(observer) = &mut observer {
+            // A tool whose calls nobody answers is of no use; the supervisor ends it when this process has gone.
+            observer.begin().map_err(|_| Gone)?;
+        }
         let outputs = passed.split_off(usize::from(order.stdin));
         drop(passed);
         if order.notify {
@@ -151,6 +159,7 @@ impl Keeper {
             outputs,
             enforced,
             door,
+            observer,
         };
         let end = run.watch()?;
         let clean = end.survivors.is_empty() && !end.unfit;
@@ -159,6 +168,19 @@ impl Keeper {
         // With survivors this process is not fit for another run; ending it hands them to the supervisor, which kills.
         if clean { Ok(()) } else { Err(Gone) }
     }
+}
+
+/// A tool that runs, and what goes with it.
+struct Beginning {
+    leader: Pid,
+    cell: Option<Cell>,
+    enforced: Option<Enforced>,
+    observer: Option<Observer>,
+}
+
+fn observation(order: &StartOrder) -> Result<Option<(Observer, observe::Post)>, SpawnError> {
+    let prepared = order.observe.as_ref().map(observe::prepare).transpose();
+    prepared.map_err(|errno| SpawnError::resources("observe", errno))
 }
 
 /// The way to the door, if the run has one.

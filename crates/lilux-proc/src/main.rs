@@ -31,6 +31,8 @@ mod frames;
 #[cfg(target_os = "linux")]
 mod keeper;
 #[cfg(target_os = "linux")]
+mod observe;
+#[cfg(target_os = "linux")]
 mod outbox;
 #[cfg(target_os = "linux")]
 mod policy;

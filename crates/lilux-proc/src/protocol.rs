@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use events::*;
 
 use crate::error::RequestError;
+use crate::observe::ObserveRequest;
 use crate::policy::Policy;
 use crate::text::OsText;
 
@@ -29,6 +30,7 @@ pub const CAPABILITIES: &[&str] = &[
     "digests",
     "policy",
     "probe",
+    "observe",
 ];
 /// A larger header is refused unread.
 pub const MAX_HEADER: usize = 8 * 1024 * 1024;
@@ -117,6 +119,9 @@ pub struct RunRequest {
     pub notify: bool,
     #[serde(default)]
     pub policy: Option<Policy>,
+    /// Tell what the tool named: files, programs, addresses.
+    #[serde(default)]
+    pub observe: Option<ObserveRequest>,
 }
 
 fn default_max_output() -> u64 {
@@ -141,6 +146,7 @@ impl Default for RunRequest {
             stream: None,
             notify: false,
             policy: None,
+            observe: None,
         }
     }
 }
@@ -157,6 +163,7 @@ impl RunRequest {
             return refuse(format!("max_output must be {low} to {high} bytes, not {}", self.max_output));
         }
         self.policy.as_ref().map_or(Ok(()), Policy::check)?;
+        self.observe.as_ref().map_or(Ok(()), ObserveRequest::check)?;
         match self.timeout_ms {
             Some(limit) if !(1..=MAX_TIMEOUT_MS).contains(&limit) => {
                 refuse(format!("timeout_ms must be 1 to {MAX_TIMEOUT_MS}, not {limit}"))

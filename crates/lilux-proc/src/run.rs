@@ -184,6 +184,7 @@ impl From<Outcome> for RunResult {
             error: None,
             enforced: None,
             network: None,
+            observed: None,
         };
         match outcome {
             Outcome::Failed(error) => Self { error: Some(error), ..blank },
@@ -197,8 +198,9 @@ impl From<Outcome> for RunResult {
                 };
                 let return_code = if kind == Kind::Timeout { -1 } else { return_code };
                 let cleanup = Cleanup::of(end.survivors, end.left_running);
-                let (pid, usage, enforced, network) = (Some(end.pid), end.usage, end.enforced, end.network);
-                Self { kind, pid, return_code, signal, usage, cleanup, enforced, network, ..blank }
+                let (pid, usage, enforced) = (Some(end.pid), end.usage, end.enforced);
+                let (network, observed) = (end.network, end.observed);
+                Self { kind, pid, return_code, signal, usage, cleanup, enforced, network, observed, ..blank }
             }
         }
     }

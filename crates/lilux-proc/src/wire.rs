@@ -14,6 +14,7 @@ use crate::command::{Command, Shape};
 use crate::confine::Confinement;
 use crate::door::report::Network;
 use crate::error::SpawnError;
+use crate::observe::{ObserveRequest, Observed};
 use crate::policy::Enforced;
 use crate::protocol::{KillMethod, RunRequest, Usage};
 use crate::sys::fd;
@@ -36,6 +37,8 @@ pub struct StartOrder {
     pub confinement: Option<Box<Confinement>>,
     /// The run's channel to the door travels with it too, after the streams.
     pub door: bool,
+    /// What to learn from the run.
+    pub observe: Option<ObserveRequest>,
 }
 
 impl StartOrder {
@@ -47,7 +50,8 @@ impl StartOrder {
         confinement: Option<Box<Confinement>>,
     ) -> Self {
         let (shape, notify, timeout_ms) = (command.shape(), request.notify, request.timeout_ms);
-        Self { shape, stdin, in_file: false, notify, timeout_ms, confinement, door: false }
+        let observe = request.observe.clone();
+        Self { shape, stdin, in_file: false, notify, timeout_ms, confinement, door: false, observe }
     }
 }
 
@@ -114,6 +118,7 @@ pub struct EndReport {
     pub survivors: Vec<i32>,
     pub enforced: Option<Enforced>,
     pub network: Option<Network>,
+    pub observed: Option<Observed>,
     /// The keeper can't be used again, and is on its way out.
     pub unfit: bool,
 }

@@ -31,7 +31,7 @@ from lilux._dataclasses import dataclass
 from lilux._policy import Bind, Enforced, Facts, Hosts, Limits, Policy, Ports
 from lilux._process import CONFIG_KEYS, CallSpec, Halves, ProcessSpec, RuntimeSpec, render
 from lilux._protocol import Killed, KillRequest, Probed, ProbeRequest, ProcessStatus, Spool, StatusRequest
-from lilux._results import Cleanup, Failure, HostTraffic, Network, StreamCounts, Usage
+from lilux._results import Cleanup, Fact, Failure, HostTraffic, Network, Observed, StreamCounts, Usage
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "Cleanup",
     "Dialogue",
     "Enforced",
+    "Fact",
     "Facts",
     "Failure",
     "Halves",
@@ -49,6 +50,7 @@ __all__ = [
     "KillResult",
     "Limits",
     "Network",
+    "Observed",
     "OnBegun",
     "OnOutput",
     "OnStarted",
@@ -80,7 +82,7 @@ class SubprocessResult:
     UTF-8; `encoding` is `lossy` when something was not. `truncated` says that bytes were left out, `streams`
     how many of each. `result` is what was written to descriptor 3, when that was asked for. `enforced` is
     what was enforced of the policy; None without one. `network` is what it did at the door; None without
-    hosts that it may reach.
+    hosts that it may reach. `observed` is what it named, when that was asked for.
     """
 
     success: bool
@@ -100,6 +102,7 @@ class SubprocessResult:
     error: Failure | None = None
     enforced: Enforced | None = None
     network: Network | None = None
+    observed: Observed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +273,7 @@ def _result(outcome: Outcome, timeout: float | None) -> SubprocessResult:
         error=result.error,
         enforced=result.enforced,
         network=result.network,
+        observed=result.observed,
     )
 
 

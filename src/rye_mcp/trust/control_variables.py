@@ -11,7 +11,6 @@ case of a name does not matter. A list like this is never complete: add what is 
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 __all__ = ["chooses_code", "controls_programs"]
@@ -80,21 +79,19 @@ _CONTROL_NAMES: Final = (
 
 _CONTROL_ENDINGS: Final = ("_PROXY", "_PAGER", "_EDITOR", "_ASKPASS", "_BROWSER")
 
-_CODE: Final = re.compile(
-    rf"(?!(?:{'|'.join(_HARMLESS)})$)(?:{'|'.join(_CODE_PREFIXES)}).*|{'|'.join(_CODE_NAMES)}", re.DOTALL
-)
-_CONTROL: Final = re.compile(
-    rf"(?:{'|'.join((*_CODE_PREFIXES, *_CONTROL_PREFIXES))}).*|.*(?:{'|'.join(_CONTROL_ENDINGS)})"
-    rf"|{'|'.join((*_CODE_NAMES, *_CONTROL_NAMES))}",
-    re.DOTALL,
-)
-
 
 def chooses_code(name: str) -> bool:
     """Whether a variable decides which code a loader or an interpreter loads."""
-    return _CODE.fullmatch(name.upper()) is not None
+    name = name.upper()
+    return name in _CODE_NAMES or (name.startswith(_CODE_PREFIXES) and name not in _HARMLESS)
 
 
 def controls_programs(name: str) -> bool:
     """Whether a variable decides what other programs load, where they connect to, or where things are."""
-    return _CONTROL.fullmatch(name.upper()) is not None
+    name = name.upper()
+    return (
+        name in _CODE_NAMES
+        or name in _CONTROL_NAMES
+        or name.startswith((*_CODE_PREFIXES, *_CONTROL_PREFIXES))
+        or name.endswith(_CONTROL_ENDINGS)
+    )

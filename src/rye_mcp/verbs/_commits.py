@@ -7,16 +7,18 @@ limit is the reason, agents sign nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.git.objects import LastCommit, last_commits
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemFile, Space, SpaceName, parse_relative_path
 from rye_mcp.spaces import DIRECTORY_NAME
 from rye_mcp.trust import signature
 from rye_mcp.trust.dependency_manifest import manifest_file
 from rye_mcp.trust.signers import COMMITTED, Fact, commit_fact
 from rye_mcp.verbs.context import Context
+
+if TYPE_CHECKING:
+    from rye_mcp.executor.git.objects import LastCommit
 
 __all__ = ["content_digest", "note_commits", "unnoted_commits"]
 
@@ -27,6 +29,8 @@ def unnoted_commits(context: Context) -> list[LastCommit]:
     """The last commits that an agent's call has to wait for: those that were not looked at yet."""
     if context.is_person or context.project is None:
         return []
+    from rye_mcp.executor.git.objects import last_commits
+
     noted = context.trust.noted_commits
     return [each for each in last_commits(context.project, DIRECTORY_NAME) if each.name not in noted]
 

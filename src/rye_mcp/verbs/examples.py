@@ -28,7 +28,15 @@ from rye_mcp.metadata import Example, ItemMetadata, examples_of
 from rye_mcp.verbs._selection import is_pattern, select
 from rye_mcp.verbs.context import Context
 
-__all__ = ["ExampleOutcome", "ExamplesRequest", "ExamplesResult", "ExecutorIn", "differences", "run_examples"]
+__all__ = [
+    "ExampleOutcome",
+    "ExamplesRequest",
+    "ExamplesResult",
+    "ExecutorIn",
+    "differences",
+    "project_of",
+    "run_examples",
+]
 
 MAX_LINES: Final = 60
 """How many lines of difference are told."""
@@ -337,7 +345,7 @@ class _Runner:
         if call.in_project:
             yield self._context.executor()
             return
-        with _project_of(call.example) as project:
+        with project_of(call.example) as project:
             executor = self._executor_in(project, with_items=call.of_project)
             try:
                 yield executor
@@ -347,7 +355,7 @@ class _Runner:
 
 
 @contextmanager
-def _project_of(example: Example) -> Iterator[Path]:
+def project_of(example: Example) -> Iterator[Path]:
     """A fresh project with the files of an example; it is gone when the block ends."""
     with private_directory(os.environ) as project:
         _lay_out(project, example)

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from lilux import _protocol as protocol
 from lilux._frames import HEADER_LIMIT, PAYLOAD_LIMIT, FrameDecoder, Header, decode_header, encode_frame
-from lilux._results import Cleanup, Failure, HostTraffic, Network, RunResult, StreamCounts, Usage
+from lilux._results import (
+    Cleanup,
+    Fact,
+    Failure,
+    HostTraffic,
+    Network,
+    Observed,
+    RunResult,
+    StreamCounts,
+    Usage,
+)
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 from lilux.primitives.subprocess import Bind, Enforced, Facts, Hosts, Limits, Policy
 
@@ -73,6 +83,14 @@ REQUESTS: dict[str, tuple[protocol.Request, int]] = {
             notify=True,
         ),
         2,
+    ),
+    "run_observe": (
+        protocol.RunRequest(
+            command="true",
+            policy=Policy(tier="cell", net=Hosts(every_host_at=[80, 443])),
+            observe=["/run/copy"],
+        ),
+        7,
     ),
     "run_policy": (protocol.RunRequest(command="true", policy=Policy(tier="walls")), 7),
     "run_policy_full": (
@@ -340,6 +358,35 @@ EVENTS: dict[str, protocol.Event] = {
                 refused=[("evil.example", 3)],
                 refused_beyond=0,
                 strays=1,
+            ),
+        ),
+    ),
+    "closed_observed": protocol.Closed(
+        7,
+        ended(
+            "exited",
+            0,
+            enforced=Enforced("cell", {"hosts": [], "every_host_at": [443]}, "private", ["processes"], []),
+            network=Network(
+                served=True,
+                ports=[443],
+                hosts=[
+                    HostTraffic("api.github.com", 443, 2, 517, 4096),
+                    HostTraffic("intranet.example", 443, 1, 0, 0, {"private": 1}),
+                ],
+                refused=[],
+                refused_beyond=0,
+                strays=0,
+                names=[("api.github.com", "198.18.0.1")],
+            ),
+            observed=Observed(
+                [
+                    Fact("read", "/home/ada/project/a b"),
+                    Fact("write", "/home/ada/project/out"),
+                    Fact("exec", "/usr/bin/git"),
+                    Fact("connect", "198.18.0.1:443"),
+                ],
+                lost=2,
             ),
         ),
     ),

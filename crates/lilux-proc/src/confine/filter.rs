@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Allow,
+    /// The listener of the filter is told, and decides.
+    Tell,
     Errno(i32),
 }
 
@@ -42,7 +44,9 @@ impl Rule {
 /// Calls that have no rule are allowed up to this number, and unknown beyond it.
 pub struct Table {
     pub rules: BTreeMap<u32, Rule>,
-    pub last: u32,
+    pub last: Option<u32>,
+    /// For calls of another architecture: i386 has other numbers, for which no rule is meant.
+    pub foreign: Verdict,
 }
 
 const LOAD: u16 = 0x20;
@@ -57,6 +61,7 @@ const OFFSET_OF_ARCH: u32 = 4;
 const OFFSET_OF_ARGUMENTS: u32 = 16;
 
 const ALLOW: u32 = 0x7fff_0000;
+const TELL: u32 = 0x7fc0_0000;
 const ERRNO: u32 = 0x0005_0000;
 
 #[cfg(target_arch = "x86_64")]
@@ -75,16 +80,17 @@ fn answer(verdict: Verdict) -> Instruction {
         RETURN,
         match verdict {
             Verdict::Allow => ALLOW,
+            Verdict::Tell => TELL,
             Verdict::Errno(errno) => ERRNO | errno as u32,
         },
     )
 }
 
-/// The program. Calls of another architecture do not exist (ENOSYS): i386 has other numbers, for which no rule is meant.
+/// The program.
 pub fn compile(table: &Table) -> Vec<Instruction> {
     let mut program = vec![plain(LOAD, OFFSET_OF_ARCH)];
     program.push(Instruction { code: JUMP_EQUAL, jt: 1, jf: 0, k: ARCH });
-    program.push(answer(Verdict::Errno(libc::ENOSYS)));
+    program.push(answer(table.foreign));
     program.push(plain(LOAD, OFFSET_OF_NUMBER));
     emit_tree(&intervals(table), &mut program);
     program
@@ -103,7 +109,9 @@ fn intervals(table: &Table) -> Vec<(u32, Rule)> {
         begin(*number, rule.clone());
         begin(number + 1, Rule::always(Verdict::Allow));
     }
-    begin(table.last + 1, Rule::always(Verdict::Errno(libc::ENOSYS)));
+    if let Some(last) = table.last {
+        begin(last + 1, Rule::always(Verdict::Errno(libc::ENOSYS)));
+    }
     found
 }
 
@@ -167,6 +175,7 @@ pub fn interpret(program: &[Instruction], arch: u32, number: u32, arguments: [u6
             JUMP_EQUAL => at += usize::from(if accumulator == k { jt } else { jf }),
             JUMP_AT_LEAST => at += usize::from(if accumulator >= k { jt } else { jf }),
             RETURN if k == ALLOW => return Verdict::Allow,
+            RETURN if k == TELL => return Verdict::Tell,
             RETURN => return Verdict::Errno((k & 0xffff) as i32),
             other => panic!("no such instruction: {other:#x}"),
         }
@@ -196,7 +205,7 @@ mod tests {
             otherwise: Verdict::Errno(libc::EACCES),
         };
         let rules = [(0, deny.clone()), (7, both), (8, deny.clone()), (40, deny.clone()), (99, deny)];
-        Table { rules: rules.into_iter().collect(), last: 99 }
+        Table { rules: rules.into_iter().collect(), last: Some(99), foreign: Verdict::Errno(libc::ENOSYS) }
     }
 
     #[test]

@@ -26,7 +26,11 @@ mod syscalls;
 use serde::{Deserialize, Serialize};
 
 pub use facts::Facts;
+pub use filter::{Instruction, Is, Rule, Table, Test, Verdict, compile};
+#[cfg(test)]
+pub use filter::{OWN_ARCH, interpret};
 pub use holder::Namespaces;
+pub use places::{DEVICES as COMMON_DEVICES, SYSTEM};
 pub use plan::Plan;
 
 use crate::door::channel::Opening;

@@ -16,10 +16,10 @@ use crate::error::SpawnError;
 use crate::text::OsText;
 
 /// What every program may read, if it is there.
-const SYSTEM: &[&str] =
+pub const SYSTEM: &[&str] =
     &["/usr", "/etc", "/opt", "/nix", "/snap", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 /// What every program may use.
-const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+pub const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 /// Of `/etc`, what root's tools may read where nothing can be hidden inside what they may read. Root owns the rest, and so could
 /// read keys and passwords in it.
 const ETC: &[&str] = &[

@@ -14,6 +14,7 @@ use super::holder::Namespaces;
 use super::seal::Seal;
 use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
+use crate::observe::Post;
 use crate::policy::{Enforced, Policy, Tier};
 use crate::sys::launch::{Chamber, Limits, Refused, Restriction};
 
@@ -31,7 +32,7 @@ pub struct Plan<'a> {
 impl<'a> Plan<'a> {
     /// For a run without a policy.
     pub fn unconfined(limits: Limits) -> Self {
-        let seal = Seal { limits, resources: Vec::new(), confinement: None };
+        let seal = Seal { limits, resources: Vec::new(), confinement: None, post: None };
         Self { seal, cell: None, lifeline: None, enforced: None }
     }
 
@@ -57,7 +58,7 @@ impl<'a> Plan<'a> {
         };
         let counted = cell.as_ref().map(|(_, namespaces)| namespaces.user.is_some() && !getuid().is_root());
         let resources = resources(&confinement.policy, counted, &mut enforced);
-        let seal = Seal { limits, resources, confinement: walls };
+        let seal = Seal { limits, resources, confinement: walls, post: None };
         let mut plan = Self { seal, cell: None, lifeline: None, enforced: Some(enforced) };
         if let Some((parts, namespaces)) = cell {
             let piped =
@@ -66,6 +67,11 @@ impl<'a> Plan<'a> {
             plan.cell = Some(parts.with(namespaces, piped.0, door));
         }
         Ok(plan)
+    }
+
+    /// Its calls are told of, too.
+    pub fn observe(&mut self, post: Option<Post>) {
+        self.seal.post = post;
     }
 }
 
@@ -86,8 +92,8 @@ impl Restriction for Plan<'_> {
         self.cell.as_ref().map_or(Ok(()), Cell::enter)
     }
 
-    fn descriptor(&self) -> Option<RawFd> {
-        self.seal.descriptor()
+    fn descriptors(&self) -> [Option<RawFd>; 2] {
+        self.seal.descriptors()
     }
 
     fn seal(&self) -> Result<(), Refused> {

@@ -8,6 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::capabilities::{self, Capabilities};
 use super::filter::Instruction;
 use super::landlock::Ruleset;
+use crate::observe::Post;
 use crate::sys::last_errno;
 use crate::sys::launch::{Limits, Refused, Restriction as _};
 
@@ -18,6 +19,8 @@ pub struct Seal {
     pub resources: Vec<(Resource, u64)>,
     /// Nothing in it for a run that is not confined.
     pub confinement: Option<Walls>,
+    /// What tells of its calls, if somebody wants to learn from them.
+    pub post: Option<Post>,
 }
 
 /// What confines it.
@@ -29,14 +32,19 @@ pub struct Walls {
 }
 
 impl Seal {
-    pub fn descriptor(&self) -> Option<RawFd> {
-        Some(self.confinement.as_ref()?.ruleset.as_ref()?.raw())
+    pub fn descriptors(&self) -> [Option<RawFd>; 2] {
+        let ruleset = self.confinement.as_ref().and_then(|walls| walls.ruleset.as_ref());
+        [ruleset.map(Ruleset::raw), self.post.as_ref().map(Post::descriptor)]
     }
 
     pub fn apply(&self) -> Result<(), Refused> {
         self.limits.seal()?;
         for (resource, most) in &self.resources {
             lower(*resource, *most).map_err(Refused::at("limit"))?;
+        }
+        if let Some(post) = &self.post {
+            capabilities::gain_nothing_more().map_err(Refused::at("no_new_privs"))?;
+            post.install().map_err(Refused::at("observe"))?;
         }
         self.confinement.as_ref().map_or(Ok(()), Walls::enter)
     }

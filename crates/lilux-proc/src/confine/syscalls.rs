@@ -148,7 +148,7 @@ pub fn table(shape: Shape) -> Table {
     if shape.root {
         rules.extend(without_set_id());
     }
-    Table { rules, last: LAST }
+    Table { rules, last: Some(LAST), foreign: ENOSYS }
 }
 
 fn equal(argument: u8, value: u32) -> Test {

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
 use serde::{Deserialize, Serialize};
 
-use super::names::{Rule, normalise};
+use super::names::{Rule, allow, allow_name, normalise};
 use super::report::Network;
 use crate::sys::fd;
 use crate::sys::pidfd::poll_until;
@@ -35,6 +35,9 @@ pub const BUFFER: usize = 128 * 1024;
 #[serde(deny_unknown_fields)]
 pub struct Opening {
     pub hosts: Vec<Rule>,
+    /// At these ports every host may be reached: for learning which ones a tool needs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub every_host_at: Vec<u16>,
     /// Names that are not looked up: the client of the supervisor says where they are, and answers for these
     /// addresses, which may be private ones. It allows no name that `hosts` does not.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -44,7 +47,8 @@ pub struct Opening {
 impl Opening {
     /// What is wrong with it, if anything.
     pub fn check(&self) -> Result<(), String> {
-        if !(1..=MAX_RULES).contains(&self.hosts.len()) || self.ports().len() > MAX_PORTS {
+        let ports = self.ports();
+        if self.hosts.len() > MAX_RULES || !(1..=MAX_PORTS).contains(&ports.len()) || ports[0] == 0 {
             return Err(format!("expected 1 to {MAX_RULES} hosts and at most {MAX_PORTS} different ports"));
         }
         let usable = |(name, addresses): (&String, &Vec<IpAddr>)| {
@@ -60,7 +64,8 @@ impl Opening {
 
     /// Every port that some host may be reached at, once.
     pub fn ports(&self) -> Vec<u16> {
-        let mut ports: Vec<u16> = self.hosts.iter().map(Rule::port).collect();
+        let named = self.hosts.iter().map(Rule::port);
+        let mut ports: Vec<u16> = named.chain(self.every_host_at.iter().copied()).collect();
         ports.sort_unstable();
         ports.dedup();
         ports
@@ -69,7 +74,26 @@ impl Opening {
     /// Those of these hosts that the door has served.
     pub fn confirmed(&self, report: &Network) -> Self {
         let served = |rule: &&Rule| report.served && report.ports.contains(&rule.port());
-        Self { hosts: self.hosts.iter().filter(served).cloned().collect(), pinned: BTreeMap::new() }
+        let every_host_at = self.every_host_at.iter().copied();
+        let every_host_at =
+            every_host_at.filter(|port| report.served && report.ports.contains(port)).collect();
+        let hosts = self.hosts.iter().filter(served).cloned().collect();
+        Self { hosts, every_host_at, pinned: BTreeMap::new() }
+    }
+
+    /// Some port of this host may be reached, so its name may be looked up.
+    pub fn allows_name(&self, name: &str) -> bool {
+        !self.every_host_at.is_empty() || allow_name(&self.hosts, name)
+    }
+
+    /// This port of this host may be reached.
+    pub fn allows(&self, name: &str, port: u16) -> bool {
+        self.every_host_at.contains(&port) || allow(&self.hosts, name, port)
+    }
+
+    /// Nothing can be reached.
+    pub fn is_empty(&self) -> bool {
+        self.hosts.is_empty() && self.every_host_at.is_empty()
     }
 
     /// Sends it to the door, with the door's end of the run's channel.
@@ -121,12 +145,19 @@ mod tests {
 
     #[test]
     fn what_is_no_opening_is_refused() {
-        for text in [r#"{}"#, r#"{"hosts": ["127.0.0.1:80"]}"#, r#"{"hosts": [], "any": true}"#] {
+        for text in [
+            r#"{}"#,
+            r#"{"hosts": ["127.0.0.1:80"]}"#,
+            r#"{"hosts": [], "every_host_at": ["*"]}"#,
+            r#"{"hosts": [], "any": true}"#,
+        ] {
             assert!(serde_json::from_str::<Opening>(text).is_err(), "{text}");
         }
         let ports: Vec<String> = (1..=17).map(|port| format!("\"a.example:{port}\"")).collect();
         assert!(opening(&format!(r#"{{"hosts": [{}]}}"#, ports.join(","))).check().is_err());
-        assert!(opening(r#"{"hosts": []}"#).check().is_err());
+        for text in [r#"{"hosts": []}"#, r#"{"hosts": [], "every_host_at": [0]}"#] {
+            assert!(opening(text).check().is_err(), "{text}");
+        }
         for name in ["A.example", "a.example.", "a b", ""] {
             let text = format!(r#"{{"hosts": ["a.example:80"], "pinned": {{"{name}": ["127.0.0.1"]}}}}"#);
             assert!(opening(&text).check().is_err(), "{name:?}");

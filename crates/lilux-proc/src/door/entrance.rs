@@ -64,7 +64,7 @@ impl Entrance {
     pub fn close(self) -> (Option<Network>, Net) {
         let report = finish(&self.channel, Instant::now() + PATIENCE);
         let confirmed = report.as_ref().map(|report| self.opening.confirmed(report));
-        let reached = confirmed.filter(|opening| !opening.hosts.is_empty());
+        let reached = confirmed.filter(|opening| !opening.is_empty());
         // Without the door, its namespace has no way out at all.
         (report, reached.map_or(Net::None, Net::Hosts))
     }

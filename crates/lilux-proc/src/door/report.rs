@@ -1,6 +1,7 @@
 //! What a run did at the door: connections, bytes, and what was refused.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,9 @@ pub struct Network {
     pub refused_beyond: u64,
     /// Connections to addresses that stand for no allowed host.
     pub strays: u64,
+    /// Where every host may be reached: names that were looked up, and the addresses that stood for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<(String, Ipv4Addr)>,
 }
 
 /// One host, at one port.
@@ -82,6 +86,14 @@ impl Tally {
         *self.report.hosts[place].failed.entry(why.to_owned()).or_default() += 1;
     }
 
+    /// A name has been looked up, and this address stands for it.
+    pub fn named(&mut self, name: &str, address: Ipv4Addr) {
+        let names = &mut self.report.names;
+        if names.len() < MAX_NAMED && !names.iter().any(|(known, _)| known == name) {
+            names.push((name.to_owned(), address));
+        }
+    }
+
     /// Somebody asked for a name that is not allowed.
     pub fn refused(&mut self, name: String) {
         if let Some(place) = self.refused.get(&name) {
@@ -133,6 +145,7 @@ mod tests {
         for number in 0..1000 {
             let name = format!("{number:0>253}");
             tally.refused(name.clone());
+            tally.named(&name, Ipv4Addr::BROADCAST);
             let place = tally.connection(&name, 65535);
             tally.failed(place, "a service of the cloud that hosts this machine");
             tally.moved(place, u64::MAX / 2000, u64::MAX / 2000);

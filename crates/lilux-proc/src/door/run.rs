@@ -13,7 +13,6 @@ use super::address;
 use super::channel::Opening;
 use super::dns::{self, Answer, Question};
 use super::fakes::{Cursor, Fakes};
-use super::names::{allow, allow_name};
 use super::report::Tally;
 use crate::poller::Key;
 use crate::switches::Guard;
@@ -116,7 +115,7 @@ impl Run {
 
     fn answer_to(&mut self, question: &Question<'_>, cursor: &mut Cursor) -> Answer {
         let Some(name) = &question.name else { return Answer::NoSuchName };
-        if !allow_name(&self.opening.hosts, name) && Guard::DoorNames.is_on() {
+        if !self.opening.allows_name(name) && Guard::DoorNames.is_on() {
             if question.kind != dns::PTR {
                 self.tally.refused(name.clone());
             }
@@ -125,14 +124,18 @@ impl Run {
         if question.kind != dns::A {
             return Answer::Nothing;
         }
-        self.fakes.address_of(name, cursor).map_or(Answer::Failure, Answer::Address)
+        let address = self.fakes.address_of(name, cursor);
+        if let Some(address) = address.filter(|_| !self.opening.every_host_at.is_empty()) {
+            self.tally.named(name, address);
+        }
+        address.map_or(Answer::Failure, Answer::Address)
     }
 
     /// Where a connection to this address wants to go; `None` if it stands for no host that is allowed at this port.
     pub fn destination(&self, local: SocketAddr) -> Option<Destination> {
         let IpAddr::V4(address) = local.ip() else { return None };
         let host = self.fakes.name_of(address)?;
-        let allowed = allow(&self.opening.hosts, host, local.port()) || !Guard::DoorNames.is_on();
+        let allowed = self.opening.allows(host, local.port()) || !Guard::DoorNames.is_on();
         allowed.then(|| Destination { host: host.to_owned(), port: local.port() })
     }
 

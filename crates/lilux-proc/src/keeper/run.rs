@@ -11,6 +11,7 @@ use super::{Gone, Keeper, TIMEOUT_GRACE, raw};
 use crate::cell::Cell;
 use crate::door::entrance::Entrance;
 use crate::door::report::Network;
+use crate::observe::Observer;
 use crate::policy::Enforced;
 use crate::protocol::Usage;
 use crate::switches::Guard;
@@ -64,6 +65,7 @@ pub(super) struct Run<'a> {
     pub(super) outputs: Vec<OwnedFd>,
     pub(super) enforced: Option<Enforced>,
     pub(super) door: Option<Entrance>,
+    pub(super) observer: Option<Observer>,
 }
 
 impl Run<'_> {
@@ -111,14 +113,23 @@ impl Run<'_> {
             Phase::Lingering => None,
         };
         let keeper = &mut *self.keeper;
-        let mut watched =
-            [PollFd::new(&keeper.socket, PollFlags::IN), PollFd::new(&keeper.signals, PollFlags::IN)];
-        if poll_until(&mut watched, until).is_err() {
+        let calls = self.observer.as_ref().and_then(Observer::listener);
+        let mut watched = [
+            PollFd::new(&keeper.socket, PollFlags::IN),
+            PollFd::new(&keeper.signals, PollFlags::IN),
+            PollFd::new(calls.unwrap_or(&keeper.socket), PollFlags::IN),
+        ];
+        let count = if calls.is_some() { 3 } else { 2 };
+        if poll_until(&mut watched[..count], until).is_err() {
             return Wish::Gone;
         }
         let order_waits = !watched[0].revents().is_empty();
+        let call_waits = !watched[2].revents().is_empty();
         if !watched[1].revents().is_empty() {
             keeper.signals.drain(Signal::CHILD);
+        }
+        if let Some(observer) = self.observer.as_mut().filter(|_| call_waits) {
+            observer.answer();
         }
         if !order_waits {
             return Wish::Nothing;
@@ -271,7 +282,20 @@ impl Run<'_> {
         let (cause, forced, left_running) = (self.cause, self.forced, self.left_running);
         let (network, unfit) = self.close_door();
         let (pid, enforced) = (raw(self.leader), self.enforced.take());
-        Ok(EndReport { pid, ending, cause, forced, left_running, usage, survivors, enforced, network, unfit })
+        let observed = self.observer.take().map(Observer::finish);
+        Ok(EndReport {
+            pid,
+            ending,
+            cause,
+            forced,
+            left_running,
+            usage,
+            survivors,
+            enforced,
+            network,
+            observed,
+            unfit,
+        })
     }
 
     /// Before the namespace may be used again. If the door does not say that it has left it, it may not be.

@@ -8,6 +8,7 @@ use super::{CAPABILITIES, PROTOCOL};
 use crate::confine::Facts;
 use crate::door::report::Network;
 use crate::error::{Fatal, FrameError, RequestError, SpawnError};
+use crate::observe::Observed;
 use crate::policy::Enforced;
 
 /// One of the tool's captured descriptors.
@@ -128,6 +129,9 @@ pub struct RunResult {
     /// What the tool did at the door; nothing when there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
+    /// What the tool named; nothing unless the request asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
 }
 
 /// Every event that the supervisor sends; a payload travels beside it.

@@ -15,6 +15,7 @@ use crate::door::report::HostTraffic;
 use crate::door::report::Network;
 use crate::error::{FrameError, SpawnError};
 use crate::frames::{Decoder, Incoming, encode_head};
+use crate::observe::{Fact, FactKind, Observed};
 use crate::policy::{Bind, Enforced, Net, PolicyLimits, Proc, Tier};
 use crate::process;
 
@@ -138,6 +139,7 @@ fn policies() -> [RunRequest; 2] {
             vec![[10, 1, 2, 3].into(), "fd00::1".parse().expect("an address")],
         )]
         .into(),
+        ..Opening::default()
     };
     let full = Policy {
         tier: Tier::Cell,
@@ -160,6 +162,15 @@ fn policies() -> [RunRequest; 2] {
     [least, full].map(|policy| RunRequest { policy: Some(policy), ..run(7, "true") })
 }
 
+fn observed_run() -> RunRequest {
+    let net = Net::Hosts(Opening { every_host_at: vec![80, 443], ..Opening::default() });
+    RunRequest {
+        policy: Some(Policy { tier: Tier::Cell, net, ..Policy::default() }),
+        observe: Some(ObserveRequest { ignore: vec!["/run/copy".into()] }),
+        ..run(7, "true")
+    }
+}
+
 fn runs() -> Vec<(&'static str, RunRequest)> {
     let limits = |id, timeout_ms, max_output| RunRequest {
         timeout_ms: Some(timeout_ms),
@@ -171,6 +182,7 @@ fn runs() -> Vec<(&'static str, RunRequest)> {
     vec![
         ("run_policy", policy_least),
         ("run_policy_full", policy_full),
+        ("run_observe", observed_run()),
         ("run_minimal", run(1, "/bin/true")),
         ("run_full", full_run()),
         ("run_whole", whole_run()),
@@ -269,6 +281,7 @@ fn ended(kind: Kind, return_code: i32, signal: Option<i32>) -> RunResult {
         error: None,
         enforced: None,
         network: None,
+        observed: None,
     }
 }
 
@@ -290,6 +303,7 @@ fn networked() -> RunResult {
         refused: vec![("evil.example".to_owned(), 3)],
         refused_beyond: 0,
         strays: 1,
+        names: Vec::new(),
     };
     let enforced = Enforced {
         level: Tier::Cell,
@@ -301,6 +315,25 @@ fn networked() -> RunResult {
         reason: None,
     };
     RunResult { enforced: Some(enforced), network: Some(network), ..ended(Kind::Exited, 0, None) }
+}
+
+fn observed() -> RunResult {
+    let fact = |kind, what: &str| Fact { kind, what: what.to_owned() };
+    let facts = vec![
+        fact(FactKind::Read, "/home/ada/project/a b"),
+        fact(FactKind::Write, "/home/ada/project/out"),
+        fact(FactKind::Exec, "/usr/bin/git"),
+        fact(FactKind::Connect, "198.18.0.1:443"),
+    ];
+    let mut result = networked();
+    if let Some(network) = &mut result.network {
+        let names = vec![("api.github.com".to_owned(), [198, 18, 0, 1].into())];
+        *network = Network { refused: Vec::new(), strays: 0, names, ..network.clone() };
+    }
+    if let Some(enforced) = &mut result.enforced {
+        enforced.net = Net::Hosts(Opening { every_host_at: vec![443], ..Opening::default() });
+    }
+    RunResult { observed: Some(Observed { facts, lost: 2 }), ..result }
 }
 
 fn whole(size: u64) -> StreamCounts {
@@ -372,6 +405,7 @@ fn results() -> Vec<(&'static str, u64, RunResult)> {
         ("closed_spawn_failed", 4, failed()),
         ("closed_enforced", 7, RunResult { enforced: Some(enforced()), ..exited() }),
         ("closed_network", 7, networked()),
+        ("closed_observed", 7, observed()),
     ]
 }
 

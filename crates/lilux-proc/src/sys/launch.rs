@@ -14,6 +14,7 @@ use rustix::process::{Pid, Resource, Rlimit, WaitOptions};
 
 use super::fd::{close_from, close_range};
 use super::{checked, last_errno, signals};
+use crate::observe::LAUNCH;
 
 /// Multiples of every page size that Linux has.
 const STACK: usize = 64 * 1024;
@@ -77,9 +78,9 @@ pub trait Restriction {
         String::new()
     }
 
-    /// What `seal` still needs; it closes by itself at `execve`.
-    fn descriptor(&self) -> Option<RawFd> {
-        None
+    /// What `seal` still needs, above the fixed places; they close by themselves at `execve`.
+    fn descriptors(&self) -> [Option<RawFd>; 2] {
+        [None; 2]
     }
 
     /// After it, and last of all: what restricts the tool must not keep it from where it begins.
@@ -265,7 +266,7 @@ fn start_inside(chamber: &dyn Chamber, shared: &mut Shared<'_>) -> Result<(), La
 /// Returns only when something failed.
 fn become_program(program: &Program<'_>) -> Result<(), LaunchError> {
     rustix::process::setsid().map_err(LaunchError::at(Stage::Session))?;
-    let kept = program.restriction.descriptor();
+    let kept = program.restriction.descriptors();
     place_descriptors(program.descriptors, kept).map_err(LaunchError::at(Stage::Descriptors))?;
     program.restriction.enter()?;
     if let Some(directory) = program.directory {
@@ -276,22 +277,22 @@ fn become_program(program: &Program<'_>) -> Result<(), LaunchError> {
     Err(LaunchError::at(Stage::Execute)(execute(program)))
 }
 
-fn place_descriptors(descriptors: &[RawFd], kept: Option<RawFd>) -> Result<(), Errno> {
+fn place_descriptors(descriptors: &[RawFd], mut kept: [Option<RawFd>; 2]) -> Result<(), Errno> {
     for (place, descriptor) in descriptors.iter().enumerate() {
         // SAFETY: the child's table of descriptors is its own copy.
         checked(unsafe { libc::dup2(*descriptor, place as RawFd) })?;
     }
-    let first = descriptors.len() as libc::c_uint;
-    let Some(kept) = kept.map(|kept| kept as libc::c_uint) else {
-        // SAFETY: as above; everything that was not placed is not the tool's.
-        return unsafe { close_from(first) };
-    };
-    if kept > first {
-        // SAFETY: as above.
-        unsafe { close_range(first, kept - 1) }?;
+    let mut first = descriptors.len() as libc::c_uint;
+    kept.sort_unstable();
+    for kept in kept.into_iter().flatten().map(|kept| kept as libc::c_uint) {
+        if kept > first {
+            // SAFETY: as above.
+            unsafe { close_range(first, kept - 1) }?;
+        }
+        first = kept + 1;
     }
-    // SAFETY: as above.
-    unsafe { close_from(kept + 1) }
+    // SAFETY: as above; everything that was neither placed nor kept is not the tool's.
+    unsafe { close_from(first) }
 }
 
 /// Tries every candidate; the reason of the first that exists but cannot be executed is worth more than "not found".
@@ -300,8 +301,8 @@ fn execute(program: &Program<'_>) -> Errno {
     for candidate in program.candidates {
         let (path, argv, envp) =
             (candidate.as_ptr(), program.arguments.as_ptr(), program.environment.as_ptr());
-        // SAFETY: all three are C strings or null-terminated lists of them.
-        unsafe { libc::execve(path, argv, envp) };
+        // SAFETY: all three are C strings or null-terminated lists of them; `execve` has no fourth argument.
+        unsafe { libc::syscall(libc::SYS_execve, path, argv, envp, libc::c_ulong::from(LAUNCH)) };
         match last_errno() {
             Errno::NOENT | Errno::NOTDIR => {}
             Errno::ACCESS => reason = Errno::ACCESS,

@@ -55,13 +55,12 @@ _WORDS: Final = (
 )
 """Other words that say so, as a whole."""
 
-_WORD = r"(?<![A-Z0-9])"
-_END = r"(?![A-Z0-9])"
-_SECRET: Final = re.compile(
-    rf"{_WORD}(?:[A-Z0-9]*(?:{'|'.join(_ENDINGS)})S?[0-9]*|(?:{'|'.join(_WORDS)})){_END}"
-    rf"|{_WORD}[A-Z0-9]+(?<!COM)(?<!BY)(?<!SUR)(?<!TRES)PASS[0-9]*{_END}"
-    rf"|.[^A-Z0-9]PWD{_END}|{_WORD}CONNECTION_STRING{_END}"
-)
+_OTHER_THAN_PASSWORDS: Final = ("COMPASS", "BYPASS", "SURPASS", "TRESPASS")
+"""What ends with PASS, and is about something else."""
+
+_WORD: Final = re.compile(r"[A-Z0-9]+")
+_PHRASE: Final = re.compile(r".[^A-Z0-9]PWD(?![A-Z0-9])|(?<![A-Z0-9])CONNECTION_STRING(?![A-Z0-9])")
+_DIGITS: Final = "0123456789"
 
 _OWN: Final = re.compile(r"RYE_.*|LILUX_.*|PWD|OLDPWD|_|SHLVL", re.DOTALL)
 """What is said to rye-mcp alone, and what says where the server was started."""
@@ -77,26 +76,42 @@ _WORDS_FOR_ONE: Final = (
 _ABOUT_ONE: Final = r"(?!--?(?:no|without|max|min|num)[-_])"
 """How an option begins that says how many there are, or that there is none."""
 
-_OPTION: Final = re.compile(
-    rf"({_ABOUT_ONE}--?[\w.-]*{_WORDS_FOR_ONE}|[\w.-]*{_WORDS_FOR_ONE}(?==))(?:=(.*))?", re.I | re.S
-)
-_ISSUED: Final = re.compile(
+# Texts, not compiled: that takes long, and few command lines have a word that may be one.
+_STEMS: Final = ("token", "secret", "pass", "credent", "key", "pat", "bearer", "author", "cook")
+"""A part of every word that these expressions look for, in any case."""
+
+_OPTION: Final = rf"(?is)({_ABOUT_ONE}--?[\w.-]*{_WORDS_FOR_ONE}|[\w.-]*{_WORDS_FOR_ONE}(?==))(?:=(.*))?"
+_ISSUED: Final = (
     r"(?<![A-Za-z0-9])(?:gh[opusr]_\w{16}|github_pat_\w{16}|glpat-[\w-]{16}|xox[abeoprs]-[\w-]{10}|sk-[\w-]{16}"
     r"|[rs]k_live_\w{10}|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30}|npm_\w{30}|pypi-\w{16}|hf_[A-Za-z0-9]{16}"
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8})|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
 """What well-known issuers begin their tokens with, so that others can tell: and private keys, and JWTs."""
 
-_HEADER: Final = re.compile(rf"((?:proxy-)?authorization|cookie|[\w-]*{_WORDS_FOR_ONE})\s*:\s*\S", re.I)
-_IN_QUERY: Final = re.compile(rf"[?&]([\w.-]*{_WORDS_FOR_ONE})=(?!\$\{{)[^&#]", re.I)
-_NO_SECRET: Final = re.compile(r"-|\.{0,2}/|~|\$|\{|(?:\d+|true|false|yes|no|on|off)$", re.I)
+_HEADER: Final = rf"(?i)((?:proxy-)?authorization|cookie|[\w-]*{_WORDS_FOR_ONE})\s*:\s*\S"
+_IN_QUERY: Final = rf"(?i)[?&]([\w.-]*{_WORDS_FOR_ONE})=(?!\$\{{)[^&#]"
+_NO_SECRET: Final = r"(?i)-|\.{0,2}/|~|\$|\{|(?:\d+|true|false|yes|no|on|off)$"  # noqa: S105
 """What the word behind an option is when it is another option, a file, a number, or stands for something."""
 
 
 @lru_cache(maxsize=4096)
 def looks_secret(name: str) -> bool:
     """Whether a variable of this name is taken for a secret; a name that nobody would read is."""
-    return len(name) > MAX_NAME or _SECRET.search(name.upper()) is not None
+    if len(name) > MAX_NAME:
+        return True
+    name = name.upper()
+    return any(map(_is_secret, _WORD.findall(name))) or _PHRASE.search(name) is not None
+
+
+def _is_secret(word: str) -> bool:
+    """Whether one word of a variable's name says that the value is a secret."""
+    stem = word.rstrip(_DIGITS)
+    return (
+        word in _WORDS
+        or stem.endswith(_ENDINGS)
+        or stem.removesuffix("S").endswith(_ENDINGS)
+        or (stem.endswith("PASS") and stem != "PASS" and not stem.endswith(_OTHER_THAN_PASSWORDS))
+    )
 
 
 def holds_password(value: str) -> bool:
@@ -113,15 +128,17 @@ def secret_among(words: Sequence[str]) -> str | None:
     for word, behind in zip(words, [*words[1:], ""], strict=False):
         if holds_password(word):
             return "an address with a password"
-        if _ISSUED.search(word) is not None:
+        if re.search(_ISSUED, word) is not None:
             return "a token or a key, by its form"
-        if (in_query := _IN_QUERY.search(word)) is not None:
+        if not any(stem in word.casefold() for stem in _STEMS):
+            continue
+        if (in_query := re.search(_IN_QUERY, word)) is not None:
             return in_query[1]
-        if (header := _HEADER.match(word)) is not None and "${" not in word:
+        if (header := re.match(_HEADER, word)) is not None and "${" not in word:
             return header[1]
-        if (option := _OPTION.fullmatch(word)) is not None:
+        if (option := re.fullmatch(_OPTION, word)) is not None:
             value = behind if option[2] is None else option[2]
-            if value and not _NO_SECRET.match(value) and "${" not in value:
+            if value and not re.match(_NO_SECRET, value) and "${" not in value:
                 return option[1]
     return None
 

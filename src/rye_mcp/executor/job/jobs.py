@@ -21,6 +21,7 @@ from lilux.primitives.subprocess import (
     Halves,
     OnOutput,
     OnStarted,
+    ProcessSpec,
     Spool,
     SubprocessPrimitive,
     SubprocessResult,
@@ -33,7 +34,7 @@ from rye_mcp.runs.ids import StreamName
 if TYPE_CHECKING:
     from lilux.primitives.http_client import HttpClientPrimitive, HttpSpec
 
-__all__ = ["HttpJob", "Job", "OtherJob", "ProcessJob", "Spooling", "Watch"]
+__all__ = ["HttpJob", "Job", "Observer", "OtherJob", "ProcessJob", "Spooling", "Watch"]
 
 Show = Callable[[str], str]
 
@@ -41,13 +42,33 @@ Spooling = Callable[[], Awaitable["Spool"]]
 """Gives a place for what is too long for the answer; who prints nothing asks for none."""
 
 
+class Observer(Protocol):
+    """Learns what a call needs. What it looks at is not confined."""
+
+    def prepared(self, spec: ProcessSpec) -> ProcessSpec:
+        """The program as it is to be run."""
+        ...
+
+    def saw(self, result: SubprocessResult, show: Show) -> None:
+        """How it ended, and what was seen."""
+        ...
+
+    def requested(self, host: str, port: int) -> None:
+        """This process asked a host."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who looks on: gets the id of the run when it begins, what it prints as it comes, and its pid."""
+    """Who looks on: gets the id of the run when it begins, what it prints as it comes, and its pid.
+
+    An `observer`, which only a person at a terminal has, learns what it needs.
+    """
 
     on_output: OnOutput | None = None
     on_started: OnStarted | None = None
     on_begun: Callable[[str], None] | None = None
+    observer: Observer | None = None
 
 
 class Job(Protocol):
@@ -92,11 +113,15 @@ class ProcessJob:
             on_output=_shown_live(watch.on_output, show),
             on_started=watch.on_started,
         )
+        if watch.observer is not None:
+            spec = watch.observer.prepared(spec)
         begun = time.perf_counter()
         try:
             result = await self.primitive.run(spec)
         except SupervisorError as exc:
             return read_lost(exc, (time.perf_counter() - begun) * 1000)
+        if watch.observer is not None:
+            watch.observer.saw(result, show)
         read = partial(read_process, result, timeout=spec.timeout, show=show, last_line=not self.with_flags)
         outcome = await apart_if_large((result.stdout, result.result), read)
         if result.error is not None and result.error.code == "command_not_found":
@@ -123,6 +148,9 @@ class HttpJob:
 
     async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
         """Make it."""
+        if watch.observer is not None:
+            origin = self.spec.url.origin
+            watch.observer.requested(origin.host, origin.port or (80 if origin.scheme == "http" else 443))
         return read_http(await self.primitive.send(self.spec))
 
 

@@ -10,7 +10,6 @@ import errno
 import fcntl
 import os
 import re
-import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -158,7 +157,7 @@ class Station:
         above = place.open()
         try:
             for _ in range(_ATTEMPTS):
-                name = f"rye-{secrets.token_hex(8)}"
+                name = f"rye-{os.urandom(8).hex()}"
                 descriptor = made_directory(name, above)
                 if _is_locked(descriptor, name, above):
                     return cls(place, f"{place.path}/{name}", descriptor)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -219,7 +218,7 @@ def _nowhere(refusals: Sequence[RyeError]) -> RyeError:
 
 
 def _made(station: Station, carried: BundledFiles, executable_tool: bool) -> Snapshot:
-    name = secrets.token_hex(8)
+    name = os.urandom(8).hex()
     snapshot = Snapshot(station, name, carried)
     with _all_or_nothing(snapshot):
         root = made_directory(name, station.descriptor)
