@@ -187,6 +187,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "A variable that another server needs is not set where rye-mcp runs.",
             "set it where rye-mcp runs, or bring the server in without it: rye mcp add",
         ),
+        "secret_missing": ErrorKind("Your store lacks a secret that the tool names.", "rye secret set NAME"),
         "internal": ErrorKind("Something went wrong inside rye-mcp.", "report it, with what you did"),
     }
 )
@@ -258,7 +259,7 @@ _FOR_A_PERSON = frozenset(
 _KNOWN_AS_A_PERSONS = "signed_before_by"
 """The detail of a refusal that names the person who is known to have signed the item before."""
 
-_COMMAND_OF_A_PERSON = re.compile(r"\brye (?:trust|keys|mcp|lock|init)\b|\b(?:npm|pip) install\b")
+_COMMAND_OF_A_PERSON = re.compile(r"\brye (?:trust|keys|secret|mcp|lock|init)\b|\b(?:npm|pip) install\b")
 """What only a person can do, because an agent is refused it or has no terminal for it."""
 
 _OR = ". Or "

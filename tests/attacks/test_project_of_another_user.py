@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.app import Settings
-from rye_mcp.executor.git.objects import last_commits
+from rye_mcp.verbs.git_objects import last_commits
 from tests.git_world import git
 from tests.people import Person
 from tests.trust_world import World

@@ -138,7 +138,7 @@ def _pinned_for_node() -> Iterator[str]:
         ("rye_mcp/executor", "execution", "## Modules of the executor"),
         *(
             (f"rye_mcp/executor/{part}", "execution", f"### `{part}`")
-            for part in ("chain", "configuration", "environment", "git", "job", "lock")
+            for part in ("chain", "configuration", "environment", "job", "lock")
         ),
         ("rye_mcp/mcp_server", "mcp-server", "## Modules"),
         ("rye_mcp/metadata", "items", "## Metadata"),

@@ -32,6 +32,8 @@ MAX_TOKEN_CHARACTERS: Final = 64 * 1024
 MAX_FILE_BYTES: Final = 1024 * 1024
 MAX_NAME_CHARACTERS: Final = 512
 
+_SUFFIX: Final = ".json"
+
 
 class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a file holds."""
@@ -130,27 +132,49 @@ class AuthStore:
         with suppress(FileNotFoundError), _explained(path):
             path.unlink()
 
+    def services(self) -> tuple[str, ...]:
+        """The services that there is a token for, good or not, sorted."""
+        try:
+            with (
+                _explained(self.directory),
+                _trees.Tree(self.directory, forbidden=0o077).opened() as directory,
+            ):
+                paths = [self.directory / name for name in os.listdir(directory) if name.endswith(_SUFFIX)]  # noqa: PTH208 - that very directory
+                return tuple(sorted(self._parsed(directory, path).service for path in paths))
+        except FileNotFoundError:
+            return ()
+
     def _path(self, service: str) -> Path:
         """A service can be called anything, a file cannot."""
         name = hashlib.sha256(f"{self.service_name}\0{_name('service', service)}".encode()).hexdigest()
-        return self.directory / f"{name[:40]}.json"
+        return self.directory / f"{name[:40]}{_SUFFIX}"
 
     def _read(self, service: str) -> _Token | None:
         path = self._path(service)
         try:
             with _explained(path), _trees.Tree(self.directory, forbidden=0o077).opened() as directory:
-                data = _trees.read_in(directory, path, limit=MAX_FILE_BYTES, forbidden=0o177)
+                return self._parsed(directory, path)
         except FileNotFoundError:
             return None
-        try:
-            token = msgspec.json.decode(data, type=_Token)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            token = None
-        if token is None or token.service != service:
+
+    def _parsed(self, directory: int, path: Path) -> _Token:
+        """What a file holds, if it is the file of that service."""
+        data = _trees.read_in(directory, path, limit=MAX_FILE_BYTES, forbidden=0o177)
+        token = _decoded(data)
+        if token is None or self._path(token.service) != path:
             # Without what msgspec says of it, which may show a part of the token.
-            what = f"expected the token of {service!r} in {path}, found something else"
-            raise ConfigurationError(what, "directory") from None
+            what = f"expected the token of one service in {path}, found something else"
+            raise ConfigurationError(what, "directory")
         return token
+
+
+def _decoded(data: bytes) -> _Token | None:
+    try:
+        token = msgspec.json.decode(data, type=_Token)
+        _name("service", token.service)
+    except (msgspec.MsgspecError, UnicodeDecodeError, ConfigurationError):
+        return None
+    return token
 
 
 @contextmanager

@@ -93,6 +93,9 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "keys": CommandPlace(
             "rye_mcp.cli.keys", "keys", "The key pairs that you, and your agents, sign with.", TRUST
         ),
+        "secret": CommandPlace(
+            "rye_mcp.cli.secret", "secret", "The secrets that tools get which you signed for them.", TRUST
+        ),
         "list": CommandPlace(
             "rye_mcp.cli.survey", "list_items", "List the items of every space, with who signed them.", RUN
         ),

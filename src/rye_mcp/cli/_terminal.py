@@ -17,6 +17,7 @@ from rye_mcp.trust.keys import PASSPHRASE_VARIABLE
 
 __all__ = [
     "NEW_PASSPHRASE_VARIABLE",
+    "ask_secret",
     "ask_which",
     "can_ask",
     "given_passphrase",
@@ -71,6 +72,14 @@ def new_passphrase(*variables: str, as_json: bool) -> bytes:
         what = "expected a new passphrase, found none, and no terminal to ask for it"
         raise RyeError("passphrase_required", what, hint=f"set {variables[0]}, or use a terminal")
     return asked
+
+
+def ask_secret(name: str, *, as_json: bool) -> str | None:
+    """The value of a secret, which is not shown as it is typed; None where nobody can be asked."""
+    if not can_ask(as_json=as_json):
+        return None
+    answer: str = typer.prompt(f"Value of {name}", hide_input=True, err=True)
+    return answer
 
 
 def given_passphrase(variable: str) -> bytes | None:

@@ -17,6 +17,7 @@ from rye_mcp.cli._options import ItemArgument, JsonOption, ProjectOption, close_
 from rye_mcp.cli._parameters import parse_json_object
 from rye_mcp.cli._printing import print_json, print_table, report, say
 from rye_mcp.cli._signers import signers_in_words
+from rye_mcp.secret_store import command_to_set
 from rye_mcp.verbs.explain import Explained, Explanation
 from rye_mcp.visible import visible
 
@@ -81,6 +82,12 @@ def _print(explanation: Explanation, in_words: Callable[[Signer | None], str]) -
             )
     if explanation.declares is not None:
         say(f"{'declares':<13}{explanation.declares}")
+    if explanation.secrets:
+        states = (
+            f"{name} ({'set' if is_set else f'not set: {command_to_set([name])}'})"
+            for name, is_set in explanation.secrets.items()
+        )
+        say(f"{'secrets':<13}{', '.join(states)}")
     if explanation.call is not None:
         _print_call(explanation.call)
     if explanation.needs:

@@ -30,9 +30,11 @@ from rye_mcp.cli._options import (
 )
 from rye_mcp.cli._parameters import RunOptions, parse_json_object, parse_parameters
 from rye_mcp.cli._printing import JSON_WANTED, Live, print_json, print_result, print_table, report
-from rye_mcp.cli._terminal import can_ask
+from rye_mcp.cli._terminal import ask_secret, can_ask
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
+from rye_mcp.secret_store import problem_of_name
+from rye_mcp.trust.scope import SignerKind
 from rye_mcp.visible import visible_lines
 
 if TYPE_CHECKING:
@@ -92,6 +94,8 @@ def run_item(
     request = ExecuteRequest(
         item, options.item_type, parameters, dry_run=options.dry_run, timeout=options.timeout
     )
+    if options.item_type is ItemType.TOOL and not options.dry_run:
+        _ask_for_secrets(found)
     try:
         anyio.run(_run, request, found.app, found.context, options.as_json)
     except KeyboardInterrupt:
@@ -106,6 +110,7 @@ class _Found:
     app: App
     context: Context
     metadata: ItemMetadata
+    signer: SignerKind
 
 
 def _found(item: str, before: RunOptions, ctx: typer.Context) -> tuple[_Found, list[str]]:
@@ -150,7 +155,7 @@ def _look(item: str, options: RunOptions, *, may_ask: bool) -> _Found:
         _ask_about_agents_work(exc)
         context.trust.accept_agents_work(place.item)
         verified = context.verify(place.item)
-    return _Found(options, app, context, context.metadata(verified))
+    return _Found(options, app, context, context.metadata(verified), verified.signer.kind)
 
 
 def _declared(metadata: ItemMetadata) -> Collection[str]:
@@ -178,6 +183,19 @@ def _ask_about_agents_work(refusal: RyeError) -> None:
     report(refusal)
     if not typer.confirm("Run it all the same, from now on, as long as it stays as it is?", err=True):
         raise typer.Exit(EXIT_FAILED)
+
+
+def _ask_for_secrets(found: _Found) -> None:
+    """Ask for the secrets that are missing, once; without a terminal, the executor refuses the call."""
+    if found.signer is not SignerKind.PERSON or not can_ask(as_json=found.options.as_json):
+        return
+    store = found.app.executor().secrets
+    for name in store.lacking(found.metadata.named_secrets):
+        value = ask_secret(name, as_json=found.options.as_json)
+        if value is None or problem_of_name(name):
+            continue
+        keep = typer.confirm(f"Keep {name} for the next time?", err=True)
+        (store.set if keep else store.lend)(name, value)
 
 
 def _explain_parameters(item: str, metadata: ItemMetadata) -> None:

@@ -68,7 +68,7 @@ def _warn_of_undeclared(signed: Iterable[SignResult]) -> None:
         warn(f"permissions_undeclared: no limit is declared for {what}: {how}")
 
 
-_AS_USUAL = frozenset({"listed", "lock_refreshed"})
+_AS_USUAL = frozenset({"listed", "lock_refreshed", "secrets_named"})
 """What signing does beside the item itself when it was asked to: nothing to be warned of."""
 
 

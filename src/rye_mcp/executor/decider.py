@@ -81,6 +81,15 @@ class DecidedCall:
         """Refuse what is not what was agreed to; RyeError."""
         require_agreed(self.valid, self.declared, self.comparison.widened, mark)
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The secrets of the user's store that the run gets: what a person's tool names.
+
+        What a runtime names is left out, because the tool of an agent can be on top of it.
+        """
+        is_persons = self.verified.root.signer.kind is SignerKind.PERSON
+        return frozenset(self.chain.root.metadata.named_secrets if is_persons else ())
+
     def unrestricted(self) -> DecidedCall:
         """The same call, not confined: for learning what it needs."""
         return self

@@ -45,6 +45,7 @@ class DraftExecutor(PrimitiveExecutor):
             environment=environment,
             writes_locks=lambda space: False,  # nobody has signed a draft
         )
+        executor._preparation.secrets = None  # nobody has signed for one
         decider = executor._decider
         decider.builder = _DraftBuilder(spaces, decider.verifier.require_verified, draft)
         return executor

@@ -39,6 +39,7 @@ from rye_mcp.executor.job.starting import Starting, why_not_there
 from rye_mcp.executor.lock.resolver import LockState, PinnedChain
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
+from rye_mcp.secret_store import SecretStore
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.verify import Trust
 
@@ -213,10 +214,12 @@ class Preparation:
         trust: Trust,
         primitives: Primitives,
         *,
+        secrets: SecretStore,
         project: Path | None,
         environment: Mapping[str, str],
     ) -> None:
         self.primitives = primitives
+        self.secrets: SecretStore | None = secrets
         self.environments = EnvironmentResolver(trust, environment)
         self.starting = Starting(trust.directories)
         self.background = Background()
@@ -301,7 +304,13 @@ class UnfinishedCall:
         carried, permitted = decision.verified.carried, decision.permissions.env
         environments = self._preparation.environments
         environment = await environments.resolve(
-            decision.verified, self._paths, carried.anchor, permitted, decision.caller.trace, self._basis
+            decision.verified,
+            self._paths,
+            carried.anchor,
+            permitted,
+            decision.caller.trace,
+            self._basis,
+            await self._secrets(),
         )
         job, noticed = await self._job(environment)
         if self._snapshot is not None and environment.packages is not None:
@@ -315,6 +324,15 @@ class UnfinishedCall:
         unsealed = unsealed or getattr(job, "why_not_sealed", None)
         unsealed = unsealed or (_GIVEN_CODE if self._is_given_code(job) else None)
         return PreparedCall(decision, environment, self._snapshot, job, notices, unsealed)
+
+    async def _secrets(self) -> Mapping[str, str]:
+        names, store = self._decision.secrets, self._preparation.secrets
+        if not names:
+            return {}
+        if store is None:
+            what = "expected a signed tool, found a draft, which gets no secrets"
+            raise RyeError("secret_missing", what, hint=f"rye sign {self._decision.chain.root.item_id}")
+        return await off_loop(partial(store.values, names))
 
     def _is_given_code(self, job: Job) -> bool:
         chain = self._decision.chain

@@ -37,6 +37,7 @@ from rye_mcp.items import SpaceName
 from rye_mcp.notices import Notice
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
+from rye_mcp.secret_store import SecretStore
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.approvals import state_directory
 from rye_mcp.trust.scope import SignerKind
@@ -130,8 +131,14 @@ class PrimitiveExecutor:
         self._decider = Decider(spaces, trust, project, self._locks)
         surroundings = Surroundings(spaces, trust, project, where, environment, locked, lambda: self)
         self._primitives = Primitives(self.PRIMITIVE_MAP, surroundings)
+        self.secrets = SecretStore(spaces.user.root)
         self._preparation = Preparation(
-            spaces, trust, self._primitives, project=project, environment=environment
+            spaces,
+            trust,
+            self._primitives,
+            secrets=self.secrets,
+            project=project,
+            environment=environment,
         )
         self._log = RunLog(where)
         self._outputs = RunOutputs(where)

@@ -129,6 +129,11 @@ class ItemMetadata:
         return () if self.permissions is None else tuple(sorted(self.permissions.env))
 
     @property
+    def named_secrets(self) -> tuple[str, ...]:
+        """`permissions.secrets`: names in the user's store."""
+        return () if self.permissions is None else tuple(sorted(self.permissions.secrets))
+
+    @property
     def is_primitive(self) -> bool:
         """Whether a chain ends here."""
         return self.tool_type == "primitive"

@@ -6,7 +6,7 @@ The rules are in `docs/architecture/permissions.md`.
     sentence(permissions)  # 'may read this project; may reach api.github.com:443; nothing else'
 """
 
-from rye_mcp.permissions._grants import ANY_HOST, DEFAULT_PORT, Host
+from rye_mcp.permissions._grants import ANY_HOST, DEFAULT_PORT, VARIABLE_PATTERN, Host
 from rye_mcp.permissions._hints import hints
 from rye_mcp.permissions._policy import (
     Action,
@@ -29,6 +29,7 @@ __all__ = [
     "PERMISSIONS_SCHEMA",
     "UNCONFINED",
     "USES",
+    "VARIABLE_PATTERN",
     "Access",
     "Action",
     "Effective",

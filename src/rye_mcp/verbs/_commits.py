@@ -18,7 +18,7 @@ from rye_mcp.trust.signers import COMMITTED, Fact, commit_fact
 from rye_mcp.verbs.context import Context
 
 if TYPE_CHECKING:
-    from rye_mcp.executor.git.objects import LastCommit
+    from rye_mcp.verbs.git_objects import LastCommit
 
 __all__ = ["content_digest", "note_commits", "unnoted_commits"]
 
@@ -29,7 +29,7 @@ def unnoted_commits(context: Context) -> list[LastCommit]:
     """The last commits that an agent's call has to wait for: those that were not looked at yet."""
     if context.is_person or context.project is None:
         return []
-    from rye_mcp.executor.git.objects import last_commits
+    from rye_mcp.verbs.git_objects import last_commits
 
     noted = context.trust.noted_commits
     return [each for each in last_commits(context.project, DIRECTORY_NAME) if each.name not in noted]

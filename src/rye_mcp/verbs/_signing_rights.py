@@ -16,7 +16,6 @@ from typing import Final, Self
 
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.git.objects import last_commits
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
     MAX_ITEM_BYTES,
@@ -39,6 +38,7 @@ from rye_mcp.trust.scope import Role
 from rye_mcp.trust.trust_store import Seen
 from rye_mcp.verbs._commits import content_digest, note_commits, unnoted_commits
 from rye_mcp.verbs.context import Context, options_of
+from rye_mcp.verbs.git_objects import last_commits
 
 __all__ = [
     "Agreement",

@@ -22,6 +22,7 @@ __all__ = [
     "examples_that_do_not_fit",
     "in_shell",
     "misspelt_fields",
+    "named_secrets",
     "not_carried",
     "unknown_keywords_in",
 ]
@@ -43,6 +44,13 @@ def cannot_run(file: ItemFile, metadata: ItemMetadata) -> Iterator[Notice]:
 def misspelt_fields(file: ItemFile) -> Iterator[Notice]:
     """Names that mean nothing, and are nearly those of fields; with their lines in this very file."""
     return (Notice("unknown_field", str(each)) for each in misspelt(file))
+
+
+def named_secrets(file: ItemFile, metadata: ItemMetadata) -> Iterator[Notice]:
+    """What a tool gets of the user's store, now that a person has signed it."""
+    if metadata.named_secrets:
+        what = f"{file.item_id} gets {', '.join(metadata.named_secrets)} of your store of secrets"
+        yield Notice("secrets_named", what)
 
 
 def not_carried(root: ChainElement, carried: BundledFiles) -> Iterator[Notice]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -19,6 +20,8 @@ from rye_mcp.executor.configuration.parameters import UnfilledError
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.items import ItemFile, printable
 from rye_mcp.permissions import sentence
+from rye_mcp.secret_store import SecretStore
+from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import RoleOf, verify_item
 from rye_mcp.verbs._answers import Integrity
 from rye_mcp.verbs.context import Context, whole_hints
@@ -76,6 +79,8 @@ class Explanation:
     call: DryRun | None = None
     refusal: RyeError | None = None
     needs: tuple[str, ...] = ()
+    secrets: Mapping[str, bool] = field(default_factory=dict)
+    """The secrets that the tool gets, and whether there is one of that name."""
 
     @property
     def declares(self) -> str | None:
@@ -92,6 +97,8 @@ class Explanation:
             "declares": self.declares,
             "chain": [each.as_dict() for each in self.chain],
         }
+        if self.secrets:
+            answer["secrets"] = dict(self.secrets)
         if self.needs:
             answer["needs"] = [printable(name) for name in self.needs]
         if self.refusal is not None:
@@ -115,14 +122,23 @@ async def explain(request: ExplainRequest, context: Context) -> Explanation:
         for element, role in zip(elements, roles_in(elements), strict=True)
     )
     chain = chain if context.is_person else _for_an_agent(chain)
-    item_id = elements[0].item_id
+    explain_as = partial(Explanation, elements[0].item_id, chain, secrets=_secrets(chain[0], context))
     try:
         call = await context.executor().outlook(request.item_id, request.parameters)
     except UnfilledError as exc:
-        return Explanation(item_id, chain, needs=exc.needs)
+        return explain_as(needs=exc.needs)
     except RyeError as exc:
-        return Explanation(item_id, chain, refusal=exc)
-    return Explanation(item_id, chain, call, call.obstacle, call.needs)
+        return explain_as(refusal=exc)
+    return explain_as(call, call.obstacle, call.needs)
+
+
+def _secrets(root: Explained, context: Context) -> dict[str, bool]:
+    """What the tool gets of the user's store: nothing that no person has signed for."""
+    signer, names = root.integrity.signer, root.element.metadata.named_secrets
+    if not names or signer is None or signer.kind is not SignerKind.PERSON:
+        return {}
+    lacking = SecretStore(context.spaces.user.root).lacking(names)
+    return {name: name not in lacking for name in names}
 
 
 def _for_an_agent(chain: tuple[Explained, ...]) -> tuple[Explained, ...]:

@@ -40,6 +40,7 @@ from rye_mcp.verbs._signing_warnings import (
     examples_that_do_not_fit,
     in_shell,
     misspelt_fields,
+    named_secrets,
     not_carried,
     unknown_keywords_in,
 )
@@ -355,6 +356,8 @@ class _Signer:
         # The signature has moved the lines: those of the file as it is now are told.
         warnings += misspelt_fields(verified.file)
         warnings += unknown_keywords_in(metadata)
+        if self._context.is_person:
+            warnings += named_secrets(file, metadata)
         return SignResult(verified, tuple(warning for warning in warnings if warning is not None))
 
     def with_outlook(self, result: SignResult) -> SignResult:

@@ -92,6 +92,19 @@ def test_a_cleared_token_is_gone(store: AuthStore, tmp_path: Path) -> None:
         store.get_token("x")
 
 
+def test_the_services_are_listed_whether_their_tokens_are_good_or_not(
+    store: AuthStore, clock: Clock, tmp_path: Path
+) -> None:
+    assert store.services() == ()
+    store.set_token("b", SECRET, expires_in=1)
+    store.set_token("a", SECRET)
+    AuthStore("other", directory=tmp_path / "other").set_token("c", SECRET)
+    clock.now += 10
+    assert store.services() == ("a", "b")
+    store.clear_token("a")
+    assert store.services() == ("b",)
+
+
 def test_looking_makes_nothing(store: AuthStore, tmp_path: Path) -> None:
     store.is_authenticated("x")
     assert not (tmp_path / "tokens").exists()

@@ -16,6 +16,7 @@ STABLE = [
     "untrusted_key",
     "out_of_scope",
     "revoked_key",
+    "secret_missing",
     "signer_changed",
     "variable_not_set",
     "weak_key",

@@ -48,6 +48,7 @@ __all__ = [
     "build_process",
     "build_request",
     "check_argv",
+    "check_secrets",
     "merge_config",
     "time_limit",
     "working_directory",
@@ -72,6 +73,10 @@ _VARIABLE: Final = re.compile(r"[A-Za-z0-9_]{1,128}", re.ASCII)
 _SINKS: Final = "__sinks"
 _SHOWN: Final = 5
 _STDIN: Final = "a runtime that passes parameters on standard input takes them: python_function_runtime"
+
+_NOT_THERE: Final = "expected secrets in env, headers, auth or input_data alone, found ${{{}}}"
+_TAKES_SECRETS: Final = frozenset({"env", "headers", "auth", "input_data"})
+_FIXED_ORIGIN: Final = re.compile(r"https?://[^\s/?#@${}\\%]+(?:[/?#]|\Z)", re.I)
 
 Spec = TypeVar("Spec")
 
@@ -101,6 +106,7 @@ def build_process(
     filling = Filling.of(merged(valid.verified.chain), parameters, environment, paths)
     config = filling.config.values
     check_argv(filling)
+    check_secrets(filling)
     variables, notices = _variables(filling)
     given = {name: config[name] for name in _PASSED if name in config}
     given["cwd"] = None
@@ -136,6 +142,7 @@ def build_request(
         raise filling.config.refusal(
             "sinks", "expected none in a file: sinks are objects of a program, found some"
         )
+    check_secrets(filling)
     config.pop(PARAMS_ENV, None)
     config["timeout"] = time_limit(filling, _REQUEST_TIMEOUT_S, timeout)
     data = {name: value for name, value in filling.data.items() if name != _SINKS}
@@ -203,6 +210,26 @@ def check_argv(filling: Filling) -> None:
             raise filling.config.refusal(key, problem)
 
 
+def check_secrets(filling: Filling) -> None:
+    """A secret of the store goes into variables, headers and standard input alone.
+
+    A header with one goes to the host that the file itself names, and to no other.
+    """
+    for key, uses in filling.config.uses.items():
+        used = uses.variables & filling.secrets
+        if used and key not in _TAKES_SECRETS:
+            raise filling.config.refusal(key, _NOT_THERE.format(min(used)))
+    url = filling.config.values.get("url")
+    in_headers = filling.config.uses_of("headers", "auth").variables & filling.secrets
+    if in_headers and not (isinstance(url, str) and _FIXED_ORIGIN.match(url)):
+        problem = f"expected a host that stands there itself, as ${{{min(in_headers)}}} is sent to it"
+        raise filling.config.refusal("url", f"{problem}, found one that is filled in")
+    auth = filling.config.values.get("auth")
+    named = Uses.of(auth.get("header") if isinstance(auth, Mapping) else None).variables & filling.secrets
+    if named:
+        raise filling.config.refusal("auth.header", _NOT_THERE.format(min(named)))
+
+
 def _check_arguments(filling: Filling, spec: ProcessSpec) -> None:
     """There is a command, and no argument is longer than the system takes, or holds what ends it."""
     if not spec.command.strip():
@@ -243,6 +270,8 @@ def working_directory(filling: Filling, paths: Paths, anchor: Anchor | None) -> 
         return str(here)
     if not isinstance(template, str):
         raise filling.config.refusal("cwd", f"expected text, found {type(template).__name__}")
+    if used := Uses.of(template).variables & filling.secrets:
+        raise filling.config.refusal("cwd", _NOT_THERE.format(min(used)))
     filled = filling.fill(
         "cwd", template, None if anchor is None or anchor.cwd is None else Uses.of(template)
     )

@@ -35,6 +35,7 @@ class Filling:
     environment: Mapping[str, str] = field(repr=False)
     data: Mapping[str, Any] = field(repr=False)
     withheld: frozenset[str] = frozenset()
+    secrets: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -50,7 +51,8 @@ class Filling:
             "item_id": config.chain.root.item_id,
             PARAMS_JSON: parameters.json,
         }
-        return cls(config, parameters, environment.variables, data, frozenset(environment.withheld))
+        withheld = frozenset(environment.withheld)
+        return cls(config, parameters, environment.variables, data, withheld, environment.secrets)
 
     def fill(self, field_name: str, template: str, uses: Uses | None = None) -> str:
         """One text, filled; without a NUL, which no path and no variable can hold."""

@@ -17,7 +17,7 @@ from lilux.primitives.errors import ConfigurationError
 from lilux.runtime.env_resolver import EnvResolver
 from lilux.runtime.interpreters import VENV_CANDIDATES, NodeModules, Surroundings
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.git.index import GitIndexes
+from rye_mcp.executor.environment.git_index import GitIndexes
 from rye_mcp.items import printable
 from rye_mcp.trust.approvals import Approvals, DotenvSplit, ProjectFacts, decide_use, split_dotenv
 

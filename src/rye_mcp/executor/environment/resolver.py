@@ -113,7 +113,7 @@ class Environment:
 
     `withheld` are the names of what the server has and the tool does not get; `project_used` says that
     something unsigned of the project is in use; `packages` is where those are which a program for Node.js may
-    import from it.
+    import from it. `secrets` are the names of what came from the user's store.
     """
 
     variables: Mapping[str, str] = field(repr=False)
@@ -122,6 +122,7 @@ class Environment:
     project_used: bool = False
     notices: tuple[Notice, ...] = ()
     packages: Path | None = None
+    secrets: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +160,12 @@ class EnvironmentResolver:
         permitted: frozenset[str] = frozenset(),
         trace: TraceContext | None = None,
         basis: Basis | None = None,
+        secrets: Mapping[str, str] = MappingProxyType({}),
     ) -> Environment:
         """The environment of one run; `permitted` are variables that it gets although they look secret.
 
-        `basis` is what `look` found out, for who looks beside the event loop.
+        `basis` is what `look` found out, for who looks beside the event loop. `secrets` are of the user's
+        store: they are in no environment that is kept, and no `env_config` can put them elsewhere.
         """
         elements, items = verified.chain.elements, verified.items
         basis = self.look(verified, paths.project) if basis is None else basis
@@ -178,15 +181,17 @@ class EnvironmentResolver:
         if anchor is not None:
             add_paths(variables, anchor.env_paths, paths.named(), elements[0])
         variables |= _told(paths)
-        variables |= self._left_out(variables)
-        missed = _withheld_notice(self._mentioned_by(verified.carried.files, found.withheld))
+        variables |= self._left_out(variables) | dict(secrets)
+        withheld = tuple(name for name in found.withheld if name not in secrets)
+        missed = _withheld_notice(self._mentioned_by(verified.carried.files, withheld))
         return Environment(
             MappingProxyType(variables),
             found.shared,
-            found.withheld,
+            withheld,
             found.project_used,
             (*missed, *found.notices),
             found.packages,
+            frozenset(secrets),
         )
 
     def _mentioned_by(self, files: Sequence[BundledFile], withheld: tuple[str, ...]) -> tuple[str, ...]:

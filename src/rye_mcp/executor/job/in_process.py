@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from lilux import _templates
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.configuration.builder import Built, check_argv, time_limit, working_directory
+from rye_mcp.executor.configuration.builder import (
+    Built,
+    check_argv,
+    check_secrets,
+    time_limit,
+    working_directory,
+)
 from rye_mcp.executor.configuration.filling import Filling
 from rye_mcp.executor.configuration.merged import merged
 from rye_mcp.executor.configuration.parameters import Parameters
@@ -70,6 +76,7 @@ def build_in_process(
         raise RyeError("not_runnable", what, where=root.path, item_id=root.item_id)
     filling = Filling.of(merged(valid.verified.chain), _NOBODY, environment, paths)
     check_argv(filling)
+    check_secrets(filling)
     seconds = time_limit(filling, _TIMEOUT_S, timeout)
     values = {name: value for name, value in filling.config.values.items() if name not in ("cwd", "timeout")}
     literals = {name: values.pop(name) for name in filling.config.literals}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rye_mcp.executor.git.index import GitIndexes, UnreadableIndexError, index_tracks
+from rye_mcp.executor.environment.git_index import GitIndexes, UnreadableIndexError, index_tracks
 
 
 def git(directory: Path, *words: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_mcp.executor.git.objects import last_commits
+from rye_mcp.verbs.git_objects import last_commits
 from tests.git_world import WHO, git
 
 FILES = {f"demo/t{number}.py": (f"x = {number}\n" * 400 + "y = 1\n" * 400).encode() for number in range(12)}

@@ -1,1 +1,0 @@
-"""What git tracks and has committed, read without running git."""
