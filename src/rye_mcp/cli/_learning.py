@@ -62,7 +62,7 @@ class Learned:
             "unused": [] if declared is None else list(difference(self.permissions, declared)),
             "notes": list(self.notes),
             "failed": list(self.failed),
-            "block": block(self.file.path, self.permissions),
+            "block": block(self.file, self.permissions),
         }
 
 
@@ -76,13 +76,15 @@ def parse_places(texts: list[str]) -> tuple[Place, ...]:
         raise typer.BadParameter("expected NAME:PORT:ADDRESS", param_hint="--resolve") from None
 
 
-def block(path: Path, permissions: Permissions) -> str:
+def block(file: ItemFile, permissions: Permissions) -> str:
     """The permissions as they stand in the metadata of such a file."""
     said = permissions.canonical()
-    if path.suffix == ".py":
+    marks = [mark for mark in ("//", "#") if f"{mark} /// rye".encode() in file.content]
+    if file.path.suffix == ".py" and not marks:
         return f"PERMISSIONS = {_python(said)}"
     lines = yaml_lines({"permissions": said}) if said else ["permissions: {}"]
-    return "\n".join(lines)
+    before = f"{marks[0]} " if marks else ""
+    return "\n".join(f"{before}{line}" for line in lines)
 
 
 def _python(said: Mapping[str, Any] | str) -> str:
@@ -214,7 +216,7 @@ def print_learned(learned: Learned, *, as_json: bool) -> None:
 
 
 def _lines(learned: Learned) -> Iterator[str]:
-    yield block(learned.file.path, learned.permissions)
+    yield from block(learned.file, learned.permissions).splitlines()
     yield ""
     yield f"{learned.file.item_id} {sentence(learned.permissions)}"
     if learned.declared is None:

@@ -1,17 +1,7 @@
-"""Calls of one event loop are admitted one after the other, and no faster than the machine can run them.
+"""Lets the calls of one event loop in one after the other, and no faster than the machine can run them.
 
-What a call does before it runs anything takes about a millisecond, but does not let go of the event loop.
-Many calls at once would keep it for as long as all of them take; and what they have started by then takes the
-processor away from the server, which would answer nobody for a second.
-
-Rules:
-
-- Who comes while nothing is under way is admitted at once. Otherwise they come in their order, one a round of
-  the event loop.
-- While as many are under way as there are processors, and the server waits for one, the next one waits too:
-  to start more would end nothing sooner. It waits `MAX_WAIT_S` at most, so that tools which take long hold
-  up nobody. Fewer calls wait for nobody, however busy others keep the machine.
-- A call is under way until its block ends, whichever way that is.
+Many calls at once would keep the event loop for as long as all of them prepare, and their programs would take
+the processors away from the server. The rules are in `docs/architecture/execution.md`.
 
     async with admitted():
         ...
@@ -36,7 +26,7 @@ MAX_WAIT_S: Final = 0.02
 """How long one call waits for a processor to be free."""
 
 STARVED_NS: Final = 1_000_000
-"""Waiting longer than this for a processor, since the last call was admitted, is to be short of one."""
+"""An event loop that has waited longer than this since the last call was admitted is short of a processor."""
 
 LOOK_S: Final = 0.01
 """How long to wait between two looks at whether there is one."""
@@ -66,7 +56,7 @@ class Admission:
         self._waited = 0
 
     async def __aenter__(self) -> None:
-        """Wait for those who came before, then for a processor."""
+        """Wait for the calls that came before, then for a processor."""
         async with self._turns:
             if self._under_way >= self._processors:
                 await self._processor()
@@ -79,11 +69,11 @@ class Admission:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nobody is told: who waits looks again by itself."""
+        """Calls that wait poll; there is no notification."""
         self._under_way -= 1
 
     async def _processor(self) -> None:
-        """Wait until there was one for the event loop since the last call was admitted."""
+        """Wait until the event loop has had a processor since the last call was admitted, or for too long."""
         deadline = self._last + MAX_WAIT_S
         if time.perf_counter() < deadline:
             await anyio.lowlevel.checkpoint()

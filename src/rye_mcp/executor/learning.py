@@ -29,7 +29,6 @@ _PORTS: Final = (443, 80, 22, 8080, 8443, 8000, 3000, 5000, 9418, 5432, 3306, 63
 
 _MAX_PORTS: Final = 16
 _KERNEL: Final = ("/dev", "/boot", "/lost+found")
-_DEVICES: Final = ("/dev/tty",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +139,8 @@ class Learner:
             pinned.setdefault(place.name, []).append(place.address)
         roots = (each for each in Path("/").iterdir() if each.is_dir() and not each.is_symlink())
         write = sorted(str(each) for each in roots if str(each) not in (*SYSTEM, *_KERNEL))
-        devices = [each for each in _DEVICES if Path(each).exists()]
         net = Hosts(pinned=pinned, every_host_at=sorted(self._all_ports())[:_MAX_PORTS])
-        return Policy(tier="cell", write=write, devices=devices, net=net)
+        return Policy(tier="cell", write=write, net=net)
 
 
 def _parts_of(command: str) -> set[str]:

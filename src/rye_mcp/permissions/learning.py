@@ -37,8 +37,12 @@ SYSTEM: Final = (
 """What every tool may read."""
 
 TEMPORARY: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - each cell has its own
-_COMMON_DEVICES: Final = frozenset(f"/dev/{n}" for n in ("null", "zero", "full", "random", "urandom"))
-_TERMINALS: Final = ("/dev/tty", "/dev/ptmx", "/dev/pts")
+_COMMON_DEVICES: Final = frozenset(
+    f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty")
+)
+"""Every shell looks for `tty`, and no run has one."""
+
+_TERMINALS: Final = ("/dev/ptmx", "/dev/pts")
 _GPU: Final = ("/dev/dri", "/dev/kfd")
 _GPU_PREFIX: Final = "/dev/nvidia"
 _NAME_SERVICES: Final = ("/run/nscd", "/var/run/nscd", "/run/systemd", "/run/dbus")

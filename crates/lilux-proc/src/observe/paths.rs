@@ -63,6 +63,8 @@ impl View {
         let follow = if last == Last::Entry { OFlags::NOFOLLOW } else { OFlags::empty() };
         match self.place(&whole, follow) {
             Err(Errno::NOENT | Errno::NOTDIR) if last == Last::There => Ok(None),
+            // The tool cannot get there either.
+            Err(Errno::ACCESS) => Ok(None),
             Err(Errno::NOENT) => self.new_entry(&whole),
             Err(errno) => Err(errno),
             Ok(_) if last == Last::Entry => self.new_entry(&whole),
@@ -93,7 +95,7 @@ impl View {
                 let between: &[u8] = if parent.ends_with(b"/") { b"" } else { b"/" };
                 Ok(Some([&parent, between, name].concat()))
             }
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => Ok(None),
             Err(errno) => Err(errno),
         }
     }

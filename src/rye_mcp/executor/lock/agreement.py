@@ -1,4 +1,4 @@
-"""What somebody can agree to before a tool runs, and that it is this and nothing else which runs then.
+"""What a person agrees to before a tool runs, and the check that nothing else runs.
 
 A mark stands for everything that a lockfile would pin, for what it may do, and for what of that was not
 agreed to before. It is compared inside of the run. The parameters are not in it: whoever asks holds them. The
