@@ -23,6 +23,7 @@ from rye_mcp.executor.configuration.parameters import Parameters, check_paramete
 from rye_mcp.executor.decider import granted
 from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
 from rye_mcp.items import ItemFile, SpaceName, parse_relative_path
+from rye_mcp.permissions import Isolation
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.verify import Trust
@@ -125,8 +126,8 @@ class Call:
         if self._resolver is None:
             self._resolver = EnvironmentResolver(self.trust, self.server)
         verified = self.valid(item_id).verified
-        permissions, notices = granted(verified)
-        found = now(self._resolver.resolve(verified, self.paths(), self.anchor, permissions.env))
+        _, permitted, notices = granted(verified, Isolation())
+        found = now(self._resolver.resolve(verified, self.paths(), self.anchor, permitted))
         return replace(found, notices=(*notices, *found.notices))
 
     def process(

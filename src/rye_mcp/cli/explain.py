@@ -17,6 +17,7 @@ from rye_mcp.cli._options import ItemArgument, JsonOption, ProjectOption, close_
 from rye_mcp.cli._parameters import parse_json_object
 from rye_mcp.cli._printing import print_json, print_table, report, say
 from rye_mcp.cli._signers import signers_in_words
+from rye_mcp.permissions import sentence
 from rye_mcp.secret_store import command_to_set
 from rye_mcp.verbs.explain import Explained, Explanation
 from rye_mcp.visible import visible
@@ -207,6 +208,10 @@ def _notes(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield f"lock: {explanation.call.lock.state}", _FAINT
         sealed = "sealed: what was verified is what runs" if explanation.call.sealed else "not sealed"
         yield sealed, _GOOD if explanation.call.sealed else _FAINT
+        is_confined = not explanation.call.permissions.unconfined
+        yield sentence(explanation.call.permissions), _GOOD if is_confined else _FAINT
+        if explanation.call.enforceable is not None:
+            yield f"confined by {explanation.call.enforceable.in_words}", _GOOD
 
 
 def _role(explained: Explained) -> str:

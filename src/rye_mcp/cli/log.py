@@ -12,11 +12,11 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -259,11 +259,26 @@ def _facts(shown: ShownRun) -> Iterator[tuple[str, str]]:
     yield "who", record.caller + (f" ({record.client})" if record.client else "")
     yield "signer", record.signer or "-"
     yield "sealed", "yes" if record.sealed else "no"
+    if record.enforced is not None:
+        yield "enforced", _enforced(record.enforced)
     yield from (("parent", record.parent),) if record.parent is not None else ()
     yield "parameters", ", ".join(record.parameters) or "-"
     yield from (("chain", f"{item_id} {digest}") for item_id, digest in record.chain)
     yield from (("sha256", f"{digest} {stream}") for stream, digest in record.digests)
     yield from _kept(shown)
+
+
+def _enforced(enforced: Mapping[str, Any]) -> str:
+    """How much stood between a run and the machine, on one line."""
+    net = enforced.get("net")
+    facts = {
+        "by": enforced.get("by"),
+        "project": enforced.get("project"),
+        "net": ", ".join(net) if isinstance(net, list) else net,
+        "without": ", ".join(enforced.get("unenforced", ())),
+    }
+    told = [f"{name} {value}" for name, value in facts.items() if value]
+    return "; ".join([str(enforced.get("level")), *told])
 
 
 def _used(record: RunRecord) -> Iterator[tuple[str, str]]:

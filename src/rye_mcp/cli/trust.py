@@ -270,7 +270,7 @@ def tool_command(
             {
                 "status": status,
                 "item_id": found.item_id,
-                "declares": found.may,
+                "permissions": found.may,
                 "signer": dict(found.signer),
                 "widened": widened,
                 "mark": found.mark,
@@ -296,7 +296,7 @@ def _say_capability(found: Preview) -> None:
     by = signer_in_words(SignerKind(signer["kind"]), signer["owner"], signer["fingerprint"])
     say(f"{'tool':<13}{found.item_id}")
     say(f"{'signed by':<13}{by}")
-    say(f"{'declares':<13}{found.may}")
+    say(f"{'permissions':<13}{found.may}")
     for each in found.widened:
         say(f"{'new':<13}{each}")
 

@@ -18,6 +18,7 @@ from lilux._dataclasses import dataclass
 from lilux.primitives.errors import LockfileError
 from lilux.primitives.lockfile import Lockfile
 from rye_mcp.apart import off_loop
+from rye_mcp.configuration import isolation_of
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.bundle import Bundle, BundleSpaces
 from rye_mcp.executor.caller import Caller
@@ -29,7 +30,7 @@ from rye_mcp.executor.lock import pins
 from rye_mcp.executor.lock.agreement import Comparison, Preview, require_agreed
 from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
 from rye_mcp.notices import Notice
-from rye_mcp.permissions import Permissions, taken_to_declare
+from rye_mcp.permissions import UNCONFINED, Isolation, Permissions, effective, phrases
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
@@ -51,6 +52,9 @@ class DecidedCall:
     timeout: float | None = None
     notices: tuple[Notice, ...] = ()
     comparison: Comparison = field(default_factory=Comparison)
+    permitted_env: frozenset[str] = frozenset()
+    """Variables that look like secrets, and that the tool gets all the same."""
+    isolation: Isolation = field(default_factory=Isolation)
 
     @property
     def valid(self) -> ValidChain:
@@ -67,19 +71,13 @@ class DecidedCall:
         """The chain itself."""
         return self.pinned.valid.verified.chain
 
-    @property
-    def declared(self) -> Permissions:
-        """What the tool says that it may do, or is taken to say."""
-        root = self.verified.root
-        return taken_to_declare(self.chain.root.metadata.permissions, root.signer.kind)
-
     def preview(self) -> Preview:
         """What somebody can agree to."""
-        return Preview.of(self.valid, self.parameters, self.declared, self.comparison.widened)
+        return Preview.of(self.valid, self.parameters, self.permissions, self.comparison.widened)
 
     def require_agreed(self, mark: str | None) -> None:
         """Refuse what is not what was agreed to; RyeError."""
-        require_agreed(self.valid, self.declared, self.comparison.widened, mark)
+        require_agreed(self.valid, self.permissions, self.comparison.widened, mark)
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -91,8 +89,8 @@ class DecidedCall:
         return frozenset(self.chain.root.metadata.named_secrets if is_persons else ())
 
     def unrestricted(self) -> DecidedCall:
-        """The same call, not confined: for learning what it needs."""
-        return self
+        """The same call, not confined: for learning what it needs, under a policy that only observes."""
+        return replace(self, permissions=UNCONFINED)
 
     def bundle(self) -> Bundle:
         """The call as a value that can be sent elsewhere."""
@@ -116,8 +114,8 @@ class Decider:
     def __init__(self, spaces: Spaces, trust: Trust, project: Path | None, locks: LockfileResolver) -> None:
         self.verifier = IntegrityVerifier(trust, project)
         self.builder = ChainBuilder(spaces, self.verifier.require_verified)
-        self._spaces = spaces
-        self._trust = trust
+        self.spaces = spaces
+        self.trust = trust
         self._project = project
         self._locks = locks
 
@@ -136,9 +134,12 @@ class Decider:
 
         Whether somebody has to agree to it first, `settled` says.
         """
-        work = partial(self.pinned, item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
-        found = await off_loop(work)
-        return await _decided(found, parameters, caller, timeout, sketched=sketched)
+
+        def work() -> tuple[PinnedChain, Comparison, Isolation]:
+            found = self.pinned(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
+            return (*found, isolation_of(self))
+
+        return await _decided(await off_loop(work), parameters, caller, timeout, sketched=sketched)
 
     async def settled(self, decided: DecidedCall, agreed: str | None = None) -> DecidedCall:
         """The same call, for who does it: somebody has agreed to what it may do; RyeError otherwise.
@@ -149,15 +150,20 @@ class Decider:
         decided.require_agreed(agreed)
         if decided.comparison.new:
             with suppress(RyeError, OSError):
-                await off_loop(partial(decided.comparison.keep, self._trust))
+                await off_loop(partial(decided.comparison.keep, self.trust))
         return decided
 
     async def accept(self, bundle: Bundle) -> DecidedCall:
         """The call of a bundle, which passes the same stages here; it may do no more than there."""
-        found = await off_loop(partial(self._pinned_again, bundle))
-        decided = await _decided(found, bundle.parameters, bundle.caller, bundle.timeout)
-        decided = replace(decided, permissions=decided.permissions.meet(bundle.permissions))
-        return await self.settled(decided)
+
+        def work() -> tuple[PinnedChain, Comparison, Isolation]:
+            return (*self._pinned_again(bundle), isolation_of(self))
+
+        found = await _decided(await off_loop(work), bundle.parameters, bundle.caller, bundle.timeout)
+        there = bundle.permissions
+        env = found.permitted_env if there.unconfined else found.permitted_env & there.env
+        narrowed = replace(found, permissions=found.permissions.meet(there), permitted_env=env)
+        return await self.settled(narrowed)
 
     def pinned(
         self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True
@@ -180,12 +186,12 @@ class Decider:
         chain = builder.follow(root)
         verified = verifier.verify_chain(chain)
         valid = require_valid(verified, everything=validate_chain)
-        return self._locks.pin(valid, root_lock), Comparison.of(verified, self._trust)
+        return self._locks.pin(valid, root_lock), Comparison.of(verified, self.trust)
 
     def _pinned_again(self, bundle: Bundle) -> tuple[PinnedChain, Comparison]:
         """The same stages, of the files of a bundle, which is also what its own lockfile says."""
-        spaces = BundleSpaces(bundle, self._spaces)
-        verifier = IntegrityVerifier(self._trust, self._project, spaces.open_tree)
+        spaces = BundleSpaces(bundle, self.spaces)
+        verifier = IntegrityVerifier(self.trust, self._project, spaces.open_tree)
         try:
             builder = ChainBuilder(spaces, verifier.require_verified)
             pinned, comparison = self._pinned(bundle.item_id, builder, verifier)
@@ -212,7 +218,7 @@ def _require_pinned(valid: ValidChain, bundle: Bundle) -> None:
 
 
 async def _decided(
-    found: tuple[PinnedChain, Comparison],
+    found: tuple[PinnedChain, Comparison, Isolation],
     parameters: Mapping[str, Any] | None,
     caller: Caller,
     timeout: float | None,
@@ -220,9 +226,9 @@ async def _decided(
     sketched: bool = False,
 ) -> DecidedCall:
     """Stage 7, and what the chain may do."""
-    pinned, comparison = found
+    pinned, comparison, isolation = found
     values = await checked_parameters(pinned.valid.verified.chain.root, parameters, sketched=sketched)
-    permissions, ignored = granted(pinned.valid.verified)
+    permissions, env, ignored = granted(pinned.valid.verified, isolation)
     notices = (
         *(Notice("chain_warning", warning) for warning in pinned.valid.warnings),
         *pinned.notices,
@@ -230,21 +236,41 @@ async def _decided(
         *pinned.valid.verified.carried.notices,
         *ignored,
     )
-    return DecidedCall(pinned, values, permissions, caller, timeout, notices, comparison)
+    return DecidedCall(pinned, values, permissions, caller, timeout, notices, comparison, env, isolation)
 
 
-def granted(verified: VerifiedChain) -> tuple[Permissions, tuple[Notice, ...]]:
-    """What a chain may do, and whose wish for something counts for nothing: that of an agent."""
+def granted(
+    verified: VerifiedChain, isolation: Isolation
+) -> tuple[Permissions, frozenset[str], tuple[Notice, ...]]:
+    """What a chain may do, which variables it gets, and whose wish for something counts for nothing.
+
+    RyeError `denied_by_policy` for what the policy lets run in no way.
+    """
     names: set[str] = set()
+    needs = Permissions()
     ignored = []
     for element, item in verified.pairs:
         asked = element.metadata.permitted_env
         if item.signer.kind in _GRANTING:
             names.update(asked)
+            if element is not verified.chain.root and element.metadata.needs is not None:
+                needs = needs.join(element.metadata.needs)
         elif asked:
             message = (
                 f"{element.item_id} asks for {', '.join(asked)}, and only an agent signed it; "
                 f"a person who has read it signs it with: rye sign {element.item_id}"
             )
             ignored.append(Notice("permissions_ignored", message))
-    return Permissions(env=frozenset(names)), tuple(ignored)
+    root = verified.chain.root
+    kind = verified.root.signer.kind
+    found = effective(root.metadata.permissions, kind, isolation, item_id=root.item_id, needs=needs)
+    permissions = found.permissions
+    if not permissions.unconfined:
+        permissions = replace(permissions, env=frozenset(names))
+    if kind is SignerKind.AGENT and (beyond := tuple(phrases(replace(found.withheld, env=frozenset())))):
+        message = (
+            f"{root.item_id} declares that it {'; '.join(beyond)}, and only an agent signed it; "
+            f"a person who has read it signs it with: rye sign {root.item_id}"
+        )
+        ignored.append(Notice("permissions_ignored", message))
+    return permissions, frozenset(names), tuple(ignored)

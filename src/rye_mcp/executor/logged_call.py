@@ -89,6 +89,7 @@ class LoggedCall:
             system_ms=None if usage is None else usage.system_ms,
             max_rss_kb=None if usage is None else usage.max_rss_kb,
             digests=outcome.digests,
+            enforced=None if outcome.enforced is None else outcome.enforced.as_dict(),
             stderr_end=None if outcome.success else outcome.stderr or None,
         )
         return self._log.append(record)

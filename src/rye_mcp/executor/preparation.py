@@ -13,13 +13,14 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from lilux._dataclasses import dataclass
-from lilux.primitives.subprocess import SubprocessPrimitive
+from lilux.primitives.subprocess import Facts, Halves, SubprocessPrimitive
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.chain.builder import ChainElement
@@ -31,17 +32,24 @@ from rye_mcp.executor.environment.project import PACKAGES
 from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
 from rye_mcp.executor.environment.unresolved import Basis
 from rye_mcp.executor.job.bytecode import Background, BytecodeStore
+from rye_mcp.executor.job.confinement import Confinement
+from rye_mcp.executor.job.enforcement import Enforceable
 from rye_mcp.executor.job.in_process import InProcessPrimitive, build_in_process
-from rye_mcp.executor.job.jobs import HttpJob, Job, OtherJob, ProcessJob
+from rye_mcp.executor.job.jobs import HttpJob, Job, OtherJob, ProcessJob, address_of
 from rye_mcp.executor.job.primitives import Primitives
 from rye_mcp.executor.job.snapshot import Snapshot, SnapshotStore
 from rye_mcp.executor.job.starting import Starting, why_not_there
 from rye_mcp.executor.lock.resolver import LockState, PinnedChain
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
+from rye_mcp.permissions import UNCONFINED, Host, Permissions, Requirement, sentence
 from rye_mcp.secret_store import SecretStore
 from rye_mcp.spaces import Spaces
+from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
+
+if TYPE_CHECKING:
+    from lilux.primitives.http_client import HttpSpec
 
 __all__ = ["DryRun", "Preparation", "PreparedCall", "UnfinishedCall", "chain_as_data"]
 
@@ -62,6 +70,7 @@ class PreparedCall:
     job: Job
     notices: tuple[Notice, ...] = ()
     why_not_sealed: str | None = None
+    enforceable: Enforceable | None = None
 
     @property
     def sealed(self) -> bool:
@@ -91,6 +100,8 @@ class DryRun:
     notices: tuple[Notice, ...] = ()
     needs: tuple[str, ...] = ()
     obstacle: RyeError | None = None
+    permissions: Permissions = UNCONFINED
+    enforceable: Enforceable | None = None
 
     @classmethod
     def of(cls, call: PreparedCall) -> DryRun:
@@ -112,6 +123,8 @@ class DryRun:
             call.notices,
             call.decision.parameters.needs,
             _obstacle(call, elements[0]),
+            call.decision.permissions,
+            call.enforceable,
         )
 
     @property
@@ -130,6 +143,8 @@ class DryRun:
             "variables": f"{len(job['environment'])}, by name with --json",
             "lock": self.lock.state,
             "sealed": "yes" if self.sealed else f"no: {self.why_not_sealed}",
+            "permissions": sentence(self.permissions),
+            **({} if self.enforceable is None else {"enforced by": self.enforceable.in_words}),
         }
 
     def as_dict(self, *, detail: bool = False) -> dict[str, Any]:
@@ -146,6 +161,8 @@ class DryRun:
             **self.job,
             "sealed": self.sealed,
             **({} if self.sealed else {"why_not_sealed": self.why_not_sealed}),
+            "permissions": self.permissions.canonical(),
+            **({} if self.enforceable is None else {"enforceable": self.enforceable.as_dict()}),
             "notices": [notice.as_dict() for notice in self.notices],
         }
 
@@ -216,9 +233,11 @@ class Preparation:
         *,
         secrets: SecretStore,
         project: Path | None,
+        state: Path,
         environment: Mapping[str, str],
     ) -> None:
         self.primitives = primitives
+        self.confinement = Confinement(spaces, project, state, environment)
         self.secrets: SecretStore | None = secrets
         self.environments = EnvironmentResolver(trust, environment)
         self.starting = Starting(trust.directories)
@@ -228,6 +247,7 @@ class Preparation:
         self._project = project
         self._snapshots = SnapshotStore(environment=environment)
         self._is_swept = False
+        self._facts: Facts | None = None
 
     async def begin(self, decision: DecidedCall) -> UnfinishedCall:
         """The call up to its private copy, which is there when this returns."""
@@ -243,6 +263,12 @@ class Preparation:
             snapshot=snapshot or _Sources(verified.chain.root.path),
         )
         return UnfinishedCall(self, decision, primitive, snapshot, paths, basis)
+
+    async def facts(self) -> Facts:
+        """What this machine can enforce; it is found out once."""
+        if self._facts is None:
+            self._facts = await SubprocessPrimitive().probe()
+        return self._facts
 
     def learn(self, call: PreparedCall) -> None:
         """Have what a run that went well has imported compiled, for the next one; nobody waits for that."""
@@ -301,7 +327,7 @@ class UnfinishedCall:
     async def finish(self) -> PreparedCall:
         """The whole call."""
         decision = self._decision
-        carried, permitted = decision.verified.carried, decision.permissions.env
+        carried, permitted = decision.verified.carried, decision.permitted_env
         environments = self._preparation.environments
         environment = await environments.resolve(
             decision.verified,
@@ -323,7 +349,55 @@ class UnfinishedCall:
         unsealed = carried.why_not_sealed or (_PROJECT_USED if environment.project_used else None)
         unsealed = unsealed or getattr(job, "why_not_sealed", None)
         unsealed = unsealed or (_GIVEN_CODE if self._is_given_code(job) else None)
-        return PreparedCall(decision, environment, self._snapshot, job, notices, unsealed)
+        enforceable = None
+        if isinstance(job, ProcessJob) and (policy := job.process.call.policy) is not None:
+            enforceable = Enforceable.of(await self._preparation.facts(), policy)
+        return PreparedCall(decision, environment, self._snapshot, job, notices, unsealed, enforceable)
+
+    async def _confined(self, process: Halves, environment: Environment) -> Halves:
+        """The process, confined to what its tool may do."""
+        if self._decision.permissions.unconfined:
+            return process
+        snapshot, anchor = self._snapshot, self._paths.snapshot.anchor_path
+        scratch = None
+        if snapshot is not None and (await self._preparation.facts()).cell is None:
+            scratch = await off_loop(snapshot.make_scratch)
+        confine = partial(
+            self._preparation.confinement.confine,
+            self._decision,
+            process,
+            private_copy=None if snapshot is None else snapshot.root,
+            scratch=scratch,
+            also=(environment.packages, anchor),
+        )
+        return (await off_loop(confine)).process
+
+    def _require_confinable(self) -> None:
+        """RyeError `isolation_unavailable` for work of this process that must be confined."""
+        root, permissions = self._decision.verified.root, self._decision.permissions
+        if permissions.require is Requirement.NONE or root.signer.kind is SignerKind.SYSTEM:
+            return
+        if getattr(self._primitive, "confines", False):
+            return
+        item_id, primitive = root.file.item_id, self._decision.chain.primitive.item_id
+        what = f"expected {item_id} to run confined, found that nothing confines what {primitive} does"
+        hint = f"a person who has read it signs it: rye sign {item_id}"
+        raise RyeError("isolation_unavailable", what, hint=hint, where=root.file.path, item_id=item_id)
+
+    def _reachable(self, request: HttpSpec) -> HttpSpec:
+        """A request to where its tool may connect; RyeError `denied_by_policy` for one to another place.
+
+        This program makes it, so nothing else keeps a redirect from leading elsewhere.
+        """
+        permissions, root = self._decision.permissions, self._decision.chain.root
+        if permissions.any_host:
+            return request
+        host = Host.parse(address_of(request))
+        if permissions.reaches(host):
+            return replace(request, follow_redirects=False)
+        what = f"expected {root.item_id} to connect to what it may reach, found {host}"
+        hint = f"a person writes permissions: {{net: [{host.written}]}} and signs it: rye sign {root.item_id}"
+        raise RyeError("denied_by_policy", what, hint=hint, where=root.path, item_id=root.item_id)
 
     async def _secrets(self) -> Mapping[str, str]:
         names, store = self._decision.secrets, self._preparation.secrets
@@ -353,10 +427,13 @@ class UnfinishedCall:
             process = await starting.process(built.spec, direct=direct, keep_cwd=keep_cwd)
             notices = (*built.notices, *starting.notices(process, paths.snapshot.runtime_lib))
             with_flags = not direct and ARGUMENTS in merged(valid.verified.chain).values
-            return ProcessJob(primitive, process, direct=direct, with_flags=with_flags), notices
+            process = await self._confined(process, environment)
+            permissions = decision.permissions
+            return ProcessJob(primitive, process, permissions, direct=direct, with_flags=with_flags), notices
         if _is_http(primitive):
             request = build_request(valid, values, environment, paths, timeout=timeout)
-            return HttpJob(primitive, request.spec), request.notices
+            return HttpJob(primitive, self._reachable(request.spec)), request.notices
+        self._require_confinable()
         if isinstance(primitive, InProcessPrimitive):
             call = build_in_process(valid, values, environment, paths, timeout=timeout)
             return primitive.job(starting.in_process(call.spec)), call.notices

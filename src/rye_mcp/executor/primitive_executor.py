@@ -138,6 +138,7 @@ class PrimitiveExecutor:
             self._primitives,
             secrets=self.secrets,
             project=project,
+            state=where,
             environment=environment,
         )
         self._log = RunLog(where)

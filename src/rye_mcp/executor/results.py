@@ -19,6 +19,7 @@ from typing import Any
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Usage
 from rye_mcp.errors import ERRORS, RyeError, printable
+from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome, read_http, read_lost, read_process
 from rye_mcp.notices import Notice
 from rye_mcp.runs.ids import handle_of
@@ -52,6 +53,7 @@ class ExecutionResult:
     sealed: bool | None = None
     notices: tuple[Notice, ...] = ()
     lock: Mapping[str, Any] | None = None
+    enforced: Enforcement | None = None
 
     @classmethod
     def of(
@@ -88,6 +90,7 @@ class ExecutionResult:
             sealed=sealed,
             notices=(*notices, *outcome.notices, *(cut.notice(run_id) for cut in outcome.cuts)),
             lock=lock,
+            enforced=outcome.enforced,
         )
 
     @classmethod
@@ -127,6 +130,7 @@ class ExecutionResult:
         answer["exit"] = None if self.exit is None else self.exit.as_dict()
         answer |= self._printed(detail=detail)
         answer |= {"duration_ms": round(self.duration_ms, 3), "sealed": self.sealed}
+        answer["enforced"] = None if self.enforced is None else self.enforced.as_dict(detail=detail)
         answer["usage"] = None if self.usage is None else asdict(self.usage)
         answer |= self._rest(detail=detail)
         return answer

@@ -98,7 +98,7 @@ def about_run(
     facts = {
         "signed by": signer_in_words(SignerKind(signer["kind"]), signer["owner"], signer["fingerprint"]),
         "sha256": found.digest,
-        "declares": found.may,
+        "permissions": found.may,
         "MORE THAN AGREED": "; ".join(found.widened),
         "project": "none" if project is None else printable(project),
         "brings": ", ".join(_first(list(found.brought))),

@@ -116,6 +116,10 @@ class Permissions:
         """Whether it may connect everywhere."""
         return self.unconfined or ANY_HOST in self.net
 
+    def reaches(self, host: Host) -> bool:
+        """Whether it may connect to this host."""
+        return self.any_host or any(covers_host(each, host) for each in self.net)
+
     def is_within(self, other: Permissions) -> bool:
         """Whether all of this is granted by the other one, and nothing is demanded less strictly."""
         dropped = self.require < other.require

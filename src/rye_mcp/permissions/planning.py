@@ -50,9 +50,10 @@ class Facts:
     home: str
     project: str | None = None
     run: tuple[str, ...] = ()
-    """What belongs to the run, to be read: the private copy, interpreters with their prefixes, a venv."""
+    """What the run consists of, to be read: interpreters with their prefixes, a venv, packages."""
     scratch: str | None = None
-    """A directory of the run's own, which it may write: for HOME and TMPDIR where there is no cell."""
+    """What belongs to the run alone and ends with it, and which it may write: its private copy."""
+    has_cells: bool = True
     kept: str | None = None
     """A directory of the tool's own that stays: `cache` and `temp` in it are there if the tool uses them."""
     trash: str | None = None
@@ -121,6 +122,8 @@ def _read(permissions: Permissions, facts: Facts) -> Iterator[str]:
 def _written(permissions: Permissions, facts: Facts) -> Iterator[str]:
     if facts.scratch is not None:
         yield facts.scratch
+    if facts.kept is not None and not facts.has_cells:
+        yield from (f"{facts.kept}/{use}" for use in ("cache", "temp") if use in permissions.uses)
     if facts.project is not None and permissions.project is Access.WRITE:
         yield facts.project
         if "git" in permissions.uses:
@@ -133,8 +136,9 @@ def _protected(permissions: Permissions, facts: Facts, extra: Iterable[str]) -> 
     """What stays read-only inside what can be written. A path that the tool names itself is not protected."""
     named = frozenset(extra)
     is_written = facts.project is not None and permissions.project is Access.WRITE
-    opened = {name for name, use in ((".git", "git"), (".ai", "items")) if use in permissions.uses}
-    allowed = {*named, *(f"{facts.project}/{name}" for name in opened)}
+    # A `.git` that is a file, of a worktree, stays as it is.
+    opened = {*(facts.git_directories if "git" in permissions.uses else ())}
+    allowed = {*named, *opened, *([f"{facts.project}/.ai"] if "items" in permissions.uses else [])}
     for root in (*([facts.project] if is_written else []), *sorted(named)):
         yield from (path for name in GUARDED if (path := f"{root}/{name}") not in allowed)
     if is_written and "git" in permissions.uses:
@@ -146,7 +150,7 @@ def _masked(permissions: Permissions, facts: Facts, shown: Iterable[str]) -> Ite
     visible = tuple(shown)
     hidden = [*facts.hidden, *(_expanded(each, facts.home) for each in (*CLOSED, *CREDENTIALS))]
     yield from (path for path in hidden if any(is_below(path, each) for each in visible))
-    if facts.project is not None and permissions.project:
+    if facts.project is not None and any(is_below(facts.project, each) for each in visible):
         yield from (f"{facts.project}/{name}" for name in MASKED)
 
 

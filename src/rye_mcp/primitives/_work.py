@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import anyio
 
@@ -17,6 +17,7 @@ from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import Spool
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.jobs import Show, Watch
 from rye_mcp.executor.job.outcomes import Exit, Outcome
 
@@ -32,6 +33,8 @@ class WorkJob:
     title: tuple[str, ...]
     work: Callable[[], Awaitable[Outcome]] = field(repr=False)
     timeout: float
+    net: Literal["none", "any"] = "none"
+    """Where it connects to."""
 
     def shown(self) -> dict[str, Any]:
         """What would be done."""
@@ -51,7 +54,8 @@ class WorkJob:
             outcome = replace(_failure("tool_failed", exc.message, data), hint=exc.hint)
         except ToolExecutionError as exc:
             outcome = replace(_failure("tool_failed", exc.message, None), hint=_CHECK)
-        return replace(outcome, duration_ms=(time.perf_counter() - begun) * 1000)
+        took = (time.perf_counter() - begun) * 1000
+        return replace(outcome, duration_ms=took, enforced=Enforcement.in_server(self.net))
 
 
 def success(data: Any) -> Outcome:

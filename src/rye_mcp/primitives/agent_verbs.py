@@ -43,6 +43,9 @@ Verb = Callable[[Mapping[str, Any], Surroundings], Awaitable[dict[str, Any]]]
 class VerbsPrimitive:
     """The verbs that agents have as tools."""
 
+    confines = True
+    """They start nothing and connect to nothing, whatever a tool says."""
+
     def __init__(self, surroundings: Surroundings) -> None:
         self._surroundings = surroundings
 

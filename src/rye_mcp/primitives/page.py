@@ -59,7 +59,7 @@ class PagePrimitive:
         if not isinstance(call.arguments.get("url"), str):
             what = "expected url in the arguments of the tool, found none"
             raise RyeError("invalid_parameters", what, item_id=call.tool.item_id)
-        return WorkJob(("GET", "{url}"), partial(self._read, call), call.timeout)
+        return WorkJob(("GET", "{url}"), partial(self._read, call), call.timeout, net="any")
 
     async def close(self) -> None:
         """Close the connections of this event loop."""

@@ -54,7 +54,8 @@ class RunRecord:
     the tool, in words. `code` is None for a success, else one of `rye_mcp.errors`. `client` is the program
     that an agent came with. The time at which a run began is in its id. `parent` is the run that asked for
     this one. `digests` has the SHA-256 of all that was written to each stream, `stderr_end` the last of
-    standard error of a failure. `process` says who looks after a run that has not ended.
+    standard error of a failure. `process` says who looks after a run that has not ended. `enforced` is what
+    was enforced of its permissions.
     """
 
     run_id: str
@@ -79,6 +80,7 @@ class RunRecord:
     digests: tuple[tuple[StreamName, str], ...] = ()
     stderr_end: str | None = None
     process: str | None = None
+    enforced: Mapping[str, Any] | None = None
 
     @property
     def status(self) -> str:
@@ -107,6 +109,7 @@ class RunRecord:
             "chain": [{"item_id": item_id, "hash": digest} for item_id, digest in self.chain],
             "signer": self.signer,
             "sealed": self.sealed,
+            "enforced": None if self.enforced is None else dict(self.enforced),
             "exit": {"kind": self.kind, "return_code": self.return_code, "signal": self.signal},
             "usage": None if self.user_ms is None else usage,
             "parameters": list(self.parameters),
@@ -146,6 +149,7 @@ def row_of(record: RunRecord) -> tuple[Any, ...]:
         msgspec.json.encode(record.digests).decode(),
         None if record.stderr_end is None else _end(record.stderr_end),
         record.process,
+        None if record.enforced is None else msgspec.json.encode(record.enforced).decode(),
     )
 
 
@@ -156,6 +160,7 @@ def record_of(row: tuple[Any, ...]) -> RunRecord:
     values["parameters"] = tuple(msgspec.json.decode(values["parameters"]))
     values["sealed"] = bool(values["sealed"])
     values["digests"] = _pairs(values["digests"] or "[]")
+    values["enforced"] = None if values["enforced"] is None else msgspec.json.decode(values["enforced"])
     if values["kind"] == RUNNING and is_gone(values["process"] or ""):
         values["kind"] = values["code"] = LOST
     return RunRecord(**values)

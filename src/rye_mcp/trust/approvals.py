@@ -38,6 +38,7 @@ __all__ = [
     "ProjectFacts",
     "ProjectUse",
     "decide_use",
+    "git_directories",
     "identify_project",
     "split_dotenv",
     "state_directory",
@@ -106,6 +107,24 @@ def identify_project(root: Path) -> Path:
         return _main_repository(real) or real
     except (RyeError, OSError, ValueError):
         return real
+
+
+def git_directories(project: Path) -> tuple[Path, ...]:
+    """The directories in which git keeps what it knows of a project: one, of a worktree its own and the main.
+
+    It is found without running git. A `.git` that leads where git itself would not have made it lead counts
+    for nothing: whoever made the project may have chosen the place.
+    """
+    root = next((each for each in (project, *project.parents) if os.path.lexists(each / ".git")), None)
+    if root is None or (root / ".git").is_symlink():
+        return ()
+    if (root / ".git").is_dir():
+        return (root / ".git",)
+    try:
+        main, own = _main_repository(root), _link(root, ".git", _GITDIR)
+    except (RyeError, OSError, ValueError):
+        return ()
+    return () if main is None or own is None else (own, main / ".git")
 
 
 def _why_no_venv(facts: ProjectFacts) -> str | None:

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "d09d2eff6748531c38cdd2c9f599854399082c0b2f3302dd00c5d47e73c8f4da"
+MANIFEST_SHA256: Final = "f7318b77b5cdfb7c80d53e98f2b19de8d63b71754c34af22e75e63057da89d60"

@@ -8,10 +8,12 @@ import hashlib
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -387,10 +389,17 @@ async def test_between_file_systems_all_is_copied_before_anything_goes(
             assert os.readlink(kept / "link") == "../../outside"  # noqa: PTH115
             assert names_below(desk.project) == []
             desk.write("odd/a.txt", "a")
-            os.mkfifo(desk.project / "odd/fifo")
-            assert "found a FIFO" in await other.refusal("delete", path="odd", recursive=True)
-            assert names_below(desk.project) == ["odd", "odd/a.txt", "odd/fifo"]
+            with listening_at(desk.project / "odd/socket"):
+                assert "found a socket" in await other.refusal("delete", path="odd", recursive=True)
+            assert names_below(desk.project) == ["odd", "odd/a.txt", "odd/socket"]
             assert len(list((Path(elsewhere) / "rye/trash").iterdir())) == 1
+
+
+@contextmanager
+def listening_at(path: Path) -> Iterator[None]:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        yield
 
 
 def patched(path: Path, diff: str) -> None:

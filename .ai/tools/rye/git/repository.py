@@ -44,6 +44,8 @@ MAX_MEMORY_BYTES = 2 * 1024 * 1024 * 1024
 KEPT_VARIABLES = (
     "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
     "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES",
+    # In a cell, the repository and its files are mounts of their own.
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
 )  # fmt: skip
 """The variables of git that say who and where the person is; all others are dropped."""
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lilux._dataclasses import dataclass
 from lilux.primitives.errors import SupervisorError, ToolExecutionError
@@ -27,16 +27,22 @@ from lilux.primitives.subprocess import (
     SubprocessResult,
 )
 from rye_mcp.apart import apart_if_large
+from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.outcomes import Exit, Outcome, read_http, read_lost, read_process
 from rye_mcp.executor.job.starting import install_hint
+from rye_mcp.permissions import DEFAULT_PORT, Permissions
 from rye_mcp.runs.ids import StreamName
 
 if TYPE_CHECKING:
     from lilux.primitives.http_client import HttpClientPrimitive, HttpSpec
 
-__all__ = ["HttpJob", "Job", "Observer", "OtherJob", "ProcessJob", "Spooling", "Watch"]
+__all__ = ["HttpJob", "Job", "Observer", "OtherJob", "ProcessJob", "Spooling", "Watch", "address_of"]
 
 Show = Callable[[str], str]
+
+_UNCONFINED: Final = "it declares no permissions, or the policy lifts them"
+_PORTS: Final = {"http": 80}
+_HIDDEN: Final = "the program is there, but the tool may not see it: name its place in permissions.read"
 
 Spooling = Callable[[], Awaitable["Spool"]]
 """Gives a place for what is too long for the answer; who prints nothing asks for none."""
@@ -92,6 +98,7 @@ class ProcessJob:
 
     primitive: SubprocessPrimitive
     process: Halves
+    permissions: Permissions
     direct: bool = False
     with_flags: bool = False
 
@@ -124,9 +131,22 @@ class ProcessJob:
             watch.observer.saw(result, show)
         read = partial(read_process, result, timeout=spec.timeout, show=show, last_line=not self.with_flags)
         outcome = await apart_if_large((result.stdout, result.result), read)
+        outcome = replace(outcome, enforced=self._enforced(result))
         if result.error is not None and result.error.code == "command_not_found":
             outcome = replace(outcome, hint=install_hint(spec.command))
+        if result.error is not None and result.error.code == "command_hidden":
+            outcome = replace(outcome, hint=_HIDDEN)
         return replace(outcome, data=_plain_data(result)) if self.direct else outcome
+
+    def _enforced(self, result: SubprocessResult) -> Enforcement | None:
+        """What stood between the program and the machine; None for one that never ran."""
+        if result.enforced is not None:
+            return Enforcement.of(result.enforced, self.permissions)
+        return (
+            Enforcement.none(_UNCONFINED)
+            if result.error is None and self.process.call.policy is None
+            else None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +171,9 @@ class HttpJob:
         if watch.observer is not None:
             origin = self.spec.url.origin
             watch.observer.requested(origin.host, origin.port or (80 if origin.scheme == "http" else 443))
-        return read_http(await self.primitive.send(self.spec))
+        outcome = read_http(await self.primitive.send(self.spec))
+        net = (address_of(self.spec),)
+        return replace(outcome, enforced=Enforcement.in_server("any" if self.spec.follow_redirects else net))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +217,12 @@ class OtherJob:
             error=error,
             metadata={"data_from": "body"},
         )
+
+
+def address_of(spec: HttpSpec) -> str:
+    """The host and the port that a request goes to."""
+    origin = spec.url.origin
+    return f"{origin.host}:{origin.port or _PORTS.get(origin.scheme, DEFAULT_PORT)}"
 
 
 def _shown_live(on_output: OnOutput | None, show: Show) -> OnOutput | None:

@@ -18,6 +18,7 @@ from lilux._dataclasses import dataclass
 from lilux.primitives.errors import SupervisorError
 from lilux.primitives.subprocess import StreamCounts, SubprocessResult, Usage
 from rye_mcp.executor.job.decoding import Decoded, decode_output, decode_result
+from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.notices import Notice
 from rye_mcp.runs.ids import STREAMS, StreamName, handle_of
 
@@ -127,6 +128,7 @@ class Outcome:
     usage: Usage | None = None
     notices: tuple[Notice, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    enforced: Enforcement | None = None
 
     @property
     def truncated(self) -> bool:
@@ -228,6 +230,8 @@ def _failure_of(
     result: SubprocessResult, data: Any, timeout: float | None
 ) -> tuple[str, str] | tuple[None, None]:
     """The code of a failure and a sentence, or neither."""
+    if result.error is not None and result.error.code == "isolation_unavailable":
+        return "isolation_unavailable", _sentence(result, timeout)
     if not result.success:
         return _CODES.get(result.kind, "tool_failed"), _sentence(result, timeout)
     return ("tool_failed", _SAYS_NO) if _says_no(data) else (None, None)

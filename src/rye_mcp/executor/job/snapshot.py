@@ -34,6 +34,9 @@ from rye_mcp.items import printable
 
 __all__ = ["Snapshot", "SnapshotStore", "private_directory", "require_place"]
 
+SCRATCH: Final = ".scratch"
+"""The name of the directory that a run may write; nothing in a space has such a name."""
+
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FILE: Final = 0o400
 _EXECUTABLE: Final = 0o500
@@ -103,6 +106,12 @@ class Snapshot:
         self._written.append(name)
         with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
             os.symlink(target, name, dir_fd=root)
+
+    def make_scratch(self) -> Path:
+        """A directory that what runs may write, where nothing can give it a private home."""
+        with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
+            os.close(made_directory(SCRATCH, root))
+        return self.root / SCRATCH
 
     def remove(self) -> None:
         """Remove it, with everything that was done to it. To do so twice does no harm."""

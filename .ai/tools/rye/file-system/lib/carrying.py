@@ -73,8 +73,8 @@ def _require_copyable(directory, name, status):
                 _require_copyable(below, each, os.stat(each, dir_fd=below, follow_symlinks=False))
         finally:
             os.close(below)
-    elif not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
-        what = f"expected files, directories and links, found a {kind_of(status)}: {shown(name)}"
+    elif not any(is_kind(status.st_mode) for is_kind in (stat.S_ISREG, stat.S_ISLNK, stat.S_ISFIFO)):
+        what = f"expected files, directories, links and FIFOs, found a {kind_of(status)}: {shown(name)}"
         raise Refusal(what, "it cannot be copied to another file system: remove it with rye/bash/bash")
 
 
@@ -83,6 +83,8 @@ def _copy(source, name, target, new_name, status):
         os.symlink(os.readlink(name, dir_fd=source), new_name, dir_fd=target)
     elif stat.S_ISDIR(status.st_mode):
         _copy_directory(source, name, target, new_name)
+    elif stat.S_ISFIFO(status.st_mode):
+        os.mkfifo(new_name, stat.S_IMODE(status.st_mode), dir_fd=target)
     else:
         _copy_file(source, name, target, new_name)
     times = (status.st_atime_ns, status.st_mtime_ns)

@@ -1,0 +1,250 @@
+"""What confines a program: from the permissions of a call to the policy that the supervisor enforces.
+
+Where things are on this machine is found out here, for each run anew where it may change. Whether a path is
+what it was is seen again where the supervisor opens it.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import pwd
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lilux import _files as whole_files
+from lilux._dataclasses import dataclass
+from lilux.primitives.subprocess import Halves, Policy
+from rye_mcp.executor.job.starting import WORKING_DIRECTORY
+from rye_mcp.permissions.planning import Facts, plan
+from rye_mcp.trust.approvals import git_directories
+
+if TYPE_CHECKING:
+    from rye_mcp.executor.decider import DecidedCall
+    from rye_mcp.spaces import Spaces
+
+__all__ = ["Confined", "Confinement"]
+
+_SYSTEM: Final = ("/usr", "/etc", "/opt", "/nix", "/snap", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
+"""What every policy shows anyway."""
+
+_TEMPORARY: Final = ("TMPDIR", "TMP", "TEMP", "TEMPDIR")
+_GRAPHICS: Final = ("/dev/dri/renderD*", "/dev/nvidia*", "/dev/kfd")
+_PRIVATE: Final = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class Confined:
+    """A program as it is started, and what it may do. Without a `policy` nothing confines it."""
+
+    process: Halves
+    policy: Policy | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+class Confinement:
+    """Confines the programs of one project, or of none, for one user."""
+
+    def __init__(
+        self, spaces: Spaces, project: Path | None, state: Path, environment: Mapping[str, str]
+    ) -> None:
+        self._project = None if project is None else os.path.realpath(project)
+        self._environment = environment
+        self._home = _home(environment)
+        self._state = os.path.realpath(state)
+        self._cache = _cache(environment, self._home)
+        self._hidden = tuple(
+            dict.fromkeys((os.path.realpath(spaces.user.root), self._state, f"{self._cache}/rye"))
+        )
+
+    def confine(
+        self,
+        decision: DecidedCall,
+        process: Halves,
+        *,
+        private_copy: Path | None = None,
+        scratch: Path | None = None,
+        also: Iterable[Path | None] = (),
+    ) -> Confined:
+        """The process under its policy; `also` are places that the run cannot do without.
+
+        RyeError `denied_by_policy` for a permission that no tool gets here.
+        """
+        permissions = decision.permissions
+        if permissions.unconfined:
+            return Confined(process)
+        hidden = (*self._hidden, *(_expanded(each, self._home) for each in decision.isolation.hide))
+        run = {
+            *(os.path.realpath(each) for each in also if each is not None),
+            *self._programs(process, hidden),
+        }
+        facts = Facts(
+            home=self._home,
+            project=self._project,
+            run=tuple(sorted(each for each in run if not _is_in(each, _SYSTEM))),
+            scratch=None if private_copy is None else str(private_copy),
+            has_cells=scratch is None,
+            kept=self._kept(decision),
+            trash=self._trash() if "trash" in permissions.uses else None,
+            hidden=hidden,
+            git_directories=self._git() if "git" in permissions.uses else (),
+            git_configuration=self._git_configuration() if "git" in permissions.uses else (),
+            ssh_agent=self._ssh_agent() if "ssh-agent" in permissions.uses else None,
+            gpu_devices=_devices() if "gpu" in permissions.uses else (),
+        )
+        planned = plan(permissions, facts, item_id=decision.chain.root.item_id)
+        if planned is None:
+            return Confined(process)
+        shown = (*planned.policy.read, *planned.policy.write, *(bind.target for bind in planned.policy.binds))
+        process = _placed(process, shown, facts.home)
+        variables = dict(_variables(process.env, facts, scratch)) | dict(planned.variables)
+        call = replace(process.call, policy=planned.policy, env={**process.call.env, **variables})
+        return Confined(Halves(process.runtime, call), planned.policy, variables)
+
+    def _programs(self, process: Halves, hidden: tuple[str, ...]) -> Iterator[str]:
+        """What the program consists of, as far as that is not a part of the system."""
+        command = process.runtime.command
+        if "/" not in command:
+            found = process.runtime.search_path or process.env.get("PATH")
+            command = shutil.which(command, path=found) or ""
+        if command.startswith("/"):
+            never = (self._home, *hidden, *([] if self._project is None else [self._project]))
+            yield from _parts_of(command, os.path.realpath(command), never)
+
+    def _kept(self, decision: DecidedCall) -> str | None:
+        """A directory of this tool alone, and of whoever signed it; made when it is used."""
+        used = decision.permissions.uses & {"cache", "temp"}
+        if not used:
+            return None
+        root = decision.verified.root
+        known = (root.file.space.root, root.file.item_id, root.signer.kind, root.signer.fingerprint)
+        key = hashlib.sha256("\0".join(map(str, known)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        place = Path(self._cache, "rye", "tools", key)
+        for name in sorted(used):
+            whole_files.make_directory(place / name, mode=_PRIVATE)
+        return str(place)
+
+    def _trash(self) -> str:
+        named = self._environment.get("XDG_STATE_HOME", "")
+        state = named if named.startswith("/") else f"{self._home}/.local/state"
+        place = Path(os.path.realpath(state), "rye", "trash")
+        for directory in (place.parent, place):
+            whole_files.make_directory(directory, mode=_PRIVATE)
+        return str(place)
+
+    def _git(self) -> tuple[str, ...]:
+        return () if self._project is None else tuple(map(str, git_directories(Path(self._project))))
+
+    def _git_configuration(self) -> tuple[str, ...]:
+        named = self._environment.get("XDG_CONFIG_HOME", "")
+        config = named if named.startswith("/") else f"{self._home}/.config"
+        return tuple(each for each in (f"{self._home}/.gitconfig", f"{config}/git") if os.path.exists(each))  # noqa: PTH110
+
+    def _ssh_agent(self) -> str | None:
+        named = self._environment.get("SSH_AUTH_SOCK", "")
+        return os.path.realpath(named) if named.startswith("/") and os.path.exists(named) else None  # noqa: PTH110
+
+
+def _home(environment: Mapping[str, str]) -> str:
+    """The home directory, without links; that of the account where the environment names none."""
+    named = environment.get("HOME", "")
+    if not named.startswith("/") or os.path.realpath(named) == os.sep:
+        try:
+            named = pwd.getpwuid(os.geteuid()).pw_dir
+        except KeyError:
+            named = "/nonexistent"
+    return os.path.realpath(named)
+
+
+def _cache(environment: Mapping[str, str], home: str) -> str:
+    named = environment.get("XDG_CACHE_HOME", "")
+    return os.path.realpath(named if named.startswith("/") else f"{home}/.cache")
+
+
+def _expanded(path: str, home: str) -> str:
+    return os.path.realpath(f"{home}{path[1:]}" if path.startswith("~") else path)
+
+
+def _is_in(path: str, places: Iterable[str]) -> bool:
+    return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in places)
+
+
+@lru_cache(maxsize=256)
+def _parts_of(command: str, real: str, never: tuple[str, ...]) -> tuple[str, ...]:
+    """The places of a program: its file, the prefix around it, and the virtual environment it belongs to.
+
+    A prefix that has a home, a project, or what is hidden in it is none: then only the file can be read.
+    """
+    found = {real}
+    venv = os.path.dirname(os.path.dirname(command))  # noqa: PTH120
+    if (home := _home_of_venv(venv)) is not None:
+        found |= {os.path.realpath(venv), os.path.realpath(home)}
+        found |= _prefix_of(os.path.realpath(f"{home}/{os.path.basename(real)}"), never)  # noqa: PTH119
+    elif command != real:
+        beside = os.path.realpath(os.path.dirname(command))  # noqa: PTH120
+        found |= set() if _holds_any(beside, never) else {beside}
+    found |= _prefix_of(real, never)
+    return tuple(sorted(each for each in found if os.path.lexists(each)))
+
+
+def _prefix_of(real: str, never: tuple[str, ...]) -> set[str]:
+    """The directory that an interpreter is installed in, with its library."""
+    programs, prefix = os.path.dirname(real), os.path.dirname(os.path.dirname(real))  # noqa: PTH120
+    is_prefix = os.path.basename(programs) == "bin" and os.path.isdir(f"{prefix}/lib")  # noqa: PTH112, PTH119
+    return {prefix} if is_prefix and not _holds_any(prefix, never) else set()
+
+
+def _holds_any(place: str, others: Iterable[str]) -> bool:
+    return place == os.sep or any(_is_in(each, (place,)) for each in others)
+
+
+def _home_of_venv(venv: str) -> str | None:
+    """Where the Python of a virtual environment comes from; None where it is none."""
+    try:
+        lines = Path(venv, "pyvenv.cfg").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    values = {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+    return values.get("home") if values.get("home", "").startswith("/") else None
+
+
+@lru_cache(maxsize=1)
+def _devices() -> tuple[str, ...]:
+    return tuple(sorted(path for pattern in _GRAPHICS for path in glob.glob(pattern)))  # noqa: PTH207
+
+
+def _placed(process: Halves, shown: Iterable[str], home: str) -> Halves:
+    """The process in a directory that it can see: in its own, or else in `/`."""
+    runtime, call = process
+    places = (*shown, *_SYSTEM)
+
+    def is_seen(directory: str) -> bool:
+        return directory == home or _is_in(directory, places)
+
+    env = call.env
+    named = env.get(WORKING_DIRECTORY)
+    if named is not None and not is_seen(os.path.realpath(named)):
+        env = {name: text for name, text in env.items() if name != WORKING_DIRECTORY}
+    cwd = os.path.realpath(call.cwd or os.sep)
+    return Halves(runtime, replace(call, cwd=cwd if is_seen(cwd) else os.sep, env=env))
+
+
+def _variables(variables: Mapping[str, str], facts: Facts, scratch: Path | None) -> Iterator[tuple[str, str]]:
+    """Variables that name what a confined program has in another place; `scratch` is its home in walls."""
+    if scratch is not None:
+        home = str(scratch)
+        yield "HOME", home
+        yield from ((name, home) for name in {"TMPDIR", *(variables.keys() & {*_TEMPORARY})})
+        cache = facts.kept or home
+        yield "XDG_CACHE_HOME", f"{cache}/cache"
+        return
+    if variables.get("HOME", facts.home) != facts.home:
+        yield "HOME", facts.home
+    if "XDG_CACHE_HOME" in variables:
+        yield "XDG_CACHE_HOME", f"{facts.home}/.cache"
+    yield from ((name, "/tmp") for name in _TEMPORARY if name in variables)  # noqa: S108 - the cell's own
