@@ -116,6 +116,29 @@ def test_ones_own_signature_is_an_agreement(team: Team) -> None:
     team.refuses()
 
 
+def test_a_signature_counts_before_the_first_run(team: Team) -> None:
+    team.signs(team.ada, READS)
+    team.signs(team.leo, SENDS)
+    team.refuses()
+
+
+def test_what_a_signature_adds_is_said(team: Team) -> None:
+    team.signs(team.ada, READS)
+    team.shop.write("demo/hello", TOOL.format(permissions=SENDS))
+    said = team.ada.rye("sign", "--json", "demo/hello", cwd=team.project).json
+    assert said["declares"] == "may read this project; may reach example.org:443; nothing else"
+    assert said["widened"] == [ADDED]
+    team.shop.write("demo/hello", TOOL.format(permissions="PERMISSIONS = 'unconfined'"))
+    assert "new: may do whatever you can" in team.ada.rye("sign", "demo/hello", cwd=team.project).out
+
+
+def test_a_tool_that_declared_nothing_was_handed_no_secrets(team: Team) -> None:
+    team.signs(team.leo, "")
+    team.run()
+    team.signs(team.leo, "PERMISSIONS = {'project': 'read', 'env': ['API_TOKEN']}")
+    assert team.refuses()["added"] == ["gets API_TOKEN from the environment"]
+
+
 def test_ones_former_key_is_ones_own(team: Team) -> None:
     team.signs(team.leo, READS)
     team.run()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, Self
 
 from lilux._dataclasses import dataclass
@@ -21,7 +22,8 @@ from rye_mcp.executor.configuration.merged import runs_given_code
 from rye_mcp.executor.configuration.parameters import Parameters
 from rye_mcp.executor.lock.pins import Pins
 from rye_mcp.items import ItemFile, SpaceName
-from rye_mcp.permissions import Permissions, difference, sentence, taken_to_declare
+from rye_mcp.metadata import ItemMetadata
+from rye_mcp.permissions import Permissions, difference, phrases, sentence, taken_to_declare
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust, VerifiedItem
 
@@ -32,6 +34,7 @@ __all__ = [
     "agreed_before",
     "mark_of",
     "require_agreed",
+    "widened_by_signing",
 ]
 
 _TOOL: Final = "tool"
@@ -164,7 +167,7 @@ class Comparison:
                 is_agreed = item.signer.kind is SignerKind.PERSON
             else:
                 is_agreed = trust.is_own(item.signer)
-                added = () if is_agreed else difference(known, now)
+                added = () if is_agreed else _added(known, now)
                 widened += (each if use == _TOOL else f"{each} (by {item.file.item_id})" for each in added)
                 is_agreed = is_agreed or bool(added)
             if is_agreed:
@@ -175,6 +178,27 @@ class Comparison:
         """Remember that it was agreed to; RyeError when it cannot be written."""
         for file, use, now in self.new:
             trust.agreed_permissions.write(file, use, now)
+
+
+def _added(known: Permissions, now: Permissions) -> tuple[str, ...]:
+    """What is new, in words. A tool that is not confined was handed nothing: what it names now is new."""
+    handed = Permissions(env=now.env, secrets=now.secrets) if known.unconfined else Permissions()
+    return (*difference(known, now), *phrases(handed))
+
+
+def widened_by_signing(verified: VerifiedItem, metadata: ItemMetadata, trust: Trust) -> tuple[str, ...]:
+    """What this user's new signature adds to what was agreed that a tool may do, in words; it is kept now.
+
+    A state directory that cannot be written stops nobody.
+    """
+    if not metadata.is_run or not trust.is_own(verified.signer):
+        return ()
+    now = taken_to_declare(metadata.permissions, verified.signer.kind)
+    known = trust.agreed_permissions.of(verified.file, _TOOL)
+    if known != now:
+        with suppress(RyeError, OSError):
+            trust.agreed_permissions.write(verified.file, _TOOL, now)
+    return () if known is None else _added(known, now)
 
 
 def agreed_before(verified: VerifiedItem, trust: Trust) -> Permissions | None:
