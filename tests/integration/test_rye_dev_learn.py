@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lilux.primitives.errors import ConfigurationError
+from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from rye_mcp.executor.learning import Learner, surroundings
 from tests.people import Answer, Person
+from tests.users import ADA, as_user, two_users
 
 HEAD = '"""A tool."""\n\n__version__ = "1.0.0"\n__executor_id__ = "rye/core/runtimes/python_runtime"\n'
+
+UNREACHABLE = "others cannot reach this environment"
 
 PURE = """CONFIG_SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 EXAMPLES = [{"parameters": {"a": 40}}, {"parameters": {"a": 1}}]
@@ -177,6 +187,41 @@ def test_the_difference_to_what_is_declared_is_told(leo: Person, project: Path) 
     assert found["permissions"] == {"env": ["TOKEN"]}
     assert found["missing"] == []
     assert found["unused"] == ["may read and write this project"]
+
+
+@two_users
+def test_an_ordinary_user_learns_too() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="learn-") as made:
+        place = Path(made)
+        (place / "notes.txt").write_text("hello")
+        place.chmod(0o777)
+        found = as_user(ADA, partial(_learned_by_hand, place))
+    if found == UNREACHABLE:
+        pytest.skip(UNREACHABLE)
+    assert found == [ADA, "hello", {"project": "write"}, []]
+
+
+def _learned_by_hand(place: Path) -> Any:
+    """What a forked process of another user learns: it cannot start `rye` where only root may look."""
+
+    async def learned() -> list[Any]:
+        primitive = SubprocessPrimitive()
+        learner = Learner(surroundings(place, [], {"HOME": "/nonexistent"}), await primitive.probe())
+        spec = ProcessSpec(
+            command="/bin/sh",
+            args=["-c", "cat notes.txt; echo new > made.txt"],
+            cwd=place,
+            env={"PATH": "/usr/bin:/bin"},
+        )
+        result = await primitive.run(learner.prepared(spec))
+        learner.saw(result, str)
+        proposal = learner.proposal
+        return [os.getuid(), result.stdout, proposal.permissions.canonical(), list(proposal.notes)]
+
+    try:
+        return asyncio.run(learned())
+    except (ConfigurationError, OSError):
+        return UNREACHABLE
 
 
 def test_who_is_not_at_a_terminal_learns_nothing(leo: Person, project: Path) -> None:
