@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, Self
 
 from lilux._dataclasses import dataclass
@@ -81,6 +80,10 @@ class SignResult:
     warnings: tuple[Notice, ...] = ()
     declares: str | None = None
     widened: tuple[str, ...] = ()
+
+    def also(self, *warnings: Notice) -> SignResult:
+        """The same, with more warnings."""
+        return SignResult(self.item, (*self.warnings, *warnings), self.declares, self.widened)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as data."""
@@ -154,7 +157,7 @@ def sign(
         metadata = _examined(found.item, context)
         signer = _Signer.of(request, context)
         result = signer.with_outlook(signer.sign(found.item, metadata, request.companions))
-        return replace(result, warnings=(*result.warnings, *cannot_run(found.item, metadata)))
+        return result.also(*cannot_run(found.item, metadata))
 
 
 def plan(request: SignRequest, context: Context) -> SigningPlan:
@@ -379,7 +382,7 @@ class _Signer:
         if file.item_type is ItemType.TOOL:
             outlook = self._outlook(ChainElement(file, self._context.metadata(result.item)), result.item)
         require_unchanged(file)
-        return replace(result, warnings=(*result.warnings, *filter(None, outlook)))
+        return result.also(*filter(None, outlook))
 
     def _outlook(self, root: ChainElement, item: VerifiedItem) -> list[Notice | None]:
         """What will become of the tool, and of those that rest on it: their lockfiles, files, command."""
