@@ -37,7 +37,7 @@ NAME = "STORED_WORD"
 SHELL = f"""# /// rye
 # version: "1.0.0"
 # executor_id: bash_runtime
-# permissions: {{secrets: [{NAME}]}}
+# permissions: {{project: write, secrets: [{NAME}]}}
 # ///
 """
 LOOKS = f"""import os
@@ -62,7 +62,7 @@ NAMES_IT = f'PERMISSIONS = {{"secrets": ["{NAME}"]}}'
 
 REQUEST = """tool_type: http
 executor_id: http_runtime
-permissions: {{secrets: [{name}]}}
+permissions: {{net: any, secrets: [{name}]}}
 config_schema: {{type: object, properties: {{base: {{type: string}}, path: {{type: string}}}}}}
 config: {{{config}}}
 """
@@ -140,7 +140,8 @@ async def test_a_server_gets_none_unless_its_item_names_it(tmp_path: Path) -> No
         seen = await scene.call("environment")
     assert SECRET not in whole(seen)
     item = scene.item("environment")
-    text = item.read_text().replace("permissions:\n  env:", "permissions:\n  secrets:")
+    before, _, after = item.read_text().partition("permissions:\n")
+    text = before + "permissions:\n" + after.replace("  env:", "  secrets:", 1)
     item.write_text("".join(line for line in text.splitlines(True) if "rye:signed" not in line))
     sign(SignRequest("mcp/raw/environment"), scene.person)
     async with scene.serving():
@@ -188,7 +189,7 @@ async def test_while_a_tool_has_it_no_process_but_that_one_shows_it(workshop: Wo
     os.mkfifo(fifo)
     executor = PrimitiveExecutor(world.project, user_space=world.user_space.parent, state=world.state)
     ready, pids = anyio.Event(), list[int]()
-    watch = Watch(on_output=lambda *_: ready.set(), on_started=pids.append)
+    watch = Watch(on_output=lambda *_: ready.set(), on_started=lambda pid, _: pids.append(pid))
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: executor.execute(held, watch=watch))

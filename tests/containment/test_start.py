@@ -88,6 +88,21 @@ def test_every_fatal_signal_is_reported(number: int, client: Client) -> None:
     assert (result["kind"], result["return_code"], result["signal"]) == ("signaled", -number, number)
 
 
+def test_a_stop_is_no_end_also_of_a_tool_that_is_traced_by_its_keeper(client: Client) -> None:
+    """`PTRACE_TRACEME` makes the parent the tracer, which nobody has asked whether it wants to be that."""
+    script = "import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, 0, 0); os.kill(os.getpid(), 19)"
+    ended = client.run(sys.executable, "-c", script, timeout_ms=700)
+    assert ended.result["kind"] == "timeout"
+    assert ended.result["cleanup"] == {"state": "complete", "pids": []}
+
+
+def test_programs_that_cores_are_piped_to_are_not_started_for_tools(client: Client) -> None:
+    """They are for any limit but 1, as root and outside of everything: see `core(5)` and `do_coredump`."""
+    script = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))"
+    ended = client.run(sys.executable, "-c", script)
+    assert ended.stdout == b"(1, 1)\n"
+
+
 def test_no_tool_leaves_a_core_file(client: Client, tmp_path: Path) -> None:
     ended = client.shell("ulimit -c; ulimit -Hc; kill -SEGV $$", cwd=str(tmp_path))
     assert ended.stdout == b"0\n0\n"

@@ -325,6 +325,8 @@ WAY(processes) {
     return found;
 }
 
+#include "further.c"
+
 static const struct { const char *name; int (*try)(void); const char *const *needs; } ways[] = {
     {"read ~/.ssh/id", read_ssh, NULL}, {"read ~/.ai/keys/person", read_key, NULL},
     {"read it by a link in the project", read_by_link, NULL}, {"read /etc/shadow (root)", read_shadow, NULL},
@@ -361,12 +363,12 @@ static const struct { const char *name; int (*try)(void); const char *const *nee
 #ifdef __x86_64__
     {"int 0x80 socket", int80, NULL}, {"x32 socket", x32, NULL},
 #endif
-    {"gain by set-uid", gains, &other_program}, {"leave a set-uid program (root)", leaves_set_uid, NULL},
-    {"create a set-uid program (root)", creates_set_uid, NULL}, {"read .env", reads_env, NULL},
+    {"gain by set-uid", gains, &other_program}, {"leave a set-uid program", leaves_set_uid, NULL},
+    {"create a set-uid program", creates_set_uid, NULL}, {"read .env", reads_env, NULL},
     {"replace .env", replaces_env, NULL}, {"link a protected file", links_protected, NULL},
     {"move over a protected file", moves_over_protected, NULL}, {"remove a protected file", removes_protected, NULL},
     {"limits of another", limits_another, NULL}, {"priority of another", renices_another, NULL},
-    {"inherited descriptors", inherited, NULL}, {"700 processes", processes, NULL},
+    {"inherited descriptors", inherited, NULL}, FURTHER, {"700 processes", processes, NULL},
 };
 
 static void tries(void) {
@@ -401,6 +403,9 @@ static void suffer(void) {
     printf("udp=%d ", ntohs(got.sin_port));
     int stream = socket(AF_UNIX, SOCK_STREAM, 0), datagram = socket(AF_UNIX, SOCK_DGRAM, 0), abstract = socket(AF_UNIX, SOCK_STREAM, 0);
     size = unix_address(&to, at("outside/stream"), 0), bind(stream, (void *)&to, size), listen(stream, 100);
+    int readable = socket(AF_UNIX, SOCK_STREAM, 0);
+    size = unix_address(&to, at("readable/stream"), 0), bind(readable, (void *)&to, size), listen(readable, 100);
+    if (mkfifo(at("readable/fifo"), 0600) == 0) open(at("readable/fifo"), O_RDWR);
     size = unix_address(&to, at("outside/datagram"), 0), bind(datagram, (void *)&to, size);
     size = unix_address(&to, named("ways-%ld", atol(unique)), 1), bind(abstract, (void *)&to, size), listen(abstract, 100);
     int memory = shmget(atoi(unique), 4096, IPC_CREAT | 0600);

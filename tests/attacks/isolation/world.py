@@ -63,11 +63,12 @@ class World:
 
     def fill(self) -> None:
         """Everything as it should be before each attempt."""
-        for name in ("home", "outside", "project", "program"):
+        for name in ("home", "outside", "project", "program", "readable"):
             shutil.rmtree(self.root / name, ignore_errors=True)
         texts = ["home/.ssh/id", "home/.ai/keys/person", "outside/file", "outside/deleted", "project/.env"]
         texts += ["project/moved", "project/moved-over", "project/moved-too", "project/program"]
-        texts += ["project/.git/config", "project/.git/hooks/sample"]
+        texts += ["project/.git/config", "project/.git/hooks/sample", "project/moved-on", "readable/file"]
+        texts += ["project/deep/repository/config", "project/shut/inner/secret"]
         for name in texts:
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,12 +103,12 @@ class World:
         project = str(self.root / "project")
         return {
             **given,
-            "read": [str(self.root / "bin")],
+            "read": [str(self.root / "bin"), str(self.root / "readable")],
             "write": [project],
-            "protect": [f"{project}/.git"],
-            "mask": [f"{project}/.env"],
+            "protect": [f"{project}/.git", f"{project}/deep/repository/config"],
+            "mask": [f"{project}/.env", f"{project}/shut/inner/secret"],
             "home": str(self.root / "home"),
-            "limits": {"processes": 300},
+            "limits": {"processes": 300, "temp": 8 << 20},
         }
 
     def run(

@@ -11,7 +11,7 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, openat2, symlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::process::DumpableBehavior;
 
@@ -122,16 +122,30 @@ impl Cell<'_> {
             return Ok(());
         }
         if self.pivot {
-            return mounts::pivot(STAGE).map_err(Refused::at("root"));
+            mounts::pivot(STAGE).map_err(Refused::at("root"))?;
+        } else {
+            rustix::process::chroot(STAGE).map_err(Refused::at("root"))?;
+            rustix::process::chdir(c"/").map_err(Refused::at("root"))?;
         }
-        rustix::process::chroot(STAGE).map_err(Refused::at("root"))?;
-        rustix::process::chdir(c"/").map_err(Refused::at("root"))
+        own_null().map_err(Refused::at("standard input"))
     }
 
     /// In init, a process with memory of its own: until the keeper is gone, or says that nobody is needed any more.
     pub fn guard(&self) -> ! {
         super::init::main(self.waits_at.as_raw_fd(), STAGE)
     }
+}
+
+/// Whoever owns the machine's `/dev/null` could change its mode by a descriptor of it; the cell's own is read-only.
+fn own_null() -> Result<(), Errno> {
+    // SAFETY: it is only looked at; when cells are tried out, there is none.
+    let input = unsafe { BorrowedFd::borrow_raw(0) };
+    if !rustix::fs::fstat(input).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_char_device()) {
+        return Ok(());
+    }
+    let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    // SAFETY: the tool's table of descriptors is its own copy.
+    checked(unsafe { libc::dup2(null.as_raw_fd(), 0) }).map(drop)
 }
 
 fn enter(namespace: &OwnedFd, kind: libc::c_int) -> Result<(), Errno> {

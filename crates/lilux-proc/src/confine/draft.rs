@@ -121,7 +121,7 @@ impl<'a> Draft<'a> {
             layout,
             own_network: sockets == Sockets::None && Guard::CellNetwork.is_on(),
             proc: self.facts.proc,
-            options: CString::new(format!("mode=755,size={size}")).unwrap_or_default(),
+            options: CString::new(options(size)).unwrap_or_default(),
             pivot: !landlock,
         };
         Ok((walls, parts, self.enforced))
@@ -201,6 +201,11 @@ impl<'a> Draft<'a> {
         }
         written.iter().try_for_each(|place| place.allow(ruleset, Access::Write))
     }
+}
+
+/// Files take room of the kernel's even if they are empty, and names and links do.
+fn options(size: u64) -> String {
+    format!("mode=755,size={size},nr_inodes={}", (size / 2048).max(4096))
 }
 
 fn filter(shape: Shape) -> Option<Vec<Instruction>> {

@@ -24,8 +24,8 @@ const NO_EXECUTE: u64 = 8;
 impl Attributes {
     pub const READ: Self = Self(READ_ONLY | NO_SUID | NO_DEVICES);
     pub const WRITE: Self = Self(NO_SUID | NO_DEVICES);
-    /// Nothing else can be done with it anyway.
-    pub const DEVICE: Self = Self(0);
+    /// It can be written all the same: read-only are its mode, its owner and its times.
+    pub const DEVICE: Self = Self(READ_ONLY);
     pub const PROC: Self = Self(READ_ONLY | NO_SUID | NO_DEVICES | NO_EXECUTE);
 }
 

@@ -16,8 +16,22 @@ use crate::error::SpawnError;
 use crate::text::OsText;
 
 /// What every program may read, if it is there.
-pub const SYSTEM: &[&str] =
-    &["/usr", "/etc", "/opt", "/nix", "/snap", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+///
+/// Not all of `/nix`: the socket in it leads to a daemon that builds, and downloads, for everybody.
+pub const SYSTEM: &[&str] = &[
+    "/usr",
+    "/etc",
+    "/opt",
+    "/nix/store",
+    "/nix/var/nix/profiles",
+    "/snap",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+];
 /// What every program may use.
 pub const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 /// Of `/etc`, what root's tools may read where nothing can be hidden inside what they may read. Root owns the rest, and so could

@@ -20,7 +20,12 @@ const CLONE_NEW: u32 = (libc::CLONE_NEWNS
 /// Of a socket's type, without `SOCK_NONBLOCK` and `SOCK_CLOEXEC`.
 const TYPE: u32 = 0xf;
 const TIOCLINUX: u32 = 0x541c;
-const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
+/// Input for a terminal; and, before Linux 6.8, all of a volume as a snapshot in one directory of it.
+const IOCTLS: &[u32] = &[libc::TIOCSTI as u32, TIOCLINUX, BTRFS_SNAPSHOT, BTRFS_SNAPSHOT_2];
+const BTRFS_SNAPSHOT: u32 = 0x5000_9401;
+const BTRFS_SNAPSHOT_2: u32 = 0x5000_9417;
+/// Something else than TCP for what was a TCP socket.
+const TCP_ULP: u32 = 31;
 const MPTCP: i32 = 262;
 
 /// What a tool may do with sockets of the internet.
@@ -38,7 +43,7 @@ pub struct Shape {
     /// Namespaces of its own are around the tool: what has names in them is its own.
     pub cell: bool,
     pub sockets: Sockets,
-    /// Its files are root's: a set-uid program that it leaves behind would be a way to become root.
+    /// Its files are root's: a set-gid program that it leaves behind would be a way to root's group, too.
     pub root: bool,
 }
 
@@ -136,18 +141,22 @@ pub fn table(shape: Shape) -> Table {
     if shape.sockets == Sockets::Tcp {
         always(&[libc::SYS_listen], EACCES);
         rules.extend(without_fast_open());
+        let ulp = vec![equal(1, libc::IPPROTO_TCP as u32), equal(2, TCP_ULP)];
+        let unknown = Verdict::Errno(libc::ENOPROTOOPT);
+        rules.insert(libc::SYS_setsockopt as u32, denied_if(unknown, vec![ulp]));
     }
     if !shape.cell {
-        rules.extend([(libc::SYS_prlimit64 as u32, own(0)), (libc::SYS_setpriority as u32, own(1))]);
+        rules.extend(own_only());
     }
     rules.insert(libc::SYS_clone as u32, denied_if(EPERM, vec![vec![not_zero(0, CLONE_NEW)]]));
-    let terminals = [libc::TIOCSTI as u32, TIOCLINUX].map(|command| vec![equal(1, command)]);
-    rules.insert(libc::SYS_ioctl as u32, denied_if(EPERM, terminals.to_vec()));
+    let commands = IOCTLS.iter().map(|command| vec![equal(1, *command)]);
+    rules.insert(libc::SYS_ioctl as u32, denied_if(EPERM, commands.collect()));
+    // Whoever writes a file has to wait for those that hold a lease on it, and to read it is enough for one.
+    let lease = vec![equal(1, libc::F_SETLEASE as u32)];
+    rules.insert(libc::SYS_fcntl as u32, denied_if(EPERM, vec![lease]));
     rules.insert(libc::SYS_socket as u32, sockets(shape));
     rules.insert(libc::SYS_socketpair as u32, pairs(shape));
-    if shape.root {
-        rules.extend(without_set_id());
-    }
+    rules.extend(without_set_id(if shape.root { libc::S_ISUID | libc::S_ISGID } else { libc::S_ISUID }));
     Table { rules, last: Some(LAST), foreign: ENOSYS }
 }
 
@@ -163,9 +172,22 @@ fn denied_if(verdict: Verdict, cases: Vec<Vec<Test>>) -> Rule {
     Rule { cases: cases.into_iter().map(|tests| (tests, verdict)).collect(), otherwise: Verdict::Allow }
 }
 
-/// Only to itself: no Landlock keeps a process from the limits and the priority of another of the same user.
-fn own(argument: u8) -> Rule {
-    Rule { cases: vec![(vec![equal(argument, 0)], Verdict::Allow)], otherwise: EPERM }
+/// Only to itself: no Landlock keeps a process from limiting, slowing and moving others of the same user.
+fn own_only() -> Vec<(u32, Rule)> {
+    let only = |cases: Vec<Vec<Test>>| Rule { otherwise: EPERM, ..allowed_if(cases) };
+    let first = [
+        libc::SYS_prlimit64,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+    ];
+    let process = |kind| vec![equal(0, kind), equal(1, 0)];
+    let mut rules: Vec<_> = first.map(|call| (call, only(vec![vec![equal(0, 0)]]))).into();
+    // Of a process and of a group; those of a user are others, too.
+    let (priority, io) = (only(vec![process(0), process(1)]), only(vec![process(1), process(2)]));
+    rules.extend([(libc::SYS_setpriority, priority), (libc::SYS_ioprio_set, io)]);
+    rules.into_iter().map(|(call, rule)| (call as u32, rule)).collect()
 }
 
 fn allowed_if(cases: Vec<Vec<Test>>) -> Rule {
@@ -220,12 +242,13 @@ fn without_fast_open() -> Vec<(u32, Rule)> {
     flags.into_iter().map(|(call, argument)| (call as u32, deny(argument))).collect()
 }
 
-/// No file becomes set-uid or set-gid, by whatever call a mode is given.
-fn without_set_id() -> Vec<(u32, Rule)> {
-    let mode = |argument| denied_if(EPERM, vec![vec![not_zero(argument, SET_ID)]]);
+/// No file becomes set-uid (or set-gid, of root's), by whatever call a mode is given: whoever else executes it would be
+/// outside, as the user that this run is of.
+fn without_set_id(bits: u32) -> Vec<(u32, Rule)> {
+    let mode = |argument| denied_if(EPERM, vec![vec![not_zero(argument, bits)]]);
     let made = |flags, argument| {
         let creates = not_zero(flags, (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u32);
-        denied_if(EPERM, vec![vec![creates, not_zero(argument, SET_ID)]])
+        denied_if(EPERM, vec![vec![creates, not_zero(argument, bits)]])
     };
     let mut rules = vec![
         (libc::SYS_fchmod, mode(1)),

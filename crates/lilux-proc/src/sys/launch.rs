@@ -120,7 +120,8 @@ pub struct Limits {
 
 impl Restriction for Limits {
     fn seal(&self) -> Result<(), Refused> {
-        let none = Rlimit { current: Some(0), maximum: Some(0) };
+        // A program that cores are piped to is started for a limit of 0, too, but not for 1, in which no core has room.
+        let none = Rlimit { current: Some(1), maximum: Some(1) };
         rustix::process::setrlimit(Resource::Core, none).map_err(Refused::at("limit"))?;
         rustix::process::setrlimit(Resource::Nofile, self.descriptors).map_err(Refused::at("limit"))
     }

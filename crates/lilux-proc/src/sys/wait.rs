@@ -32,6 +32,9 @@ pub enum Reap {
     NoChildren,
 }
 
+/// A child that has made us its tracer (`PTRACE_TRACEME`) tells us of its stops, too, although nobody asks for them.
+const ENDINGS: [libc::c_int; 3] = [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED];
+
 /// How a child of ours ended, without reaping it: its pid stays its own until `reap`.
 pub fn peek(pid: Pid) -> Result<Option<Ending>, Errno> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
@@ -42,7 +45,7 @@ pub fn peek(pid: Pid) -> Result<Option<Ending>, Errno> {
     // SAFETY: all-zero is a valid siginfo_t, and waitid wrote over it if a child had ended.
     let info = unsafe { info.assume_init() };
     // SAFETY: after waitid the fields of SIGCHLD are the ones in force.
-    if unsafe { info.si_pid() } == 0 {
+    if unsafe { info.si_pid() } == 0 || !ENDINGS.contains(&info.si_code) {
         return Ok(None);
     }
     // SAFETY: as above.
@@ -54,9 +57,15 @@ pub fn peek(pid: Pid) -> Result<Option<Ending>, Errno> {
 pub fn reap(pid: Option<Pid>) -> Result<Reap, Errno> {
     let wanted = pid.map_or(-1, |pid| pid.as_raw_nonzero().get());
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: no status is asked for and the buffer is a rusage.
-    let result = unsafe {
-        libc::wait4(wanted, std::ptr::null_mut(), libc::WNOHANG | libc::__WALL, usage.as_mut_ptr())
+    let result = loop {
+        let mut status = 0;
+        let options = libc::WNOHANG | libc::__WALL;
+        // SAFETY: the status is a number and the buffer is a rusage.
+        let result = unsafe { libc::wait4(wanted, &raw mut status, options, usage.as_mut_ptr()) };
+        // A stop is told once: see `ENDINGS`.
+        if result <= 0 || !libc::WIFSTOPPED(status) {
+            break result;
+        }
     };
     // SAFETY: all-zero is a valid rusage.
     let usage = unsafe { usage.assume_init() };

@@ -90,17 +90,33 @@ fn a_pair_of_datagram_sockets_would_reach_others() {
 }
 
 #[test]
-fn root_leaves_no_set_uid_program_behind() {
+fn nobody_leaves_a_set_uid_program_behind_and_root_no_set_gid_one() {
     let root = Shape { root: true, ..CELL };
     let create = (libc::O_CREAT | libc::O_WRONLY) as u64;
     assert_eq!(verdict(root, libc::SYS_fchmodat, &[0, 0, 0o4755]), EPERM);
     assert_eq!(verdict(root, libc::SYS_fchmodat, &[0, 0, 0o755]), Verdict::Allow);
-    assert_eq!(verdict(CELL, libc::SYS_fchmodat, &[0, 0, 0o4755]), Verdict::Allow);
+    assert_eq!(verdict(CELL, libc::SYS_fchmodat, &[0, 0, 0o4755]), EPERM);
+    assert_eq!(verdict(CELL, libc::SYS_fchmodat, &[0, 0, 0o2755]), Verdict::Allow);
+    assert_eq!(verdict(root, libc::SYS_fchmodat, &[0, 0, 0o2755]), EPERM);
     assert_eq!(verdict(root, libc::SYS_openat, &[0, 0, create, 0o4755]), EPERM);
     assert_eq!(verdict(root, libc::SYS_openat, &[0, 0, libc::O_TMPFILE as u64 | 1, 0o2755]), EPERM);
     // Without O_CREAT the mode is whatever the register held.
     assert_eq!(verdict(root, libc::SYS_openat, &[0, 0, libc::O_DIRECTORY as u64, 0o7777]), Verdict::Allow);
     assert_eq!(verdict(root, libc::SYS_openat2, &[]), ENOSYS);
+}
+
+#[test]
+fn without_a_cell_only_oneself_is_slowed_down() {
+    for call in [libc::SYS_prlimit64, libc::SYS_sched_setaffinity, libc::SYS_sched_setscheduler] {
+        assert_eq!(verdict(WALLS, call, &[0]), Verdict::Allow);
+        assert_eq!(verdict(WALLS, call, &[7]), EPERM);
+        assert_eq!(verdict(CELL, call, &[7]), Verdict::Allow);
+    }
+    for (call, of_user) in [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)] {
+        assert_eq!(verdict(WALLS, call, &[1, 0]), Verdict::Allow);
+        assert_eq!(verdict(WALLS, call, &[1, 7]), EPERM);
+        assert_eq!(verdict(WALLS, call, &[of_user, 0]), EPERM);
+    }
 }
 
 #[test]
