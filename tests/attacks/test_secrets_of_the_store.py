@@ -60,6 +60,19 @@ def main():
 """
 NAMES_IT = f'PERMISSIONS = {{"secrets": ["{NAME}"]}}'
 
+SEEKS = """import os
+__version__ = "1.0.0"
+__executor_id__ = "python_runtime"
+PERMISSIONS = {{"project": "write"}}
+
+
+def main():
+    try:
+        return os.listdir("{directory}")
+    except OSError:
+        return "nothing"
+"""
+
 REQUEST = """tool_type: http
 executor_id: http_runtime
 permissions: {{net: any, secrets: [{name}]}}
@@ -100,6 +113,7 @@ async def test_a_tool_of_an_agent_gets_none(workshop: Workshop, world: World) ->
     item_id = sign_with(world, "demo/agents.py", text, world.key(SignerKind.AGENT))
     result = await workshop.run(item_id)
     assert (result.success, result.data["mine"]) == (True, None)
+    assert any(NAME in each.message for each in result.notices if each.code == "permissions_ignored")
 
 
 async def test_a_tool_of_an_agent_gets_none_by_a_runtime_that_names_it(
@@ -116,6 +130,15 @@ config: {{command: /usr/bin/env}}
     result = await workshop.run(item_id)
     assert result.success, result.error
     assert SECRET not in whole(result)
+
+
+async def test_a_confined_tool_does_not_find_the_files(workshop: Workshop, world: World) -> None:
+    """Neither an agent's, nor a person's that declares what it may do, whatever path it tries."""
+    directory = SecretStore(world.user_space).directory
+    text = SEEKS.format(directory=directory)
+    for key in (world.key(), world.key(SignerKind.AGENT)):
+        item_id = sign_with(world, f"demo/seeks_{key.kind}.py", text, key)
+        assert await workshop.data(item_id) == "nothing"
 
 
 def test_a_tool_of_a_clone_gets_none(tmp_path: Path) -> None:
