@@ -18,6 +18,7 @@ from lilux import _protocol as protocol
 from lilux._dataclasses import dataclass
 from lilux._frames import PAYLOAD_LIMIT, FrameDecoder
 from lilux._loops import Flag, Loop
+from lilux._policy import Enforced
 from lilux._results import RunResult
 from lilux.primitives.errors import SupervisorError
 
@@ -42,8 +43,8 @@ E = TypeVar("E", bound=protocol.Event)
 OnOutput = Callable[[protocol.StreamName, bytes, int], None]
 """Takes a stream, the bytes that a tool wrote to it, and how many were left out just before."""
 
-OnStarted = Callable[[int], None]
-"""Takes the pid of the tool."""
+OnStarted = Callable[[int, Enforced | None], None]
+"""Takes the pid of the tool, and what is enforced of its policy; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ class Run(Call):
             if isinstance(event, protocol.Output):
                 self._deliver(event, payload)
             elif self._on_started is not None:
-                self._on_started(event.pid)
+                self._on_started(event.pid, event.enforced)
         except Exception as exc:  # noqa: BLE001 - it is the caller's, and ends the caller's run
             self.fail(exc)
             self.cancel()
@@ -378,8 +379,8 @@ _COMPACT_AT: Final = 1 << 20
 class Dialogue(Run):
     """A run whose standard input stays open."""
 
-    def __init__(self, done: Flag, *, on_output: OnOutput) -> None:
-        super().__init__(done, on_output=on_output)
+    def __init__(self, done: Flag, *, on_output: OnOutput, on_started: OnStarted | None = None) -> None:
+        super().__init__(done, on_output=on_output, on_started=on_started)
         self._queue = bytearray()
         self._sent = 0
         self._is_complete = self._is_ended = False

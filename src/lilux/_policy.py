@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from lilux._dataclasses import dataclass
 
@@ -88,6 +88,15 @@ class Policy:
     limits: Limits = Limits()
 
     _LISTS: ClassVar = ("read", "write", "protect", "mask", "devices")
+
+    @classmethod
+    def of(cls, header: Mapping[str, Any]) -> Self:
+        """The policy that has this header."""
+        net = header.get("net", "none")
+        if not isinstance(net, str):
+            net = Ports(net["ports"]) if "ports" in net else Hosts(**net)
+        binds = [Bind(**each) for each in header.get("binds", ())]
+        return cls(**{**header, "net": net, "binds": binds, "limits": Limits(**header.get("limits", {}))})
 
     def header(self) -> dict[str, Any]:
         """The policy as it stands in a request."""

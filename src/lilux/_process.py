@@ -72,10 +72,10 @@ class CallSpec:
     1 MiB), what is more goes to `spool`, if there is one. With `result_fd` what the program writes to its
     descriptor 3 is captured too. With `digests` everything it writes is hashed, which takes longer than
     reading it. `on_output` gets what it writes as it comes, and is told how much was left out when that is
-    too fast for it; with `whole_output` nothing is, and the program waits. `on_started` gets its pid.
-    `policy` says what the program may do, None that nothing confines it. With `observe` it is told what the
-    program and all that it starts name, but for files below the paths that stand there: for learning what it
-    needs, because a program can deceive whoever looks on.
+    too fast for it; with `whole_output` nothing is, and the program waits. `on_started` gets its pid
+    and what is enforced. `policy` says what the program may do, None that nothing confines it. With `observe`
+    it is told what the program and all that it starts name, but for files below the paths that stand there:
+    for learning what it needs, because a program can deceive whoever looks on.
     """
 
     args: Sequence[str] = ()

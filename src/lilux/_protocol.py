@@ -18,7 +18,7 @@ import msgspec
 
 from lilux._dataclasses import dataclass
 from lilux._frames import Header, decode_header, encode_frame
-from lilux._policy import Facts, Policy
+from lilux._policy import Enforced, Facts, Policy
 from lilux._results import RunResult
 from lilux.primitives.errors import SupervisorError
 
@@ -199,10 +199,11 @@ class Hello(_Event, frozen=True, tag="hello"):
 
 
 class Started(_Event, frozen=True, tag="started"):
-    """The tool has been started."""
+    """The tool has been started; `enforced` is what stands around it, None without a policy."""
 
     id: int
     pid: int
+    enforced: Enforced | None = None
 
 
 class Output(_Event, frozen=True, tag="output"):

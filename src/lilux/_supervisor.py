@@ -113,11 +113,17 @@ class Supervisor:
         return await self._carry_out(call, _completed(request, input, on_output, on_started))
 
     async def converse(
-        self, request: protocol.RunRequest, *, on_begun: OnBegun, on_output: OnOutput
+        self,
+        request: protocol.RunRequest,
+        *,
+        on_begun: OnBegun,
+        on_output: OnOutput,
+        on_started: OnStarted | None = None,
     ) -> Outcome:
         """Run a tool to its end, and talk with it meanwhile: `on_begun` gets what one does so by."""
-        call = Dialogue(self._loop.flag(), on_output=on_output)
-        asked = replace(request, stdin="pipe", stream_credit=OUTPUT_CREDIT, stream_whole=True)
+        call = Dialogue(self._loop.flag(), on_output=on_output, on_started=on_started)
+        notify = on_started is not None
+        asked = replace(request, stdin="pipe", stream_credit=OUTPUT_CREDIT, stream_whole=True, notify=notify)
         return await self._carry_out(call, asked, partial(on_begun, call))
 
     async def _carry_out(

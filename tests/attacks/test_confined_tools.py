@@ -177,23 +177,31 @@ async def test_a_run_says_and_logs_what_was_enforced(attempt: Attempt) -> None:
     assert result.as_dict()["enforced"] == {"level": "cell", "project": "read", "net": "none"}
 
 
-@pytest.mark.parametrize("primitive", ["mcp_client", "processes"])
-async def test_an_agents_tool_cannot_have_another_program_started_for_it(
-    attempt: Attempt, primitive: str
-) -> None:
-    config = {
-        "mcp_client": "{transport: stdio, server: s, tool: t, definition: d, command: /bin/true}",
-        "processes": "{action: spawn}",
-    }
+async def signed_by_an_agent(attempt: Attempt, primitive: str, config: str) -> None:
     text = (
         f"version: 1.0.0\ntool_type: script\nexecutor_id: rye/core/primitives/{primitive}\n"
-        f"config: {config[primitive]}\nconfig_schema: {{type: object}}\n"
+        f"config: {config}\nconfig_schema: {{type: object}}\n"
     )
     world = attempt.workshop.world
     file = world.file(text.encode(), item_id="demo/starts", extension=".yaml")
     world.stored(world.signed(file, world.key(SignerKind.AGENT)))
-    result = await attempt.run("demo/starts", {"command": "/bin/true"})
+
+
+async def test_an_agents_tool_has_no_work_done_for_it_that_nothing_confines(attempt: Attempt) -> None:
+    await signed_by_an_agent(attempt, "page", "{}")
+    result = await attempt.run("demo/starts", {"url": "http://127.0.0.1/"})
     assert result.code == "isolation_unavailable", result.error
+
+
+async def test_an_agents_tool_has_another_program_started_under_its_own_confinement(
+    attempt: Attempt,
+) -> None:
+    await signed_by_an_agent(attempt, "processes", "{action: spawn}")
+    result = await attempt.run("demo/starts", {"command": "/bin/true"})
+    assert result.success, result.error
+    assert result.enforced is not None
+    assert result.enforced.level in ("walls", "cell")
+    assert (result.enforced.project, result.enforced.net) == ("write", "none")
 
 
 async def test_an_agents_request_leaves_for_nowhere(attempt: Attempt) -> None:

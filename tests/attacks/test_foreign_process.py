@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lilux.primitives.subprocess import SubprocessPrimitive
 from tests.file_helpers import mode_of, umask
-from tests.process_world import HOST, directory_of, host_of, is_alive, process, project_of
+from tests.process_world import HOST, directory_of, host_of, is_alive, printed, process, project_of
 from tests.runtime_workshop import Workshop
 
 
@@ -66,3 +67,21 @@ async def test_no_argument_and_no_call_of_the_primitive_itself_names_another_pro
     assert found.code == "invalid_parameters"
     direct = {"config": {"action": "status"}, "params": {}}
     assert (await workshop.run("rye/core/primitives/processes", direct)).code == "not_runnable"
+
+
+async def test_a_process_that_goes_on_reads_nothing_of_the_person(workshop: Workshop) -> None:
+    facts = await SubprocessPrimitive().probe()
+    if facts.cell is None:
+        pytest.skip(f"no cells here: {facts.no_cell}")
+    project = Path(str(workshop.project))
+    (project.parent / "secret.txt").write_text("canary")
+    (project / "seen.txt").write_text("of the project")
+    line = f"cat '{project}/seen.txt' '{project.parent}/secret.txt' 2>&1; echo; sleep 1000"
+    result = await workshop.run("rye/process/spawn", {"command": "sh", "args": ["-c", line]})
+    assert result.success, result.error
+    assert result.enforced is not None
+    assert (result.enforced.level, result.enforced.project) == ("cell", "write")
+    said = "\n".join(await printed(workshop, result.data["id"], lines=1))
+    assert "of the project" in said
+    assert "canary" not in said
+    assert (await process(workshop, "kill", id=result.data["id"]))["state"] == "ended"

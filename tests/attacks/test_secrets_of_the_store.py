@@ -212,7 +212,7 @@ async def test_while_a_tool_has_it_no_process_but_that_one_shows_it(workshop: Wo
     os.mkfifo(fifo)
     executor = PrimitiveExecutor(world.project, user_space=world.user_space.parent, state=world.state)
     ready, pids = anyio.Event(), list[int]()
-    watch = Watch(on_output=lambda *_: ready.set(), on_started=pids.append)
+    watch = Watch(on_output=lambda *_: ready.set(), on_started=lambda pid, _: pids.append(pid))
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: executor.execute(held, watch=watch))

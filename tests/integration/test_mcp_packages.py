@@ -82,7 +82,8 @@ def test_what_the_person_agrees_to_is_written_by_name_and_missed_at_once(
 def test_at_a_terminal_it_asks_once(
     workshop: Workshop, programs: dict[str, Any], said: str, code: int
 ) -> None:
-    typed = [("Pass that on to the server", f"{said}\n")]
+    asked = ("What may raw do with the project", "Which hosts may it reach")
+    typed = [*((question, "\n") for question in asked), ("Pass that on to the server", f"{said}\n")]
     person, project = workshop.person, workshop.project
     shown = person.types(typed, *ADD, *PINNED, cwd=project, code=code, **programs)
     assert "HTTPS_PROXY, NODE_EXTRA_CA_CERTS" in shown.out

@@ -91,7 +91,7 @@ def test_a_secret_in_a_command_line_or_an_address_is_refused_before_anything_sta
 @pytest.mark.thorough
 def test_at_a_terminal_it_says_what_is_waited_for_and_how_long(workshop: Workshop) -> None:
     told = "rye: waiting for the server slow to say what it offers, for at most 60 s: sleep 1000"
-    words = ["mcp", "add", "slow", "--", "sleep", "1000"]
+    words = ["mcp", "add", "slow", "--net", "none", "--", "sleep", "1000"]
     shown = workshop.person.types([(told, "\x03")], *words, cwd=workshop.project, code=130)
     assert shown.out.count("waiting") == 1
     quick = ["mcp", "add", "raw", "--only", "echo", *command()]

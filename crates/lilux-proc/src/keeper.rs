@@ -144,7 +144,7 @@ impl Keeper {
         let outputs = passed.split_off(usize::from(order.stdin));
         drop(passed);
         if order.notify {
-            self.report(&Report::Started { pid: raw(leader) })?;
+            self.report(&Report::Started { pid: raw(leader), enforced: enforced.clone() })?;
         }
         let deadline = order.timeout_ms.map(|limit| started + Duration::from_millis(limit));
         let phase = Phase::Running { deadline };

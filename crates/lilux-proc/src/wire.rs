@@ -84,6 +84,7 @@ pub enum Cause {
 pub enum Report {
     Started {
         pid: i32,
+        enforced: Option<Enforced>,
     },
     Failed {
         error: SpawnError,

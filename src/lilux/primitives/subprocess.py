@@ -171,7 +171,9 @@ class SubprocessPrimitive:
             raise ConfigurationError("expected on_output and no input, found otherwise", field="on_output")
         request = _process.request_of(spec)
         supervisor = _supervisor.supervisor(self._lilux_proc)
-        outcome = await supervisor.converse(request, on_begun=on_begun, on_output=spec.on_output)
+        outcome = await supervisor.converse(
+            request, on_begun=on_begun, on_output=spec.on_output, on_started=spec.on_started
+        )
         return _result(outcome, spec.timeout)
 
     async def spawn(

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
     from mcp.client import ClientSession
 
+    from lilux.primitives.subprocess import Enforced
     from rye_mcp.bridge.servers import Server
 
 __all__ = ["MAX_PAGES", "MAX_TOOLS", "Connection", "first_of"]
@@ -77,6 +78,7 @@ class Progress(Protocol):
 class _Transport(Protocol):
     problem: BridgeError | None
     noise_lines: int
+    enforced: Enforced | None
 
     @property
     def last_words(self) -> str: ...
@@ -128,6 +130,11 @@ class Connection:
     def is_ending(self) -> bool:
         """Whether it was there, and nobody should begin anything with it any more."""
         return self.ready.is_set() and self._closing.is_set()
+
+    @property
+    def enforced(self) -> Enforced | None:
+        """What stands around a server that is a program; None where nothing does."""
+        return None if self._transport is None else self._transport.enforced
 
     @property
     def noise_lines(self) -> int:

@@ -23,6 +23,7 @@ from rye_mcp.visible import visible_lines
 
 if TYPE_CHECKING:
     from rye_mcp.metadata import ItemMetadata
+    from rye_mcp.permissions import Permissions
 
 __all__ = [
     "DIRECTORY",
@@ -167,9 +168,13 @@ def _segment(name: str) -> str:
 
 
 def item_text(
-    definition: Definition, config: Mapping[str, Any], variables: Iterable[str], *, only: Iterable[str] = ()
+    definition: Definition,
+    config: Mapping[str, Any],
+    permissions: Permissions | None,
+    *,
+    only: Iterable[str] = (),
 ) -> str:
-    """The YAML of one tool; `config` says where its server is, `variables` what of ours it may see.
+    """The YAML of one tool; `config` says where its server is, `permissions` what that may do.
 
     `only` are the patterns that it was chosen by: those of an update that names none.
     """
@@ -187,7 +192,7 @@ def item_text(
         "tool_type": "mcp",
         "executor_id": RUNTIMES[config["transport"]],
         "annotations": annotations or None,
-        "permissions": {"env": sorted(set(variables))} if variables else None,
+        "permissions": None if permissions is None else permissions.canonical(),
         "config": {
             **{name: value for name, value in config.items() if name != "transport" and value},
             "tool": definition.name,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
     from mcp.client import Transport
 
+    from lilux.primitives.subprocess import Enforced
     from rye_mcp.bridge.servers import Server
 
 __all__ = ["HttpEndpoint"]
@@ -67,6 +68,7 @@ class HttpEndpoint:
     def __init__(self, server: Server) -> None:
         self.problem: BridgeError | None = None
         self.noise_lines = 0
+        self.enforced: Enforced | None = None
         self.last_words = ""
         self.beside: TaskGroup | None = None
         self.streams_opened = Allowance(*STREAMS)

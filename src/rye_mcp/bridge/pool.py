@@ -27,6 +27,7 @@ from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from rye_mcp.bridge.definitions import Definition
+    from rye_mcp.executor.job.bounds import Bounds
     from rye_mcp.trust.directories import Directories
 
 __all__ = ["IDLE_S", "MAX_CONNECTIONS", "Pool", "offered_by"]
@@ -180,13 +181,14 @@ async def offered_by(
     cwd: str,
     project: str,
     directories: Directories,
+    bounds: Bounds | None = None,
 ) -> Mapping[str, Definition]:
     """The tools of the server that a whole configuration describes, by their names; RyeError for none."""
     given = {name: value for name, value in config.items() if name not in ("cwd", "timeout", "server")}
     place = cwd if directories.why_not(cwd) is None else os.sep
     usable = usable_variables(variables, directories, Path(project) if project else None)
     filled = _templates.render_tree(given, usable, {"project_path": project})
-    server = Server.of({**filled, "server": config.get("server")}, place)
+    server = Server.of({**filled, "server": config.get("server")}, place, bounds)
     pool = Pool()
     try:
         connection = await pool.connection(server)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,10 +20,12 @@ from lilux._dataclasses import dataclass
 from rye_mcp.apart import apart
 from rye_mcp.bridge.servers import BridgeError, Server, require_variables
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.job.enforcement import Enforcement
+from rye_mcp.permissions import Host
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
-    from rye_mcp.bridge.connection import Progress
+    from rye_mcp.bridge.connection import Connection, Progress
     from rye_mcp.bridge.pool import Pool
     from rye_mcp.executor.job.in_process import InProcessCall
     from rye_mcp.executor.job.jobs import Show, Spooling, Watch
@@ -32,11 +34,14 @@ if TYPE_CHECKING:
 __all__ = ["McpClientPrimitive", "McpJob"]
 
 _SHOWN_CHARACTERS: Final = 2000
+_UNCONFINED: Final = "its items leave unsaid what the server may do, or the policy lifts it"
 _WHY_NOT_SEALED: Final = "another MCP server does it, whose code nobody signed here"
 
 
 class McpClientPrimitive:
     """Calls tools of other MCP servers. Its connections are kept for the next call."""
+
+    confines = True
 
     def __init__(self) -> None:
         self._pool: Pool | None = None
@@ -46,7 +51,9 @@ class McpClientPrimitive:
         try:
             # What is withheld is told by a notice; the runtime's own variables need not be there.
             require_variables(call.tool.metadata.config or {}, {*call.environment, *call.withheld})
-            server = Server.of(call.config, call.cwd)
+            bounds = None if call.bounds is None else call.bounds.shared()
+            server = Server.of(call.config, call.cwd, bounds)
+            _require_reachable(server)
             tool, definition = _text(call.config, "tool"), _text(call.config, "definition")
         except RyeError as exc:
             element = call.tool
@@ -98,18 +105,35 @@ class McpJob:
         def took() -> float:
             return (time.perf_counter() - begun) * 1000
 
+        used: list[Connection] = []
         try:
-            answer = await self._answer(_progress_to(watch))
+            answer = await self._answer(_progress_to(watch), used)
         except BridgeError as exc:
-            return read_failure(exc, took())
+            return replace(read_failure(exc, took()), enforced=self._enforced(used))
         schema = self.call.tool.metadata.output_schema
-        return await apart(partial(read_answer, answer, schema, took(), server=self.server.name))
+        outcome = await apart(partial(read_answer, answer, schema, took(), server=self.server.name))
+        enforced = self._enforced(used)
+        if not outcome.success and enforced is not None and enforced.level != "none":
+            outcome = replace(outcome, hint=outcome.hint or self.server.how_to_give_more())
+        return replace(outcome, enforced=enforced)
 
-    async def _answer(self, progress: Progress | None) -> Any:
+    def _enforced(self, used: list[Connection]) -> Enforcement | None:
+        """What stood between the server and the machine; None for one that was never there."""
+        if self.server.transport == "http":
+            return Enforcement.in_server([self.server.address])
+        if not used:
+            return None
+        enforced = used[0].enforced
+        if enforced is None:
+            return Enforcement.none(_UNCONFINED)
+        return Enforcement.of(enforced, self.server.permissions)
+
+    async def _answer(self, progress: Progress | None, used: list[Connection]) -> Any:
         """What the server answers; the time limit is one for connecting, listing and calling."""
         limit = self.call.timeout
         with anyio.move_on_after(limit):
             connection = await self.primitive.pool.connection(self.server)
+            used.append(connection)
             await self._require_approved(await connection.offered())
             return await connection.call(self.tool, self.call.arguments, timeout=limit, progress=progress)
         name = visible(self.server.name)
@@ -136,6 +160,19 @@ class McpJob:
                 f"found that it has changed: {listed}"
             )
             raise BridgeError("remote_changed", what, hint=hint, data={"changed": changed})
+
+
+def _require_reachable(server: Server) -> None:
+    """RyeError `denied_by_policy` for a server over HTTP that is not among the hosts of its tool.
+
+    An address that no host stands for is only what the item says, and then nothing else is said of hosts.
+    """
+    permissions = server.permissions
+    if server.transport != "http" or permissions.any_host or permissions.reaches(Host.parse(server.address)):
+        return
+    what = f"expected a server that the tool may reach, found {server.address}"
+    hint = f"rye mcp update {shlex.quote(visible(server.name))} --net {server.address}"
+    raise RyeError("denied_by_policy", what, hint=hint)
 
 
 def _progress_to(watch: Watch) -> Progress | None:

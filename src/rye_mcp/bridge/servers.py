@@ -7,15 +7,20 @@ no `repr` and in no message. What HTTP cannot carry as a header is refused here,
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Container, Mapping
 from dataclasses import field
-from typing import Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
 from lilux._dataclasses import dataclass
 from lilux._templates import EnvironmentReference, placeholders
 from rye_mcp.errors import RyeError
+from rye_mcp.permissions import DEFAULT_PORT, UNCONFINED, Permissions, sentence
 from rye_mcp.visible import visible
+
+if TYPE_CHECKING:
+    from rye_mcp.executor.job.bounds import Bounds
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
@@ -62,9 +67,11 @@ class Server:
     headers: Pairs = field(default=(), repr=False)
     start_timeout: float = START_TIMEOUT_S
     max_message_bytes: int = MAX_MESSAGE_BYTES
+    bounds: Bounds | None = None
+    """What confines it; None where nothing does."""
 
     @classmethod
-    def of(cls, config: Mapping[str, Any], cwd: str | None) -> Server:
+    def of(cls, config: Mapping[str, Any], cwd: str | None, bounds: Bounds | None = None) -> Server:
         """The server that a filled configuration describes; RyeError `invalid_item` for none."""
         name, transport = config.get("server"), str(config.get("transport"))
         if not isinstance(name, str) or not name:
@@ -80,8 +87,26 @@ class Server:
             transport=cast('Literal["stdio", "http"]', transport),
             start_timeout=_number(config, "start_timeout", START_TIMEOUT_S),
             max_message_bytes=int(_number(config, "max_message_bytes", MAX_MESSAGE_BYTES)),
+            bounds=bounds,
             **rest,
         )
+
+    @property
+    def permissions(self) -> Permissions:
+        """What it may do."""
+        return UNCONFINED if self.bounds is None else self.bounds.rights.permissions
+
+    @property
+    def address(self) -> str:
+        """The host and the port that it is reached at, over HTTP."""
+        split = urlsplit(self.url)
+        return f"{split.hostname}:{split.port or (80 if split.scheme == 'http' else DEFAULT_PORT)}"
+
+    def how_to_give_more(self) -> str:
+        """What to do if it needs more than it may do."""
+        name = shlex.quote(visible(self.name))
+        how = f"rye mcp update {name} --permissions YAML (or rye mcp add with it)"
+        return f"{visible(self.name)} {sentence(self.permissions)}. If it needs more, allow it that: {how}"
 
     @property
     def shown(self) -> list[str]:

@@ -19,9 +19,18 @@ from mcp.types import jsonrpc_message_adapter
 
 from lilux._json import ValueCount
 from lilux.primitives.errors import ConfigurationError, SupervisorError
-from lilux.primitives.subprocess import Dialogue, ProcessSpec, SubprocessPrimitive
+from lilux.primitives.subprocess import (
+    CallSpec,
+    Dialogue,
+    Enforced,
+    Halves,
+    ProcessSpec,
+    RuntimeSpec,
+    SubprocessPrimitive,
+)
 from rye_mcp.bridge.incoming import Allowance, Noise, answered_request, first_line, unreadable
 from rye_mcp.bridge.servers import MAX_MESSAGE_VALUES, BridgeError
+from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.starting import without_shims
 from rye_mcp.visible import visible
 
@@ -63,12 +72,16 @@ _Message = SessionMessage | Exception | Noise
 
 
 class StdioProgram:
-    """The program of one connection. `problem` says what ended it, and `on_end` is called then."""
+    """The program of one connection. `problem` says what ended it, and `on_end` is called then.
+
+    `enforced` is what stands around it, as its launch confirmed it; None where nothing does.
+    """
 
     def __init__(self, server: Server, on_end: Callable[[], None]) -> None:
         self._on_end = on_end
         self.problem: BridgeError | None = None
         self.noise_lines = 0
+        self.enforced: Enforced | None = None
         self._server = server
         self._to_client, self._from_server = anyio.create_memory_object_stream[_Message](_BUFFERED)
         self._ready: deque[_Message] = deque()
@@ -116,18 +129,10 @@ class StdioProgram:
     # --- the program ---
 
     async def _run(self, ended: anyio.Event) -> None:
-        server = self._server
         try:
-            spec = ProcessSpec(
-                command=server.command,
-                args=server.args,
-                cwd=server.cwd,
-                env=dict(server.env),
-                timeout=None,
-                max_output=MAX_STDERR_BYTES,
-                on_output=self._hear,
-            )
-            result = await SubprocessPrimitive().converse(await without_shims(spec), self._begin)
+            result = await SubprocessPrimitive().converse(await self._spec(), self._begin)
+        except RyeError as exc:
+            self._fail(BridgeError(exc.code, exc.message, hint=exc.hint))
         except (ConfigurationError, SupervisorError) as exc:
             self._fail(
                 BridgeError("lost", f"expected the supervisor to run {self._shown}, found: {exc.message}")
@@ -136,6 +141,25 @@ class StdioProgram:
             self._fail(self._ended(result))
         finally:
             ended.set()
+
+    async def _spec(self) -> ProcessSpec:
+        """The program that a server names, and what confines it."""
+        server = self._server
+        found = await without_shims(
+            ProcessSpec(command=server.command, args=server.args, cwd=server.cwd, env=dict(server.env))
+        )
+        runtime = RuntimeSpec(
+            command=found.command, args=found.args, env=found.env, search_path=found.search_path
+        )
+        process = Halves(runtime, CallSpec(cwd=found.cwd))
+        if server.bounds is not None:
+            process = await server.bounds.around(process)
+        return process.whole(
+            timeout=None, max_output=MAX_STDERR_BYTES, on_output=self._hear, on_started=self._started
+        )
+
+    def _started(self, _pid: int, enforced: Enforced | None) -> None:
+        self.enforced = enforced
 
     def _begin(self, dialogue: Dialogue) -> None:
         self._dialogue = dialogue
@@ -273,12 +297,21 @@ class StdioProgram:
         if result.kind == "spawn_failed":
             why = result.stderr if result.error is None else result.error.message
             what = f"expected to start {self._shown}, found: {why}"
-            return BridgeError("spawn_failed", what, hint="install it, or correct its command")
+            code = None if result.error is None else result.error.code
+            if code == "isolation_unavailable":
+                return BridgeError(code, what, hint="rye doctor says what this machine cannot enforce")
+            hint = "install it, or correct its command"
+            return BridgeError("spawn_failed", what, hint=self._hint if code == "command_hidden" else hint)
         how = f"exit code {result.return_code}"
         if result.signal is not None:
             how = f"signal {result.signal}"
         what = f"expected {self._shown} to go on, found that it ended ({how})"
-        return BridgeError("lost", what, said=self.last_words)
+        return BridgeError("lost", what, hint=self._hint, said=self.last_words)
+
+    @property
+    def _hint(self) -> str | None:
+        """What would help a program that may not do all that it wants."""
+        return None if self._server.permissions.unconfined else self._server.how_to_give_more()
 
     @property
     def last_words(self) -> str:

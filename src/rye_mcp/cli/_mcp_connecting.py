@@ -19,11 +19,17 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from lilux._dataclasses import dataclass
+from rye_mcp.bridge.definitions import DIRECTORY
 from rye_mcp.bridge.servers import START_TIMEOUT_S, require_variables
 from rye_mcp.cli._printing import warn
+from rye_mcp.configuration import isolation_of
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.shims import behind_shims
+from rye_mcp.executor.job.bounds import Bounds
+from rye_mcp.executor.job.confinement import Confinement, Rights
 from rye_mcp.items import SpaceName
+from rye_mcp.permissions import effective
+from rye_mcp.trust.scope import SignerKind
 from rye_mcp.verbs import mcp_servers as servers
 from rye_mcp.visible import visible
 
@@ -120,6 +126,9 @@ class _Launcher:
     joined: str
     how: str
     fetched: Callable[[str, Mapping[str, str]], str | None]
+    hosts: tuple[str, ...]
+    reads: tuple[str, ...]
+    """What it has of its own below the home directory, and cannot do without."""
 
 
 _NPX: Final = _Launcher(
@@ -131,6 +140,8 @@ _NPX: Final = _Launcher(
     "@",
     "npm view {name} version",
     version_by_npm,
+    ("registry.npmjs.org",),
+    (),
 )
 _UVX: Final = _Launcher(
     re.compile(rf"{_OF_ALL}|{_OF_PYPI}", re.IGNORECASE),
@@ -141,6 +152,8 @@ _UVX: Final = _Launcher(
     "==",
     "https://pypi.org/project/{name}",
     version_by_uv,
+    ("pypi.org", "files.pythonhosted.org"),
+    ("~/.local/share/uv/python", "~/.local/bin/uv"),
 )
 _LAUNCHERS: Final[Mapping[tuple[str, ...], _Launcher]] = {
     ("npx",): _NPX,
@@ -311,7 +324,7 @@ def _add(plan: ServerPlan, app: App, context: Context, values: Mapping[str, str]
     if plan.space is SpaceName.PROJECT:
         context.spaces.require_project()
     key = servers.signing_key(context)
-    offered = offered_now(plan.config, app, context, values)
+    offered = offered_now(plan, app, context, values)
     return servers.add(plan, offered, context, key)
 
 
@@ -333,11 +346,12 @@ def _with_network(
 
 
 def offered_now(
-    config: Mapping[str, Any], app: App, context: Context, values: Mapping[str, str]
+    plan: ServerPlan, app: App, context: Context, values: Mapping[str, str]
 ) -> Mapping[str, Definition]:
-    """What the server of a configuration offers, asked as its tools would ask it."""
+    """What a server offers, asked as its tools would ask it."""
     import anyio
 
+    config = plan.config
     from rye_mcp.bridge.pool import offered_by
 
     whole = servers.whole_config(config, context)
@@ -351,10 +365,29 @@ def offered_now(
     async def ask() -> Mapping[str, Definition]:
         project = "" if here is None else str(here)
         directories = context.trust.directories
-        return await offered_by(whole, variables, cwd=cwd, project=project, directories=directories)
+        bounds = _bounds(plan, app, context)
+        return await offered_by(
+            whole, variables, cwd=cwd, project=project, directories=directories, bounds=bounds
+        )
 
     with _telling_what_is_waited_for(whole):
         return anyio.run(ask)
+
+
+def _bounds(plan: ServerPlan, app: App, context: Context) -> Bounds | None:
+    """What confines a server that is asked what it offers: what will confine its tools."""
+    item_id, isolation = f"{DIRECTORY}/{plan.name}", isolation_of(context)
+    declared = None if plan.allowed is None else plan.declared()
+    found = effective(declared, SignerKind.PERSON, isolation, item_id=f"{item_id}/*").permissions
+    if found.unconfined or plan.config["transport"] != "stdio":
+        return None
+    space = context.spaces.space(plan.space)
+    fingerprint = context.keys.show(SignerKind.PERSON).fingerprint
+    owner = (str(space.root), str(SignerKind.PERSON), fingerprint)
+    rights = Rights(found, item_id, owner, tuple(sorted(isolation.hide)))
+    project = None if context.spaces.project is None else context.project
+    confinement = Confinement(context.spaces, project, app.settings.state, app.settings.environment)
+    return Bounds(rights, confinement)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ yes. `import` reads configurations of clients; it starts a server of a project o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +14,15 @@ import typer
 from rye_mcp.cli._client_files import ClientName
 from rye_mcp.cli._command_groups import EXIT_FAILED, command_group
 from rye_mcp.cli._mcp_connecting import bring_in, offered_now, place_of
+from rye_mcp.cli._mcp_permissions import (
+    AccessOption,
+    NetOption,
+    PermissionsOption,
+    Wish,
+    proposed,
+    tell,
+    tell_difference,
+)
 from rye_mcp.cli._mcp_sources import Configured, Found, Origin, chosen, configured, plan_of
 from rye_mcp.cli._options import JsonOption, ProjectOption, open_app, person
 from rye_mcp.cli._printing import print_json, print_table, report, say, warn
@@ -25,8 +34,9 @@ from rye_mcp.visible import visible_lines
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
+    from rye_mcp.permissions import Permissions
     from rye_mcp.verbs.context import Context
-    from rye_mcp.verbs.mcp_servers import Comparison, Known, Written
+    from rye_mcp.verbs.mcp_servers import Comparison, Known, ServerPlan, Written
 
 __all__ = ["mcp", "print_comparison"]
 
@@ -100,6 +110,9 @@ def add(
     header: HeaderOption = None,
     network: NetworkOption = None,
     start_timeout: StartTimeoutOption = None,
+    project_access: AccessOption = None,
+    net: NetOption = None,
+    permissions: PermissionsOption = None,
     to: ToOption = SpaceName.PROJECT,
     only: OnlyOption = None,
     project: ProjectOption = None,
@@ -107,9 +120,10 @@ def add(
 ) -> None:
     """Connect to a server, and write its tools as items that you have signed."""
     plan = plan_of(name, words or [], env or [], header or [], to, only or [], start_timeout)
+    wish = Wish.of(project_access, net, permissions)
     app = open_app(project)
     context = person(app, as_json=as_json)
-    written = bring_in(plan, app, context, {}, network=network, can_ask=can_ask(as_json=as_json))
+    written = _brought_in(plan, wish, app, context, {}, network=network, as_json=as_json)
     if as_json:
         print_json(_answer(name, written))
     else:
@@ -137,18 +151,25 @@ def update(
     name: NameArgument,
     yes: YesOption = False,
     only: OnlyOption = None,
+    project_access: AccessOption = None,
+    net: NetOption = None,
+    permissions: PermissionsOption = None,
     space: FromOption = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a server says otherwise than you approved, and sign that after a yes."""
+    """Show what a server says otherwise than you approved, or may do otherwise, and sign that after a yes."""
+    wish = Wish.of(project_access, net, permissions)
     app = open_app(project)
     context = person(app, as_json=as_json)
     known = _known(name, space, context)
-    offered = offered_now(known.config, app, context, {})
-    comparison = servers.compare(known, offered, tuple(only or ()))
+    plan = known.plan
+    if wish:
+        plan = proposed(plan, wish, app.settings.environment, context.project, can_ask=False)
+    offered = offered_now(plan, app, context, {})
+    comparison = servers.compare(known, offered, tuple(only or ()), plan.allowed if wish else None)
     if not as_json:
-        print_comparison(name, comparison)
+        print_comparison(name, comparison, known.permissions)
     agreed = comparison.is_none or yes or _agrees(as_json=as_json)
     written = None
     if not comparison.is_none and agreed:
@@ -240,6 +261,24 @@ def _list_configured(client: ClientName | None, app: App, wanted: Origin, *, as_
 # --- doing it ---
 
 
+def _brought_in(
+    plan: ServerPlan,
+    wish: Wish,
+    app: App,
+    context: Context,
+    values: Mapping[str, str],
+    *,
+    network: bool | None,
+    as_json: bool,
+) -> Written:
+    """Ask a server what it offers, under the permissions that its tools will have, and write these."""
+    may_ask = can_ask(as_json=as_json)
+    plan = proposed(plan, wish, app.settings.environment, context.project, can_ask=may_ask)
+    if not as_json:
+        tell(plan)
+    return bring_in(plan, app, context, values, network=network, can_ask=may_ask)
+
+
 def _agrees(*, as_json: bool) -> bool:
     """Whether a person at a terminal says that they sign what was shown."""
     return can_ask(as_json=as_json) and typer.confirm("Sign this", default=False, err=True)
@@ -270,8 +309,8 @@ def _import(
     try:
         if found.plan is None:
             raise RyeError("client_configuration", found.why_not or "", hint="rye mcp add NAME -- COMMAND")
-        may_ask = can_ask(as_json=as_json)
-        written = bring_in(found.plan, app, context, found.values, network=network, can_ask=may_ask)
+        plan, values = found.plan, found.values
+        written = _brought_in(plan, Wish(), app, context, values, network=network, as_json=as_json)
     except RyeError as exc:
         if not as_json:
             say(f"{found.name}: was not brought in", err=True)
@@ -326,16 +365,18 @@ def _row(known: Known) -> tuple[str, ...]:
 
 
 def _compared(name: str, comparison: Comparison) -> dict[str, Any]:
+    said = comparison.permissions
     return {
         "status": "success" if comparison.is_none else "changed",
         "server": name,
         "changed": {tool: "\n".join(lines) for tool, lines in comparison.changed.items()},
         "added": list(comparison.added),
         "gone": list(comparison.gone),
+        **({} if said is None else {"permissions": said.canonical()}),
     }
 
 
-def print_comparison(name: str, comparison: Comparison) -> None:
+def print_comparison(name: str, comparison: Comparison, had: Permissions | None = None) -> None:
     """All that a server says otherwise than was approved, for a person who is asked to sign it."""
     if comparison.is_none:
         say(f"{name} says what you approved")
@@ -349,6 +390,8 @@ def print_comparison(name: str, comparison: Comparison) -> None:
             typer.echo(f"  {line}")
     for tool in comparison.gone:
         say(f"{tool} is not offered any more")
+    if comparison.permissions is not None:
+        tell_difference(name, had, comparison.permissions)
 
 
 def _print_found(found: list[Configured], *, as_json: bool) -> None:

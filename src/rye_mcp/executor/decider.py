@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from lilux._dataclasses import dataclass
@@ -37,6 +37,14 @@ __all__ = ["Decide", "DecidedCall", "Decider", "granted"]
 
 _GRANTING: Final = frozenset({SignerKind.PERSON, SignerKind.SYSTEM})
 _BUNDLE: Final = Path("bundle")
+
+
+_BRIDGE: Final = "rye/core/primitives/mcp_client"
+_BRIDGED_PROGRAM: Final = "rye/core/runtimes/mcp_stdio_runtime"
+_NOT_CONFINED: Final = (
+    "nothing confines the server {server}, whose items are older than permissions; to confine it: "
+    "rye mcp update {server} --project-access write --net any"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +247,14 @@ def granted(
             ignored.append(Notice("permissions_ignored", message))
     root = verified.chain.root
     kind = verified.root.signer.kind
-    found = effective(root.metadata.permissions, kind, isolation, item_id=root.item_id, needs=needs)
+    declared = root.metadata.permissions
+    if _is_older_than_permissions(verified):
+        declared = None
+    found = effective(declared, kind, isolation, item_id=root.item_id, needs=needs)
     permissions = found.permissions
+    if permissions.unconfined and declared is None and root.executor_id == _BRIDGED_PROGRAM:
+        server = PurePosixPath(root.item_id).parent.name
+        ignored.append(Notice("not_confined", _NOT_CONFINED.format(server=server)))
     if not permissions.unconfined:
         permissions = replace(permissions, env=frozenset(names))
     if kind is SignerKind.AGENT and (beyond := tuple(phrases(replace(found.withheld, env=frozenset())))):
@@ -250,3 +264,12 @@ def granted(
         )
         ignored.append(Notice("permissions_ignored", message))
     return permissions, frozenset(names), tuple(ignored)
+
+
+def _is_older_than_permissions(verified: VerifiedChain) -> bool:
+    """Whether an item of a bridged server names variables alone, as all of them did before permissions."""
+    root = verified.chain.root
+    declared = root.metadata.permissions
+    is_persons = verified.root.signer.kind is SignerKind.PERSON
+    is_bridged = verified.chain.primitive.item_id == _BRIDGE
+    return is_persons and is_bridged and declared is not None and declared.names_env_alone

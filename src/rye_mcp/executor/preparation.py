@@ -31,8 +31,9 @@ from rye_mcp.executor.decider import DecidedCall
 from rye_mcp.executor.environment.project import PACKAGES
 from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
 from rye_mcp.executor.environment.unresolved import Basis
+from rye_mcp.executor.job.bounds import Bounds
 from rye_mcp.executor.job.bytecode import Background, BytecodeStore
-from rye_mcp.executor.job.confinement import Confinement
+from rye_mcp.executor.job.confinement import Confinement, Rights
 from rye_mcp.executor.job.enforcement import Enforceable
 from rye_mcp.executor.job.in_process import InProcessPrimitive, build_in_process
 from rye_mcp.executor.job.jobs import HttpJob, Job, OtherJob, ProcessJob, address_of
@@ -240,7 +241,6 @@ class Preparation:
         self._project = project
         self._snapshots = SnapshotStore(environment=environment)
         self._is_swept = False
-        self._facts: Facts | None = None
 
     async def begin(self, decision: DecidedCall) -> UnfinishedCall:
         """The call up to its private copy, which is there when this returns."""
@@ -259,9 +259,7 @@ class Preparation:
 
     async def facts(self) -> Facts:
         """What this machine can enforce; it is found out once."""
-        if self._facts is None:
-            self._facts = await SubprocessPrimitive().probe()
-        return self._facts
+        return await self.confinement.facts()
 
     def learn(self, call: PreparedCall) -> None:
         """Have what a run that went well has imported compiled, for the next one; nobody waits for that."""
@@ -357,7 +355,7 @@ class UnfinishedCall:
             scratch = await off_loop(snapshot.make_scratch)
         confine = partial(
             self._preparation.confinement.confine,
-            self._decision,
+            Rights.of(self._decision),
             process,
             private_copy=None if snapshot is None else snapshot.root,
             scratch=scratch,
@@ -429,7 +427,8 @@ class UnfinishedCall:
         self._require_confinable()
         if isinstance(primitive, InProcessPrimitive):
             call = build_in_process(valid, values, environment, paths, timeout=timeout)
-            return primitive.job(starting.in_process(call.spec)), call.notices
+            bounds = Bounds(Rights.of(decision), self._preparation.confinement)
+            return primitive.job(replace(starting.in_process(call.spec), bounds=bounds)), call.notices
         other = build_other(valid, values, environment, paths)
         return OtherJob(primitive, other.spec), other.notices
 

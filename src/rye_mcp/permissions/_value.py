@@ -116,6 +116,11 @@ class Permissions:
         """Whether it may connect everywhere."""
         return self.unconfined or ANY_HOST in self.net
 
+    @property
+    def names_env_alone(self) -> bool:
+        """Whether it names variables, and grants and demands nothing else."""
+        return bool(self.env) and self == Permissions(env=self.env)
+
     def reaches(self, host: Host) -> bool:
         """Whether it may connect to this host."""
         return self.any_host or any(covers_host(each, host) for each in self.net)

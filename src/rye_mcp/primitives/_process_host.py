@@ -19,7 +19,13 @@ from typing import Any, Final
 import anyio
 
 from lilux.primitives.errors import ToolExecutionError
-from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive, SubprocessResult
+from lilux.primitives.subprocess import (
+    Enforced,
+    Policy,
+    ProcessSpec,
+    SubprocessPrimitive,
+    SubprocessResult,
+)
 from rye_mcp.primitives._process_files import ENDED, GRACE, HOST, PROCESS, STARTED, LogWriter, read, write
 from rye_mcp.runs.hosts import Host
 
@@ -40,9 +46,10 @@ async def _main(directory: Path) -> None:
     primitive, log = SubprocessPrimitive(), LogWriter(directory)
     pids: list[int] = []
 
-    def on_started(pid: int) -> None:
+    def on_started(pid: int, enforced: Enforced | None) -> None:
         pids.append(pid)
-        write(directory / STARTED, {"pid": pid, "at": _now()})
+        around = None if enforced is None else asdict(enforced)
+        write(directory / STARTED, {"pid": pid, "at": _now(), "enforced": around})
 
     def on_output(_stream: str, data: bytes, _skipped: int) -> None:
         with suppress(OSError):  # a full disk is no reason to end what runs
@@ -59,6 +66,7 @@ async def _main(directory: Path) -> None:
         on_output=on_output,
         whole_output=True,
         on_started=on_started,
+        policy=None if asked.get("policy") is None else Policy.of(asked["policy"]),
     )
     async with anyio.create_task_group() as group:
         group.start_soon(_end_when_told, primitive, pids, directory)

@@ -55,7 +55,8 @@ class WorkJob:
         except ToolExecutionError as exc:
             outcome = replace(_failure("tool_failed", exc.message, None), hint=_CHECK)
         took = (time.perf_counter() - begun) * 1000
-        return replace(outcome, duration_ms=took, enforced=Enforcement.in_server(self.net))
+        enforced = outcome.enforced or Enforcement.in_server(self.net)
+        return replace(outcome, duration_ms=took, enforced=enforced)
 
 
 def success(data: Any) -> Outcome:

@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -22,8 +23,17 @@ import anyio
 from anyio import to_thread
 
 from lilux.primitives.errors import ToolExecutionError
-from lilux.primitives.subprocess import CallSpec, Halves, ProcessSpec, RuntimeSpec, SubprocessPrimitive
+from lilux.primitives.subprocess import (
+    CallSpec,
+    Enforced,
+    Halves,
+    ProcessSpec,
+    RuntimeSpec,
+    SubprocessPrimitive,
+)
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.job.bounds import Bounds
+from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.in_process import InProcessCall
 from rye_mcp.executor.job.outcomes import Outcome
 from rye_mcp.executor.job.primitives import Surroundings
@@ -47,6 +57,7 @@ __all__ = ["MAX_RUNNING", "ProcessesPrimitive"]
 MAX_RUNNING: Final = 16
 """How many processes of a project may run at once."""
 
+_UNCONFINED: Final = "the policy lifts it"
 _START_LIMIT_S: Final = 20.0
 _GRACE_S: Final = 5.0
 _END_LIMIT_S: Final = 10.0
@@ -55,11 +66,13 @@ _LENGTH: Final = 32 << 10
 _SHOWN_ARGUMENTS: Final = 50
 _SHOWN_CHARACTERS: Final = 500
 
-Action = Callable[["ProcessesPrimitive", InProcessCall, ProcessStore], Awaitable[dict[str, Any]]]
+Action = Callable[["ProcessesPrimitive", InProcessCall, ProcessStore], Awaitable[Outcome]]
 
 
 class ProcessesPrimitive:
     """The processes of one project."""
+
+    confines = True
 
     def __init__(self, state: Path, project: Path | None, starting: Starting) -> None:
         self._state, self._project, self._starting = state, project, starting
@@ -82,14 +95,11 @@ class ProcessesPrimitive:
             raise RyeError("no_project", "expected a project for its processes, found none")
         store = ProcessStore(self._state, Path(os.path.realpath(self._project)))
         title = (str(name), *_command_of(call.arguments)) if name == "spawn" else (str(name),)
-        return WorkJob(title, partial(self._done, action, call, store), call.timeout)
-
-    async def _done(self, action: Action, call: InProcessCall, store: ProcessStore) -> Outcome:
-        return success(await action(self, call, store))
+        return WorkJob(title, partial(action, self, call, store), call.timeout)
 
     # --- actions ---
 
-    async def spawn(self, call: InProcessCall, store: ProcessStore) -> dict[str, Any]:
+    async def spawn(self, call: InProcessCall, store: ProcessStore) -> Outcome:
         """Start a process, and wait until it runs."""
         cwd = self._directory(call.arguments.get("cwd", "."))
         running = [record for record in store.list() if record.state == "running"]
@@ -99,24 +109,32 @@ class ProcessesPrimitive:
         command, *args = _command_of(call.arguments)
         asked = {"name": call.arguments.get("name"), "command": command, "args": args, "cwd": str(cwd)}
         process = Halves(RuntimeSpec(command=command, env=call.environment), CallSpec(cwd=str(cwd)))
-        runtime, _ = await self._starting.process(process, direct=True, keep_cwd=True)
-        asked |= {"program": runtime.command, "search_path": runtime.search_path}
+        process = await self._starting.process(process, direct=True, keep_cwd=True)
+        if call.bounds is not None:
+            process = await call.bounds.around(process)
+        policy = process.call.policy
+        asked |= {
+            "program": process.runtime.command,
+            "search_path": process.runtime.search_path,
+            "policy": None if policy is None else policy.header(),
+        }
         if (size := len(json.dumps(asked))) > MAX_BYTES:
             what = f"expected a command of at most {MAX_BYTES} bytes, found {size} with its arguments"
             raise ToolExecutionError(what)
         store.forget_old()
         process_id, directory = store.new()
         write(directory / PROCESS, asked)
-        host = await self._start_host(directory, call.environment)
-        return _shown(await _begun(store, process_id, host))
+        host = await self._start_host(directory, process.env)
+        record = await _begun(store, process_id, host)
+        return replace(success(_shown(record)), enforced=_enforcement(record, call.bounds))
 
-    async def status(self, call: InProcessCall, store: ProcessStore) -> dict[str, Any]:
+    async def status(self, call: InProcessCall, store: ProcessStore) -> Outcome:
         """One process, or all of them."""
         process_id = call.arguments.get("id")
         records = store.list() if process_id is None else [store.get(process_id)]
-        return {"processes": [_shown(record) for record in records]}
+        return success({"processes": [_shown(record) for record in records]})
 
-    async def logs(self, call: InProcessCall, store: ProcessStore) -> dict[str, Any]:
+    async def logs(self, call: InProcessCall, store: ProcessStore) -> Outcome:
         """A piece of what a process has printed."""
         record = store.get(call.arguments["id"])
         length = call.arguments.get("length", _LENGTH)
@@ -124,7 +142,7 @@ class ProcessesPrimitive:
         state = record.state  # before its log: what it printed before it ended is there then
         piece = await to_thread.run_sync(read_log, record.directory, offset, length)
         piece = whole_characters(piece, offset, is_over=state != "running")
-        return {
+        found = {
             "id": record.process_id,
             "state": state,
             "offset": piece.offset,
@@ -132,8 +150,9 @@ class ProcessesPrimitive:
             "next_offset": piece.offset + len(piece.data),
             "total": piece.total,
         }
+        return success(found)
 
-    async def kill(self, call: InProcessCall, store: ProcessStore) -> dict[str, Any]:
+    async def kill(self, call: InProcessCall, store: ProcessStore) -> Outcome:
         """End a process with everything that it started."""
         record = store.get(call.arguments["id"])
         grace = float(call.arguments.get("grace", _GRACE_S))
@@ -143,7 +162,7 @@ class ProcessesPrimitive:
             with host.handle() as handle:
                 if handle is not None:
                     await to_thread.run_sync(_end, handle, grace + _END_LIMIT_S)
-        return _shown(store.get(record.process_id))
+        return success(_shown(store.get(record.process_id)))
 
     # --- parts ---
 
@@ -193,6 +212,14 @@ async def _begun(store: ProcessStore, process_id: str, host: Host | None) -> Pro
             raise RyeError("tool_failed", what, hint="for a line of a shell: command sh, args ['-c', LINE]")
         raise ToolExecutionError(what)
     return record
+
+
+def _enforcement(record: ProcessRecord, bounds: Bounds | None) -> Enforcement:
+    """What stands around a process, as its launch confirmed it."""
+    said = (record.started or {}).get("enforced")
+    if said is None or bounds is None:
+        return Enforcement.none(_UNCONFINED)
+    return Enforcement.of(Enforced(**said), bounds.rights.permissions)
 
 
 def _is_alive(host: Host | None) -> bool:

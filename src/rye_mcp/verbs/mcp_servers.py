@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
+from functools import reduce
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from rye_mcp.executor.environment.variables import looks_secret, secret_among
 from rye_mcp.files import Tree, translated
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, SpaceName, is_item_id, relative_path
 from rye_mcp.metadata import ItemMetadata, examine, parse_metadata
+from rye_mcp.permissions import Permissions, Requirement
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import sign_content, write_item
@@ -70,6 +72,8 @@ class ServerPlan:
     config: Mapping[str, Any]
     space: SpaceName = SpaceName.PROJECT
     only: tuple[str, ...] = ()
+    allowed: Permissions | None = None
+    """What the server may do, beside seeing the variables that it is given. None leaves it unsaid."""
 
     @property
     def variables(self) -> frozenset[str]:
@@ -77,6 +81,15 @@ class ServerPlan:
         texts = [*self.config.get("env", {}).values(), *self.config.get("headers", {}).values()]
         texts += [*self.config.get("args", ()), self.config.get("url", "")]
         return _references(texts)
+
+    def declared(self, more: Iterable[str] = ()) -> Permissions | None:
+        """What its items declare; `more` are variables that they may see as well."""
+        env = self.variables | frozenset(more)
+        if self.allowed is None:
+            return Permissions(env=env) if env else None
+        found = replace(self.allowed, env=self.allowed.env | env)
+        # Items that name variables alone are older than permissions, and leave unsaid what a server may do.
+        return replace(found, require=Requirement.WALLS) if found.names_env_alone else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +130,11 @@ class Known:
         )[0]
 
     @property
+    def plan(self) -> ServerPlan:
+        """What its items say of it; RyeError when there is none that may be believed."""
+        return ServerPlan(self.name, self.config, self.space.name, self.only, self.permissions)
+
+    @property
     def only(self) -> tuple[str, ...]:
         """The patterns that every tool of it was chosen by; none where one was chosen without any."""
         chosen = [patterns_of(metadata) for _, metadata in self.items.values()]
@@ -127,23 +145,31 @@ class Known:
         """The variables that its tools may see."""
         return frozenset(name for _, metadata in self.items.values() for name in metadata.permitted_env)
 
+    @property
+    def permissions(self) -> Permissions | None:
+        """What the server may do by all of its tools; None where one of them leaves it unsaid."""
+        said = [metadata.permissions for _, metadata in self.items.values()]
+        declared = [each for each in said if each is not None and not each.names_env_alone]
+        return reduce(Permissions.meet, declared) if declared and len(declared) == len(said) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """What a server says now, beside what was approved: diffs by tool, all of what is new, and names.
 
-    `only` are the patterns that new tools had to match.
+    `only` are the patterns that new tools had to match. `permissions` are other ones than the server has.
     """
 
     changed: Mapping[str, list[str]]
     added: Mapping[str, list[str]]
     gone: tuple[str, ...]
     only: tuple[str, ...] = ()
+    permissions: Permissions | None = None
 
     @property
     def is_none(self) -> bool:
         """Whether nothing has changed."""
-        return not (self.changed or self.added or self.gone)
+        return not (self.changed or self.added or self.gone) and self.permissions is None
 
 
 _OF_TOOL: Final = frozenset({"tool", "definition"})
@@ -222,8 +248,16 @@ def add(plan: ServerPlan, offered: Mapping[str, Definition], context: Context, k
     return Written(tuple(sorted(file.item_id for file in drafts)), left_out)
 
 
-def compare(known: Known, offered: Mapping[str, Definition], only: tuple[str, ...] = ()) -> Comparison:
-    """What a server says now, beside what its items say; `only` is by default what they were added with."""
+def compare(
+    known: Known,
+    offered: Mapping[str, Definition],
+    only: tuple[str, ...] = (),
+    permissions: Permissions | None = None,
+) -> Comparison:
+    """What a server says now, beside what its items say; `only` is by default what they were added with.
+
+    `permissions` are those that it is to have from now on, None for those that it has.
+    """
     only = only or known.only
     approved = {_tool(metadata): metadata for _, metadata in known.items.values()}
     changed = {
@@ -233,15 +267,21 @@ def compare(known: Known, offered: Mapping[str, Definition], only: tuple[str, ..
     }
     new = sorted(name for name in offered.keys() - approved.keys() if _is_chosen(name, only))
     added = {name: whole(offered[name].parts) for name in new}
-    return Comparison(changed, added, tuple(sorted(approved.keys() - offered.keys())), only)
+    gone = tuple(sorted(approved.keys() - offered.keys()))
+    plan = ServerPlan(known.name, known.config, allowed=permissions)
+    said = {metadata.permissions for _, metadata in known.items.values()}
+    is_other = permissions is not None and said != {plan.declared(known.permitted)}
+    return Comparison(changed, added, gone, only, permissions if is_other else None)
 
 
 def update(
     known: Known, comparison: Comparison, offered: Mapping[str, Definition], context: Context, key: SigningKey
 ) -> Written:
     """Sign what a person has looked at: what changed or is new is written, what is gone is removed."""
-    plan = ServerPlan(known.name, known.config, known.space.name, comparison.only)
-    wanted = {name: offered[name] for name in (*comparison.changed, *comparison.added)}
+    permissions = known.permissions if comparison.permissions is None else comparison.permissions
+    plan = replace(known.plan, only=comparison.only, allowed=permissions)
+    again = () if comparison.permissions is None else _tool_ids(known).keys() & offered.keys()
+    wanted = {name: offered[name] for name in (*comparison.changed, *comparison.added, *again)}
     ids = {**ids_of(known.name, offered), **_tool_ids(known)}
     holders = {item_id: name for name, item_id in _tool_ids(known).items()}
     drafts, left_out = _drafts(plan, wanted, context, key, ids=ids, holders=holders, more=known.permitted)
@@ -352,7 +392,7 @@ def _draft(item_id: str, said: Definition, plan: ServerPlan, space: Space, more:
     path = space.root / relative_path(ItemType.TOOL, item_id, EXTENSION)
     try:
         config = {**plan.config, "server": plan.name}
-        content = item_text(said, config, plan.variables | more, only=plan.only).encode()
+        content = item_text(said, config, plan.declared(more), only=plan.only).encode()
     except (UnicodeEncodeError, ValueError) as exc:
         what = f"expected text that a file can hold in what the server says of it, found: {exc}"
         raise RyeError("not_text", what, item_id=item_id) from exc

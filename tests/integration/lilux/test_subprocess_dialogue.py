@@ -5,32 +5,46 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import anyio
 import pytest
 
 from lilux.primitives.errors import ConfigurationError
-from lilux.primitives.subprocess import Dialogue, ProcessSpec, SubprocessPrimitive, SubprocessResult
+from lilux.primitives.subprocess import (
+    Dialogue,
+    Enforced,
+    Policy,
+    ProcessSpec,
+    SubprocessPrimitive,
+    SubprocessResult,
+)
 
 ECHO = "import sys\nfor line in sys.stdin: sys.stdout.write(line.upper()); sys.stdout.flush()"
 FLOOD = "import sys; sys.stdout.write('x' * 3_000_000 + chr(10)); sys.stdout.flush()"
 DEAF = "import time; time.sleep(60)"
 
+PREFIXES = sorted({os.path.realpath(place) for place in (sys.prefix, sys.base_prefix)})
+"""What the interpreter of the tests consists of."""
+
 
 class Talk:
     """What a program has said, and how one answers."""
 
-    def __init__(self, code: str, *, takes: bool = True) -> None:
+    def __init__(self, code: str, *, takes: bool = True, policy: Policy | None = None) -> None:
         self.said = b""
         self.skipped = 0
         self.heard = anyio.Event()
+        self.enforced: Enforced | None = None
         self.dialogue: Dialogue | None = None
         self.result: SubprocessResult | None = None
         self._takes = takes
         self._spec = ProcessSpec(
             command=sys.executable, args=["-c", code], on_output=self.hear, timeout=None, max_output=1024
         )
+        if policy is not None:
+            self._spec = replace(self._spec, cwd="/", policy=policy, on_started=self.started)
 
     def hear(self, stream: str, data: bytes, skipped: int) -> None:
         self.said += data
@@ -39,6 +53,9 @@ class Talk:
             self.dialogue.took(len(data))
         self.heard.set()
         self.heard = anyio.Event()
+
+    def started(self, _pid: int, enforced: Enforced | None) -> None:
+        self.enforced = enforced
 
     def begun(self, dialogue: Dialogue) -> None:
         self.dialogue = dialogue
@@ -73,6 +90,22 @@ async def test_a_program_answers_each_line_as_it_is_told() -> None:
     assert talk.said == b"ONE\nTWO\nTHREE\n"
     assert talk.result is not None
     assert talk.result.success
+
+
+@pytest.mark.anyio
+async def test_what_is_enforced_is_known_while_it_runs() -> None:
+    talk = Talk(ECHO, policy=Policy(tier="cell", read=PREFIXES))
+    async with anyio.create_task_group() as group:
+        group.start_soon(talk.run)
+        await talk.until(lambda: talk.dialogue is not None)
+        assert talk.dialogue is not None
+        talk.dialogue.tell(b"one\n")
+        await talk.until(lambda: bool(talk.said))
+        enforced = talk.enforced
+        talk.dialogue.end_input()
+    assert talk.result is not None
+    assert enforced is not None
+    assert enforced == talk.result.enforced
 
 
 @pytest.mark.anyio

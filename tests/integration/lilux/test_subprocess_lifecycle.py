@@ -49,7 +49,7 @@ class Program:
             args=["-c", script],
             env=ENV,
             timeout=60,
-            on_started=self.pids.append,
+            on_started=lambda pid, _: self.pids.append(pid),
             on_output=self.see,
         )
 
@@ -94,7 +94,7 @@ async def test_a_supervisor_that_somebody_has_stopped_is_ended_when_a_run_is_ove
     script = ["-c", "kill -STOP $0; exec sleep 60", str(stopped)]
     request = RunRequest(command="/bin/sh", args=script, env=ENV, timeout_ms=200)
     with pytest.raises(SupervisorError, match="did not answer in time and was ended") as caught:
-        await supervisor.run(request, on_started=pids.append)
+        await supervisor.run(request, on_started=lambda pid, _: pids.append(pid))
     assert caught.value.code == "lost"
     with anyio.fail_after(10):
         while is_running(stopped) or any(map(is_running, pids)):  # noqa: ASYNC110 - others have to end

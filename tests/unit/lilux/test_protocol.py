@@ -282,9 +282,21 @@ def whole(size: int) -> StreamCounts:
     return StreamCounts(size, size, size, 0, 0, 0, DIGEST)
 
 
+ENFORCED = Enforced(
+    level="walls",
+    net={"ports": [443]},
+    proc="shared",
+    limits=["data"],
+    unenforced=["protected_paths", "cmdlines"],
+    capabilities=["chown"],
+    reason="no user namespaces here",
+)
+
+
 EVENTS: dict[str, protocol.Event] = {
     "hello": protocol.Hello(1, "0.1.0", ["result_fd", "spool", "stream"]),
     "started": protocol.Started(2, 4711),
+    "started_enforced": protocol.Started(2, 4711, ENFORCED),
     "output_stdout": protocol.Output(2, "stdout", 0, 0),
     "output_stderr_skipped": protocol.Output(2, "stderr", 1, 1_048_576),
     "output_result": protocol.Output(2, "result", 2, 0),
@@ -326,22 +338,7 @@ EVENTS: dict[str, protocol.Event] = {
             error=Failure("command_not_found", "lookup", 2, "no such command: nope"),
         ),
     ),
-    "closed_enforced": protocol.Closed(
-        7,
-        ended(
-            "exited",
-            0,
-            enforced=Enforced(
-                level="walls",
-                net={"ports": [443]},
-                proc="shared",
-                limits=["data"],
-                unenforced=["protected_paths", "cmdlines"],
-                capabilities=["chown"],
-                reason="no user namespaces here",
-            ),
-        ),
-    ),
+    "closed_enforced": protocol.Closed(7, ended("exited", 0, enforced=ENFORCED)),
     "closed_network": protocol.Closed(
         7,
         ended(

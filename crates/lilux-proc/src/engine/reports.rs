@@ -49,10 +49,10 @@ impl Engine {
 
     fn hear_of_run(&mut self, keeper: Key, key: Key, report: Report) {
         match report {
-            Report::Started { pid } => {
+            Report::Started { pid, enforced } => {
                 if let Some(run) = self.runs.get_mut(&key) {
                     run.announced = true;
-                    self.notices.push(Notice::Event(Event::Started { id: run.id, pid }));
+                    self.notices.push(Notice::Event(Event::Started { id: run.id, pid, enforced }));
                 }
                 self.send_output(key);
             }

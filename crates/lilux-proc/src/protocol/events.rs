@@ -146,6 +146,9 @@ pub enum Event {
     Started {
         id: u64,
         pid: i32,
+        /// As in the result; nothing when the request had no policy.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        enforced: Option<Enforced>,
     },
     Output {
         id: u64,

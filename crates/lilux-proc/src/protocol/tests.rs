@@ -446,7 +446,8 @@ fn events() -> BTreeMap<&'static str, Event> {
         Event::Hello { protocol: 1, version: "0.1.0", capabilities: &["result_fd", "spool", "stream"] };
     let others = [
         ("hello", hello),
-        ("started", Event::Started { id: 2, pid: 4711 }),
+        ("started", Event::Started { id: 2, pid: 4711, enforced: None }),
+        ("started_enforced", Event::Started { id: 2, pid: 4711, enforced: Some(enforced()) }),
         ("output_stdout", output(Stream::Stdout, 0, 0)),
         ("output_stderr_skipped", output(Stream::Stderr, 1, 1_048_576)),
         ("output_result", output(Stream::Result, 2, 0)),

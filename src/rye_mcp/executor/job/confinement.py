@@ -15,12 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
-from lilux.primitives.subprocess import Halves, Policy
+from lilux.primitives.subprocess import Facts as MachineFacts
+from lilux.primitives.subprocess import Halves, Policy, SubprocessPrimitive
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
+from rye_mcp.permissions import Permissions
 from rye_mcp.permissions.planning import Facts, plan
 from rye_mcp.trust.approvals import git_directories
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from rye_mcp.executor.decider import DecidedCall
     from rye_mcp.spaces import Spaces
 
-__all__ = ["Confined", "Confinement"]
+__all__ = ["Confined", "Confinement", "Rights"]
 
 _SYSTEM: Final = ("/usr", "/etc", "/opt", "/nix", "/snap", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 """What every policy shows anyway."""
@@ -47,6 +49,27 @@ class Confined:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What a program may do, and whose it is.
+
+    `item_id` and `owner` say which files of its own it keeps.
+    """
+
+    permissions: Permissions
+    item_id: str
+    owner: tuple[str, ...]
+    hide: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, decision: DecidedCall) -> Self:
+        """Those of a decided call."""
+        root = decision.verified.root
+        owner = (str(root.file.space.root), str(root.signer.kind), str(root.signer.fingerprint))
+        hide = tuple(sorted(decision.isolation.hide))
+        return cls(decision.permissions, decision.chain.root.item_id, owner, hide)
+
+
 class Confinement:
     """Confines the programs of one project, or of none, for one user."""
 
@@ -58,13 +81,28 @@ class Confinement:
         self._home = _home(environment)
         self._state = os.path.realpath(state)
         self._cache = _cache(environment, self._home)
+        self._facts: MachineFacts | None = None
         self._hidden = tuple(
             dict.fromkeys((os.path.realpath(spaces.user.root), self._state, f"{self._cache}/rye"))
         )
 
+    async def facts(self) -> MachineFacts:
+        """What this machine can enforce; it is found out once."""
+        if self._facts is None:
+            self._facts = await SubprocessPrimitive().probe()
+        return self._facts
+
+    def confine_lasting(self, rights: Rights, process: Halves, facts: MachineFacts) -> Confined:
+        """A process that outlives its call: where no cell can be its home, a directory that stays is."""
+        home = None
+        if facts.cell is None and not rights.permissions.unconfined:
+            home = self._place_of(rights) / "home"
+            whole_files.make_directory(home, mode=_PRIVATE)
+        return self.confine(rights, process, scratch=home)
+
     def confine(
         self,
-        decision: DecidedCall,
+        rights: Rights,
         process: Halves,
         *,
         private_copy: Path | None = None,
@@ -75,10 +113,11 @@ class Confinement:
 
         RyeError `denied_by_policy` for a permission that no tool gets here.
         """
-        permissions = decision.permissions
+        permissions = rights.permissions
         if permissions.unconfined:
             return Confined(process)
-        hidden = (*self._hidden, *(_expanded(each, self._home) for each in decision.isolation.hide))
+        hidden = (*self._hidden, *(_expanded(each, self._home) for each in rights.hide))
+        own = private_copy or scratch
         run = {
             *(os.path.realpath(each) for each in also if each is not None),
             *self._programs(process, hidden),
@@ -87,9 +126,9 @@ class Confinement:
             home=self._home,
             project=self._project,
             run=tuple(sorted(each for each in run if not _is_in(each, _SYSTEM))),
-            scratch=None if private_copy is None else str(private_copy),
+            scratch=None if own is None else str(own),
             has_cells=scratch is None,
-            kept=self._kept(decision),
+            kept=self._kept(rights),
             trash=self._trash() if "trash" in permissions.uses else None,
             hidden=hidden,
             git_directories=self._git() if "git" in permissions.uses else (),
@@ -97,7 +136,7 @@ class Confinement:
             ssh_agent=self._ssh_agent() if "ssh-agent" in permissions.uses else None,
             gpu_devices=_devices() if "gpu" in permissions.uses else (),
         )
-        planned = plan(permissions, facts, item_id=decision.chain.root.item_id)
+        planned = plan(permissions, facts, item_id=rights.item_id)
         if planned is None:
             return Confined(process)
         shown = (*planned.policy.read, *planned.policy.write, *(bind.target for bind in planned.policy.binds))
@@ -116,18 +155,19 @@ class Confinement:
             never = (self._home, *hidden, *([] if self._project is None else [self._project]))
             yield from _parts_of(command, os.path.realpath(command), never)
 
-    def _kept(self, decision: DecidedCall) -> str | None:
+    def _kept(self, rights: Rights) -> str | None:
         """A directory of this tool alone, and of whoever signed it; made when it is used."""
-        used = decision.permissions.uses & {"cache", "temp"}
+        used = rights.permissions.uses & {"cache", "temp"}
         if not used:
             return None
-        root = decision.verified.root
-        known = (root.file.space.root, root.file.item_id, root.signer.kind, root.signer.fingerprint)
-        key = hashlib.sha256("\0".join(map(str, known)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        place = Path(self._cache, "rye", "tools", key)
+        place = self._place_of(rights)
         for name in sorted(used):
             whole_files.make_directory(place / name, mode=_PRIVATE)
         return str(place)
+
+    def _place_of(self, rights: Rights) -> Path:
+        known = "\0".join((rights.item_id, *rights.owner)).encode("utf-8", "surrogateescape")
+        return Path(self._cache, "rye", "tools", hashlib.sha256(known).hexdigest()[:32])
 
     def _trash(self) -> str:
         named = self._environment.get("XDG_STATE_HOME", "")

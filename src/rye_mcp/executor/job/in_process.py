@@ -28,6 +28,7 @@ from rye_mcp.executor.environment.resolver import Environment, Paths
 if TYPE_CHECKING:
     from rye_mcp.executor.chain.builder import ChainElement
     from rye_mcp.executor.chain.validator import ValidChain
+    from rye_mcp.executor.job.bounds import Bounds
     from rye_mcp.executor.job.jobs import Job
 
 __all__ = ["InProcessCall", "InProcessPrimitive", "build_in_process"]
@@ -40,7 +41,8 @@ _NOBODY: Final = Parameters({}, "{}")
 class InProcessCall:
     """One call of `tool`. `config` is filled; `cwd` is where a program would start, `timeout` in seconds.
 
-    `environment` is what a program of the tool would get, `withheld` what the server has besides.
+    `environment` is what a program of the tool would get, `withheld` what the server has besides. `bounds`
+    confine such a program.
     """
 
     tool: ChainElement
@@ -50,6 +52,7 @@ class InProcessCall:
     timeout: float
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     withheld: frozenset[str] = frozenset()
+    bounds: Bounds | None = None
 
 
 @runtime_checkable
