@@ -23,7 +23,7 @@ from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
 from rye_mcp.verbs.explain import ExplainRequest, explain
 from rye_mcp.verbs.sign import SignRequest, sign
-from tests.bridge_world import Bridged
+from tests.bridge_world import RAW, Bridged
 from tests.http_server import Connection, Request, serve
 from tests.people import Person, Publication
 from tests.runtime_workshop import Workshop
@@ -158,13 +158,16 @@ def test_a_tool_of_a_clone_gets_none(tmp_path: Path) -> None:
 async def test_a_server_gets_none_unless_its_item_names_it(tmp_path: Path) -> None:
     scene = Bridged(tmp_path, **{NAME: "of the server's own environment"})
     SecretStore(scene.app.spaces.user.root).set(NAME, SECRET)
-    await scene.add(scene.config(env={NAME: f"${{{NAME}}}"}), "environment")
+    server = scene.project / "server.py"
+    server.write_bytes(RAW.read_bytes())
+    about = {**scene.config(env={NAME: f"${{{NAME}}}"}), "args": [str(server), "good"]}
+    await scene.add(about, "environment")
     async with scene.serving():
         seen = await scene.call("environment")
     assert SECRET not in whole(seen)
     item = scene.item("environment")
     before, _, after = item.read_text().partition("permissions:\n")
-    text = before + "permissions:\n" + after.replace("  env:", "  secrets:", 1)
+    text = before + "permissions:\n" + after.replace("  env:", "  project: read\n  secrets:", 1)
     item.write_text("".join(line for line in text.splitlines(True) if "rye:signed" not in line))
     sign(SignRequest("mcp/raw/environment"), scene.person)
     async with scene.serving():
