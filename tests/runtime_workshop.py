@@ -10,7 +10,8 @@ import hashlib
 import os
 import shutil
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from rye_mcp.trust.dependency_manifest import manifest_file, render_listing
 from tests.people import apart
 from tests.trust_world import World
 
-__all__ = ["Workshop", "needs"]
+__all__ = ["Workshop", "needs", "nothing_is_left_of"]
 
 SCRIPTS = sysconfig.get_path("scripts")
 
@@ -94,3 +95,19 @@ def needs(program: str, monkeypatch: pytest.MonkeyPatch) -> str:
     if shutil.which(program) is None:
         monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{apart(path)}")
     return path
+
+
+def nothing_is_left_of(project: Path) -> bool:
+    """Whether no process of a tool of this project is there, after one that has written the file `pid`.
+
+    In a cell it has another pid, so what it was told tells it from everybody else.
+    """
+    assert (project / "pid").exists()
+    told = f"RYE_PROJECT_PATH={project}".encode()
+    return not any(told in environment for environment in _environments())
+
+
+def _environments() -> Iterator[list[bytes]]:
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            yield place.read_bytes().split(b"\0")

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from lilux.primitives.subprocess import SubprocessPrimitive
-from tests.runtime_workshop import Workshop
+from tests.runtime_workshop import Workshop, nothing_is_left_of
 from tests.trust_world import World
 
 BASH = "rye/bash/bash"
@@ -93,7 +92,7 @@ async def test_a_command_that_takes_too_long_is_ended_with_what_it_had_said(work
     command = "echo begun; echo warning >&2; echo $$ > pid; exec sleep 1000"
     found = await workshop.run(BASH, {"command": command, "timeout": 0.5})
     assert found.data == result("begun\n", "warning\nCommand timed out after 0.5 seconds", -1)
-    assert await is_gone(pid_in(workshop.project))
+    assert nothing_is_left_of(workshop.project)
 
 
 async def test_a_caller_who_allows_less_time_gets_what_the_command_had_said(workshop: Workshop) -> None:
@@ -101,13 +100,13 @@ async def test_a_caller_who_allows_less_time_gets_what_the_command_had_said(work
     found = await workshop.run(BASH, {"command": command}, timeout=1.5)
     assert (found.success, found.code, found.data) == (False, "timeout", "begun\n")
     assert (found.stderr or "").startswith("warning\n")
-    assert await is_gone(pid_in(workshop.project))
+    assert nothing_is_left_of(workshop.project)
 
 
 async def test_what_it_leaves_in_the_background_ends_with_the_call(workshop: Workshop) -> None:
     command = "setsid sh -c 'echo $$ > pid; exec sleep 1000' & until [ -s pid ]; do :; done; echo started"
     assert await workshop.data(BASH, {"command": command, "timeout": 60}) == result("started\n")
-    assert await is_gone(pid_in(workshop.project))
+    assert nothing_is_left_of(workshop.project)
 
 
 async def test_a_flood_in_the_background_is_not_waited_for(workshop: Workshop) -> None:
@@ -115,7 +114,7 @@ async def test_a_flood_in_the_background_is_not_waited_for(workshop: Workshop) -
     command = f"{flood} until [ -s pid ]; do :; done"
     found = await workshop.run(BASH, {"command": command, "timeout": 60})
     assert found.data["exit_code"] == 0
-    assert await is_gone(pid_in(workshop.project))
+    assert nothing_is_left_of(workshop.project)
 
 
 async def test_output_that_is_too_long_loses_its_middle(workshop: Workshop) -> None:
@@ -143,14 +142,6 @@ async def test_it_has_the_environment_of_a_tool_and_no_secret(
     command = 'echo "$GREETING"; echo "[$MY_API_TOKEN]"; echo "$RYE_PROJECT_PATH"'
     found = await workshop.data(BASH, {"command": command})
     assert found == result(f"hello {{x}} ${{HOME}}\n[]\n{workshop.project}\n")
-
-
-async def is_gone(pid: int) -> bool:
-    return not (await SubprocessPrimitive().status(pid)).alive
-
-
-def pid_in(project: Path) -> int:
-    return int((project / "pid").read_text())
 
 
 async def test_a_command_writes_no_result_in_the_place_of_this_one(workshop: Workshop) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rye_mcp.trust.approvals import Approvals
-from tests.runtime_workshop import Workshop, needs
+from tests.runtime_workshop import Workshop, needs, nothing_is_left_of
 from tests.trust_world import World
 
 KEPT = 256 * 1024
@@ -114,7 +112,7 @@ SLEEPERS = {
 async def test_code_that_takes_too_long_is_ended_with_what_it_had_said(workshop: Workshop, tool: str) -> None:
     found = await workshop.run(tool, {"code": SLEEPERS[tool], "timeout": 1.5})
     assert found.data == result("begun\n", "Code timed out after 1.5 seconds", -1)
-    assert await is_gone(workshop)
+    assert nothing_is_left_of(workshop.project)
 
 
 @pytest.mark.first_case
@@ -124,7 +122,7 @@ async def test_a_caller_who_allows_less_time_gets_what_the_code_had_said(
 ) -> None:
     found = await workshop.run(tool, {"code": SLEEPERS[tool]}, timeout=1.5)
     assert (found.success, found.code, found.data) == (False, "timeout", "begun\n")
-    assert await is_gone(workshop)
+    assert nothing_is_left_of(workshop.project)
 
 
 SPAWNERS = {
@@ -141,7 +139,7 @@ async def test_what_it_leaves_in_the_background_ends_with_the_call(workshop: Wor
     """A flood of it, too: nobody waits for its end."""
     found = await workshop.run(tool, {"code": SPAWNERS[tool], "timeout": 60})
     assert found.data["exit_code"] == 0
-    assert await is_gone(workshop)
+    assert nothing_is_left_of(workshop.project)
 
 
 FLOODS = {
@@ -179,16 +177,3 @@ async def test_code_gets_no_secret_and_writes_no_result_in_the_place_of_this_one
 ) -> None:
     monkeypatch.setenv("MY_API_TOKEN", "a secret")
     assert await workshop.data(tool, {"code": DESCRIPTORS[tool]}) == result(expected)
-
-
-async def is_gone(workshop: Workshop) -> bool:
-    """In a cell it has another pid, so what it was told tells it from everybody else."""
-    assert (workshop.project / "pid").exists()
-    told = f"RYE_PROJECT_PATH={workshop.project}".encode()
-    return not any(told in environment for environment in environments())
-
-
-def environments() -> Iterator[list[bytes]]:
-    for place in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
-            yield place.read_bytes().split(b"\0")
