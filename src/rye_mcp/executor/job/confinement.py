@@ -47,6 +47,8 @@ class Confined:
     process: Halves
     policy: Policy | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    where: Facts | None = None
+    """The places that the policy was planned with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class Confinement:
         process = _placed(process, shown, facts.home)
         variables = dict(_variables(process.env, facts, scratch)) | dict(planned.variables)
         call = replace(process.call, policy=planned.policy, env={**process.call.env, **variables})
-        return Confined(Halves(process.runtime, call), planned.policy, variables)
+        return Confined(Halves(process.runtime, call), planned.policy, variables, facts)
 
     def _programs(self, process: Halves, hidden: tuple[str, ...]) -> Iterator[str]:
         """What the program consists of, as far as that is not a part of the system."""
