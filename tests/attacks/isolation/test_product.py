@@ -160,11 +160,11 @@ def test_where_nothing_is_enforced_a_persons_tool_runs_and_that_is_said(
 
 
 def test_the_doctor_says_what_is_enforced_and_what_to_do(place: Place, in_nothing: list[str | Path]) -> None:
-    def said(around: list[str | Path]) -> dict[str, str]:
+    def said(around: list[str | Path]) -> dict[str, Any]:
         answer = place.ada.rye(
             "doctor", "--json", cwd=place.project, code=None, before=[str(each) for each in around]
         )
-        [found] = [each for each in answer.json["findings"] if each["check"] == "isolation"]
+        [found]: list[dict[str, Any]] = [each for each in answer.json["findings"] if each["check"] == "isolation"]
         return found
 
     walls, nothing = said([*IN_WALLS]), said(in_nothing)
