@@ -164,8 +164,8 @@ def test_the_doctor_says_what_is_enforced_and_what_to_do(place: Place, in_nothin
         answer = place.ada.rye(
             "doctor", "--json", cwd=place.project, code=None, before=[str(each) for each in around]
         )
-        [found]: list[dict[str, Any]] = [each for each in answer.json["findings"] if each["check"] == "isolation"]
-        return found
+        found: dict[str, dict[str, Any]] = {each["check"]: each for each in answer.json["findings"]}
+        return found["isolation"]
 
     walls, nothing = said([*IN_WALLS]), said(in_nothing)
     assert (walls["state"], walls["hint"]) == ("warning", "sudo sysctl user.max_user_namespaces=15000")
