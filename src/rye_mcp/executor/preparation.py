@@ -33,7 +33,7 @@ from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolv
 from rye_mcp.executor.environment.unresolved import Basis
 from rye_mcp.executor.job.bounds import Bounds
 from rye_mcp.executor.job.bytecode import Background, BytecodeStore
-from rye_mcp.executor.job.confinement import Confinement, Rights
+from rye_mcp.executor.job.confinement import Confined, Confinement, Rights
 from rye_mcp.executor.job.enforcement import Enforceable
 from rye_mcp.executor.job.in_process import InProcessPrimitive, build_in_process
 from rye_mcp.executor.job.jobs import HttpJob, Job, OtherJob, ProcessJob, address_of
@@ -345,10 +345,10 @@ class UnfinishedCall:
             enforceable = Enforceable.of(await self._preparation.facts(), policy)
         return PreparedCall(decision, environment, self._snapshot, job, notices, unsealed, enforceable)
 
-    async def _confined(self, process: Halves, environment: Environment) -> Halves:
+    async def _confined(self, process: Halves, environment: Environment) -> Confined:
         """The process, confined to what its tool may do."""
         if self._decision.permissions.unconfined:
-            return process
+            return Confined(process)
         snapshot, anchor = self._snapshot, self._paths.snapshot.anchor_path
         scratch = None
         if snapshot is not None and (await self._preparation.facts()).cell is None:
@@ -361,7 +361,7 @@ class UnfinishedCall:
             scratch=scratch,
             also=(environment.packages, anchor),
         )
-        return (await off_loop(confine)).process
+        return await off_loop(confine)
 
     def _require_confinable(self) -> None:
         """RyeError `isolation_unavailable` for work of this process that must be confined."""
@@ -418,9 +418,17 @@ class UnfinishedCall:
             process = await starting.process(built.spec, direct=direct, keep_cwd=keep_cwd)
             notices = (*built.notices, *starting.notices(process, paths.snapshot.runtime_lib))
             with_flags = not direct and ARGUMENTS in merged(valid.verified.chain).values
-            process = await self._confined(process, environment)
+            confined = await self._confined(process, environment)
             permissions = decision.permissions
-            return ProcessJob(primitive, process, permissions, direct=direct, with_flags=with_flags), notices
+            job = ProcessJob(
+                primitive,
+                confined.process,
+                permissions,
+                missing=confined.missing,
+                direct=direct,
+                with_flags=with_flags,
+            )
+            return job, notices
         if _is_http(primitive):
             request = build_request(valid, values, environment, paths, timeout=timeout)
             return HttpJob(primitive, self._reachable(request.spec)), request.notices

@@ -26,7 +26,7 @@ from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
 from rye_mcp.executor.decider import Decide, DecidedCall, Decider
-from rye_mcp.executor.job.jobs import Watch
+from rye_mcp.executor.job.jobs import ProcessJob, Watch
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.lock.resolver import LockfileResolver
@@ -238,7 +238,11 @@ class PrimitiveExecutor:
         if watch.on_begun is not None:
             watch.on_begun(logged.run_id)
         try:
-            return await call.job.run(watch, call.show, partial(off_loop, spool))
+            try:
+                outcome = await call.job.run(watch, call.show, partial(off_loop, spool))
+            finally:
+                planted = await _planted(call, logged.run_id)
+            return replace(outcome, notices=(*outcome.notices, *planted)) if planted else outcome
         except BaseException:
             await off_loop(partial(self._give_up, logged), shielded=True)
             raise
@@ -333,6 +337,14 @@ class PrimitiveExecutor:
     def _build_chain(self, item_id: str) -> Chain:
         """The chain of a tool; nothing of it is verified yet."""
         return self._decider.builder.build(item_id)
+
+
+async def _planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
+    """What a run made that it must not make is moved away, however the run ended."""
+    missing = call.job.missing if isinstance(call.job, ProcessJob) else None
+    if missing is None or not missing.paths:
+        return ()
+    return await off_loop(partial(missing.take_away, run_id), shielded=True)
 
 
 async def _unrestricted(decide: Decide) -> DecidedCall:
