@@ -142,7 +142,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         # --- permissions ---
         "permissions_widened": ErrorKind(
             "The tool may do more now than was agreed to.",
-            "look at what was added, and sign it if it is good: rye sign {item_id}",
+            "look at what was added, and agree to it if it is good: rye trust tool {item_id}",
         ),
         "isolation_unavailable": ErrorKind(
             "This machine cannot enforce what the tool may do, and that is required.", "rye doctor"

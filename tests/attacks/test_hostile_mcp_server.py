@@ -143,16 +143,18 @@ async def test_a_server_sees_no_variable_that_nobody_named(scene: Bridged) -> No
 
 
 async def test_an_agent_names_no_secret_for_a_server(scene: Bridged) -> None:
-    await scene.add(scene.config(), "environment")
+    server = str(shutil.copy(RAW, scene.project / "server.py"))  # an agent's item sees the project alone
+    await scene.add({**scene.config(), "args": [server]}, "environment")
     path = scene.item("environment")
     stolen = path.with_name("stolen.yaml")
     text = (
         path.read_text().split("\n", 1)[1].replace("config:\n", "config:\n  env: {GOT: '${API_TOKEN}'}\n", 1)
     )
-    stolen.write_text(text + "permissions: {env: [API_TOKEN]}\n")
+    stolen.write_text(text + "permissions: {project: read, env: [API_TOKEN]}\n")
     sign(SignRequest("mcp/raw/stolen"), scene.app.context())
     async with scene.serving():
         result = await scene.call("stolen")
+        assert result.success, result.error
         seen = scene.json(result)
     assert "GOT" not in seen
     assert "s3cret" not in json.dumps(seen)

@@ -23,7 +23,7 @@ from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
 from rye_mcp.verbs.explain import ExplainRequest, explain
 from rye_mcp.verbs.sign import SignRequest, sign
-from tests.bridge_world import Bridged
+from tests.bridge_world import RAW, Bridged
 from tests.http_server import Connection, Request, serve
 from tests.people import Person, Publication
 from tests.runtime_workshop import Workshop
@@ -59,6 +59,19 @@ def main():
     return dict(mine=os.environ.get("{NAME}"), elsewhere=found)
 """
 NAMES_IT = f'PERMISSIONS = {{"secrets": ["{NAME}"]}}'
+
+SEEKS = """import os
+__version__ = "1.0.0"
+__executor_id__ = "python_runtime"
+PERMISSIONS = {{"project": "write"}}
+
+
+def main():
+    try:
+        return os.listdir("{directory}")
+    except OSError:
+        return "nothing"
+"""
 
 REQUEST = """tool_type: http
 executor_id: http_runtime
@@ -100,6 +113,7 @@ async def test_a_tool_of_an_agent_gets_none(workshop: Workshop, world: World) ->
     item_id = sign_with(world, "demo/agents.py", text, world.key(SignerKind.AGENT))
     result = await workshop.run(item_id)
     assert (result.success, result.data["mine"]) == (True, None)
+    assert any(NAME in each.message for each in result.notices if each.code == "permissions_ignored")
 
 
 async def test_a_tool_of_an_agent_gets_none_by_a_runtime_that_names_it(
@@ -116,6 +130,15 @@ config: {{command: /usr/bin/env}}
     result = await workshop.run(item_id)
     assert result.success, result.error
     assert SECRET not in whole(result)
+
+
+async def test_a_confined_tool_does_not_find_the_files(workshop: Workshop, world: World) -> None:
+    """Neither an agent's, nor a person's that declares what it may do, whatever path it tries."""
+    directory = SecretStore(world.user_space).directory
+    text = SEEKS.format(directory=directory)
+    for key in (world.key(), world.key(SignerKind.AGENT)):
+        item_id = sign_with(world, f"demo/seeks_{key.kind}.py", text, key)
+        assert await workshop.data(item_id) == "nothing"
 
 
 def test_a_tool_of_a_clone_gets_none(tmp_path: Path) -> None:
@@ -135,13 +158,16 @@ def test_a_tool_of_a_clone_gets_none(tmp_path: Path) -> None:
 async def test_a_server_gets_none_unless_its_item_names_it(tmp_path: Path) -> None:
     scene = Bridged(tmp_path, **{NAME: "of the server's own environment"})
     SecretStore(scene.app.spaces.user.root).set(NAME, SECRET)
-    await scene.add(scene.config(env={NAME: f"${{{NAME}}}"}), "environment")
+    server = scene.project / "server.py"
+    server.write_bytes(RAW.read_bytes())
+    about = {**scene.config(env={NAME: f"${{{NAME}}}"}), "args": [str(server), "good"]}
+    await scene.add(about, "environment")
     async with scene.serving():
         seen = await scene.call("environment")
     assert SECRET not in whole(seen)
     item = scene.item("environment")
     before, _, after = item.read_text().partition("permissions:\n")
-    text = before + "permissions:\n" + after.replace("  env:", "  secrets:", 1)
+    text = before + "permissions:\n" + after.replace("  env:", "  project: read\n  secrets:", 1)
     item.write_text("".join(line for line in text.splitlines(True) if "rye:signed" not in line))
     sign(SignRequest("mcp/raw/environment"), scene.person)
     async with scene.serving():

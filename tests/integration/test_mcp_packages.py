@@ -26,7 +26,7 @@ if [ -z "$NODE_EXTRA_CA_CERTS" ]; then
     printf 'npm error code SELF_SIGNED_CERT_IN_CHAIN\\nnpm error \\033[2Jself-signed certificate\\n' >&2
     exit 1
 fi
-exec '{sys.executable}' '{RAW}'
+exec '{shutil.which("python3", path=os.defpath) or sys.executable}' 'SERVER'
 """
 SET = {"NODE_EXTRA_CA_CERTS": CA, "HTTPS_PROXY": "http://ada:s3cret@proxy.example:3128", "PIP_CERT": CA}
 
@@ -36,7 +36,8 @@ def programs(workshop: Workshop) -> dict[str, Any]:
     """An environment in which npx is a script, and the company's variables are set."""
     place = Path(workshop.person.environment["HOME"]) / "programs"
     place.mkdir()
-    (place / "npx").write_text(FETCHES)
+    server = Path(shutil.copy(RAW, workshop.project / "fetched.py"))  # where a confined program sees it
+    (place / "npx").write_text(FETCHES.replace("SERVER", str(server)))
     (place / "npx").chmod(0o755)
     return {**SET, "PATH": f"{place}:{os.defpath}"}
 
@@ -188,7 +189,8 @@ def test_what_is_imported_is_asked_and_warned_about_as_what_is_added(
     failed = workshop.person.rye(*words, cwd=workshop.project, code=1, **programs)
     assert "add --network: HTTPS_PROXY, NODE_EXTRA_CA_CERTS" in failed.err
     assert "warning: raw: @company/server is fetched" in failed.err
-    typed = [("Pass that on to the server raw", "y\n")]
+    asked = ("What may raw do with the project", "Which hosts may it reach")
+    typed = [*((question, "\n") for question in asked), ("Pass that on to the server raw", "y\n")]
     workshop.person.types(typed, *words, cwd=workshop.project, **programs)
     assert "HTTPS_PROXY" in (workshop.project / ".ai/tools/mcp/raw/echo.yaml").read_text()
 

@@ -116,6 +116,8 @@ def _print_batch(result: BatchResult) -> None:
 def _print_signed(result: SignResult) -> None:
     signer = result.item.signer
     say(f"signed {result.item.file.item_id} by {signer.owner} ({signer.fingerprint})")
+    for added in result.widened:
+        say(f"  new: {added}")
     for notice in result.warnings:
         if notice.code in _AS_USUAL:
             say(f"  {notice.message}")

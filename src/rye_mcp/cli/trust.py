@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rye_mcp.cli._command_groups import command_group
-from rye_mcp.cli._options import JsonOption, ProjectOption, open_app
-from rye_mcp.cli._printing import print_json
+from rye_mcp.cli._options import ItemArgument, JsonOption, ProjectOption, close_ids, open_app
+from rye_mcp.cli._printing import print_json, say
 from rye_mcp.cli._signers import print_key, print_problems, scope_text
 from rye_mcp.cli._terminal import ask_which, can_ask
 from rye_mcp.errors import RyeError
@@ -40,10 +40,12 @@ from rye_mcp.trust.decisions import (
 )
 from rye_mcp.trust.scope import Origin, Scope, SignerKind
 from rye_mcp.trust.trust_document import MAX_DOCUMENT_BYTES, TrustDocument
+from rye_mcp.trust.verify import signer_in_words
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
+    from rye_mcp.executor.lock.agreement import Preview
 
 __all__ = ["trust"]
 
@@ -239,6 +241,64 @@ def project_command(
     typer.echo(f"The unsigned files of {visible(path)} {use}.")
     if not withdraw:
         typer.echo("None of its keys is trusted by that: rye trust review")
+
+
+@trust.command("tool")
+def tool_command(
+    item: ItemArgument,
+    accept: Annotated[
+        str | None,
+        typer.Option("--accept", metavar="MARK", help="Agree to it as it was shown; --json shows the mark."),
+    ] = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a tool may do now and what of that is new, and ask once; or agree to it."""
+    import anyio
+
+    app = open_app(project)
+    found = anyio.run(_capability, app, item, accept)
+    if accept is None and found.widened and can_ask(as_json=as_json):
+        _say_capability(found)
+        if typer.confirm(f"May {found.item_id} do that from now on?", default=False, err=True):
+            anyio.run(_capability, app, item, found.mark)
+        return
+    if as_json:
+        status = "success" if accept is None else "accepted"
+        widened = list(found.widened) if accept is None else []
+        print_json(
+            {
+                "status": status,
+                "item_id": found.item_id,
+                "permissions": found.may,
+                "signer": dict(found.signer),
+                "widened": widened,
+                "mark": found.mark,
+            }
+        )
+        return
+    _say_capability(found)
+    if accept is not None:
+        typer.echo("agreed")
+    elif found.widened:
+        typer.echo("\nNothing is asked, as this is no terminal. What agrees to it:")
+        typer.echo(f"  rye trust tool {found.item_id} --accept {found.mark}")
+
+
+async def _capability(app: App, item_id: str, accept: str | None) -> Preview:
+    async with app.closing():
+        with close_ids(app.spaces):
+            return await app.executor().capability(item_id, accept)
+
+
+def _say_capability(found: Preview) -> None:
+    signer = found.signer
+    by = signer_in_words(SignerKind(signer["kind"]), signer["owner"], signer["fingerprint"])
+    say(f"{'tool':<13}{found.item_id}")
+    say(f"{'signed by':<13}{by}")
+    say(f"{'permissions':<13}{found.may}")
+    for each in found.widened:
+        say(f"{'new':<13}{each}")
 
 
 # --- what is undecided --------------------------------------------------------------

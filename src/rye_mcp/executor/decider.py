@@ -7,7 +7,9 @@ again = await elsewhere.accept(Bundle.from_bytes(decision.bundle().to_bytes()))
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import field, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -25,7 +27,7 @@ from rye_mcp.executor.chain.validator import ValidChain, require_valid
 from rye_mcp.executor.chain.verifier import IntegrityVerifier, VerifiedChain
 from rye_mcp.executor.configuration.parameters import Parameters, checked_parameters
 from rye_mcp.executor.lock import pins
-from rye_mcp.executor.lock.agreement import require_agreed
+from rye_mcp.executor.lock.agreement import Comparison, Preview, require_agreed
 from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
 from rye_mcp.notices import Notice
 from rye_mcp.permissions import UNCONFINED, Isolation, Permissions, effective, phrases
@@ -57,6 +59,7 @@ class DecidedCall:
     caller: Caller
     timeout: float | None = None
     notices: tuple[Notice, ...] = ()
+    comparison: Comparison = field(default_factory=Comparison)
     permitted_env: frozenset[str] = frozenset()
     """Variables that look like secrets, and that the tool gets all the same."""
     isolation: Isolation = field(default_factory=Isolation)
@@ -75,6 +78,14 @@ class DecidedCall:
     def chain(self) -> Chain:
         """The chain itself."""
         return self.pinned.valid.verified.chain
+
+    def preview(self) -> Preview:
+        """What somebody can agree to."""
+        return Preview.of(self.valid, self.parameters, self.permissions, self.comparison.widened)
+
+    def require_agreed(self, mark: str | None) -> None:
+        """Refuse what is not what was agreed to; RyeError."""
+        require_agreed(self.valid, self.permissions, self.comparison.widened, mark)
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -125,33 +136,46 @@ class Decider:
         timeout: float | None = None,
         validate_chain: bool = True,
         use_lockfile: bool = True,
-        agreed: str | None = None,
         sketched: bool = False,
     ) -> DecidedCall:
-        """The call of a tool on this machine; RyeError for what is refused."""
+        """The call of a tool on this machine, for who only looks at it; RyeError for what is refused.
 
-        def work() -> tuple[PinnedChain, Isolation]:
-            return self.pinned(
-                item_id, validate_chain=validate_chain, use_lockfile=use_lockfile
-            ), isolation_of(self)
+        Whether somebody has to agree to it first, `settled` says.
+        """
 
-        pinned, isolation = await off_loop(work)
-        require_agreed(pinned.valid, agreed)
-        return await _decided(pinned, isolation, parameters, caller, timeout, sketched=sketched)
+        def work() -> tuple[PinnedChain, Comparison, Isolation]:
+            found = self.pinned(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
+            return (*found, isolation_of(self))
+
+        return await _decided(await off_loop(work), parameters, caller, timeout, sketched=sketched)
+
+    async def settled(self, decided: DecidedCall, agreed: str | None = None) -> DecidedCall:
+        """The same call, for who does it: somebody has agreed to what it may do; RyeError otherwise.
+
+        `agreed` is the mark of what a person was asked about. A state directory that cannot be written stops
+        nobody: then the same is asked again.
+        """
+        decided.require_agreed(agreed)
+        if decided.comparison.new:
+            with suppress(RyeError, OSError):
+                await off_loop(partial(decided.comparison.keep, self.trust))
+        return decided
 
     async def accept(self, bundle: Bundle) -> DecidedCall:
         """The call of a bundle, which passes the same stages here; it may do no more than there."""
 
-        def work() -> tuple[PinnedChain, Isolation]:
-            return self._pinned_again(bundle), isolation_of(self)
+        def work() -> tuple[PinnedChain, Comparison, Isolation]:
+            return (*self._pinned_again(bundle), isolation_of(self))
 
-        pinned, isolation = await off_loop(work)
-        found = await _decided(pinned, isolation, bundle.parameters, bundle.caller, bundle.timeout)
+        found = await _decided(await off_loop(work), bundle.parameters, bundle.caller, bundle.timeout)
         there = bundle.permissions
         env = found.permitted_env if there.unconfined else found.permitted_env & there.env
-        return replace(found, permissions=found.permissions.meet(there), permitted_env=env)
+        narrowed = replace(found, permissions=found.permissions.meet(there), permitted_env=env)
+        return await self.settled(narrowed)
 
-    def pinned(self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True) -> PinnedChain:
+    def pinned(
+        self, item_id: str, *, validate_chain: bool = True, use_lockfile: bool = True
+    ) -> tuple[PinnedChain, Comparison]:
         """Stages 1 to 6, of files on the disk."""
         stages = (self.builder, self.verifier)
         return self._pinned(item_id, *stages, validate_chain=validate_chain, use_lockfile=use_lockfile)
@@ -164,27 +188,27 @@ class Decider:
         *,
         validate_chain: bool = True,
         use_lockfile: bool = True,
-    ) -> PinnedChain:
+    ) -> tuple[PinnedChain, Comparison]:
         root = builder.find(item_id)
         root_lock = self._locks.check_root(root, use_lockfile=use_lockfile)
         chain = builder.follow(root)
         verified = verifier.verify_chain(chain)
         valid = require_valid(verified, everything=validate_chain)
-        return self._locks.pin(valid, root_lock)
+        return self._locks.pin(valid, root_lock), Comparison.of(verified, self.trust)
 
-    def _pinned_again(self, bundle: Bundle) -> PinnedChain:
+    def _pinned_again(self, bundle: Bundle) -> tuple[PinnedChain, Comparison]:
         """The same stages, of the files of a bundle, which is also what its own lockfile says."""
         spaces = BundleSpaces(bundle, self.spaces)
         verifier = IntegrityVerifier(self.trust, self._project, spaces.open_tree)
         try:
             builder = ChainBuilder(spaces, verifier.require_verified)
-            pinned = self._pinned(bundle.item_id, builder, verifier)
+            pinned, comparison = self._pinned(bundle.item_id, builder, verifier)
         except RyeError as exc:
             if bundle.package != version("rye-mcp"):
                 exc.hint = f"the bundle was made by rye-mcp {bundle.package}, this is {version('rye-mcp')}"
             raise
         _require_pinned(pinned.valid, bundle)
-        return pinned
+        return pinned, comparison
 
 
 def _require_pinned(valid: ValidChain, bundle: Bundle) -> None:
@@ -202,8 +226,7 @@ def _require_pinned(valid: ValidChain, bundle: Bundle) -> None:
 
 
 async def _decided(
-    pinned: PinnedChain,
-    isolation: Isolation,
+    found: tuple[PinnedChain, Comparison, Isolation],
     parameters: Mapping[str, Any] | None,
     caller: Caller,
     timeout: float | None,
@@ -211,6 +234,7 @@ async def _decided(
     sketched: bool = False,
 ) -> DecidedCall:
     """Stage 7, and what the chain may do."""
+    pinned, comparison, isolation = found
     values = await checked_parameters(pinned.valid.verified.chain.root, parameters, sketched=sketched)
     permissions, env, ignored = granted(pinned.valid.verified, isolation)
     notices = (
@@ -220,7 +244,7 @@ async def _decided(
         *pinned.valid.verified.carried.notices,
         *ignored,
     )
-    return DecidedCall(pinned, values, permissions, caller, timeout, notices, env, isolation)
+    return DecidedCall(pinned, values, permissions, caller, timeout, notices, comparison, env, isolation)
 
 
 def granted(

@@ -169,7 +169,14 @@ class DryRun:
 
 
 def _obstacle(call: PreparedCall, root: ChainElement) -> RyeError | None:
-    """The program is not there. What a parameter will name cannot be looked for yet."""
+    """Nobody has agreed to what it may do, or the program is not there.
+
+    What a parameter will name cannot be looked for yet.
+    """
+    try:
+        call.decision.require_agreed(None)
+    except RyeError as exc:
+        return exc
     if not isinstance(call.job, ProcessJob):
         return None
     spec = call.job.process.whole()
@@ -419,11 +426,11 @@ class UnfinishedCall:
             notices = (*built.notices, *starting.notices(process, paths.snapshot.runtime_lib))
             with_flags = not direct and ARGUMENTS in merged(valid.verified.chain).values
             confined = await self._confined(process, environment)
-            permissions = decision.permissions
             job = ProcessJob(
                 primitive,
                 confined.process,
-                permissions,
+                decision.permissions,
+                confined.where,
                 missing=confined.missing,
                 direct=direct,
                 with_flags=with_flags,

@@ -127,6 +127,7 @@ class PrimitiveExecutor:
         self._locks = LockfileResolver(
             spaces, trust, package_version=version("rye-mcp"), locked=locked, writes=writes_locks
         )
+        self._trust = trust
         self._decider = Decider(spaces, trust, project, self._locks)
         surroundings = Surroundings(spaces, trust, project, where, environment, locked, lambda: self)
         self._primitives = Primitives(self.PRIMITIVE_MAP, surroundings)
@@ -188,16 +189,18 @@ class PrimitiveExecutor:
 
         With `agreed`, the mark of a preview, nothing runs but what that preview was of.
         """
-        decide = partial(
-            self._decider.decide,
-            item_id,
-            parameters,
-            caller,
-            timeout=timeout,
-            validate_chain=validate_chain,
-            use_lockfile=use_lockfile,
-            agreed=agreed,
-        )
+
+        async def decide() -> DecidedCall:
+            decided = await self._decider.decide(
+                item_id,
+                parameters,
+                caller,
+                timeout=timeout,
+                validate_chain=validate_chain,
+                use_lockfile=use_lockfile,
+            )
+            return await self._decider.settled(decided, agreed)
+
         return await self._done(decide, item_id, caller, watch)
 
     async def bundle(
@@ -210,7 +213,8 @@ class PrimitiveExecutor:
     ) -> Bundle:
         """A call of a tool as a value, decided and not done; RyeError for what is refused."""
         async with admitted():
-            return (await self._decider.decide(item_id, parameters, caller, timeout=timeout)).bundle()
+            decided = await self._decider.decide(item_id, parameters, caller, timeout=timeout)
+            return (await self._decider.settled(decided)).bundle()
 
     async def run_bundle(self, bundle: Bundle, *, watch: Watch | None = None) -> ExecutionResult:
         """Run what a bundle says, if this machine trusts it too; RyeError for what is refused."""
@@ -312,7 +316,20 @@ class PrimitiveExecutor:
         """What somebody can agree to; RyeError for what would be refused up to there."""
         async with admitted():
             decision = await self._decider.decide(item_id, parameters, Caller())
-            return Preview.of(decision.valid, decision.parameters)
+            return decision.preview()
+
+    async def capability(self, item_id: str, agreed: str | None = None) -> Preview:
+        """What a tool may do, and what of that nobody has agreed to yet; with any parameters.
+
+        With `agreed`, the mark of what somebody was shown, it is agreed to from now on; RyeError
+        `confirmation_outdated` when it is not that any more.
+        """
+        async with admitted():
+            decision = await self._decider.decide(item_id, None, Caller(), sketched=True)
+            if agreed is not None:
+                decision.require_agreed(agreed)
+                await off_loop(partial(decision.comparison.keep, self._trust))
+            return decision.preview()
 
     @property
     def outputs(self) -> RunOutputs:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Usage
@@ -23,6 +23,9 @@ from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome, read_http, read_lost, read_process
 from rye_mcp.notices import Notice
 from rye_mcp.runs.ids import handle_of
+
+if TYPE_CHECKING:
+    from rye_mcp.permissions.denials import Denial
 
 __all__ = ["ExecutionResult", "Exit", "Outcome", "read_http", "read_lost", "read_process"]
 
@@ -54,6 +57,7 @@ class ExecutionResult:
     notices: tuple[Notice, ...] = ()
     lock: Mapping[str, Any] | None = None
     enforced: Enforcement | None = None
+    denied: Denial | None = None
 
     @classmethod
     def of(
@@ -91,6 +95,7 @@ class ExecutionResult:
             notices=(*notices, *outcome.notices, *(cut.notice(run_id) for cut in outcome.cuts)),
             lock=lock,
             enforced=outcome.enforced,
+            denied=outcome.denied,
         )
 
     @classmethod
@@ -152,6 +157,8 @@ class ExecutionResult:
         rest: dict[str, Any] = {}
         if not self.success and "signed_before_by" in self.metadata:
             rest["signed_before_by"] = self.metadata["signed_before_by"]
+        if self.denied is not None:
+            rest["denial_suspected"] = self.denied.as_dict()
         if self.notices:
             rest["notices"] = [notice.as_dict() for notice in self.notices]
         if detail:

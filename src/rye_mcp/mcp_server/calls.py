@@ -114,27 +114,42 @@ async def _execute(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]
     )
     if arguments["async"]:
         return await _in_background(request, asked, detail=arguments["detail"])
-    return (await _run(await _agreed(request, asked), asked)).as_dict(detail=arguments["detail"])
+    return (await _run(request, asked)).as_dict(detail=arguments["detail"])
 
 
 async def run_tool(item_id: str, parameters: Mapping[str, Any], asked: Asked) -> Mapping[str, Any]:
     """Run a tool that is one of MCP itself."""
     request = ExecuteRequest(item_id, parameters=parameters)
-    return (await _run(await _agreed(request, asked), asked)).as_dict()
+    return (await _run(request, asked)).as_dict()
 
 
-async def _agreed(request: ExecuteRequest, asked: Asked, *, in_background: bool = False) -> ExecuteRequest:
+async def _run(request: ExecuteRequest, asked: Asked) -> Executed:
+    """Run it as soon as somebody has agreed, where somebody has to."""
+    agreed = await _agreed(request, asked)
+    try:
+        return await _watched(agreed, asked)
+    except RyeError as exc:
+        confirmer = asked.confirmer
+        asks = exc.code == "permissions_widened" and agreed.agreed is None and not request.dry_run
+        if not asks or confirmer is None or not confirmer.can_ask:
+            raise
+    return await _watched(await _agreed(request, asked, is_widened=True), asked)
+
+
+async def _agreed(
+    request: ExecuteRequest, asked: Asked, *, in_background: bool = False, is_widened: bool = False
+) -> ExecuteRequest:
     if asked.confirmer is None:
         return request
     context = asked.context()
     try:
-        return await asked.confirmer.run(request, context, in_background=in_background)
+        return await asked.confirmer.run(request, context, in_background=in_background, is_widened=is_widened)
     except RyeError as exc:
         await off_loop(partial(log_refusal, request, exc, context), shielded=True)
         raise
 
 
-async def _run(request: ExecuteRequest, asked: Asked) -> Executed:
+async def _watched(request: ExecuteRequest, asked: Asked) -> Executed:
     async with AsyncExitStack() as stack:
         heard: list[OnOutput] = []
         if asked.tell is not None:

@@ -98,6 +98,8 @@ def about_run(
     facts = {
         "signed by": signer_in_words(SignerKind(signer["kind"]), signer["owner"], signer["fingerprint"]),
         "sha256": found.digest,
+        "permissions": found.may,
+        "MORE THAN AGREED": "; ".join(found.widened),
         "project": "none" if project is None else printable(project),
         "brings": ", ".join(_first(list(found.brought))),
         "time limit": "" if request.timeout is None else f"{request.timeout:g} s",
@@ -308,9 +310,19 @@ class Confirmer:
     client: Any = None
 
     async def run(
-        self, request: ExecuteRequest, context: Context, *, in_background: bool = False
+        self,
+        request: ExecuteRequest,
+        context: Context,
+        *,
+        in_background: bool = False,
+        is_widened: bool = False,
     ) -> ExecuteRequest:
-        """The request as it was agreed to; RyeError when it was not."""
+        """The request as it was agreed to; RyeError when it was not.
+
+        Somebody has to agree to a tool that may do more than was agreed to before. To find that out takes as
+        long as a call, so a call that is waited for is made first, and if it is refused for that reason, this
+        asks for it (`is_widened`).
+        """
         runs = request.item_type is ItemType.TOOL and not request.dry_run
         if not runs:
             return request
@@ -319,9 +331,12 @@ class Confirmer:
             asks = self._is_asked_about("execute", context)
         else:
             asks = judgement is RuleAction.ASK or "execute" in self.always
-        if not asks:
+        looks = asks or is_widened or in_background or self._is_answered
+        if not looks:
             return request
         found = found or await preview(request, context)
+        if not asks and not (found.widened and self.can_ask):
+            return request
         await self._ask(about_run(request, found, context.project, in_background=in_background))
         return replace(request, agreed=found.mark)
 
@@ -334,12 +349,22 @@ class Confirmer:
         await self._ask(about_signing(request, found, context.project))
         return replace(request, agreed=found.files)
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is somebody to ask at the client."""
+        return self.client is not None and _can_ask(self.client.client_capabilities)
+
+    @property
+    def _is_answered(self) -> bool:
+        """Whether the call brings the answer to a question."""
+        return self.client is not None and _KEY in (self.client.input_responses or {})
+
     def _is_asked_about(self, action: Action, context: Context) -> bool:
         return action in to_be_confirmed(context) or action in self.always
 
     async def _ask(self, question: Question) -> None:
         client = self.client
-        if client is None or not _can_ask(client.client_capabilities):
+        if not self.can_ask:
             raise _nobody_to_ask(question)
         if str(client.protocol_version) >= _BY_ANSWER:
             await self._ask_by_answer(question)

@@ -18,7 +18,7 @@ from rye_mcp.permissions._policy import (
     read_rules,
 )
 from rye_mcp.permissions._reading import NEEDS_SCHEMA, PERMISSIONS_SCHEMA, read_needs, read_permissions
-from rye_mcp.permissions._signers import Effective, effective, require_within
+from rye_mcp.permissions._signers import Effective, effective, taken_to_declare
 from rye_mcp.permissions._value import UNCONFINED, USES, Access, Permissions, Requirement
 from rye_mcp.permissions._words import difference, phrases, sentence
 
@@ -48,6 +48,6 @@ __all__ = [
     "read_needs",
     "read_permissions",
     "read_rules",
-    "require_within",
     "sentence",
+    "taken_to_declare",
 ]

@@ -11,9 +11,9 @@ from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.permissions._policy import Isolation, Undeclared
 from rye_mcp.permissions._value import UNCONFINED, Access, Permissions, Requirement
-from rye_mcp.permissions._words import difference, sentence
+from rye_mcp.permissions._words import sentence
 
-__all__ = ["Effective", "effective", "require_within"]
+__all__ = ["Effective", "effective", "taken_to_declare"]
 
 _WRITES_PROJECT: Final = Permissions(project=Access.WRITE)
 
@@ -37,6 +37,14 @@ class Effective:
         return Permissions() if self.declared is None else self.declared.beyond(self.permissions)
 
 
+def taken_to_declare(declared: Permissions | None, signer: str) -> Permissions:
+    """What a tool declares that this kind of signer signed, or is taken to declare without saying so.
+
+    Policy has no part in this: what somebody agreed to stays the same when the policy changes.
+    """
+    return _UNDECLARED[signer] if declared is None else declared
+
+
 def effective(
     declared: Permissions | None,
     signer: str,
@@ -50,7 +58,7 @@ def effective(
     `needs` are those of its runtimes: they add paths to read, and nothing else. RyeError `denied_by_policy`
     when the policy lets it run in no way.
     """
-    granted = _UNDECLARED[signer] if declared is None else declared
+    granted = taken_to_declare(declared, signer)
     if signer == "agent":
         granted = granted.meet(isolation.agent)
         granted = replace(granted, require=max(granted.require, Requirement.WALLS))
@@ -88,11 +96,3 @@ def _confined(granted: Permissions, isolation: Isolation, needs: Permissions | N
         write=frozenset(path for path in granted.write if not isolation.hides(path)),
         require=max(granted.require, isolation.minimum),
     )
-
-
-def require_within(agreed: Permissions, now: Permissions, *, item_id: str) -> None:
-    """Nothing that runs is wider than what was agreed; RyeError `permissions_widened` with the difference."""
-    if added := difference(agreed, now):
-        known = f"expected {item_id} to do no more than was agreed ({sentence(agreed)})"
-        what = f"{known}, found: {'; '.join(added)}"
-        raise RyeError("permissions_widened", what, item_id=item_id, added=list(added))

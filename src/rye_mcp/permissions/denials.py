@@ -23,6 +23,7 @@ __all__ = ["Denial", "suspect"]
 
 _LAST_LINES: Final = 20
 _LONGEST: Final = 4096
+_TAIL: Final = 64 * 1024
 _MAX_PATHS: Final = 8
 _PATH: Final = re.compile(r"""'(/[^'\n]+)'|"(/[^"\n]+)"|(?<![\w/.~:])(/[^\s'"`:;,()<>\[\]{}]+)""")
 """In quotes, or up to what seldom stands in a path."""
@@ -80,7 +81,7 @@ def _lacks(path: str, granted: Permissions, where: Facts) -> bool:
 def _paths(stderr: str) -> Iterator[str]:
     """The first absolute paths in the last lines, each once."""
     found: dict[str, None] = {}
-    for line in stderr.splitlines()[-_LAST_LINES:]:
+    for line in stderr[-_TAIL:].splitlines()[-_LAST_LINES:]:
         for match in _PATH.finditer(line[:_LONGEST]):
             text = next(group for group in match.groups() if group is not None)
             found[text.rstrip("./")] = None

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "65a852a7d929d2f0b93d32bf0e23f9936cc517a660fd08f858a52d5bb4017f51"
+MANIFEST_SHA256: Final = "f7318b77b5cdfb7c80d53e98f2b19de8d63b71754c34af22e75e63057da89d60"

@@ -27,6 +27,7 @@ from rye_mcp.items import (
     signed_path,
 )
 from rye_mcp.trust import signature
+from rye_mcp.trust.agreed_permissions import AgreedPermissions
 from rye_mcp.trust.approvals import Approvals, state_directory, trusted_keys_of
 from rye_mcp.trust.claims import (
     claim_by_lockfile,
@@ -171,6 +172,7 @@ class Trust:
         self.records, self._shared_record = _records_of(
             own_space, self.approvals, lambda: state or state_directory()
         )
+        self.agreed_permissions = AgreedPermissions(lambda: state or state_directory())
         self.unrecorded: str | None = None
         self.noted_commits: set[str] = set()
         self.unread_commits: set[str] = set()
@@ -237,6 +239,25 @@ class Trust:
         if signer is None or signer.kind is not SignerKind.AGENT:
             return False
         return signer.standing is Standing.TRUSTED and signer.key.key_id not in revoked
+
+    def is_own(self, signer: Signer) -> bool:
+        """Whether this user has signed, with the key of today or one that it replaced, or tries a draft."""
+        if self.is_draft(signer):
+            return True
+        if signer.kind is not SignerKind.PERSON or signer.key_id is None:
+            return False
+        from rye_mcp.trust.keys import KeyRing  # only where something has changed
+
+        try:
+            own = KeyRing(self._own_space).show(SignerKind.PERSON)
+            known = self.store.find_signer(own.fingerprint, SpaceName.PROJECT, Seen())
+        except RyeError:
+            return False  # nobody can tell which keys are this user's
+        return signer.key_id == own.key_id or (known is not None and signer.key_id in known.before)
+
+    def is_draft(self, signer: Signer) -> bool:
+        """Whether this is the key of a draft, which nobody has signed."""
+        return signer.key_id is not None and signer.key_id == self.unrecorded
 
     def ids_of_persons(self, item_type: ItemType) -> frozenset[str]:
         """The ids of this type that a person is known to have vouched for; none where nobody can tell."""

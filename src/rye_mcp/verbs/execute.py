@@ -246,6 +246,8 @@ async def _allowed(request: ExecuteRequest, context: Context) -> ExecuteRequest:
                 f"expected a person to agree to this call of {request.item_id}, found that nobody was asked"
             )
             raise RyeError("confirmation_required", what, item_id=request.item_id)
+        if found is not None and request.agreed is None:
+            found.require_agreed()
     except RyeError as exc:
         await off_loop(partial(log_refusal, request, exc, context), shielded=True)
         raise

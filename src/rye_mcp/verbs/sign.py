@@ -16,9 +16,11 @@ from typing import Any, Final, Self
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainElement, MetadataRole
+from rye_mcp.executor.lock.agreement import widened_by_signing
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, SpaceName, printable, relative_path
 from rye_mcp.metadata import ItemMetadata, examine, without_values
 from rye_mcp.notices import Notice
+from rye_mcp.permissions import sentence
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.sign import require_unchanged, sign_item
@@ -72,10 +74,16 @@ class SignRequest:
 
 @dataclass(frozen=True, slots=True)
 class SignResult:
-    """An item that was signed."""
+    """An item that was signed; what a tool declares that it may do, and what of that is new, in words."""
 
     item: VerifiedItem
     warnings: tuple[Notice, ...] = ()
+    declares: str | None = None
+    widened: tuple[str, ...] = ()
+
+    def also(self, *warnings: Notice) -> SignResult:
+        """The same, with more warnings."""
+        return SignResult(self.item, (*self.warnings, *warnings), self.declares, self.widened)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as data."""
@@ -86,6 +94,7 @@ class SignResult:
             "signer": self.item.signer.as_dict(),
             "hash": self.item.digest,
             "timestamp": self.item.timestamp,
+            **({} if self.declares is None else {"declares": self.declares, "widened": list(self.widened)}),
             "warnings": [warning.as_dict() for warning in self.warnings],
         }
 
@@ -148,7 +157,7 @@ def sign(
         metadata = _examined(found.item, context)
         signer = _Signer.of(request, context)
         result = signer.with_outlook(signer.sign(found.item, metadata, request.companions))
-        return SignResult(result.item, (*result.warnings, *cannot_run(found.item, metadata)))
+        return result.also(*cannot_run(found.item, metadata))
 
 
 def plan(request: SignRequest, context: Context) -> SigningPlan:
@@ -358,7 +367,10 @@ class _Signer:
         warnings += unknown_keywords_in(metadata)
         if self._context.is_person:
             warnings += named_secrets(file, metadata)
-        return SignResult(verified, tuple(warning for warning in warnings if warning is not None))
+        found = tuple(warning for warning in warnings if warning is not None)
+        added = widened_by_signing(verified, metadata, self._context.trust)
+        declared = metadata.permissions if metadata.is_run else None
+        return SignResult(verified, found, None if declared is None else sentence(declared), added)
 
     def with_outlook(self, result: SignResult) -> SignResult:
         """The same, with what will become of a tool when it runs; once all that it rests on is signed.
@@ -370,7 +382,7 @@ class _Signer:
         if file.item_type is ItemType.TOOL:
             outlook = self._outlook(ChainElement(file, self._context.metadata(result.item)), result.item)
         require_unchanged(file)
-        return SignResult(result.item, (*result.warnings, *filter(None, outlook)))
+        return result.also(*filter(None, outlook))
 
     def _outlook(self, root: ChainElement, item: VerifiedItem) -> list[Notice | None]:
         """What will become of the tool, and of those that rest on it: their lockfiles, files, command."""

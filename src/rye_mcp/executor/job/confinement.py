@@ -48,6 +48,8 @@ class Confined:
     process: Halves
     policy: Policy | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    where: Facts | None = None
+    """The places that the policy was planned with."""
     missing: Missing | None = None
 
 
@@ -148,7 +150,7 @@ class Confinement:
         variables = dict(_variables(process.env, facts, scratch)) | dict(planned.variables)
         call = replace(process.call, policy=planned.policy, env={**process.call.env, **variables})
         missing = Missing.among(planned.policy.protect, self._trash_place())
-        return Confined(Halves(process.runtime, call), planned.policy, variables, missing)
+        return Confined(Halves(process.runtime, call), planned.policy, variables, facts, missing)
 
     def _programs(self, process: Halves, hidden: tuple[str, ...]) -> Iterator[str]:
         """What the program consists of, as far as that is not a part of the system."""

@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
@@ -26,16 +27,18 @@ from lilux.primitives.subprocess import (
     SubprocessPrimitive,
     SubprocessResult,
 )
-from rye_mcp.apart import apart_if_large
+from rye_mcp.apart import apart_if_large, off_loop
 from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.outcomes import Exit, Outcome, read_http, read_lost, read_process
 from rye_mcp.executor.job.planted import Missing
 from rye_mcp.executor.job.starting import install_hint
 from rye_mcp.permissions import DEFAULT_PORT, Permissions
+from rye_mcp.permissions.planning import Facts
 from rye_mcp.runs.ids import StreamName
 
 if TYPE_CHECKING:
     from lilux.primitives.http_client import HttpClientPrimitive, HttpSpec
+    from rye_mcp.permissions.denials import Denial
 
 __all__ = ["HttpJob", "Job", "Observer", "OtherJob", "ProcessJob", "Spooling", "Watch", "address_of"]
 
@@ -94,12 +97,14 @@ class Job(Protocol):
 class ProcessJob:
     """A program to run. `direct` is for who asked for the primitive itself, and gets what it says.
 
-    `missing` are names that it must not make. Of one that is called `with_flags`, all of standard output is the result.
+    `missing` are names that it must not make. Of one that is called `with_flags`, all of standard output is
+    the result.
     """
 
     primitive: SubprocessPrimitive
     process: Halves
     permissions: Permissions
+    where: Facts | None = None
     missing: Missing | None = None
     direct: bool = False
     with_flags: bool = False
@@ -133,12 +138,26 @@ class ProcessJob:
             watch.observer.saw(result, show)
         read = partial(read_process, result, timeout=spec.timeout, show=show, last_line=not self.with_flags)
         outcome = await apart_if_large((result.stdout, result.result), read)
-        outcome = replace(outcome, enforced=self._enforced(result))
+        denied = await self._denied(result, failed=not outcome.success)
+        outcome = replace(outcome, enforced=self._enforced(result), denied=denied)
         if result.error is not None and result.error.code == "command_not_found":
             outcome = replace(outcome, hint=install_hint(spec.command))
         if result.error is not None and result.error.code == "command_hidden":
             outcome = replace(outcome, hint=_HIDDEN)
         return replace(outcome, data=_plain_data(result)) if self.direct else outcome
+
+    async def _denied(self, result: SubprocessResult, *, failed: bool) -> Denial | None:
+        """What a confined program lacked, as far as it shows."""
+        refused = () if result.network is None else [name for name, _ in result.network.refused]
+        is_confined = result.enforced is not None and result.enforced.level != "none"
+        if self.where is None or not is_confined or not (refused or failed):
+            return None
+        from rye_mcp.permissions.denials import suspect
+
+        stderr = result.stderr if failed else ""
+        return await off_loop(
+            partial(suspect, refused, stderr, self.permissions, self.where, os.path.lexists)
+        )
 
     def _enforced(self, result: SubprocessResult) -> Enforcement | None:
         """What stood between the program and the machine; None for one that never ran."""

@@ -24,6 +24,7 @@ from rye_mcp.runs.ids import STREAMS, StreamName, handle_of
 
 if TYPE_CHECKING:
     from lilux.primitives.http_client import HttpResult
+    from rye_mcp.permissions.denials import Denial
 
 __all__ = [
     "MAX_STDERR_CHARACTERS",
@@ -129,6 +130,7 @@ class Outcome:
     notices: tuple[Notice, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     enforced: Enforcement | None = None
+    denied: Denial | None = None
 
     @property
     def truncated(self) -> bool:

@@ -7,6 +7,7 @@ hash, an id or a version. Nothing is read or written here. The rules are in
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -19,10 +20,12 @@ from lilux._dataclasses import dataclass
 from lilux.primitives.lockfile import LOCKFILE_VERSION, Lockfile, LockfileRoot
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.anchor import library_of
+from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.executor.chain.files import LIBRARY_DIRECTORY
 from rye_mcp.executor.chain.validator import ValidChain
 from rye_mcp.items import SpaceName, is_item_id, printable
 from rye_mcp.metadata import TOOL_TYPES
+from rye_mcp.permissions import UNCONFINED, Permissions, difference, read_permissions
 from rye_mcp.trust.verify import Evidence
 
 __all__ = [
@@ -45,7 +48,9 @@ __all__ = [
 PACKAGE: Final = "rye-mcp"
 """The package whose version stands in a lockfile."""
 
-_ELEMENT_FIELDS: Final = ("item_id", "space", "version", "tool_type", "executor_id", "integrity", "signer")
+_TEXT_FIELDS: Final = ("item_id", "space", "version", "tool_type", "executor_id", "integrity", "signer")
+_PERMISSIONS: Final = "permissions"
+_ELEMENT_FIELDS: Final = (*_TEXT_FIELDS, _PERMISSIONS)
 _REQUIRED: Final = frozenset({"item_id", "space", "integrity"})
 _MAY_BE_NULL: Final = frozenset({"tool_type", "executor_id", "signer"})
 _ROOT_FIELDS: Final = ("tool_id", "version", "integrity")
@@ -64,19 +69,33 @@ Element = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as it was locked. None on one side: it is not there, or has no such thing."""
+    """One thing that is not as it was locked. None on one side: it is not there, or has no such thing.
+
+    Permissions are in the form of metadata, as JSON.
+    """
 
     element: str
     field: str
     locked: str | None
     found: str | None
 
+    @property
+    def added(self) -> tuple[str, ...]:
+        """What a tool may do beyond what was locked, in words; of permissions alone."""
+        if self.field != _PERMISSIONS or self.locked == _UNFIT:
+            return ()
+        return difference(_permissions_of(self.locked), _permissions_of(self.found))
+
     def __str__(self) -> str:
+        if self.field == _PERMISSIONS and self.locked != _UNFIT:
+            more = f"more than locked: {'; '.join(self.added)}" if self.added else "less than locked"
+            return f"{self.element}: permissions: {more}"
         return f"{self.element}: {self.field}: locked {self.locked or 'none'}, found {self.found or 'none'}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the difference as data."""
-        return {"element": self.element, "field": self.field, "locked": self.locked, "found": self.found}
+        known = {"element": self.element, "field": self.field, "locked": self.locked, "found": self.found}
+        return known | ({"added": list(self.added)} if self.field == _PERMISSIONS else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +124,7 @@ class Pins:
                 "executor_id": element.executor_id,
                 "integrity": item.digest,
                 "signer": item.signer.key_id,
+                _PERMISSIONS: _permissions_in(element),
             }
             for element, item in verified.pairs
         )
@@ -120,7 +140,10 @@ class Pins:
         """The pins in a lockfile, of which `issues_in` has found nothing wrong."""
         root = lockfile.root
         elements = tuple(
-            {name: entry[name] for name in _ELEMENT_FIELDS if name in entry}
+            {
+                **{name: entry[name] for name in _TEXT_FIELDS if name in entry},
+                **({_PERMISSIONS: _as_text(entry[_PERMISSIONS])} if _PERMISSIONS in entry else {}),
+            }
             for entry in lockfile.resolved_chain
         )
         return cls(pins_of_root(root.tool_id, root.version, root.integrity), elements, lockfile.verified_deps)
@@ -151,10 +174,36 @@ def render(valid: ValidChain, *, package_version: str) -> Lockfile:
         LOCKFILE_VERSION,
         _newest_signature(valid),
         LockfileRoot(root.item_id, root.version, valid.verified.root.digest),
-        resolved_chain=[dict(element) for element in pins.elements],
+        resolved_chain=[_as_entry(element) for element in pins.elements],
         registry={"package": PACKAGE, "version": package_version},
         verified_deps=dict(sorted((pins.dependencies or {}).items())),
     )
+
+
+def _as_entry(element: Element) -> dict[str, Any]:
+    """An element as it is written: without permissions where it declares none."""
+    declared = element[_PERMISSIONS]
+    permissions = {} if declared is None else {_PERMISSIONS: json.loads(declared)}
+    return {name: element[name] for name in _TEXT_FIELDS} | permissions
+
+
+def _permissions_in(element: ChainElement) -> str | None:
+    """What an element declares, as text; None for nothing, and for what comes with the package."""
+    permissions = None if element.space is SpaceName.SYSTEM else element.metadata.permissions
+    return None if permissions is None else _as_text(permissions.canonical())
+
+
+def _as_text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _permissions_of(text: str | None) -> Permissions:
+    """What a text of permissions grants; without any, a tool is not confined."""
+    return UNCONFINED if text is None else read_permissions(json.loads(text))[0]
+
+
+def _are_permissions(text: str) -> bool:
+    return not read_permissions(json.loads(text))[1]
 
 
 def _newest_signature(valid: ValidChain) -> str:
@@ -197,9 +246,14 @@ def _without_the_package(pins: Pins, packaged: tuple[str, ...]) -> Pins:
 
 
 def only_the_root_differs(locked: Pins, found: Pins) -> bool:
-    """Whether everything is as it was locked, but for what the root itself says: its hash and its version."""
-    first = locked.elements[0]
-    changed = {name: found.elements[0][name] for name in ("integrity", "version") if name in first}
+    """Whether everything is as it was locked, but for what the root itself says: its hash and its version,
+    and that it may do less.
+    """
+    first, now = locked.elements[0], found.elements[0]
+    may_change = ["integrity", "version"]
+    if not Difference("", _PERMISSIONS, first.get(_PERMISSIONS), now[_PERMISSIONS]).added:
+        may_change.append(_PERMISSIONS)
+    changed = {name: now[name] for name in may_change if name in first}
     root = {**found.root, "tool_id": locked.root["tool_id"]}
     as_now = Pins(root, ({**first, **changed}, *locked.elements[1:]), locked.dependencies)
     return not differences(as_now, found)
@@ -255,9 +309,13 @@ def _is_since(locked: str, signed: str | None) -> bool:
         return False
 
 
-def differences_of_root(locked: Element, found: Element) -> tuple[Difference, ...]:
+def differences_of_root(locked: Pins, found: Element, root: ChainElement) -> tuple[Difference, ...]:
     """The same for the root alone, of which nothing else is known yet."""
-    return tuple(_between(found["tool_id"] or "", locked, found, _ROOT_FIELDS))
+    now = {_PERMISSIONS: _permissions_in(root)}
+    return (
+        *_between(root.item_id, locked.root, found, _ROOT_FIELDS),
+        *_between(root.item_id, locked.elements[0], now, (_PERMISSIONS,)),
+    )
 
 
 def _all_differences(locked: Pins, found: Pins) -> Iterator[Difference]:
@@ -343,7 +401,7 @@ def _entry_issues(place: str, entry: Any) -> Iterator[str]:
     if not isinstance(entry, dict):
         yield f"{place}: expected an object, found none"
         return
-    for name in _ELEMENT_FIELDS:
+    for name in _TEXT_FIELDS:
         if name not in entry:
             if name in _REQUIRED:
                 yield f"{place}.{name}: expected text, found nothing"
@@ -371,5 +429,6 @@ _FORMS: Final[Mapping[str, Callable[[str], bool]]] = {
     "tool_type": lambda value: value in TOOL_TYPES,
     "integrity": lambda value: _HASH.fullmatch(value) is not None,
     "signer": lambda value: _HASH.fullmatch(value) is not None,
+    "permissions": _are_permissions,
     "path": lambda value: _PATH.fullmatch(value) is not None,
 }

@@ -124,7 +124,7 @@ class LockfileResolver:
             item = verify_item(root.file, self._trust, role=MetadataRole.of(root.file))
             if root.space is not SpaceName.SYSTEM or not self._is_outdated(stored):
                 found = pins.pins_of_root(root.item_id, root.version, item.digest)
-                different = pins.differences_of_root(stored.pins.root, found)
+                different = pins.differences_of_root(stored.pins, found, root)
                 raise pins.mismatch(different, root.item_id, stored.path)
         return RootLock(root.item_id, stored)
 

@@ -62,7 +62,7 @@ def test_a_hidden_place_is_named_and_no_permission_is_proposed_for_it() -> None:
 
 def test_a_flood_of_lines_costs_little_and_names_a_few() -> None:
     there = {f"/srv/{number}" for number in range(100)}
-    line = " ".join(sorted(there)) + " /" * 1_000_000
-    denial = suspect([], line, Permissions(), WHERE, there.__contains__)
+    text = " /" * 1_000_000 + "\n" + " ".join(sorted(there)) + " /" * 10_000
+    denial = suspect([], text, Permissions(), WHERE, there.__contains__)
     assert denial is not None
     assert len(denial.likely) <= 8

@@ -18,7 +18,6 @@ from rye_mcp.permissions import (
     Undeclared,
     effective,
     read_permissions,
-    require_within,
     sentence,
 )
 from tests.permission_strategies import anything, confined
@@ -130,15 +129,3 @@ def test_nobody_gets_more_than_is_declared_but_by_the_users_own_lift(
         refused("denied_by_policy", found)
     else:
         assert found() == UNCONFINED
-
-
-@given(anything, anything)
-def test_what_is_wider_than_agreed_is_refused_with_the_difference(
-    agreed: Permissions, now: Permissions
-) -> None:
-    if now.is_within(agreed):
-        require_within(agreed, now, item_id="demo/hello")
-    else:
-        error = refused("permissions_widened", lambda: require_within(agreed, now, item_id="demo/hello"))
-        assert error.details["added"]
-        assert all(each in error.message for each in error.details["added"])
