@@ -211,6 +211,7 @@ async def test_a_value_cannot_look_like_another_line_of_the_question(
         "Run demo/touch?",
         "signed by",
         "sha256",
+        "permissions",
         "project",
         "parameters",
     ]

@@ -40,6 +40,7 @@ def test_where_all_is_well_nothing_is_broken_and_nothing_is_changed(ada: Person,
     found = findings(ada, project)
     expected = {
         "supervisor",
+        "isolation",
         "server",
         "execution",
         "system space",

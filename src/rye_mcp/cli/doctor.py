@@ -21,7 +21,7 @@ import typer
 
 from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ToolExecutionError
-from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
+from lilux.primitives.subprocess import Facts, Policy, ProcessSpec, SubprocessPrimitive
 from rye_mcp.app import INDEX_DIRECTORY, App
 from rye_mcp.cli._bare_server import BARE_PATH, Conversation, talk
 from rye_mcp.cli._client_files import CLIENTS, Surroundings, parse_object
@@ -39,12 +39,14 @@ __all__ = [
     "check_clients",
     "check_clock",
     "check_interpreters",
+    "check_isolation",
     "check_keys",
     "check_places",
     "check_server",
     "check_spaces",
     "check_supervisor",
     "doctor",
+    "judge_isolation",
 ]
 
 _COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "broken": typer.colors.RED}
@@ -70,6 +72,7 @@ async def _findings(project: Path | None) -> list[Finding]:
     command = Path(sysconfig.get_path("scripts")) / "rye-mcp"
     return [
         await check_supervisor(),
+        await check_isolation(),
         *await check_server(command, app),
         *check_spaces(app),
         *check_keys(app),
@@ -105,6 +108,17 @@ _OTHERS: Final = 0o077
 _PRIVATE: Final = frozenset({"user space", "keys", "state", "search index"})
 _ROOM_BYTES: Final = 64 << 20
 _CLOCK_SLACK_S: Final = 300
+_SYSCTLS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=15000"),
+    ("kernel/unprivileged_userns_clone", "0", "sudo sysctl kernel.unprivileged_userns_clone=1"),
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+)
+"""A setting that forbids user namespaces: file, value, and what allows them until the next boot."""
+
 _WHOLE: Final = "pip install --force-reinstall rye-mcp"
 
 
@@ -141,6 +155,47 @@ async def check_supervisor() -> Finding:
     if not result.success:
         return Finding(check, "broken", f"expected /bin/sh to run, found: {result.stderr}", _WHOLE)
     return Finding(check, "ok", f"lilux-proc ran a program in {result.duration_ms:.0f} ms")
+
+
+async def check_isolation(settings: Path = Path("/proc/sys")) -> Finding:
+    """What this machine enforces of what a tool may do, and why it is not more."""
+    try:
+        return judge_isolation(await SubprocessPrimitive().probe(), settings)
+    except ToolExecutionError as exc:
+        return Finding("isolation", "broken", exc.message, _WHOLE)
+
+
+def judge_isolation(facts: Facts, settings: Path) -> Finding:
+    """The same, from what the supervisor found out; `settings` are those of the kernel."""
+    from rye_mcp.executor.job.enforcement import Enforceable
+
+    check, can = "isolation", Enforceable.of(facts, Policy(tier="cell"))
+    if can.level == "cell":
+        by = "root" if facts.cell == "administrator" else "user namespaces"
+        seen = "" if facts.proc == "private" else "; they see the command lines of other programs"
+        return Finding(check, "ok", f"tools that declare permissions run in cells, made by {by}{seen}")
+    if can.level == "walls":
+        what = f"tools run in walls, since no cell can be made: {can.reason}"
+        what += f"; walls do not enforce {', '.join(can.unenforced)}"
+    else:
+        what = f"nothing confines tools, and what an agent signed is refused: {can.reason}"
+    return Finding(check, "warning", what, _more_isolation(facts, settings))
+
+
+def _more_isolation(facts: Facts, settings: Path) -> str:
+    """What to do for cells, or to find out what forbids them."""
+    if not facts.seccomp:
+        return "zgrep CONFIG_SECCOMP_FILTER /proc/config.gz"
+    for name, forbids, mended_by in _SYSCTLS:
+        try:
+            found = (settings / name).read_text("ascii").strip()
+        except OSError:
+            continue  # not every kernel has it
+        if found == forbids:
+            return mended_by
+    if not facts.landlock:
+        return "cat /sys/kernel/security/lsm"
+    return "unshare --user --map-root-user --mount true"
 
 
 async def check_server(command: Path, app: App) -> Iterator[Finding]:
