@@ -230,14 +230,17 @@ class PrimitiveExecutor:
             decide = partial(_unrestricted, decide)
         async with logged.refusals(), self._prepared(decide) as call:
             began = await off_loop(partial(logged.began, call))
-            outcome = await self._outcome(call, logged, watch or Watch())
-            result = await off_loop(partial(self._result, call, outcome, logged, began), shielded=True)
+            outcome, planted = await self._outcome(call, logged, watch or Watch())
+            noticed = (*began, *planted)
+            result = await off_loop(partial(self._result, call, outcome, logged, noticed), shielded=True)
         if outcome.success:
             self._preparation.learn(call)
         return result
 
-    async def _outcome(self, call: PreparedCall, logged: LoggedCall, watch: Watch) -> Outcome:
-        """What comes of a run; one that is given up is logged as that."""
+    async def _outcome(
+        self, call: PreparedCall, logged: LoggedCall, watch: Watch
+    ) -> tuple[Outcome, tuple[Notice, ...]]:
+        """What comes of a run, and what it planted; one that is given up is logged as that."""
         spool = partial(self._outputs.spool, logged.run_id)
         if watch.on_begun is not None:
             watch.on_begun(logged.run_id)
@@ -246,7 +249,7 @@ class PrimitiveExecutor:
                 outcome = await call.job.run(watch, call.show, partial(off_loop, spool))
             finally:
                 planted = await _planted(call, logged.run_id)
-            return replace(outcome, notices=(*outcome.notices, *planted)) if planted else outcome
+            return outcome, planted
         except BaseException:
             await off_loop(partial(self._give_up, logged), shielded=True)
             raise
@@ -256,7 +259,7 @@ class PrimitiveExecutor:
         self._outputs.finish(logged.run_id)
 
     def _result(
-        self, call: PreparedCall, outcome: Outcome, logged: LoggedCall, began: tuple[Notice, ...]
+        self, call: PreparedCall, outcome: Outcome, logged: LoggedCall, noticed: tuple[Notice, ...]
     ) -> ExecutionResult:
         """What the caller is told; before, the private copy is removed, and lockfile and log are written."""
         self._outputs.finish(logged.run_id)
@@ -273,7 +276,7 @@ class PrimitiveExecutor:
             run_id=logged.run_id,
             chain=chain_as_data(pinned),
             sealed=call.sealed,
-            notices=(*call.notices, *began, *later, *ended),
+            notices=(*call.notices, *noticed, *later, *ended),
             lock=pinned.lock.as_dict(),
             metadata={} if call.sealed else {"why_not_sealed": call.why_not_sealed},
         )
