@@ -431,6 +431,7 @@ class UnfinishedCall:
                 confined.process,
                 decision.permissions,
                 confined.where,
+                missing=confined.missing,
                 direct=direct,
                 with_flags=with_flags,
             )

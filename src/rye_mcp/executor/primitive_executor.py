@@ -26,7 +26,7 @@ from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
 from rye_mcp.executor.decider import Decide, DecidedCall, Decider
-from rye_mcp.executor.job.jobs import Watch
+from rye_mcp.executor.job.jobs import ProcessJob, Watch
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.lock.resolver import LockfileResolver
@@ -230,19 +230,26 @@ class PrimitiveExecutor:
             decide = partial(_unrestricted, decide)
         async with logged.refusals(), self._prepared(decide) as call:
             began = await off_loop(partial(logged.began, call))
-            outcome = await self._outcome(call, logged, watch or Watch())
-            result = await off_loop(partial(self._result, call, outcome, logged, began), shielded=True)
+            outcome, planted = await self._outcome(call, logged, watch or Watch())
+            noticed = (*began, *planted)
+            result = await off_loop(partial(self._result, call, outcome, logged, noticed), shielded=True)
         if outcome.success:
             self._preparation.learn(call)
         return result
 
-    async def _outcome(self, call: PreparedCall, logged: LoggedCall, watch: Watch) -> Outcome:
-        """What comes of a run; one that is given up is logged as that."""
+    async def _outcome(
+        self, call: PreparedCall, logged: LoggedCall, watch: Watch
+    ) -> tuple[Outcome, tuple[Notice, ...]]:
+        """What comes of a run, and what it planted; one that is given up is logged as that."""
         spool = partial(self._outputs.spool, logged.run_id)
         if watch.on_begun is not None:
             watch.on_begun(logged.run_id)
         try:
-            return await call.job.run(watch, call.show, partial(off_loop, spool))
+            try:
+                outcome = await call.job.run(watch, call.show, partial(off_loop, spool))
+            finally:
+                planted = await _planted(call, logged.run_id)
+            return outcome, planted
         except BaseException:
             await off_loop(partial(self._give_up, logged), shielded=True)
             raise
@@ -252,7 +259,7 @@ class PrimitiveExecutor:
         self._outputs.finish(logged.run_id)
 
     def _result(
-        self, call: PreparedCall, outcome: Outcome, logged: LoggedCall, began: tuple[Notice, ...]
+        self, call: PreparedCall, outcome: Outcome, logged: LoggedCall, noticed: tuple[Notice, ...]
     ) -> ExecutionResult:
         """What the caller is told; before, the private copy is removed, and lockfile and log are written."""
         self._outputs.finish(logged.run_id)
@@ -269,7 +276,7 @@ class PrimitiveExecutor:
             run_id=logged.run_id,
             chain=chain_as_data(pinned),
             sealed=call.sealed,
-            notices=(*call.notices, *began, *later, *ended),
+            notices=(*call.notices, *noticed, *later, *ended),
             lock=pinned.lock.as_dict(),
             metadata={} if call.sealed else {"why_not_sealed": call.why_not_sealed},
         )
@@ -350,6 +357,14 @@ class PrimitiveExecutor:
     def _build_chain(self, item_id: str) -> Chain:
         """The chain of a tool; nothing of it is verified yet."""
         return self._decider.builder.build(item_id)
+
+
+async def _planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
+    """What a run made that it must not make is moved away, however the run ended."""
+    missing = call.job.missing if isinstance(call.job, ProcessJob) else None
+    if missing is None or not missing.paths:
+        return ()
+    return await off_loop(partial(missing.take_away, run_id), shielded=True)
 
 
 async def _unrestricted(decide: Decide) -> DecidedCall:

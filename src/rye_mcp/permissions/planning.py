@@ -35,8 +35,8 @@ GUARDED: Final = (
 MASKED: Final = (".env",)
 """What nobody sees of a project: secrets of the person."""
 
-OF_GIT: Final = ("config", "config.worktree", "hooks")
-"""What git runs, or takes commands from: it stays read-only with `uses: git`, too."""
+OF_GIT: Final = ("config", "config.worktree", "commondir", "hooks")
+"""What git runs, takes commands from, or is led to others by: it stays read-only with `uses: git`, too."""
 
 _TIERS: Final[Mapping[Requirement, Tier]] = MappingProxyType(
     {Requirement.NONE: "none", Requirement.WALLS: "walls", Requirement.CELL: "cell"}
@@ -62,6 +62,8 @@ class Facts:
     git_directories: tuple[str, ...] = ()
     """`.git` of the project and, of a worktree, the directories that it leads to."""
     git_configuration: tuple[str, ...] = ()
+    git_links: tuple[tuple[str, str], ...] = ()
+    """Configuration that is reached by links: its path, and where the file really is."""
     ssh_agent: str | None = None
     gpu_devices: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
@@ -159,8 +161,18 @@ def _binds(permissions: Permissions, facts: Facts) -> Iterator[Bind]:
         for use, target in (("cache", f"{facts.home}/.cache"), ("temp", "/tmp")):  # noqa: S108 - the cell's own
             if use in permissions.uses:
                 yield Bind(source=f"{facts.kept}/{use}", target=target, write=True)
+    if "git" in permissions.uses:
+        yield from _linked(facts)
     if facts.ssh_agent is not None and "ssh-agent" in permissions.uses:
         yield Bind(source=facts.ssh_agent, target=facts.ssh_agent, write=True)
+
+
+def _linked(facts: Facts) -> Iterator[Bind]:
+    """Configuration behind links, but for what no tool sees."""
+    hidden = [*facts.hidden, *(_expanded(each, facts.home) for each in (*CLOSED, *CREDENTIALS))]
+    for path, real in facts.git_links:
+        if not any(is_below(real, each) or is_below(each, real) for each in hidden):
+            yield Bind(source=real, target=path)
 
 
 def _variables(permissions: Permissions, facts: Facts) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,7 @@ from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Policy, SubprocessPrimitive
+from rye_mcp.executor.job.planted import Missing
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
 from rye_mcp.permissions import Permissions
 from rye_mcp.permissions.planning import Facts, plan
@@ -49,6 +50,7 @@ class Confined:
     variables: Mapping[str, str] = field(default_factory=dict)
     where: Facts | None = None
     """The places that the policy was planned with."""
+    missing: Missing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ class Confinement:
             *(os.path.realpath(each) for each in also if each is not None),
             *self._programs(process, hidden),
         }
+        plain, linked = self._git_configuration() if "git" in permissions.uses else ((), ())
         facts = Facts(
             home=self._home,
             project=self._project,
@@ -134,7 +137,8 @@ class Confinement:
             trash=self._trash() if "trash" in permissions.uses else None,
             hidden=hidden,
             git_directories=self._git() if "git" in permissions.uses else (),
-            git_configuration=self._git_configuration() if "git" in permissions.uses else (),
+            git_configuration=plain,
+            git_links=linked,
             ssh_agent=self._ssh_agent() if "ssh-agent" in permissions.uses else None,
             gpu_devices=_devices() if "gpu" in permissions.uses else (),
         )
@@ -145,7 +149,8 @@ class Confinement:
         process = _placed(process, shown, facts.home)
         variables = dict(_variables(process.env, facts, scratch)) | dict(planned.variables)
         call = replace(process.call, policy=planned.policy, env={**process.call.env, **variables})
-        return Confined(Halves(process.runtime, call), planned.policy, variables, facts)
+        missing = Missing.among(planned.policy.protect, self._trash_place())
+        return Confined(Halves(process.runtime, call), planned.policy, variables, facts, missing)
 
     def _programs(self, process: Halves, hidden: tuple[str, ...]) -> Iterator[str]:
         """What the program consists of, as far as that is not a part of the system."""
@@ -171,10 +176,13 @@ class Confinement:
         known = "\0".join((rights.item_id, *rights.owner)).encode("utf-8", "surrogateescape")
         return Path(self._cache, "rye", "tools", hashlib.sha256(known).hexdigest()[:32])
 
-    def _trash(self) -> str:
+    def _trash_place(self) -> str:
         named = self._environment.get("XDG_STATE_HOME", "")
         state = named if named.startswith("/") else f"{self._home}/.local/state"
-        place = Path(os.path.realpath(state), "rye", "trash")
+        return f"{os.path.realpath(state)}/rye/trash"
+
+    def _trash(self) -> str:
+        place = Path(self._trash_place())
         for directory in (place.parent, place):
             whole_files.make_directory(directory, mode=_PRIVATE)
         return str(place)
@@ -182,10 +190,15 @@ class Confinement:
     def _git(self) -> tuple[str, ...]:
         return () if self._project is None else tuple(map(str, git_directories(Path(self._project))))
 
-    def _git_configuration(self) -> tuple[str, ...]:
+    def _git_configuration(self) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+        """The files and directories that are where git looks for them, and those that links lead to."""
         named = self._environment.get("XDG_CONFIG_HOME", "")
         config = named if named.startswith("/") else f"{self._home}/.config"
-        return tuple(each for each in (f"{self._home}/.gitconfig", f"{config}/git") if os.path.exists(each))  # noqa: PTH110
+        found = [each for each in (f"{self._home}/.gitconfig", f"{config}/git") if os.path.exists(each)]  # noqa: PTH110
+        pairs = [(each, os.path.realpath(each)) for each in found]
+        return tuple(each for each, real in pairs if each == real), tuple(
+            pair for pair in pairs if pair[0] != pair[1]
+        )
 
     def _ssh_agent(self) -> str | None:
         named = self._environment.get("SSH_AUTH_SOCK", "")

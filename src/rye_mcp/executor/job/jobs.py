@@ -30,6 +30,7 @@ from lilux.primitives.subprocess import (
 from rye_mcp.apart import apart_if_large, off_loop
 from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.outcomes import Exit, Outcome, read_http, read_lost, read_process
+from rye_mcp.executor.job.planted import Missing
 from rye_mcp.executor.job.starting import install_hint
 from rye_mcp.permissions import DEFAULT_PORT, Permissions
 from rye_mcp.permissions.planning import Facts
@@ -96,13 +97,15 @@ class Job(Protocol):
 class ProcessJob:
     """A program to run. `direct` is for who asked for the primitive itself, and gets what it says.
 
-    Of one that is called `with_flags`, all of standard output is the result.
+    `missing` are names that it must not make. Of one that is called `with_flags`, all of standard output is
+    the result.
     """
 
     primitive: SubprocessPrimitive
     process: Halves
     permissions: Permissions
     where: Facts | None = None
+    missing: Missing | None = None
     direct: bool = False
     with_flags: bool = False
 

@@ -72,9 +72,19 @@ def test_in_a_project_that_is_written_what_others_run_stays_as_it_is() -> None:
 def test_git_is_opened_but_for_what_it_runs() -> None:
     found = planned({"project": "write", "uses": ["git"]})
     assert f"{PROJECT}/.git" not in found.policy.protect
-    assert {f"{PROJECT}/.git/{name}" for name in ("config", "hooks")} <= set(found.policy.protect)
+    assert {f"{PROJECT}/.git/{name}" for name in ("config", "commondir", "hooks")} <= set(
+        found.policy.protect
+    )
     assert f"{HOME}/.gitconfig" in found.policy.read
     assert found.variables == {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
+
+
+def test_git_configuration_behind_a_link_is_shown_unless_it_leads_to_what_is_hidden() -> None:
+    shown, hidden = f"{HOME}/dotfiles/gitconfig", f"{HOME}/.ssh/config"
+    for real, expected in ((shown, [Bind(source=shown, target=f"{HOME}/.gitconfig")]), (hidden, [])):
+        facts = replace(FACTS, git_configuration=(), git_links=((f"{HOME}/.gitconfig", real),))
+        assert list(planned({"project": "read", "uses": ["git"]}, facts).policy.binds) == expected
+    assert not planned({}, replace(FACTS, git_links=((f"{HOME}/.gitconfig", shown),))).policy.binds
 
 
 @pytest.mark.parametrize(("project", "key"), [("read", "read"), ("write", "write")])

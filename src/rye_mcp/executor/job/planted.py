@@ -1,0 +1,120 @@
+"""Names that programs trust, were missing before a run, and were made by it: they go to the trash.
+
+What is not there cannot be made read-only, so it is looked for again when nothing of the run is left. Whoever
+else makes such a name at the same time finds it in the trash as well: nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+from lilux import _files as whole_files
+from lilux._dataclasses import dataclass
+from rye_mcp.errors import printable
+from rye_mcp.notices import Notice
+
+__all__ = ["Missing"]
+
+_NAMED: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_USABLE: Final = stat.S_IWUSR | stat.S_IXUSR
+_PRIVATE: Final = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Protected paths that were missing before a run, and where they go if it makes them."""
+
+    paths: tuple[str, ...]
+    trash: str
+
+    @classmethod
+    def among(cls, protected: Iterable[str], trash: str) -> Self:
+        """Those of the protected paths that are missing now."""
+        return cls(tuple(path for path in protected if not os.path.lexists(path)), trash)
+
+    def take_away(self, run_id: str) -> tuple[Notice, ...]:
+        """Move what is there by now to the trash, and say where it is."""
+        return tuple(notice for path in self.paths if (notice := self._taken(path, run_id)) is not None)
+
+    def _taken(self, path: str, run_id: str) -> Notice | None:
+        above, name = os.path.split(path)
+        try:
+            with _opened(above) as directory, _usable(directory):
+                if not _is_there(name, directory):
+                    return None
+                now_at = self._moved(directory, above, name, run_id)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as exc:
+            what = f"the run made {printable(path)}, or hid whether it did, and it could not be moved"
+            return Notice("planted", f"{what}: {exc.strerror}. Look at it before anything else does")
+        back = shlex.join(["mv", "-nT", now_at, path])
+        what = f"the run made {printable(path)}, which other programs trust: it is at {printable(now_at)} now"
+        return Notice("planted", f"{what}. If you want it there: {printable(back)}")
+
+    def _moved(self, directory: int, above: str, name: str, run_id: str) -> str:
+        """Where it is now: in the trash, or beside its place where the trash cannot have it.
+
+        Another file system cannot, nor can any that a directory without the right to write in it would be
+        moved to: moving that one changes what is in it.
+        """
+        try:
+            with ExitStack() as opened:
+                place = self._place(run_id)
+                trash = opened.enter_context(_opened(place))
+                os.rename(name, name, src_dir_fd=directory, dst_dir_fd=trash)
+                return f"{place}/{name}"
+        except OSError:
+            beside = f"planted-{run_id}-{name.removeprefix('.')}"
+            os.rename(name, beside, src_dir_fd=directory, dst_dir_fd=directory)
+            return f"{above}/{beside}"
+
+    def _place(self, run_id: str) -> str:
+        """A new directory for one thing."""
+        above = Path(self.trash, f"planted-{run_id}")
+        for directory in (above.parent.parent, above.parent, above):
+            whole_files.make_directory(directory, mode=_PRIVATE)
+        place = above / str(len(os.listdir(above)))  # noqa: PTH208
+        place.mkdir(_PRIVATE)
+        return str(place)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    """A directory, without following a link anywhere on the way."""
+    with ExitStack() as opened:
+        directory = os.open(os.sep, _NAMED)
+        opened.callback(os.close, directory)
+        for part in Path(path).parts[1:]:
+            directory = os.open(part, _NAMED, dir_fd=directory)
+            opened.callback(os.close, directory)
+        yield directory
+
+
+@contextmanager
+def _usable(directory: int) -> Iterator[None]:
+    """A directory in which its owner may look and rename for a moment, whatever mode the run gave it."""
+    found = os.fstat(directory)
+    mode, named = stat.S_IMODE(found.st_mode), f"/proc/self/fd/{directory}"
+    if found.st_uid != os.geteuid() or mode & _USABLE == _USABLE:
+        yield
+        return
+    Path(named).chmod(mode | _USABLE)
+    try:
+        yield
+    finally:
+        Path(named).chmod(mode)
+
+
+def _is_there(name: str, directory: int) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,276 @@
+"""A confined tool plants what other programs of the machine trust later: a repository, settings, hooks."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lilux.primitives.subprocess import SubprocessPrimitive
+from rye_mcp.executor.job.planted import Missing
+from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+from rye_mcp.executor.results import ExecutionResult
+from rye_mcp.permissions.planning import GUARDED
+from tests.runtime_workshop import Workshop
+from tests.trust_world import World
+from tests.users import ADA, as_user, two_users
+
+pytestmark = pytest.mark.anyio
+
+RUN = "20260101T000000Z-0123456789abcdef"
+PLANTS = '''\
+"""Runs a program in the project."""
+
+import subprocess
+import time
+
+__tool_type__ = "python"
+__executor_id__ = "python_function_runtime"
+__version__ = "1.0.0"
+{permissions}
+CONFIG_SCHEMA = {{"type": "object", "properties": {{"script": {{"type": "string"}}}}}}
+
+
+def execute(params, project_path):
+    subprocess.run(["/bin/sh", "-c", params["script"]], cwd=project_path, check=True)
+    return "done"
+'''
+
+
+class Planting:
+    """A person's project, and a tool that may write it."""
+
+    def __init__(self, root: Path, permissions: str | None) -> None:
+        root = root.resolve()
+        self.workshop = Workshop(World(root))
+        self.project, self.home = self.workshop.project, root / "home"
+        (self.project / ".ai").mkdir(parents=True)
+        self.home.mkdir(exist_ok=True)
+        line = "" if permissions is None else f"PERMISSIONS = {permissions}\n"
+        self.item_id = self.workshop.sign("demo/plants.py", PLANTS.format(permissions=line))
+
+    async def run(self, script: str, timeout: float | None = None) -> ExecutionResult:
+        world = self.workshop.world
+        executor = PrimitiveExecutor(
+            self.project,
+            user_space=world.user_space.parent,
+            state=world.state,
+            environment={"PATH": os.environ["PATH"], "HOME": str(self.home)},
+        )
+        try:
+            return await executor.execute(self.item_id, {"script": script}, timeout=timeout)
+        finally:
+            await executor.close()
+
+    @property
+    def trashed(self) -> dict[str, Path]:
+        found = (self.home / ".local/state/rye/trash").glob("planted-*/*/*")
+        return {path.name: path for path in found}
+
+
+@pytest.fixture
+async def planting(tmp_path: Path) -> Planting:
+    await require_cells()
+    return Planting(tmp_path, '{"project": "write"}')
+
+
+async def require_cells() -> None:
+    if (await SubprocessPrimitive().probe()).cell is None:
+        pytest.skip("no cells can be made here")
+
+
+def planted(result: ExecutionResult) -> list[str]:
+    return [notice.message for notice in result.notices if notice.code == "planted"]
+
+
+def is_there(planting: Planting, *names: str) -> bool:
+    return any(os.path.lexists(planting.project / name) for name in names)
+
+
+def do(planting: Planting, *command: str) -> None:
+    """Something that the person does in the project."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(planting.home)}
+    subprocess.run(command, cwd=planting.project, check=True, env=environment, capture_output=True)
+
+
+async def test_what_other_programs_trust_is_moved_to_the_trash(planting: Planting) -> None:
+    names = [name for name in GUARDED if name != ".ai"]
+    result = await planting.run("; ".join(f"mkdir {name}; echo evil >{name}/config" for name in names))
+    assert result.success, result.error
+    assert not is_there(planting, *names)
+    assert sorted(planting.trashed) == sorted(names)
+    messages = planted(result)
+    assert len(messages) == len(names)
+    for name, message in zip(names, messages, strict=True):
+        assert str(planting.project / name) in message
+        assert result.run_id is not None
+        assert result.run_id in message
+        assert str(planting.trashed[name]) in message
+    way_back = messages[0].rpartition(": ")[2]
+    do(planting, *shlex.split(way_back))
+    assert (planting.project / names[0] / "config").read_text() == "evil\n"
+
+
+async def test_what_was_there_stays(planting: Planting) -> None:
+    (planting.project / ".envrc").write_text("mine")
+    (planting.project / ".vscode").mkdir()
+    result = await planting.run("echo fine >file")
+    assert result.success, result.error
+    assert planted(result) == []
+    assert planting.trashed == {}
+    assert (planting.project / ".envrc").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["echo evil >.envrc; exit 3", "echo evil >.envrc; kill -9 $PPID", "echo evil >.envrc; sleep 60"],
+    ids=["fails", "is killed", "runs out of time"],
+)
+async def test_however_a_run_ends(planting: Planting, script: str) -> None:
+    result = await planting.run(script, timeout=3)
+    assert not result.success
+    assert len(planted(result)) == 1
+    assert list(planting.trashed) == [".envrc"]
+    assert not (planting.project / ".envrc").exists()
+
+
+async def test_a_link_is_moved_and_not_followed(planting: Planting) -> None:
+    target = planting.home / "mine"
+    target.mkdir()
+    result = await planting.run(
+        f"ln -s {shlex.quote(str(target))} .git; mkfifo .envrc; mkdir .idea; mkfifo .idea/x"
+    )
+    assert len(planted(result)) == 3
+    assert planting.trashed[".git"].is_symlink()
+    assert planting.trashed[".envrc"].is_fifo()
+    assert target.is_dir()
+    assert not is_there(planting, ".git")
+
+
+async def test_modes_keep_nothing_where_it_is(planting: Planting) -> None:
+    """Neither a directory that cannot be changed, nor a project that cannot."""
+    result = await planting.run("mkdir .git; echo evil >.git/config; chmod 0 .git; chmod 0500 .")
+    assert len(planted(result)) == 1
+    assert not is_there(planting, ".git")
+    planting.project.chmod(0o700)
+
+
+async def test_a_tool_that_says_nothing_does_as_before(tmp_path: Path) -> None:
+    planting = Planting(tmp_path, None)
+    result = await planting.run("mkdir .vscode")
+    assert planted(result) == []
+    assert (planting.project / ".vscode").is_dir()
+
+
+@pytest.fixture
+async def repository(tmp_path: Path) -> Planting:
+    await require_cells()
+    planting = Planting(tmp_path, '{"project": "write", "uses": ["git"]}')
+    do(planting, "git", "init", "--template=", ".")
+    return planting
+
+
+LEADS_ASIDE = """
+mkdir -p .git/other/objects .git/other/refs
+printf '[core]\\nrepositoryformatversion = 0\\nfsmonitor = touch %s\\n' "$PWD/owned" >.git/other/config
+echo other >.git/commondir
+"""
+
+
+async def test_the_next_git_runs_nothing_that_a_tool_led_it_to(repository: Planting) -> None:
+    owned = repository.project / "owned"
+    do(repository, "/bin/sh", "-ec", LEADS_ASIDE)
+    do(repository, "git", "status")
+    assert owned.exists(), "the attack has to work where nothing prevents it"
+    owned.unlink()
+    (repository.project / ".git/commondir").unlink()
+    result = await repository.run(LEADS_ASIDE)
+    assert result.success, result.error
+    do(repository, "git", "status")
+    assert not owned.exists()
+    assert list(repository.trashed) == ["commondir"]
+
+
+async def test_hooks_that_a_tool_makes_never_run(repository: Planting) -> None:
+    result = await repository.run(
+        "mkdir .git/hooks; echo evil >.git/hooks/pre-commit; echo >.git/config.worktree"
+    )
+    assert len(planted(result)) == 2
+    assert sorted(repository.trashed) == ["config.worktree", "hooks"]
+    assert not (repository.project / ".git/hooks").exists()
+
+
+async def test_git_configuration_behind_a_link_is_read(repository: Planting) -> None:
+    dotfiles = repository.home / "dotfiles"
+    dotfiles.mkdir()
+    (dotfiles / "gitconfig").write_text("[user]\nname = Ada\n")
+    (dotfiles / "other").write_text("secret")
+    (repository.home / ".gitconfig").symlink_to(dotfiles / "gitconfig")
+    quoted = shlex.quote(str(dotfiles / "other"))
+    result = await repository.run(f"git config user.name >name; cat {quoted} >other || true")
+    assert result.success, (result.error, result.stderr)
+    assert (repository.project / "name").read_text() == "Ada\n"
+    assert (repository.project / "other").read_text() == ""
+
+
+async def test_git_configuration_that_leads_to_a_hidden_place_is_not_shown(repository: Planting) -> None:
+    (repository.home / ".ssh").mkdir()
+    (repository.home / ".ssh/id_ed25519").write_text("[user]\nname = secret\n")
+    (repository.home / ".gitconfig").symlink_to(repository.home / ".ssh/id_ed25519")
+    result = await repository.run("git config user.name >name || true")
+    assert result.success, (result.error, result.stderr)
+    assert (repository.project / "name").read_text() == ""
+
+
+@pytest.fixture
+def adas(tmp_path: Path) -> Iterator[Path]:
+    """A directory of an ordinary user."""
+    place = Path(f"/tmp/rye-planted-{os.getpid()}")
+    place.mkdir(mode=0o700)
+    os.chown(place, ADA, ADA)
+    yield place
+    subprocess.run(["rm", "-rf", str(place)], check=True)
+
+
+@two_users
+def test_an_ordinary_user_is_kept_from_it_as_well(adas: Path) -> None:
+    def act() -> Any:
+        project, trash = adas / "project", str(adas / "state/rye/trash")
+        project.mkdir()
+        (adas / "state").mkdir()
+        missing = Missing.among([f"{project}/{name}" for name in (".git", ".envrc", ".idea")], trash)
+        (project / ".git").mkdir()
+        (project / ".git").chmod(0)
+        (project / ".envrc").symlink_to("/etc/passwd")
+        project.chmod(0)
+        notices = missing.take_away(RUN)
+        project.chmod(0o700)
+        return [
+            len(notices),
+            sorted(path.name for path in project.iterdir()),
+            len(list(Path(f"{trash}/planted-{RUN}").iterdir())),
+        ]
+
+    count, left, trashed = as_user(ADA, act)
+    assert count == 2
+    # A directory without a right to write in it cannot go to another directory.
+    assert left == [f"planted-{RUN}-git"]
+    assert trashed == 2
+
+
+@two_users
+def test_what_cannot_be_moved_is_said(adas: Path) -> None:
+    (adas / "roots/.git").mkdir(parents=True)
+    path = f"{adas}/roots/.git"
+
+    def act() -> Any:
+        return [notice.message for notice in Missing((path,), f"{adas}/rye/trash").take_away(RUN)]
+
+    [message] = as_user(ADA, act)
+    assert path in message
+    assert "could not be moved" in message
