@@ -38,6 +38,7 @@ CONFIG_SCHEMA = {{"type": "object", "properties": {{"elsewhere": {{"type": "stri
 
 def is_writable(path):
     try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as file:
             file.write("planted")
     except OSError:
@@ -47,9 +48,12 @@ def is_writable(path):
 
 def execute(params, project_path):
     home = os.environ["HOME"]
+    cache = os.environ.get("XDG_CACHE_HOME", os.path.join(home, ".cache"))
     return {{
         "home": home,
         "temporary": tempfile.gettempdir(),
+        "cache": cache,
+        "cached": is_writable(os.path.join(cache, "file")),
         "kept": is_writable(os.path.join(home, "file")),
         "inside": is_writable(os.path.join(project_path, "made")),
         "planted": is_writable(params["elsewhere"]),
@@ -168,6 +172,15 @@ def test_in_walls_a_tool_has_a_home_of_its_own_that_is_gone_afterwards(place: Pl
     assert found["home"] != place.ada.environment["HOME"]
     assert (found["kept"], found["inside"]) == (True, False)
     assert not Path(found["home"]).exists()
+
+
+@pytest.mark.parametrize("use", ["cache", "temp"])
+def test_in_walls_what_a_tool_keeps_is_where_its_variables_say(place: Place, use: str) -> None:
+    place.tool(f'{{"uses": ["{use}"]}}')
+    found = place.run(IN_WALLS)["data"]
+    assert found["cached"]
+    assert Path(found["cache"], "file").exists() == (use == "cache")
+    assert Path(found["temporary"]).exists() == (use == "temp")
 
 
 @pytest.mark.parametrize("permissions", ['{"project": "write"}', '{"net": ["api.example.org"]}'])
