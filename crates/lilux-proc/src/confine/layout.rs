@@ -62,7 +62,6 @@ pub const EMPTY_FILE: &std::ffi::CStr = c"dev/.empty/file";
 #[derive(Debug, Default)]
 pub struct Layout {
     pub steps: Vec<Step>,
-    home: Option<Vec<u8>>,
     shown: BTreeMap<Vec<u8>, Kind>,
     made: BTreeMap<Vec<u8>, ()>,
 }
@@ -150,7 +149,6 @@ impl Layout {
         }
         self.make_parents(home);
         self.directory(home, 0o700);
-        self.home = Some(home.to_vec());
         Ok(())
     }
 
@@ -264,9 +262,8 @@ impl Layout {
 
     fn make_parents(&mut self, path: &[u8]) {
         for parent in ancestors(path) {
-            // What stands in a home is its owner's alone.
-            let private = self.home.as_deref().is_some_and(|home| is_within(parent, home));
-            self.directory(parent, if private { 0o700 } else { 0o755 });
+            // Nobody else is in the cell, and some programs want what they keep to be their user's alone.
+            self.directory(parent, 0o700);
         }
     }
 
@@ -281,10 +278,6 @@ impl Layout {
             self.steps.push(Step::Link { path: relative(path), target });
         }
     }
-}
-
-fn is_within(path: &[u8], above: &[u8]) -> bool {
-    path.strip_prefix(above).is_some_and(|rest| rest.first().is_none_or(|byte| *byte == b'/'))
 }
 
 fn depth(path: &[u8]) -> usize {
