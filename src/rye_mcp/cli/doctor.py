@@ -21,7 +21,7 @@ import typer
 
 from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ToolExecutionError
-from lilux.primitives.subprocess import Facts, Policy, ProcessSpec, SubprocessPrimitive
+from lilux.primitives.subprocess import Facts, Hosts, Policy, ProcessSpec, SubprocessPrimitive
 from rye_mcp.app import INDEX_DIRECTORY, App
 from rye_mcp.cli._bare_server import BARE_PATH, Conversation, talk
 from rye_mcp.cli._client_files import CLIENTS, Surroundings, parse_object
@@ -169,7 +169,8 @@ def judge_isolation(facts: Facts, settings: Path) -> Finding:
     """The same, from what the supervisor found out; `settings` are those of the kernel."""
     from rye_mcp.executor.job.enforcement import Enforceable
 
-    check, can = "isolation", Enforceable.of(facts, Policy(tier="cell"))
+    everything = Policy(tier="cell", protect=("/",), mask=("/",), net=Hosts(("*",)))
+    check, can = "isolation", Enforceable.of(facts, everything)
     if can.level == "cell":
         by = "root" if facts.cell == "administrator" else "user namespaces"
         seen = "" if facts.proc == "private" else "; they see the command lines of other programs"

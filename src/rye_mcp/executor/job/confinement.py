@@ -147,7 +147,7 @@ class Confinement:
             return Confined(process)
         shown = (*planned.policy.read, *planned.policy.write, *(bind.target for bind in planned.policy.binds))
         process = _placed(process, shown, facts.home)
-        variables = dict(_variables(process.env, facts, scratch)) | dict(planned.variables)
+        variables = dict(_variables(process.env, facts, scratch, permissions.uses)) | dict(planned.variables)
         call = replace(process.call, policy=planned.policy, env={**process.call.env, **variables})
         missing = Missing.among(planned.policy.protect, self._trash_place())
         return Confined(Halves(process.runtime, call), planned.policy, variables, facts, missing)
@@ -289,14 +289,16 @@ def _placed(process: Halves, shown: Iterable[str], home: str) -> Halves:
     return Halves(runtime, replace(call, cwd=cwd if is_seen(cwd) else os.sep, env=env))
 
 
-def _variables(variables: Mapping[str, str], facts: Facts, scratch: Path | None) -> Iterator[tuple[str, str]]:
+def _variables(
+    variables: Mapping[str, str], facts: Facts, scratch: Path | None, uses: frozenset[str]
+) -> Iterator[tuple[str, str]]:
     """Variables that name what a confined program has in another place; `scratch` is its home in walls."""
     if scratch is not None:
         home = str(scratch)
         yield "HOME", home
-        yield from ((name, home) for name in {"TMPDIR", *(variables.keys() & {*_TEMPORARY})})
-        cache = facts.kept or home
-        yield "XDG_CACHE_HOME", f"{cache}/cache"
+        temporary = f"{facts.kept}/temp" if "temp" in uses else home
+        yield from ((name, temporary) for name in {"TMPDIR", *(variables.keys() & {*_TEMPORARY})})
+        yield "XDG_CACHE_HOME", f"{facts.kept}/cache" if "cache" in uses else f"{home}/.cache"
         return
     if variables.get("HOME", facts.home) != facts.home:
         yield "HOME", facts.home

@@ -99,26 +99,32 @@ class Enforceable:
     def of(cls, facts: Facts, policy: Policy) -> Self:
         """What is to be expected of a policy here."""
         if facts.seccomp and facts.cell is not None:
-            return cls("cell")
-        if not facts.seccomp or not facts.landlock:
-            return cls("none", ("everything",), facts.no_cell or "there is no Landlock here")
-        hosts = ("hosts",) if isinstance(policy.net, Hosts) else ()
-        return cls("walls", ("protected_paths", "metadata_outside", "cmdlines", *hosts), facts.no_cell)
+            return cls("cell", () if facts.proc == "private" else ("cmdlines",))
+        if not facts.seccomp:
+            return cls("none", ("everything",), facts.no_cell)
+        if not facts.landlock:
+            return cls("none", ("everything",), f"{facts.no_cell}; there is no Landlock here")
+        asked = {
+            "hosts": isinstance(policy.net, Hosts),
+            "protected_paths": bool(policy.protect),
+            "masked_paths": bool(policy.mask),
+            "binds": bool(policy.binds),
+        }
+        missing = (name for name, is_asked in asked.items() if is_asked)
+        return cls("walls", (*missing, "metadata_outside", "cmdlines"), facts.no_cell)
 
     @property
     def in_words(self) -> str:
         """A line for a person."""
-        if self.level == "cell":
-            return "a cell"
-        by = "walls" if self.level == "walls" else "nothing"
-        return f"{by}, without {', '.join(self.unenforced)}: {self.reason}"
+        by = {"cell": "a cell", "walls": "walls", "none": "nothing"}[self.level]
+        without = f", without {', '.join(self.unenforced)}" if self.unenforced else ""
+        return f"{by}{without}" + (f": {self.reason}" if self.reason is not None else "")
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data."""
         answer: dict[str, Any] = {"level": self.level}
-        return answer | (
-            {} if self.level == "cell" else {"unenforced": list(self.unenforced), "reason": self.reason}
-        )
+        answer |= {"unenforced": list(self.unenforced)} if self.unenforced else {}
+        return answer | ({} if self.reason is None else {"reason": self.reason})
 
 
 def _listed(net: str | tuple[str, ...]) -> str | list[str]:

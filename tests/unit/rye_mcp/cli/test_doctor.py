@@ -27,7 +27,7 @@ def test_walls_are_told_with_what_they_do_not_enforce_and_why(tmp_path: Path) ->
     found = judge_isolation(WALLS, tmp_path)
     assert found.state == "warning"
     assert "in walls, since no cell can be made: the namespaces could not be made: EPERM" in found.message
-    assert "do not enforce protected_paths" in found.message
+    assert "do not enforce hosts, protected_paths, masked_paths" in found.message
 
 
 @pytest.mark.parametrize("facts", [replace(WALLS, landlock=0), replace(WALLS, seccomp=False)])

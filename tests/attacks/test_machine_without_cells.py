@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +17,11 @@ from rye_mcp.app import App, Settings
 from rye_mcp.items import ItemType
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.verbs.sign import SignRequest, sign
+from tests.attacks.isolation.conftest import ways
 from tests.attacks.isolation.test_surroundings import LANDLOCK, OWN_NAMESPACE
-from tests.people import Person
+from tests.people import SCRIPTS, Person
+
+__all__ = ["ways"]
 
 TOOL = '''\
 """Says where it is at home, and tries to write elsewhere."""
@@ -31,6 +38,7 @@ CONFIG_SCHEMA = {{"type": "object", "properties": {{"elsewhere": {{"type": "stri
 
 def is_writable(path):
     try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as file:
             file.write("planted")
     except OSError:
@@ -40,14 +48,18 @@ def is_writable(path):
 
 def execute(params, project_path):
     home = os.environ["HOME"]
+    cache = os.environ.get("XDG_CACHE_HOME", os.path.join(home, ".cache"))
     return {{
         "home": home,
         "temporary": tempfile.gettempdir(),
+        "cache": cache,
+        "cached": is_writable(os.path.join(cache, "file")),
         "kept": is_writable(os.path.join(home, "file")),
         "inside": is_writable(os.path.join(project_path, "made")),
         "planted": is_writable(params["elsewhere"]),
     }}
 '''
+REPOSITORY = Path(__file__).resolve().parents[2]
 NOT_IN_WALLS = ["protected_paths", "metadata_outside", "cmdlines"]
 
 IN_WALLS = [
@@ -82,6 +94,37 @@ class Place:
         )
         context = App.open(settings).context(kind)
         sign(SignRequest("demo/tries", ItemType.TOOL), context)
+
+    def expects(self, around: Sequence[str | Path]) -> dict[str, Any]:
+        """What `rye explain --json` says would be enforced."""
+        before = [str(each) for each in around]
+        answer = self.ada.rye("explain", "demo/tries", "--json", cwd=self.project, before=before)
+        expected: dict[str, Any] = answer.json["call"]["enforceable"]
+        return expected
+
+    def run_in_a_cell(self) -> dict[str, Any]:
+        """What `rye run --json` says that is itself confined in a cell, with this project and all of ours."""
+        shown = {sys.prefix, sys.base_prefix, str(REPOSITORY), str(self.project.parent)}
+        words = ["run", "demo/tries", "--json", "--elsewhere", str(self.elsewhere)]
+        request = {
+            "command": str(SCRIPTS / "rye"),
+            "args": words,
+            "cwd": str(self.project),
+            "env": self.ada.environment,
+            "policy": {"tier": "cell", "require": "cell", "write": sorted(shown)},
+        }
+        ran = subprocess.run(
+            [SCRIPTS / "lilux-proc", "exec", "--request", "-"],
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        answer = json.loads(ran.stdout)
+        assert answer["success"], answer
+        found: dict[str, Any] = json.loads(answer["stdout"])
+        return found
 
     def run(self, around: Sequence[str | Path], code: int = 0) -> dict[str, Any]:
         """What `rye run --json` says."""
@@ -129,6 +172,47 @@ def test_in_walls_a_tool_has_a_home_of_its_own_that_is_gone_afterwards(place: Pl
     assert found["home"] != place.ada.environment["HOME"]
     assert (found["kept"], found["inside"]) == (True, False)
     assert not Path(found["home"]).exists()
+
+
+@pytest.mark.parametrize("use", ["cache", "temp"])
+def test_in_walls_what_a_tool_keeps_is_where_its_variables_say(place: Place, use: str) -> None:
+    place.tool(f'{{"uses": ["{use}"]}}')
+    found = place.run(IN_WALLS)["data"]
+    assert found["cached"]
+    assert Path(found["cache"], "file").exists() == (use == "cache")
+    assert Path(found["temporary"]).exists() == (use == "temp")
+
+
+@pytest.mark.parametrize("permissions", ['{"project": "write"}', '{"net": ["api.example.org"]}'])
+def test_what_will_be_enforced_is_said_before_as_it_is_afterwards(place: Place, permissions: str) -> None:
+    place.tool(permissions)
+    before, after = place.expects(IN_WALLS), place.run(IN_WALLS)["enforced"]
+    assert (before["level"], before["reason"]) == (after["level"], after["reason"])
+    missing = set(after["unenforced"])
+    assert set(before["unenforced"]) == missing - {"truncate", "device_ioctls", "signals"}
+    assert ("hosts" in missing, "protected_paths" in missing) == (
+        "net" in permissions,
+        "write" in permissions,
+    )
+
+
+def test_what_was_enforced_is_as_the_page_of_results_says(place: Place) -> None:
+    page = (REPOSITORY / "docs/results.md").read_text("utf-8")
+    [cell, walls] = [json.loads(found) for found in re.findall(r'`"enforced": ({.*})`', page)]
+    place.tool('{"project": "read"}')
+    shown = ("level", "project", "net", "unenforced", "reason")
+    after = place.run(IN_WALLS)["enforced"]
+    assert {name: after[name] for name in shown} == walls
+    cells = place.run(["env"])["enforced"]
+    if cells["level"] == "cell":
+        assert {name: cells[name] for name in cell} == cell
+
+
+def test_inside_a_cell_of_ours_the_product_works_in_walls(place: Place) -> None:
+    place.tool('{"project": "write"}')
+    answer = place.run_in_a_cell()
+    assert (answer["enforced"]["level"], answer["data"]["inside"]) == ("walls", True)
+    assert (answer["data"]["planted"], place.elsewhere.exists()) == (False, False)
 
 
 def test_in_walls_what_requires_a_cell_is_refused(place: Place) -> None:
