@@ -274,3 +274,25 @@ def test_what_cannot_be_moved_is_said(adas: Path) -> None:
     [message] = as_user(ADA, act)
     assert path in message
     assert "could not be moved" in message
+
+
+async def test_temporary_files_that_stay_hide_no_project_below_them(tmp_path: Path) -> None:
+    """Nor does a link that a run left in them lead the next one anywhere."""
+    await require_cells()
+    planting = Planting(tmp_path, '{"project": "write", "uses": ["temp"]}')
+    if planting.project.parts[1] != "tmp":
+        pytest.skip("the project is not below /tmp")
+    for _ in range(2):
+        result = await planting.run("echo mine >file; echo kept >>/tmp/kept; cp /tmp/kept .")
+        assert result.success, (result.error, result.stderr)
+    assert (planting.project / "file").read_text() == "mine\n"
+    assert (planting.project / "kept").read_text() == "kept\nkept\n"
+    [kept] = (planting.home / ".cache/rye/tools").glob("*/temp")
+    top = kept / planting.project.parts[2]
+    do(planting, "mv", str(top), f"{top}.moved")
+    elsewhere = planting.home / "elsewhere"
+    elsewhere.mkdir()
+    top.symlink_to(elsewhere)
+    result = await planting.run("true")
+    assert not result.success
+    assert list(elsewhere.iterdir()) == []

@@ -161,7 +161,7 @@ def _binds(permissions: Permissions, facts: Facts) -> Iterator[Bind]:
         for use, target in (("cache", f"{facts.home}/.cache"), ("temp", "/tmp")):  # noqa: S108 - the cell's own
             if use in permissions.uses:
                 yield Bind(source=f"{facts.kept}/{use}", target=target, write=True)
-    if "git" in permissions.uses:
+    if "git" in permissions.uses and facts.has_cells:  # in walls, the home is another directory
         yield from _linked(facts)
     if facts.ssh_agent is not None and "ssh-agent" in permissions.uses:
         yield Bind(source=facts.ssh_agent, target=facts.ssh_agent, write=True)

@@ -155,8 +155,18 @@ fn enter(namespace: &OwnedFd, kind: libc::c_int) -> Result<(), Errno> {
 
 fn carry_out(step: &Step, root: BorrowedFd<'_>) -> Result<(), Errno> {
     match step {
-        Step::Directory { path, mode } => make_directory(root, path, *mode),
-        Step::File { path } => {
+        Step::Directory { path, mode, inside: None } => make_directory(root, path, *mode),
+        Step::Directory { path, mode, inside: Some(inside) } => {
+            let parent = within(root, inside)?;
+            made_or_there(mkdirat(&parent, last_part(path), Mode::from_raw_mode(*mode)))
+        }
+        Step::File { path, inside: Some(inside) } => {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            let parent = within(root, inside)?;
+            let made = rustix::fs::openat(&parent, last_part(path), flags, Mode::from_raw_mode(0o444));
+            made_or_there(made.map(drop))
+        }
+        Step::File { path, inside: None } => {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             rustix::fs::openat(root, path, flags, Mode::from_raw_mode(0o444)).map(drop)
         }
@@ -168,6 +178,17 @@ fn carry_out(step: &Step, root: BorrowedFd<'_>) -> Result<(), Errno> {
             attach(&tree, root, path, Attributes::READ)
         }
     }
+}
+
+/// What is there already was left by another run; whoever puts something on it sees whether it is a link.
+fn made_or_there(made: Result<(), Errno>) -> Result<(), Errno> {
+    if made == Err(Errno::EXIST) { Ok(()) } else { made }
+}
+
+fn last_part(path: &CStr) -> &CStr {
+    let bytes = path.to_bytes_with_nul();
+    let start = bytes.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    CStr::from_bytes_with_nul(&bytes[start..]).unwrap_or(c"")
 }
 
 fn make_directory(root: BorrowedFd<'_>, path: &CStr, mode: u32) -> Result<(), Errno> {

@@ -19,9 +19,12 @@ pub enum Step {
     Directory {
         path: CString,
         mode: u32,
+        /// The directory that it is made in, where a tool may have left links and directories before.
+        inside: Option<CString>,
     },
     File {
         path: CString,
+        inside: Option<CString>,
     },
     Link {
         path: CString,
@@ -64,6 +67,8 @@ pub struct Layout {
     pub steps: Vec<Step>,
     shown: BTreeMap<Vec<u8>, Kind>,
     made: BTreeMap<Vec<u8>, ()>,
+    /// Where something is shown that lies elsewhere on the machine, so that nothing below it is what its path says.
+    elsewhere: BTreeMap<Vec<u8>, ()>,
 }
 
 impl Layout {
@@ -95,7 +100,7 @@ impl Layout {
             Some(Step::Bind(bind)) => &bind.source,
             Some(
                 Step::Directory { path, .. }
-                | Step::File { path }
+                | Step::File { path, .. }
                 | Step::Link { path, .. }
                 | Step::Mask { path, .. },
             ) => path,
@@ -163,30 +168,50 @@ impl Layout {
         let mut all: Vec<(&Place, Kind)> = read.chain(written).chain(devices).collect();
         // The wider grant of the same place first: it makes the other one superfluous.
         all.sort_by_key(|(place, kind)| (depth(&place.path), place.path.clone(), std::cmp::Reverse(*kind)));
+        let mut binds: Vec<&crate::policy::Bind> = policy.binds.iter().collect();
+        binds.sort_by_key(|bind| depth(&bind.target.0));
+        let mut binds = binds.into_iter().peekable();
         for (place, kind) in all {
+            // What is bound above a grant comes before it, or else would hide it.
+            while let Some(bind) = binds.next_if(|bind| depth(&bind.target.0) < depth(&place.path)) {
+                self.show_elsewhere(bind)?;
+            }
             self.show(place, kind);
         }
-        for bind in &policy.binds {
-            let place = Place::granted(&bind.source)?;
-            self.show_at(&place, &bind.target.0, if bind.write { Kind::Write } else { Kind::Read });
+        binds.try_for_each(|bind| self.show_elsewhere(bind))
+    }
+
+    fn show_elsewhere(&mut self, bind: &crate::policy::Bind) -> Result<(), SpawnError> {
+        let (place, target) = (Place::granted(&bind.source)?, &bind.target.0);
+        self.show_at(&place, target, if bind.write { Kind::Write } else { Kind::Read });
+        if place.path == *target {
+            return Ok(());
+        }
+        self.elsewhere.insert(target.clone(), ());
+        self.made.retain(|path, ()| path == target || !is_within(path, target));
+        // It hides a home that has been made below it.
+        if let Some(home) = self.home.clone().filter(|home| home != target && is_within(home, target)) {
+            self.make_parents(&home);
+            self.directory(&home, 0o700);
         }
         Ok(())
     }
 
     fn show(&mut self, place: &Place, kind: Kind) {
-        if self.nearest(&place.path).is_some_and(|shown| shown == kind || shown == Kind::Write) {
+        let shown = self.nearest(&place.path).filter(|_| !self.is_elsewhere(&place.path));
+        if shown.is_some_and(|shown| shown == kind || shown == Kind::Write) {
             return;
         }
         self.show_at(place, &place.path, kind);
     }
 
     fn show_at(&mut self, place: &Place, target: &[u8], kind: Kind) {
-        if self.nearest(target).is_none() {
+        if self.nearest(target).is_none() || self.is_elsewhere(target) {
             self.make_parents(target);
             if place.is_directory {
                 self.directory(target, 0o755);
             } else if self.made.insert(target.to_vec(), ()).is_none() {
-                self.steps.push(Step::File { path: relative(target) });
+                self.steps.push(Step::File { path: relative(target), inside: self.inside(target) });
             }
         }
         self.bind(place, target, kind, false);
@@ -222,7 +247,8 @@ impl Layout {
     /// What a directory holds could be exchanged by moving that directory away; one that is a mount cannot be moved.
     fn pin(&mut self, path: &[u8]) -> Result<(), SpawnError> {
         for parent in ancestors(path) {
-            if self.nearest(parent) == Some(Kind::Write) && !self.shown.contains_key(parent) {
+            let is_written = self.nearest(parent) == Some(Kind::Write) && !self.is_elsewhere(parent);
+            if is_written && !self.shown.contains_key(parent) {
                 let refused = |errno| unusable(&String::from_utf8_lossy(parent), errno);
                 let place = Place::open(parent).map_err(refused)?;
                 self.bind(&place, parent, Kind::Write, true);
@@ -251,13 +277,25 @@ impl Layout {
         }
         self.directory(b"/dev/.empty", 0o755);
         self.directory(b"/dev/.empty/directory", 0o755);
-        self.steps.push(Step::File { path: EMPTY_FILE.to_owned() });
+        self.steps.push(Step::File { path: EMPTY_FILE.to_owned(), inside: None });
     }
 
     /// How the tree is shown that a path lies in, or is the top of.
     fn nearest(&self, path: &[u8]) -> Option<Kind> {
         let above = ancestors(path).into_iter().rev();
         std::iter::once(path).chain(above).find_map(|path| self.shown.get(path)).copied()
+    }
+
+    /// Whether what is shown at a path comes from another one.
+    fn is_elsewhere(&self, path: &[u8]) -> bool {
+        let above = ancestors(path).into_iter().rev();
+        let nearest = std::iter::once(path).chain(above).find(|path| self.shown.contains_key(*path));
+        nearest.is_some_and(|path| self.elsewhere.contains_key(path))
+    }
+
+    fn inside(&self, path: &[u8]) -> Option<CString> {
+        let parent = ancestors(path).pop()?;
+        self.is_elsewhere(parent).then(|| relative(parent))
     }
 
     fn make_parents(&mut self, path: &[u8]) {
@@ -269,7 +307,7 @@ impl Layout {
 
     fn directory(&mut self, path: &[u8], mode: u32) {
         if self.made.insert(path.to_vec(), ()).is_none() {
-            self.steps.push(Step::Directory { path: relative(path), mode });
+            self.steps.push(Step::Directory { path: relative(path), mode, inside: self.inside(path) });
         }
     }
 

@@ -61,7 +61,7 @@ fn what_is_made_in_a_home_is_its_owners_alone() {
     wanted.binds = vec![crate::policy::Bind { source: "/usr/bin".into(), target, write: true }];
     let layout = Layout::of(&wanted, &[], &[]).expect("all is there");
     let modes = layout.steps.iter().filter_map(|step| match step {
-        Step::Directory { path, mode } => Some((path.to_str().ok()?, *mode)),
+        Step::Directory { path, mode, .. } => Some((path.to_str().ok()?, *mode)),
         _ => None,
     });
     let modes: BTreeMap<_, _> = modes.collect();
@@ -73,4 +73,29 @@ fn what_is_made_in_a_home_is_its_owners_alone() {
 fn a_home_that_is_shown_cannot_be_private() {
     let wanted = policy(&[], &[], "/usr/lib");
     assert_eq!(Layout::of(&wanted, &[], &[]).expect_err("is refused").code, "policy_path");
+}
+
+#[test]
+fn what_is_bound_above_a_grant_comes_before_it_and_does_not_hide_it() {
+    let root = std::env::temp_dir().join(format!("lilux-layout-above-{}", std::process::id()));
+    std::fs::create_dir_all(root.join("above/project/.git")).expect("is made");
+    std::fs::create_dir_all(root.join("kept")).expect("is made");
+    let root = std::fs::canonicalize(root).expect("is there");
+    let path = |name: &str| root.join(name).to_str().expect("is UTF-8").to_owned();
+    let (above, project, git) = (path("above"), path("above/project"), path("above/project/.git"));
+    let mut wanted = policy(&[], &[&project], &path("above/home"));
+    wanted.protect = vec![git.as_str().into()];
+    let source = path("kept").as_str().into();
+    wanted.binds = vec![crate::policy::Bind { source, target: above.as_str().into(), write: true }];
+    let steps = layout(&wanted);
+    let from = steps.iter().position(|step| *step == format!("Write {}", &above[1..])).expect("is bound");
+    let expected = [
+        format!("Write {}", &above[1..]),
+        format!("directory {}", &path("above/home")[1..]),
+        format!("directory {}", &project[1..]),
+        format!("Write {}", &project[1..]),
+        format!("Read {}", &git[1..]),
+    ];
+    assert_eq!(steps[from..], expected);
+    std::fs::remove_dir_all(&root).expect("is removed");
 }
