@@ -65,6 +65,7 @@ pub const EMPTY_FILE: &std::ffi::CStr = c"dev/.empty/file";
 #[derive(Debug, Default)]
 pub struct Layout {
     pub steps: Vec<Step>,
+    home: Option<Vec<u8>>,
     shown: BTreeMap<Vec<u8>, Kind>,
     made: BTreeMap<Vec<u8>, ()>,
     /// Where something is shown that lies elsewhere on the machine, so that nothing below it is what its path says.
@@ -154,6 +155,7 @@ impl Layout {
         }
         self.make_parents(home);
         self.directory(home, 0o700);
+        self.home = Some(home.to_vec());
         Ok(())
     }
 
@@ -316,6 +318,10 @@ impl Layout {
             self.steps.push(Step::Link { path: relative(path), target });
         }
     }
+}
+
+fn is_within(path: &[u8], above: &[u8]) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.first().is_none_or(|byte| *byte == b'/'))
 }
 
 fn depth(path: &[u8]) -> usize {
