@@ -27,7 +27,7 @@ class Clone:
     def __init__(self, published: Publication, place: Path) -> None:
         self.bob = Person("bob", place / "bob")
         self.project = published.clone(place)
-        self.canary = place / "canary"
+        self.canary = self.project / "canary"
         self.bob.begin(self.project)
 
     def server(self, *more: str) -> dict[str, Any]:

@@ -58,7 +58,8 @@ async def test_each_is_answered_and_what_is_open_does_not_grow(tmp_path: Path) -
 
 
 async def test_a_run_that_nobody_waits_for_goes_on(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
+    named = project(tmp_path, "first")
+    pipe = Path(named) / "pipe"
     os.mkfifo(pipe)
     opened: dict[str, App] = {}
 
@@ -68,7 +69,6 @@ async def test_a_run_that_nobody_waits_for_goes_on(tmp_path: Path) -> None:
     async with Client(RyeServer(open_app)) as client:
         parameters = {"command": f"read line < {pipe}; echo $line"}
         begun = {"item_id": "rye/bash/bash", "parameters": parameters, "async": True}
-        named = project(tmp_path, "first")
         run_id = (await call(client, "execute", project_path=named, **begun))["run_id"]
         first = opened[named]
         catalog = first.kept_catalog()

@@ -22,6 +22,20 @@ def workshop(tmp_path: Path) -> Iterator[Workshop]:
         yield found
 
 
+def is_asleep(length: str) -> bool:
+    """Whether a `sleep` of this length runs."""
+    lines = Path("/proc").glob("[0-9]*/cmdline")
+    return any(arguments_of(line) == [b"sleep", length.encode(), b""] for line in lines)
+
+
+def arguments_of(line: Path) -> list[bytes]:
+    """The arguments of a process; none of one that has ended."""
+    try:
+        return line.read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
 async def spawn(workshop: Workshop, script: str, **parameters: Any) -> Any:
     return await process(workshop, "spawn", command="bash", args=["-c", script, "a b", "$(id)"], **parameters)
 
@@ -41,20 +55,21 @@ async def test_a_process_outlives_its_call_and_is_ended_with_its_tree(
     monkeypatch.setenv("GREETING", "hello {x}")
     monkeypatch.setenv("MY_API_TOKEN", "a secret")
     (workshop.project / "sub dir").mkdir()
-    script = (
-        'echo "$0|$1|$GREETING|$MY_API_TOKEN|${RYE_RESULT_FD-none}|$PWD"; setsid sleep 1000 & echo $!; wait'
-    )
+    length = f"1000.{os.getpid()}"  # in a cell the child has another pid: its arguments tell which one it is
+    shown = 'echo "$0|$1|$GREETING|$MY_API_TOKEN|${RYE_RESULT_FD-none}|$PWD"'
+    script = f"{shown}; setsid sleep {length} & echo $!; wait"
     begun = await spawn(workshop, script, cwd="sub dir", name="server")
     assert (begun["state"], begun["name"]) == ("running", "server")
     assert begun["command"][:2] == ["bash", "-c"]
-    said, child = await printed(workshop, begun["id"], lines=2)
+    said, _ = await printed(workshop, begun["id"], lines=2)
     assert said == f"a b|$(id)|hello {{x}}||none|{workshop.project.resolve()}/sub dir"
     assert await is_alive(begun["pid"])
-    assert await is_alive(int(child))
+    while not is_asleep(length):  # `setsid` becomes it in an instant
+        assert await is_alive(begun["pid"])
     done = await process(workshop, "kill", id=begun["id"])
     assert (done["state"], done["kind"], done["signal"]) == ("ended", "signaled", signal.SIGTERM)
     assert not await is_alive(begun["pid"])
-    assert not await is_alive(int(child))
+    assert not is_asleep(length)
     again = await process(workshop, "kill", id=begun["id"])
     assert again == done, "to end what has ended changes nothing"
 
