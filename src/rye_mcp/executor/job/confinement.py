@@ -148,9 +148,11 @@ class Confinement:
         shown = (*planned.policy.read, *planned.policy.write, *(bind.target for bind in planned.policy.binds))
         process = _placed(process, shown, facts.home)
         variables = dict(_variables(process.env, facts, scratch, permissions.uses)) | dict(planned.variables)
-        call = replace(process.call, policy=planned.policy, env={**process.call.env, **variables})
-        missing = Missing.among(planned.policy.protect, self._trash_place())
-        return Confined(Halves(process.runtime, call), planned.policy, variables, facts, missing)
+        protected = dict.fromkeys(each for path in planned.policy.protect for each in _with_target(path))
+        policy = replace(planned.policy, protect=[each for each in protected if not os.path.islink(each)])  # noqa: PTH114
+        call = replace(process.call, policy=policy, env={**process.call.env, **variables})
+        missing = Missing.among(protected, self._trash_place())
+        return Confined(Halves(process.runtime, call), policy, variables, facts, missing)
 
     def _programs(self, process: Halves, hidden: tuple[str, ...]) -> Iterator[str]:
         """What the program consists of, as far as that is not a part of the system."""
@@ -252,6 +254,11 @@ def _prefix_of(real: str, never: tuple[str, ...]) -> set[str]:
     programs, prefix = os.path.dirname(real), os.path.dirname(os.path.dirname(real))  # noqa: PTH120
     is_prefix = os.path.basename(programs) == "bin" and os.path.isdir(f"{prefix}/lib")  # noqa: PTH112, PTH119
     return {prefix} if is_prefix and not _holds_any(prefix, never) else set()
+
+
+def _with_target(path: str) -> tuple[str, ...]:
+    """A protected path and, of a link, what it leads to: that is made read-only in its place."""
+    return (path, os.path.realpath(path)) if os.path.islink(path) else (path,)  # noqa: PTH114
 
 
 def _holds_any(place: str, others: Iterable[str]) -> bool:
