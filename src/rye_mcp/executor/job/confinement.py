@@ -115,6 +115,7 @@ class Confinement:
     ) -> Confined:
         """The process under its policy; `also` are places that the run cannot do without.
 
+        What may be read and is missing, such as Pythons of uv that were never installed, is left out.
         RyeError `denied_by_policy` for a permission that no tool gets here.
         """
         permissions = rights.permissions
@@ -145,12 +146,14 @@ class Confinement:
         planned = plan(permissions, facts, item_id=rights.item_id)
         if planned is None:
             return Confined(process)
-        shown = (*planned.policy.read, *planned.policy.write, *(bind.target for bind in planned.policy.binds))
+        there = [each for each in planned.policy.read if os.path.lexists(each)]
+        policy = replace(planned.policy, read=there)
+        shown = (*policy.read, *policy.write, *(bind.target for bind in policy.binds))
         process = _placed(process, shown, facts.home)
         variables = dict(_variables(process.env, facts, scratch, permissions.uses)) | dict(planned.variables)
-        call = replace(process.call, policy=planned.policy, env={**process.call.env, **variables})
-        missing = Missing.among(planned.policy.protect, self._trash_place())
-        return Confined(Halves(process.runtime, call), planned.policy, variables, facts, missing)
+        call = replace(process.call, policy=policy, env={**process.call.env, **variables})
+        missing = Missing.among(policy.protect, self._trash_place())
+        return Confined(Halves(process.runtime, call), policy, variables, facts, missing)
 
     def _programs(self, process: Halves, hidden: tuple[str, ...]) -> Iterator[str]:
         """What the program consists of, as far as that is not a part of the system."""
