@@ -302,9 +302,8 @@ impl Layout {
 
     fn make_parents(&mut self, path: &[u8]) {
         for parent in ancestors(path) {
-            // What stands in a home is its owner's alone.
-            let private = self.home.as_deref().is_some_and(|home| is_within(parent, home));
-            self.directory(parent, if private { 0o700 } else { 0o755 });
+            // Nobody else is in the cell, and some programs want what they keep to be their user's alone.
+            self.directory(parent, 0o700);
         }
     }
 

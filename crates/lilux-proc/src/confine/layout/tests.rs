@@ -55,7 +55,7 @@ fn parents_come_before_what_stands_on_them_and_superfluous_grants_do_nothing() {
 }
 
 #[test]
-fn what_is_made_in_a_home_is_its_owners_alone() {
+fn what_is_made_above_a_place_is_its_owners_alone() {
     let mut wanted = policy(&[], &[], "/home/ada");
     let target = "/home/ada/.local/state/cache".into();
     wanted.binds = vec![crate::policy::Bind { source: "/usr/bin".into(), target, write: true }];
@@ -65,7 +65,7 @@ fn what_is_made_in_a_home_is_its_owners_alone() {
         _ => None,
     });
     let modes: BTreeMap<_, _> = modes.collect();
-    assert_eq!((modes["home"], modes["home/ada"]), (0o755, 0o700));
+    assert_eq!((modes["home"], modes["home/ada"]), (0o700, 0o700));
     assert_eq!((modes["home/ada/.local"], modes["home/ada/.local/state"]), (0o700, 0o700));
 }
 
