@@ -54,7 +54,9 @@ def leo(tmp_path_factory: pytest.TempPathFactory) -> Person:
     leo.begin(project)
     settings = leo.user_space / "config/rye.yaml"
     settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text("isolation: {lift: [each/http]}\n")  # GitHub is on loopback here, which net cannot name
+    settings.write_text(
+        "isolation: {lift: [each/http]}\n"
+    )  # GitHub is on loopback here, which net cannot name
     return leo
 
 
@@ -83,7 +85,7 @@ def test_a_tool_runs_at_once_and_passes_its_examples(
     assert (tested["passed"], tested["failed"]) == (2, 0)
 
 
-def test_a_new_http_tool_reaches_no_other_host_than_it_names(leo: Person, project: Path, service: str) -> None:
+def test_a_new_http_tool_reaches_only_what_it_names(leo: Person, project: Path, service: str) -> None:
     leo.rye("new", "alone/http", "--lang", "http", "--sign", cwd=project)
     words = ("run", "--json", "alone/http", "--owner", "python", "--repo", "cpython")
     refused = leo.rye(*words, cwd=project, GITHUB_API=service, code=1).json

@@ -367,6 +367,7 @@ class UnfinishedCall:
             private_copy=None if snapshot is None else snapshot.root,
             scratch=scratch,
             also=(environment.packages, anchor),
+            interpreters=environment.interpreters,
         )
         return await off_loop(confine)
 
