@@ -81,7 +81,8 @@ def by_another_history(item: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def by_no_repository(item: str) -> list[tuple[str, dict[str, Any]]]:
-    return [(SHELL, {"command": "rm -rf .git && git init -q"})]
+    """Away with all that can be removed: what git takes commands from stays, as no tool can write it."""
+    return [(SHELL, {"command": "rm -rf .git; git init -q; ! git rev-parse -q --verify HEAD"})]
 
 
 @pytest.mark.first_case

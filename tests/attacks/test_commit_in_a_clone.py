@@ -27,10 +27,10 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
 
 
 def program(project: Path, place: str = "evil") -> Path:
-    """A program, by its path from the project, that leaves a canary beside the project."""
+    """A program, by its path from the project, that leaves a canary in it: there a confined tool can, too."""
     path = project / place
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'#!/bin/sh\n: > "{project.parent}/ran"\ncat\n')
+    path.write_text(f'#!/bin/sh\n: > "{project}/ran"\ncat\n')
     path.chmod(0o755)
     return path
 
@@ -117,12 +117,12 @@ PLANTED: dict[str, Callable[[Path], None]] = {
 async def test_nothing_that_a_clone_names_runs(workshop: Workshop, plant: Callable[[Path], None]) -> None:
     project = workshop.project
     plant(project)
-    (project.parent / "ran").unlink(missing_ok=True)
+    (project / "ran").unlink(missing_ok=True)
     before = git(project, "rev-parse", "HEAD")
     found = [await tried(workshop, paths) for paths in (["a.txt"], [])]
-    assert not (project.parent / "ran").exists()
+    assert not (project / "ran").exists()
     for each in found:
-        assert each.code == "tool_failed"
+        assert each.code == "tool_failed", each.error
         assert MENDED in (each.stderr or "")
     assert git(project, "rev-parse", "HEAD") == before
 
@@ -153,7 +153,7 @@ async def test_an_approved_project_in_a_repository_that_is_not_has_none_of_its_h
     program(project, "../.git/hooks/pre-commit")
     approve(workshop)
     assert "commit in a terminal" in await refusal(workshop, "commit", message="Two", paths=["a.txt"])
-    assert not (project.parent / "ran").exists()
+    assert not (project / "ran").exists()
 
 
 @pytest.mark.parametrize("says_so", [True, False], ids=["that says so too", "that knows nothing of it"])
@@ -170,7 +170,7 @@ async def test_a_project_beside_its_repository(workshop: Workshop, *, says_so: b
     approve(workshop)
     (project / "a.txt").write_text("changed\n")
     found = await tried(workshop, ["a.txt"])
-    assert (project.parent / "ran").exists() is found.success is says_so
+    assert (project / "ran").exists() is found.success is says_so
 
 
 async def test_a_clone_leads_into_no_other_repository(workshop: Workshop) -> None:

@@ -152,6 +152,24 @@ async def test_a_link_is_moved_and_not_followed(planting: Planting) -> None:
     assert not is_there(planting, ".git")
 
 
+async def test_what_a_link_leads_to_stays_and_a_link_that_is_turned_is_moved(planting: Planting) -> None:
+    """A person may keep settings elsewhere in the project; no mount keeps the link to them."""
+    project = planting.project
+    (project / "kept").mkdir()
+    (project / "kept/settings.json").write_text("{}")
+    (project / ".claude").symlink_to("kept")
+    (project / ".vscode").symlink_to("../nowhere")
+    result = await planting.run("! echo x > .claude/settings.json; ! mv kept away; echo x > a.txt")
+    assert (result.success, planted(result)) == (True, []), result.error
+    assert (project / ".claude/settings.json").read_text() == "{}"
+    assert (project / ".vscode").is_symlink()
+    result = await planting.run("mkdir evil; ln -sfn evil .claude; rm .vscode; mkdir .vscode")
+    assert result.success, result.error
+    assert len(planted(result)) == 2
+    assert not is_there(planting, ".claude", ".vscode")
+    assert {".claude", ".vscode"} <= set(planting.trashed)
+
+
 async def test_modes_keep_nothing_where_it_is(planting: Planting) -> None:
     """Neither a directory that cannot be changed, nor a project that cannot."""
     result = await planting.run("mkdir .git; echo evil >.git/config; chmod 0 .git; chmod 0500 .")

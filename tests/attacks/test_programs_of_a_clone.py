@@ -36,6 +36,7 @@ SYSTEM_PATH = "/usr/bin:/bin"
 TOOL = """\
 __version__ = "1.0.0"
 __executor_id__ = "rye/core/runtimes/{runtime}"
+PERMISSIONS = "unconfined"
 {more}
 import os
 
@@ -61,14 +62,19 @@ class Clone:
         return self.workshop.project
 
     @property
+    def canary(self) -> Path:
+        """It lies in the project, where a confined tool can leave it, too."""
+        return self.root / "canary"
+
+    @property
     def is_started(self) -> bool:
-        return (self.place / "canary").exists()
+        return self.canary.exists()
 
     def program(self, name: str, directory: str = "bin") -> Path:
         """A program of the clone; what it does instead of its work is told by the canary."""
         path = self.root / directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f'#!/bin/sh\n: > "{self.place}/canary"\necho \'"evil"\'\n', encoding="utf-8")
+        path.write_text(f'#!/bin/sh\n: > "{self.canary}"\necho \'"evil"\'\n', encoding="utf-8")
         path.chmod(0o755)
         return path
 
@@ -194,6 +200,24 @@ DOORS: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+UNCONFINED = """\
+import os, subprocess
+
+__version__ = "1.0.0"
+__executor_id__ = "rye/core/runtimes/python_function_runtime"
+PERMISSIONS = "unconfined"
+CONFIG_SCHEMA = {"type": "object", "properties": {"programs": {"type": "array"}}}
+
+
+def execute(params, project_path):
+    os.chdir(project_path)
+    for name in params["programs"]:
+        said = subprocess.run(["sh", "-c", name], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return said.stdout
+"""
+"""What a confined tool does not see on the PATH, this one does: no shim, and every other program."""
+
+
 @pytest.mark.parametrize("link", KINDS_OF_SHIMS.values(), ids=KINDS_OF_SHIMS)
 @pytest.mark.parametrize(("item_id", "given"), DOORS.values(), ids=DOORS)
 async def test_a_shim_among_other_programs_starts_no_program_of_it(
@@ -215,7 +239,9 @@ async def test_a_shim_among_other_programs_starts_no_program_of_it(
         assert result.success, (result.error, result.stderr)
         await ended(clone.workshop, result.data["id"])
     assert not clone.is_started
-    assert (await clone.workshop.data("rye/bash/bash", {"command": "hello"}))["stdout"] == "hello\n"
+    free = clone.workshop.sign("demo/free.py", UNCONFINED)
+    assert await clone.workshop.data(free, {"programs": ["tac", "git", "rg", "hello"]}) == "hello\n"
+    assert not clone.is_started
 
 
 async def ended(workshop: Workshop, process_id: str) -> None:
@@ -489,7 +515,11 @@ async def test_a_variable_of_a_version_manager_leads_to_no_interpreter_of_it(
         "env_config: {interpreter: {type: version_manager, manager: pyenv, version: '3.11', var: P,"
         " fallback: python3}}\nconfig: {command: '${P}', args: ['{tool_path}']}\n",
     )
-    await clone.workshop.run(clone.workshop.sign("demo/x.py", '__executor_id__ = "base/py"\nprint(1)\n'))
+    await clone.workshop.run(
+        clone.workshop.sign(
+            "demo/x.py", '__executor_id__ = "base/py"\nPERMISSIONS = "unconfined"\nprint(1)\n'
+        )
+    )
     assert not clone.is_started
 
 
@@ -532,9 +562,9 @@ async def test_code_imports_nothing_of_it(
     approved: bool,
 ) -> None:
     needs(program, monkeypatch)
-    write = f"require('fs').writeFileSync('{clone.place}/canary', '')"
+    write = f"require('fs').writeFileSync('{clone.canary}', '')"
     for name, text in {
-        "evil.py": f"open('{clone.place}/canary', 'w')",
+        "evil.py": f"open('{clone.canary}', 'w')",
         "evil.js": write,
         "node_modules/evil/index.js": write,
     }.items():

@@ -52,6 +52,11 @@ def leo(tmp_path_factory: pytest.TempPathFactory) -> Person:
     project = leo.place / "project"
     project.mkdir(parents=True)
     leo.begin(project)
+    settings = leo.user_space / "config/rye.yaml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(
+        "isolation: {lift: [each/http]}\n"
+    )  # GitHub is on loopback here, which net cannot name
     return leo
 
 
@@ -78,6 +83,19 @@ def test_a_tool_runs_at_once_and_passes_its_examples(
     assert answer["data"] == SAID.get(language, expected)
     tested = leo.rye("test", item_id, "--json", cwd=project, GITHUB_API=service).json
     assert (tested["passed"], tested["failed"]) == (2, 0)
+
+
+def test_a_new_http_tool_reaches_only_what_it_names(leo: Person, project: Path, service: str) -> None:
+    leo.rye("new", "alone/http", "--lang", "http", "--sign", cwd=project)
+    words = ("run", "--json", "alone/http", "--owner", "python", "--repo", "cpython")
+    refused = leo.rye(*words, cwd=project, GITHUB_API=service, code=1).json
+    assert refused["code"] == "denied_by_policy"
+    assert refused["hint"] == "a person writes permissions: {net: any} and signs it: rye sign alone/http"
+    file = project / ".ai/tools/alone/http.yaml"
+    file.write_text(file.read_text().replace("net: [api.github.com]", "net: any"))
+    leo.rye("sign", "alone/http", cwd=project)
+    answer = leo.rye(*words, cwd=project, GITHUB_API=service).json
+    assert answer["data"] == {"full_name": "python/cpython", "description": None}
 
 
 @pytest.mark.parametrize("language", ["python-uv", "node", "ruby", "perl", "bash"])

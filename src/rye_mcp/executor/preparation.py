@@ -43,7 +43,7 @@ from rye_mcp.executor.job.starting import Starting, why_not_there
 from rye_mcp.executor.lock.resolver import LockState, PinnedChain
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
-from rye_mcp.permissions import UNCONFINED, Host, Permissions, Requirement, sentence
+from rye_mcp.permissions import UNCONFINED, Host, Permissions, Requirement, problem_of_host, sentence
 from rye_mcp.secret_store import SecretStore
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.scope import SignerKind
@@ -367,6 +367,7 @@ class UnfinishedCall:
             private_copy=None if snapshot is None else snapshot.root,
             scratch=scratch,
             also=(environment.packages, anchor),
+            interpreters=environment.interpreters,
         )
         return await off_loop(confine)
 
@@ -394,7 +395,8 @@ class UnfinishedCall:
         if permissions.reaches(host):
             return replace(request, follow_redirects=False)
         what = f"expected {root.item_id} to connect to what it may reach, found {host}"
-        hint = f"a person writes permissions: {{net: [{host.written}]}} and signs it: rye sign {root.item_id}"
+        net = "any" if problem_of_host(host.written) else f"[{host.written}]"  # addresses cannot be named
+        hint = f"a person writes permissions: {{net: {net}}} and signs it: rye sign {root.item_id}"
         raise RyeError("denied_by_policy", what, hint=hint, where=root.path, item_id=root.item_id)
 
     async def _secrets(self) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ The rules are in `docs/architecture/permissions.md`.
     sentence(permissions)  # 'may read this project; may reach api.github.com:443; nothing else'
 """
 
-from rye_mcp.permissions._grants import ANY_HOST, DEFAULT_PORT, VARIABLE_PATTERN, Host
+from rye_mcp.permissions._grants import ANY_HOST, DEFAULT_PORT, VARIABLE_PATTERN, Host, problem_of_host
 from rye_mcp.permissions._hints import hints
 from rye_mcp.permissions._policy import (
     Action,
@@ -44,6 +44,7 @@ __all__ = [
     "hints",
     "judge",
     "phrases",
+    "problem_of_host",
     "read_isolation",
     "read_needs",
     "read_permissions",

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "f7318b77b5cdfb7c80d53e98f2b19de8d63b71754c34af22e75e63057da89d60"
+MANIFEST_SHA256: Final = "3a9f8066cbeca21adb2e25120e1fcd5a26aa1f3b8c72a8174db6706a5b089c28"

@@ -53,6 +53,7 @@ HARMLESS = {
 
 def require_none(repository):
     """Refuse to change a repository that is not the person's own and names something to run."""
+    require_hooks_seen(repository)
     if is_own(repository):
         return
     common, top = repository.place("--git-common-dir"), repository.place("--show-toplevel")
@@ -61,6 +62,15 @@ def require_none(repository):
     names = [*settings(repository), *hooks(repository, common, top), *submodules(repository)]
     if names:
         refuse_named(names)
+
+
+def require_hooks_seen(repository):
+    """Refuse a repository whose hooks lie where a tool sees nothing: git would go on without them."""
+    directory = os.path.join(repository.place("--git-common-dir"), "hooks")
+    if os.path.islink(directory) and not os.path.exists(directory):
+        if not is_approved():
+            refuse_named(["hooks behind a link"])
+        refuse("expected hooks that a tool can see, found a link that leads elsewhere: commit in a terminal")
 
 
 def require_no_other_repository(repository, new):

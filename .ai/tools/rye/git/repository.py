@@ -117,6 +117,19 @@ STATES = {
 }  # fmt: skip
 
 
+def require_seen(project):
+    """Refuse a project whose `.git` is a file that leads to where a tool sees nothing."""
+    while not os.path.lexists(os.path.join(project, ".git")) and project != os.path.dirname(project):
+        project = os.path.dirname(project)
+    try:
+        with open(os.path.join(project, ".git"), encoding="utf-8", errors="surrogateescape") as file:
+            kind, _, place = file.read(4096).strip().partition(": ")
+    except OSError:
+        return
+    if kind == "gitdir" and not os.path.exists(os.path.join(project, place)):
+        refuse("expected the repository of this project, found a .git that leads to another one")
+
+
 class Repository:
     """The repository that a project is in, seen from the project: paths are relative to it."""
 
@@ -126,6 +139,7 @@ class Repository:
         self._project = project
         self.project = os.path.realpath(project)
         self._switched_off = None
+        require_seen(self.project)
         where = self.ask("rev-parse", "--is-inside-work-tree", "--show-prefix").decode(errors="replace")
         inside, _, prefix = where.partition("\n")
         if inside != "true":

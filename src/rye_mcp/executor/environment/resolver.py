@@ -113,7 +113,8 @@ class Environment:
 
     `withheld` are the names of what the server has and the tool does not get; `project_used` says that
     something unsigned of the project is in use; `packages` is where those are which a program for Node.js may
-    import from it. `secrets` are the names of what came from the user's store.
+    import from it. `secrets` are the names of what came from the user's store. `interpreters` are those that
+    were found for the chain: its command need not be one, but may start it.
     """
 
     variables: Mapping[str, str] = field(repr=False)
@@ -123,6 +124,7 @@ class Environment:
     notices: tuple[Notice, ...] = ()
     packages: Path | None = None
     secrets: frozenset[str] = frozenset()
+    interpreters: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ class EnvironmentResolver:
             (*missed, *found.notices),
             found.packages,
             frozenset(secrets),
+            found.interpreters,
         )
 
     def _mentioned_by(self, files: Sequence[BundledFile], withheld: tuple[str, ...]) -> tuple[str, ...]:
@@ -266,7 +269,13 @@ class EnvironmentResolver:
         for name in _OF_A_CALL:
             variables.pop(name, None)
         environment = Environment(
-            {}, variables, withheld, draft.project_used, tuple(draft.notices()), basis.packages
+            {},
+            variables,
+            withheld,
+            draft.project_used,
+            tuple(draft.notices()),
+            basis.packages,
+            interpreters=tuple(each.interpreter for each in resolutions if each.interpreter is not None),
         )
         return _Kept(basis, environment, tuple(resolutions), trace)
 

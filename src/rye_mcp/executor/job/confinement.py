@@ -112,9 +112,13 @@ class Confinement:
         private_copy: Path | None = None,
         scratch: Path | None = None,
         also: Iterable[Path | None] = (),
+        interpreters: Iterable[Path] = (),
     ) -> Confined:
         """The process under its policy; `also` are places that the run cannot do without.
 
+        It starts `interpreters`, whatever its own command is: a shell may start uv.
+
+        What may be read and is missing, such as Pythons of uv that were never installed, is left out.
         RyeError `denied_by_policy` for a permission that no tool gets here.
         """
         permissions = rights.permissions
@@ -124,7 +128,7 @@ class Confinement:
         own = private_copy or scratch
         run = {
             *(os.path.realpath(each) for each in also if each is not None),
-            *self._programs(process, hidden),
+            *self._programs([_command(process), *map(str, interpreters)], hidden),
         }
         plain, linked = self._git_configuration() if "git" in permissions.uses else ((), ())
         facts = Facts(
@@ -145,22 +149,23 @@ class Confinement:
         planned = plan(permissions, facts, item_id=rights.item_id)
         if planned is None:
             return Confined(process)
-        shown = (*planned.policy.read, *planned.policy.write, *(bind.target for bind in planned.policy.binds))
+        there = [each for each in planned.policy.read if os.path.lexists(each)]
+        policy = replace(planned.policy, read=there)
+        shown = (*policy.read, *policy.write, *(bind.target for bind in policy.binds))
         process = _placed(process, shown, facts.home)
         variables = dict(_variables(process.env, facts, scratch, permissions.uses)) | dict(planned.variables)
-        call = replace(process.call, policy=planned.policy, env={**process.call.env, **variables})
-        missing = Missing.among(planned.policy.protect, self._trash_place())
-        return Confined(Halves(process.runtime, call), planned.policy, variables, facts, missing)
+        protected = dict.fromkeys(each for path in planned.policy.protect for each in _with_target(path))
+        policy = replace(policy, protect=[each for each in protected if not os.path.islink(each)])  # noqa: PTH114
+        call = replace(process.call, policy=policy, env={**process.call.env, **variables})
+        missing = Missing.among(protected, self._trash_place())
+        return Confined(Halves(process.runtime, call), policy, variables, facts, missing)
 
-    def _programs(self, process: Halves, hidden: tuple[str, ...]) -> Iterator[str]:
-        """What the program consists of, as far as that is not a part of the system."""
-        command = process.runtime.command
-        if "/" not in command:
-            found = process.runtime.search_path or process.env.get("PATH")
-            command = shutil.which(command, path=found) or ""
-        if command.startswith("/"):
-            never = (self._home, *hidden, *([] if self._project is None else [self._project]))
-            yield from _parts_of(command, os.path.realpath(command), never)
+    def _programs(self, commands: Iterable[str], hidden: tuple[str, ...]) -> Iterator[str]:
+        """What the programs consist of, as far as that is not a part of the system."""
+        never = (self._home, *hidden, *([] if self._project is None else [self._project]))
+        for command in commands:
+            if command.startswith("/"):
+                yield from _parts_of(command, os.path.realpath(command), never)
 
     def _kept(self, rights: Rights) -> str | None:
         """A directory of this tool alone, and of whoever signed it; made when it is used."""
@@ -203,6 +208,14 @@ class Confinement:
     def _ssh_agent(self) -> str | None:
         named = self._environment.get("SSH_AUTH_SOCK", "")
         return os.path.realpath(named) if named.startswith("/") and os.path.exists(named) else None  # noqa: PTH110
+
+
+def _command(process: Halves) -> str:
+    """Where the program is; nothing where it is not found."""
+    command = process.runtime.command
+    if "/" in command:
+        return command
+    return shutil.which(command, path=process.runtime.search_path or process.env.get("PATH")) or ""
 
 
 def _home(environment: Mapping[str, str]) -> str:
@@ -252,6 +265,11 @@ def _prefix_of(real: str, never: tuple[str, ...]) -> set[str]:
     programs, prefix = os.path.dirname(real), os.path.dirname(os.path.dirname(real))  # noqa: PTH120
     is_prefix = os.path.basename(programs) == "bin" and os.path.isdir(f"{prefix}/lib")  # noqa: PTH112, PTH119
     return {prefix} if is_prefix and not _holds_any(prefix, never) else set()
+
+
+def _with_target(path: str) -> tuple[str, ...]:
+    """A protected path and, of a link, what it leads to: that is made read-only in its place."""
+    return (path, os.path.realpath(path)) if os.path.islink(path) else (path,)  # noqa: PTH114
 
 
 def _holds_any(place: str, others: Iterable[str]) -> bool:

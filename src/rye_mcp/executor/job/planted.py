@@ -28,19 +28,25 @@ _PRIVATE: Final = 0o700
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Protected paths that were missing before a run, and where they go if it makes them."""
+    """Protected paths that were missing before a run, or were links, and where they go if it makes them."""
 
     paths: tuple[str, ...]
     trash: str
+    links: tuple[tuple[str, str], ...] = ()
+    """Links, which no mount keeps as they are, and where they led: one that leads elsewhere is the run's."""
 
     @classmethod
     def among(cls, protected: Iterable[str], trash: str) -> Self:
         """Those of the protected paths that are missing now."""
-        return cls(tuple(path for path in protected if not os.path.lexists(path)), trash)
+        paths = tuple(protected)
+        links = tuple((path, os.path.realpath(path)) for path in paths if os.path.islink(path))  # noqa: PTH114
+        return cls(tuple(path for path in paths if not os.path.lexists(path)), trash, links)
 
     def take_away(self, run_id: str) -> tuple[Notice, ...]:
         """Move what is there by now to the trash, and say where it is."""
-        return tuple(notice for path in self.paths if (notice := self._taken(path, run_id)) is not None)
+        turned = (path for path, real in self.links if not _is_link_to(real, path))
+        paths = (*self.paths, *turned)
+        return tuple(notice for path in paths if (notice := self._taken(path, run_id)) is not None)
 
     def _taken(self, path: str, run_id: str) -> Notice | None:
         above, name = os.path.split(path)
@@ -118,3 +124,7 @@ def _is_there(name: str, directory: int) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _is_link_to(real: str, path: str) -> bool:
+    return os.path.islink(path) and os.path.realpath(path) == real  # noqa: PTH114
