@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "3a9f8066cbeca21adb2e25120e1fcd5a26aa1f3b8c72a8174db6706a5b089c28"
+MANIFEST_SHA256: Final = "4a0c39fdec9e6142387df627047437192663e69e4db10ea8bb9394512f0f3e93"
