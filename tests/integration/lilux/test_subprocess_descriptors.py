@@ -37,6 +37,8 @@ for number in map(int, sys.argv[1:]):
 """
 LEVELS = {"off": None, "walls": Policy(tier="walls"), "cell": Policy(tier="cell")}
 
+_SERVE = [_supervisor.find_lilux_proc(), "serve"]
+
 Pair = tuple[socket.socket, socket.socket]
 
 
@@ -129,10 +131,10 @@ async def test_a_thousand_runs_leave_no_descriptor_open(primitive: SubprocessPri
     spec = ProcessSpec(command="/bin/true", env={}, timeout=60, descriptors={5: passed, 6: passed})
     await _all_at_once(primitive, spec, 20)
     serve = (await _supervisor.supervisor(_supervisor.find_lilux_proc()).status()).pid
-    before = len(list(Path("/proc/self/fd").iterdir())), _descriptors_of(serve)
+    before = _descriptors_of(os.getpid()), _descriptors_of(serve)
     for _ in range(50):
         await _all_at_once(primitive, spec, 20)
-    assert (len(list(Path("/proc/self/fd").iterdir())), _descriptors_of(serve)) == before
+    assert (_descriptors_of(os.getpid()), _descriptors_of(serve)) == before
     os.close(passed)
 
 
@@ -176,13 +178,12 @@ async def test_a_process_that_outlives_its_host_gets_none(primitive: SubprocessP
 
 def test_a_refused_request_leaves_no_descriptor_to_the_next() -> None:
     ours, theirs = socket.socketpair()
-    with ours, subprocess.Popen([_supervisor.find_lilux_proc(), "serve"], stdin=theirs, stdout=theirs):
+    with ours, subprocess.Popen(_SERVE, stdin=theirs.fileno(), stdout=theirs.fileno()):
         theirs.close()
         one, other = os.memfd_create("one"), os.memfd_create("other")
-        socket.send_fds(ours, [_frame(id=1, args="no list", descriptors=[5])], [one])
-        socket.send_fds(
-            ours, [_frame(id=2, args=["-n", "/proc/self/fd/5"], result_fd=True, descriptors=[5])], [other]
-        )
+        refused = _frame(id=1, args="no list", descriptors=[5])
+        carried_out = _frame(id=2, args=["-n", "/proc/self/fd/5"], descriptors=[5])
+        socket.send_fds(ours, [refused + carried_out], [one, other])
         decoder, closed = FrameDecoder(), b""
         while not closed:
             frames = [(decode_header(header), payload) for header, payload in decoder.feed(ours.recv(65536))]
@@ -203,7 +204,7 @@ def test_descriptors_that_no_request_names_are_closed_by_the_supervisor() -> Non
     with (
         ours,
         canary,
-        subprocess.Popen([_supervisor.find_lilux_proc(), "serve"], stdin=theirs, stdout=theirs),
+        subprocess.Popen(_SERVE, stdin=theirs.fileno(), stdout=theirs.fileno()),
     ):
         theirs.close()
         frame = b'{"op":"status","id":1}'
