@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from typer.testing import CliRunner
-
 from rye_mcp.cli import HELP_COLUMNS
-from rye_mcp.cli.commands import COMMANDS, RyeGroup, app
+from rye_mcp.cli.commands import COMMANDS, RyeGroup
 from rye_mcp.mcp_server.options import _parser
 from scripts.reference.tables import cell, code, table
 
@@ -32,7 +33,11 @@ def _with_children(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 def help_module() -> str:
     """The module with the page of `rye --help`, which is printed without making it."""
-    page = CliRunner().invoke(app, ["--help"], prog_name="rye", env={"COLUMNS": str(HELP_COLUMNS)}).stdout
+    script = "from rye_mcp.cli.commands import app; app(['--help'], prog_name='rye')"
+    wide = {**os.environ, "COLUMNS": str(HELP_COLUMNS)}
+    page = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", script], env=wide, capture_output=True, text=True, check=True
+    ).stdout
     return f'"""`rye --help`, written by `make docs`."""\n\nHELP = """\\\n{page}"""\n'
 
 

@@ -15,12 +15,14 @@ Options:
 Write tools:
   init     Make your keys, and a project of this directory.
   new      Write an item that works, as a start.
-  adopt    Make a tool of a script that you have, without changing what it does.
-  dev      Work on a tool: see at every change what is wrong, and run the draft.
+  adopt    Make a tool of a script that you have, without changing what it
+           does.
+  dev      Work on a tool: see at every change what is wrong, and run the
+           draft.
   test     Run the examples that tools declare, and compare the results.
   copy     Copy an item to another space; its signature goes with it.
-  schema   Print the JSON Schema of what an item says about itself, or write all
-           of them.
+  schema   Print the JSON Schema of what an item says about itself, or write
+           all of them.
   demo     Let an agent run a signed tool, and check what is promised.
 
 Vouch for them:
@@ -41,8 +43,8 @@ Find and run them:
 
 Clients and other servers:
   install  Put the MCP server into the configuration of a client.
-  doctor   Check that the server works, as a client would start it, and say what
-           to do.
+  doctor   Check that the server works, as a client would start it, and say
+           what to do.
   mcp      Other MCP servers: bring in their tools, signed, and look at what
            changed.
 """

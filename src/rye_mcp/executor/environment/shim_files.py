@@ -1,8 +1,8 @@
 """What a shim stands for in `/`, by the files of its version manager, so that nothing has to be started.
 
-Only what these files say beyond doubt counts. Where the manager has more to say (a hook, a plugin, a file in `/`,
-a version that is a pattern), there is no answer here, and the manager is asked. No file of a project that is not
-approved is read, and none that another user can write. The rules are in `docs/architecture/execution.md`.
+Only what these files say beyond doubt counts. Where the manager has more to say (a hook, a plugin, a file in
+`/`, a version that is a pattern), there is no answer here, and the manager is asked. No file is read that an
+unapproved project or another user could have written. The rules are in `docs/architecture/execution.md`.
 """
 
 from __future__ import annotations
