@@ -31,7 +31,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
 _PLACE: Final = re.compile(
     r"(?<=<!-- generated: )(?P<name>[\w-]+) -->\n.*?(?=<!-- /generated -->)", re.DOTALL
 )
-_HELP: Final = ROOT / "src/rye_mcp/cli/_help_page.py"
+_HELP: Final = ROOT / "src/rye_mcp/cli/help_page.py"
 _DIRECTORIES: Final = ("docs", ".ai/knowledge", ".ai/directives", "tests/attacks")
 
 

@@ -55,7 +55,7 @@ def _help_is_printed() -> bool:
     named = os.path.basename(program) == "rye" and "_RYE_COMPLETE" not in os.environ  # noqa: PTH119
     if arguments != ["--help"] or not named or _columns() < HELP_COLUMNS:
         return False
-    from rye_mcp.cli._help_page import HELP
+    from rye_mcp.cli.help_page import HELP
 
     try:
         sys.stdout.write(HELP)

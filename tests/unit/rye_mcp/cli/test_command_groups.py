@@ -13,8 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rye_mcp.cli._help_page import HELP
 from rye_mcp.cli.commands import COMMANDS, app
+from rye_mcp.cli.help_page import HELP
 
 NEVER_FOR_HELP = ("rye_mcp.app", "rye_mcp.trust", "rye_mcp.metadata", "rich", "cryptography", "mcp", "lilux")
 
@@ -49,7 +49,7 @@ def test_the_page_that_was_made_before_is_that_of_typer(columns: int) -> None:
     printed, loaded = prints_help(RYE, columns)
     assert printed == prints_help(TYPER, columns)[0] == HELP
     ours = {module for module in loaded if module.startswith("rye_mcp")}
-    assert ours == {"rye_mcp", "rye_mcp.cli", "rye_mcp.cli._help_page"}
+    assert ours == {"rye_mcp", "rye_mcp.cli", "rye_mcp.cli.help_page"}
     assert "typer" not in loaded
 
 
