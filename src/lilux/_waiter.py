@@ -44,7 +44,7 @@ def take_on(call):
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
-    os.environ.update(env)
+    set_environment({**GIVEN, **env})
     time.tzset()
     if "LC_ALL" in env or "LC_CTYPE" in env or "LANG" in env:
         set_locale()
@@ -56,6 +56,23 @@ def take_on(call):
         sys.orig_argv[:] = [sys.orig_argv[0], *options, *arguments]
     sys.argv[:] = arguments
     find_modules(env, arguments[0])
+
+
+def set_environment(env):
+    """Exactly these variables, and the locale that an interpreter chooses where it finds none."""
+    os.environ.clear()
+    for name in sorted(env, key=os.fsencode):
+        os.environ[name] = env[name]
+    found = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "C"
+    if COERCED is not None and found in ("C", "POSIX") and not env.get("LC_ALL"):
+        os.environ["LC_CTYPE"] = COERCED
+
+
+def environment():
+    """The variables that this process was started with."""
+    with open("/proc/self/environ", "rb") as file:
+        pairs = [os.fsdecode(each).partition("=") for each in file.read().split(b"\0") if each]
+    return {name: value for name, _, value in pairs}
 
 
 def set_locale():
@@ -132,6 +149,9 @@ def run(script):
             os.kill(os.getpid(), signal.SIGINT)
         sys.exit(1)
 
+
+GIVEN = environment()
+COERCED = None if "LC_CTYPE" in GIVEN else os.environ.get("LC_CTYPE")
 
 if sys.argv[2:] == ["call"]:
     call = read_call()
