@@ -90,7 +90,11 @@ def test_a_second_call_ends_the_first(client: Client) -> None:
 
 
 def test_a_call_that_asks_for_the_impossible_ends_what_was_parked(client: Client) -> None:
-    for fields, code in [({"max_output": 1}, "invalid_request"), ({"spool": {"dir": "/nope"}}, "spool_failed")]:
+    impossible: list[tuple[dict[str, Any], str]] = [
+        ({"max_output": 1}, "invalid_request"),
+        ({"spool": {"dir": "/nope"}}, "spool_failed"),
+    ]
+    for fields, code in impossible:
         run = client.park("/bin/sleep", "600")
         client.send("call", id=run, **fields)
         assert client.end_of(run).error == code

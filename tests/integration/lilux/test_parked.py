@@ -17,7 +17,6 @@ from lilux.primitives.subprocess import (
     CallSpec,
     Halves,
     NotParked,
-    Parked,
     ParkSpec,
     Policy,
     RuntimeSpec,
@@ -178,16 +177,10 @@ async def test_it_takes_one_call_only(primitive: SubprocessPrimitive, tmp_path: 
     assert caught.value.code == "parked_gone"
 
 
-async def _ended(parked: Parked[SubprocessResult]) -> None:
-    with anyio.fail_after(30):
-        while parked.is_waiting:
-            await anyio.sleep(0.01)
-
-
 async def test_one_that_has_ended_gets_no_call(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
     spec = spec_of("none", tmp_path, limit=0.05)
     parked = await primitive.park(spec)
-    await _ended(parked)
+    await parked.ended()
     with pytest.raises(NotParked) as caught:
         await parked.run(call_of(spec, tmp_path / "never.py"))
     assert caught.value.code == "parked_gone"
