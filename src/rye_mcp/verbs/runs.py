@@ -1,7 +1,7 @@
 """What has run, and what it wrote: the rows of the log, and output that was kept because it was cut.
 
-Whoever knows the id of a run may read its output. The log has all ids and is for people; agents see the runs
-of their project, without ids and parameters (`RunList.for_agent`).
+A caller that knows the id of a run may read its output. The log has all ids and is for people; agents see
+the runs of their project, without ids and parameters (`RunList.for_agent`).
 
     read_output(OutputRequest(run_id, pattern="^ERROR"), outputs).as_dict()
 """
