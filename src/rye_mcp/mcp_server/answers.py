@@ -209,7 +209,7 @@ def answer(facts: Mapping[str, Any]) -> CallToolResult:
         found = structured({**facts, "data": {**facts["data"], "content": summary(blocks)}})
         return CallToolResult(content=[*blocks, *_links(facts)], structured_content=found)
     told = followable(facts) if is_error else addressed_to_a_person(facts) if "failed" in facts else facts
-    content = TextContent(type="text", text=_short(_text(told, is_error=is_error)))
+    content = TextContent(type="text", text=_whole_text(told, _short(_text(told, is_error=is_error))))
     found = structured(told)
     return CallToolResult(content=[content, *_links(facts)], structured_content=found, is_error=is_error)
 
@@ -228,8 +228,8 @@ def exposed_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -
     if schema is not None:
         _require_promised(returned, schema, str(facts.get("item_id")))
     found = exact(returned) if isinstance(returned, dict) else None
-    text = _text(facts, is_error=False) if "data" not in facts else _compact(data)
-    shown = visible_lines(text) if found is None else _short(text, where)
+    text = "" if "data" not in facts and facts.get("kept") else _compact(data)
+    shown = _whole_text(facts, visible_lines(text) if found is None else _short(text, where))
     content = [*(blocks or [TextContent(type="text", text=shown)]), *_links(facts)]
     return CallToolResult(content=content, structured_content=found, _meta=seen(about))
 
@@ -281,11 +281,16 @@ def _text(facts: Mapping[str, Any], *, is_error: bool) -> str:
         lines += [f"hint: {facts['hint']}"] if facts.get("hint") else []
         lines += [_compact(facts["data"])] if facts.get("data") is not None else []
         lines += [str(facts["stderr"])] if facts.get("stderr") else []
-        return "\n".join([*lines, *_about_kept(facts)])
+        return "\n".join(lines)
     for name in ("instructions", "content", "data"):
         if name in facts:
-            return "\n".join([_compact(facts[name]), *_about_kept(facts)])
-    return "\n".join(_about_kept(facts)) or _compact(facts)
+            return _compact(facts[name])
+    return "" if facts.get("kept") else _compact(facts)
+
+
+def _whole_text(facts: Mapping[str, Any], shown: str) -> str:
+    """The text of an answer, and after it what was kept."""
+    return "\n".join(filter(None, [shown, *map(visible_lines, _about_kept(facts))]))
 
 
 def _about_kept(facts: Mapping[str, Any]) -> Iterator[str]:
