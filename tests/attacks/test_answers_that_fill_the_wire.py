@@ -28,7 +28,7 @@ LARGE: dict[str, tuple[str, int]] = {
 
 REPEAT = 'print(json.dumps({"text": params["text"] * params["times"]}, ensure_ascii=False))'
 BLOCKS = """\
-picture = {"type": "image", "data": "AAAA" * 175_000, "mimeType": "image/png"}
+picture = {"type": "image", "data": "AAAA" * params.get("quads", 175_000), "mimeType": "image/png"}
 print(json.dumps({"content": [picture, {"type": "text", "text": "x" * params.get("times", 1)}]}))
 """
 SCHEMA = """\
@@ -87,6 +87,8 @@ async def test_content_blocks_are_sent_once(server: HttpServer, transport: Trans
         with anyio.fail_after(30):
             found = await client.call_tool("execute", {"item_id": "demo/blocks"})
             kept = _facts(await client.call_tool("execute", long))["kept"][0]
+            large = {"item_id": "demo/blocks", "parameters": {"quads": 260_000}}
+            assert _facts(await client.call_tool("execute", large))["kept"][0]["bytes"] > 1_040_000
             read = json.loads(await _read(client, kept["handle"]))
     assert isinstance(found, CallToolResult)
     picture, text = found.content
@@ -109,6 +111,8 @@ async def test_a_tool_of_its_own_that_answers_too_much_says_where_it_is(
             assert json.loads(await _read(client, facts["kept"][0]["handle"])) == {"text": "é" * 350_000}
             fits = await client.call_tool("demo_promised", {"text": "x", "times": 99_000})
     assert _facts(fits) == {"text": "x" * 99_000}
+    assert isinstance(fits.content[0], TextContent)
+    assert len(fits.content[0].text) < 10_000
 
 
 @pytest.mark.first_case
