@@ -326,7 +326,7 @@ CHANGE_WAIT_MS: Final = 1000
 BEGUN_MS: Final = 1000
 """After how long without a change it is known that changes are seen."""
 
-_OF_RUNS: Final = frozenset({"lockfiles", "outputs"})
+_OF_RUNS: Final = frozenset({"lockfiles", "outputs", "results"})
 _OF_ITEMS: Final = frozenset(item_type.directory for item_type in ItemType)
 
 
