@@ -5,6 +5,7 @@
 mod events;
 
 use std::collections::BTreeMap;
+use std::os::fd::{OwnedFd, RawFd};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ pub use events::*;
 use crate::error::RequestError;
 use crate::observe::ObserveRequest;
 use crate::policy::Policy;
+use crate::sys::fd::FURTHER_PLACES;
 use crate::text::OsText;
 
 /// Raised when an old client could misunderstand.
@@ -31,6 +33,8 @@ pub const CAPABILITIES: &[&str] = &[
     "policy",
     "probe",
     "observe",
+    "descriptors",
+    "park",
 ];
 /// A larger header is refused unread.
 pub const MAX_HEADER: usize = 8 * 1024 * 1024;
@@ -122,6 +126,25 @@ pub struct RunRequest {
     /// Tell what the tool named: files, programs, addresses.
     #[serde(default)]
     pub observe: Option<ObserveRequest>,
+    /// The numbers that the descriptors have in the tool which came along with this request.
+    #[serde(default)]
+    pub descriptors: Vec<RawFd>,
+    /// Start it now; what it is to do follows in a `call`.
+    #[serde(default)]
+    pub park: Option<ParkRequest>,
+}
+
+/// How a process waits for its call.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParkRequest {
+    /// It is ended when it has waited so long.
+    #[serde(default = "default_park_limit")]
+    pub limit_ms: u64,
+}
+
+fn default_park_limit() -> u64 {
+    600_000
 }
 
 fn default_max_output() -> u64 {
@@ -147,6 +170,8 @@ impl Default for RunRequest {
             notify: false,
             policy: None,
             observe: None,
+            descriptors: Vec::new(),
+            park: None,
         }
     }
 }
@@ -162,6 +187,10 @@ impl RunRequest {
             let (low, high) = (OUTPUT_LIMITS.start(), OUTPUT_LIMITS.end());
             return refuse(format!("max_output must be {low} to {high} bytes, not {}", self.max_output));
         }
+        self.check_descriptors()?;
+        if let Some(park) = &self.park {
+            self.check_parked(park)?;
+        }
         self.policy.as_ref().map_or(Ok(()), Policy::check)?;
         self.observe.as_ref().map_or(Ok(()), ObserveRequest::check)?;
         match self.timeout_ms {
@@ -169,6 +198,115 @@ impl RunRequest {
                 refuse(format!("timeout_ms must be 1 to {MAX_TIMEOUT_MS}, not {limit}"))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+impl RunRequest {
+    /// Where the further descriptors go, ascending.
+    pub fn sorted_descriptors(&self) -> Vec<RawFd> {
+        let mut places = self.descriptors.clone();
+        places.sort_unstable();
+        places
+    }
+
+    /// What came along with the request, in the order of `sorted_descriptors`.
+    pub fn in_order(&self, passed: Vec<OwnedFd>) -> Vec<OwnedFd> {
+        let mut placed: Vec<(RawFd, OwnedFd)> = self.descriptors.iter().copied().zip(passed).collect();
+        placed.sort_unstable_by_key(|(place, _)| *place);
+        placed.into_iter().map(|(_, descriptor)| descriptor).collect()
+    }
+
+    /// Everything that belongs to the call comes with the call.
+    fn check_parked(&self, park: &ParkRequest) -> Result<(), RequestError> {
+        let refuse = |message: String| Err(RequestError::new("invalid_request", "park", message));
+        let early = [
+            (self.stdin != Stdin::Null, "stdin"),
+            (self.timeout_ms.is_some(), "timeout_ms"),
+            (self.stream.is_some(), "stream"),
+            (self.spool.is_some(), "spool"),
+            (self.observe.is_some(), "observe"),
+        ];
+        if let Some((_, name)) = early.into_iter().find(|(given, _)| *given) {
+            return refuse(format!("a parked process gets its `{name}` with its call, not before"));
+        }
+        if !(1..=MAX_TIMEOUT_MS).contains(&park.limit_ms) {
+            return refuse(format!("limit_ms must be 1 to {MAX_TIMEOUT_MS}, not {}", park.limit_ms));
+        }
+        Ok(())
+    }
+
+    fn check_descriptors(&self) -> Result<(), RequestError> {
+        let places = self.sorted_descriptors();
+        let taken = self.result_fd && places.first() == Some(FURTHER_PLACES.start());
+        let twice = places.windows(2).any(|pair| pair[0] == pair[1]);
+        if taken || twice || !places.iter().all(|place| FURTHER_PLACES.contains(place)) {
+            let (low, high) = (FURTHER_PLACES.start(), FURTHER_PLACES.end());
+            let message = format!(
+                "descriptors must be different numbers from {low} to {high} that are not the result's, not {places:?}"
+            );
+            return Err(RequestError::new("invalid_request", "run", message));
+        }
+        Ok(())
+    }
+}
+
+/// The call of a parked process: what it is to do, and everything that is not known before.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallRequest {
+    pub id: u64,
+    #[serde(default)]
+    pub args: Vec<OsText>,
+    #[serde(default)]
+    pub cwd: Option<OsText>,
+    #[serde(default)]
+    pub env: BTreeMap<String, OsText>,
+    #[serde(default)]
+    pub stdin: Stdin,
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    #[serde(default = "default_max_output")]
+    pub max_output: u64,
+    #[serde(default)]
+    pub digests: bool,
+    #[serde(default)]
+    pub spool: Option<SpoolRequest>,
+    #[serde(default)]
+    pub stream: Option<StreamRequest>,
+    #[serde(default)]
+    pub notify: bool,
+}
+
+/// What a parked process reads, up to the end of file.
+#[derive(Serialize)]
+struct CallMessage<'a> {
+    args: &'a [OsText],
+    cwd: Option<&'a OsText>,
+    env: &'a BTreeMap<String, OsText>,
+    stdin: bool,
+}
+
+impl CallRequest {
+    /// What the parked process is told.
+    pub fn message(&self) -> Vec<u8> {
+        let (cwd, stdin) = (self.cwd.as_ref(), self.stdin != Stdin::Null);
+        let message = CallMessage { args: &self.args, cwd, env: &self.env, stdin };
+        serde_json::to_vec(&message).expect("texts and a flag are JSON")
+    }
+
+    /// What the supervisor itself does about it, as for a run that is only started now.
+    pub fn as_run(&self) -> RunRequest {
+        RunRequest {
+            id: self.id,
+            stdin: self.stdin,
+            timeout_ms: self.timeout_ms,
+            max_output: self.max_output,
+            digests: self.digests,
+            spool: self.spool.clone(),
+            stream: self.stream.clone(),
+            notify: self.notify,
+            ..RunRequest::default()
         }
     }
 }
@@ -186,6 +324,7 @@ pub enum Target {
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Request {
     Run(Box<RunRequest>),
+    Call(Box<CallRequest>),
     Input(InputRequest),
     Cancel(CancelRequest),
     Credit(CreditRequest),
@@ -272,10 +411,19 @@ pub fn target(run: Option<u64>, pid: Option<i64>) -> Result<Target, RequestError
 }
 
 impl Request {
+    /// How many descriptors travel with it.
+    pub fn descriptors(&self) -> usize {
+        match self {
+            Self::Run(request) => request.descriptors.len(),
+            _ => 0,
+        }
+    }
+
     /// The id that the client chose.
     pub fn id(&self) -> u64 {
         match self {
             Self::Run(request) => request.id,
+            Self::Call(request) => request.id,
             Self::Input(request) => request.id,
             Self::Cancel(request) => request.id,
             Self::Credit(request) => request.id,

@@ -112,6 +112,7 @@ REQUESTS: dict[str, tuple[protocol.Request, int]] = {
         ),
         7,
     ),
+    "run_descriptors": (protocol.RunRequest(command="true", descriptors={5: 0, 19: 0, 4: 0}), 7),
     "run_data": (protocol.RunRequest(command="cat", env={"PATH": "/usr/bin:/bin"}, stdin="data"), 3),
     "run_os_text": (
         protocol.RunRequest(
@@ -134,6 +135,39 @@ REQUESTS: dict[str, tuple[protocol.Request, int]] = {
     "run_shortest_timeout": (
         protocol.RunRequest(command="true", timeout_ms=1, max_output=protocol.OUTPUT_LIMITS[0]),
         6,
+    ),
+    "run_parked": (
+        protocol.RunRequest(
+            command="python3",
+            args=["-B"],
+            env={"LANG": "C.UTF-8"},
+            result_fd=True,
+            policy=Policy(tier="cell"),
+            park_limit_ms=60_000,
+        ),
+        7,
+    ),
+    "call_minimal": (protocol.CallRequest(protocol.RunRequest(command="python3")), 7),
+    "call_full": (
+        protocol.CallRequest(
+            protocol.RunRequest(
+                command="python3",
+                args=["tool.py", "\udcff\udcfe"],
+                env={"A": "1"},
+                cwd="/tmp/a dir",
+                search_path="/opt/bin",
+                stdin="data",
+                timeout_ms=300_000,
+                max_output=4096,
+                result_fd=True,
+                notify=True,
+                digests=True,
+                spool=protocol.Spool(dir="/tmp/spool", max_bytes=1_048_576),
+                stream_credit=262_144,
+                policy=Policy(tier="cell"),
+            )
+        ),
+        7,
     ),
     "input": (protocol.InputRequest(), 2),
     "input_eof": (protocol.InputRequest(eof=True), 2),
@@ -297,6 +331,8 @@ EVENTS: dict[str, protocol.Event] = {
     "hello": protocol.Hello(1, "0.1.0", ["result_fd", "spool", "stream"]),
     "started": protocol.Started(2, 4711),
     "started_enforced": protocol.Started(2, 4711, ENFORCED),
+    "parked": protocol.Parked(7, 4711),
+    "parked_enforced": protocol.Parked(7, 4711, ENFORCED),
     "output_stdout": protocol.Output(2, "stdout", 0, 0),
     "output_stderr_skipped": protocol.Output(2, "stderr", 1, 1_048_576),
     "output_result": protocol.Output(2, "result", 2, 0),
@@ -338,6 +374,7 @@ EVENTS: dict[str, protocol.Event] = {
             error=Failure("command_not_found", "lookup", 2, "no such command: nope"),
         ),
     ),
+    "closed_parked": protocol.Closed(7, ended("timeout", -1, 15, duration_ms=2001.5, parked=True)),
     "closed_enforced": protocol.Closed(7, ended("exited", 0, enforced=ENFORCED)),
     "closed_network": protocol.Closed(
         7,

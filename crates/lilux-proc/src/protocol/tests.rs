@@ -19,6 +19,8 @@ use crate::observe::{Fact, FactKind, Observed};
 use crate::policy::{Bind, Enforced, Net, PolicyLimits, Proc, Tier};
 use crate::process;
 
+mod parked;
+
 struct Fixture {
     header: Value,
     payload: Vec<u8>,
@@ -187,6 +189,7 @@ fn runs() -> Vec<(&'static str, RunRequest)> {
         ("run_full", full_run()),
         ("run_whole", whole_run()),
         ("run_data", RunRequest { env, stdin: Stdin::Data, ..run(3, "cat") }),
+        ("run_descriptors", RunRequest { descriptors: vec![5, 19, 4], ..run(7, "true") }),
         ("run_os_text", run_of_bytes()),
         ("run_largest_id", run(u64::MAX, "true")),
         ("run_longest_timeout", limits(5, MAX_TIMEOUT_MS, *OUTPUT_LIMITS.end())),
@@ -214,7 +217,7 @@ fn requests() -> BTreeMap<&'static str, Request> {
         ("status_supervisor", status(11, None, None)),
         ("probe", Request::Probe(ProbeRequest { id: 12 })),
     ];
-    runs.chain(others).collect()
+    runs.chain(others).chain(parked::requests()).collect()
 }
 
 #[test]
@@ -224,9 +227,10 @@ fn every_request_of_the_fixtures_is_understood() {
     assert_eq!(known, names(|fixture| fixture.direction == "request" && fixture.error.is_none()));
     for (name, request) in expected {
         let Fixture { frame, payload, .. } = &made[name];
-        let (id, payload) = (request.id(), payload.clone());
+        let (id, payload, descriptors) = (request.id(), payload.clone(), request.descriptors());
         assert_eq!(refusal(&request, &payload), None, "{name}");
-        assert_eq!(in_any_pieces(frame), Ok(vec![Incoming { id, request: Ok(request), payload }]), "{name}");
+        let incoming = Incoming { id, request: Ok(request), payload, descriptors };
+        assert_eq!(in_any_pieces(frame), Ok(vec![incoming]), "{name}");
     }
 }
 
@@ -234,6 +238,7 @@ fn every_request_of_the_fixtures_is_understood() {
 fn refusal(request: &Request, payload: &[u8]) -> Option<RequestError> {
     match request {
         Request::Run(run) => run.check(payload).err(),
+        Request::Call(call) => call.as_run().check(payload).err(),
         Request::Kill(KillRequest { run: None, pid: None, .. }) => {
             Some(RequestError::new("invalid_request", "kill", "the engine says it"))
         }
@@ -254,7 +259,7 @@ fn every_bad_request_of_the_fixtures_is_refused_with_its_code() {
         let found = match in_any_pieces(&fixture.frame) {
             Err(broken) => (broken.code().to_owned(), None),
             Ok(mut incoming) => {
-                let Incoming { id, request, payload } = incoming.pop().expect("one frame");
+                let Incoming { id, request, payload, .. } = incoming.pop().expect("one frame");
                 let error = request.map_or_else(Some, |request| refusal(&request, &payload));
                 (error.expect("is refused").code.to_owned(), Some(id))
             }
@@ -282,6 +287,7 @@ fn ended(kind: Kind, return_code: i32, signal: Option<i32>) -> RunResult {
         enforced: None,
         network: None,
         observed: None,
+        parked: false,
     }
 }
 
@@ -406,6 +412,7 @@ fn results() -> Vec<(&'static str, u64, RunResult)> {
         ("closed_enforced", 7, RunResult { enforced: Some(enforced()), ..exited() }),
         ("closed_network", 7, networked()),
         ("closed_observed", 7, observed()),
+        ("closed_parked", 7, RunResult { duration_ms: 2001.5, parked: true, ..timeout(15) }),
     ]
 }
 
@@ -460,7 +467,7 @@ fn events() -> BTreeMap<&'static str, Event> {
     let closed = results()
         .into_iter()
         .map(|(name, id, result)| (name, Event::Closed { id, result: Box::new(result) }));
-    others.into_iter().chain(answers()).chain(closed).collect()
+    others.into_iter().chain(parked::events()).chain(answers()).chain(closed).collect()
 }
 
 #[test]
