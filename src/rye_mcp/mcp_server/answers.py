@@ -215,16 +215,27 @@ def answer(facts: Mapping[str, Any]) -> CallToolResult:
     blocks = None if is_error else blocks_in(facts.get("data"))
     if blocks is not None:
         found = structured({**facts, "data": {**facts["data"], "content": summary(blocks)}})
-        return CallToolResult(content=blocks, structured_content=found)
+        return CallToolResult(content=blocks, structured_content=found, _meta=_receipt_of(facts) or None)
     told = followable(facts) if is_error else addressed_to_a_person(facts) if "failed" in facts else facts
     content = TextContent(type="text", text=_short(_text(told, is_error=is_error)))
-    return CallToolResult(content=[content], structured_content=structured(told), is_error=is_error)
+    return CallToolResult(
+        content=[content],
+        structured_content=structured(told),
+        is_error=is_error,
+        _meta=_receipt_of(facts) or None,
+    )
+
+
+def _receipt_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The digest of a run's receipt, as `_meta` names it."""
+    return {"rye/receipt": facts["receipt"]} if facts.get("receipt") else {}
 
 
 def exposed_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -> CallToolResult:
     """The answer of a tool that is one of MCP itself: its data and nothing else; `schema` is its promise."""
     told = {"run_id": "run_id", "item_id": "item", "project": "project", "notices": "notices"}
     about = {f"rye/{name}": facts[known] for known, name in told.items() if facts.get(known)}
+    about |= _receipt_of(facts)
     if facts.get("status") != "success":
         return answer(facts).model_copy(update={"meta": seen(about)})
     data = facts.get("data")
@@ -243,7 +254,8 @@ def exposed_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -
 
 def refusal(error: RyeError, **more: Any) -> CallToolResult:
     """The answer to what was refused."""
-    return answer(error.as_dict() | more)
+    facts = error.as_dict() | more
+    return answer(facts if error.receipt is None else facts | {"receipt": error.receipt})
 
 
 def unexpected(error: Exception) -> CallToolResult:

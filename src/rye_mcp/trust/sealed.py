@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "3a9f8066cbeca21adb2e25120e1fcd5a26aa1f3b8c72a8174db6706a5b089c28"
+MANIFEST_SHA256: Final = "9151f91f235fcbd988a5e7612860e7aafc01fc965e0639d1988768dcdafbf7cd"
