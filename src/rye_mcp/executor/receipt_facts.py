@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 import msgspec
 
+from rye_mcp.errors import printable
 from rye_mcp.executor.chain.builder import Chain, once_a_chain
 from rye_mcp.executor.preparation import PreparedCall
 from rye_mcp.receipts.statement import Element, RunFacts
@@ -31,10 +33,10 @@ def facts_of(call: PreparedCall, agreed: str | None) -> RunFacts:
             )
             for (element, item), digest in zip(verified.pairs, digests, strict=True)
         ),
-        files=verified.carried.digests,
+        files={printable(path): digest for path, digest in verified.carried.digests.items()},
         lock={"state": lock.state, "sha256": lock.digest},
         parameters=_encoded(decision.parameters.values),
-        variables=tuple(sorted(call.environment.variables)),
+        variables=tuple(sorted(map(printable, call.environment.variables))),
         agreed=agreed,
     )
 
@@ -50,4 +52,7 @@ def _digests(chain: Chain) -> tuple[str, ...]:
 
 
 def _encoded(value: Any) -> bytes:
-    return msgspec.json.encode(value, order="deterministic", enc_hook=repr)
+    try:
+        return msgspec.json.encode(value, order="deterministic", enc_hook=repr)
+    except (ValueError, OverflowError):  # half a character, or a number of more than 64 bits
+        return json.dumps(value, sort_keys=True, default=repr).encode("ascii")

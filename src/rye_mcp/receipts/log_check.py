@@ -11,7 +11,7 @@ from typing import Any
 
 from lilux._dataclasses import dataclass
 from rye_mcp.receipts.statement import row_digest
-from rye_mcp.receipts.verification import MAX_PROBLEMS, ChainCheck, Checked, Problem, Signers
+from rye_mcp.receipts.verification import MAX_PROBLEMS, ChainCheck, Checked, Problem, Signers, missing
 from rye_mcp.runs.chain import ChainedReceipt, Mark
 from rye_mcp.runs.receipts import ReceiptStore
 
@@ -41,13 +41,13 @@ def _at_the_ends(found: Checked, mark: Mark | None, at_mark: str | None, kept: i
     problems = []
     last = 0 if found.last is None else found.last.number
     if found.first is not None and found.first > 1 and last - found.first + 1 < kept:
-        problems.append(_broken(found.first, f"receipts 1 to {found.first - 1} are missing"))
+        problems.append(_broken(found.first, missing(1, found.first - 1)))
     if mark is None and found.receipts:
         problems.append(
             _broken(last, "the mark of the last receipt is gone: nothing says where the log ends")
         )
     if mark is not None and mark.number > last:
-        what = f"receipts {last + 1} to {mark.number} are missing: the log was cut, or restored from a backup"
+        what = f"{missing(last + 1, mark.number)}: the log was cut, or restored from a backup"
         problems.append(_broken(mark.number, what))
     elif mark is not None and at_mark is not None and at_mark != mark.digest:
         problems.append(_broken(mark.number, f"receipt {mark.number} is not the one that was written"))

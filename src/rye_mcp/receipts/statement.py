@@ -1,8 +1,8 @@
 """What a receipt says of a run: an in-toto statement, which says of each field how it is known.
 
-The predicate has three parts: `verified` is what rye-mcp hashed, checked or decided itself, `observed` is what
-the kernel and the supervisor told it, `reported` is what somebody said. There are no values of parameters, only
-a keyed digest of all of them. `docs/receipts.md` has every field.
+The predicate has three parts: `verified` is what rye-mcp hashed, checked or decided itself, `observed` is
+what the kernel and the supervisor told it, `reported` is what somebody said. There are no values of
+parameters, only a keyed digest of all of them. `docs/receipts.md` has every field.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ __all__ = [
     "Place",
     "Problem",
     "Signers",
+    "missing",
     "read_receipt",
     "receipt_in",
 ]
@@ -243,7 +244,7 @@ class ChainCheck:
                     "receipts_broken", number, f"receipt {number} comes after receipt {last.number}"
                 )
             elif not self._selected:
-                self._found.add("receipts_broken", number, _missing(last.number + 1, number - 1))
+                self._found.add("receipts_broken", number, missing(last.number + 1, number - 1))
             if self._selected:
                 return False
         if place.previous == last.digest:
@@ -278,5 +279,6 @@ class ChainCheck:
             self._found.add(exc.code, last.number, exc.message)
 
 
-def _missing(first: int, last: int) -> str:
+def missing(first: int, last: int) -> str:
+    """That receipts are missing, in words."""
     return f"receipt {first} is missing" if first == last else f"receipts {first} to {last} are missing"

@@ -1,8 +1,8 @@
 """The chain of receipts: a row of the log's file for each run that is over, with the digest before it.
 
-The caller brings a transaction; what a receipt says is for `rye_mcp.receipts`. Beside the file, a mark has the
-number and the digest of the last receipt. A log that ends before its mark was cut, or restored from a backup:
-the next receipt says so, and leaves out the numbers that are missing.
+The caller brings a transaction; what a receipt says is for `rye_mcp.receipts`. Beside the file, a mark has
+the number and the digest of the last receipt. A log that ends before its mark was cut, or restored from a
+backup: the next receipt says so, and leaves out the numbers that are missing.
 """
 
 from __future__ import annotations
