@@ -26,4 +26,4 @@ for raw in sys.stdin.buffer:
     assert before.get(number - 1, previous) == previous, f"receipt {number} follows another one"
     before[number] = hashlib.sha256(line).hexdigest()
     items = [each["name"] for each in statement["subject"] if each["name"].startswith("item:")]
-    print(number, verified["run_id"], *items)
+    sys.stdout.write(f"{number} {verified['run_id']} {' '.join(items)}\n")

@@ -33,13 +33,16 @@ _SWAP = (
     "UPDATE receipts SET number = 3 WHERE number = 4",
     "UPDATE receipts SET number = 4 WHERE number = -1",
 )
-_OTHER_PAYLOAD = "CAST(replace(CAST(payload AS TEXT), 'client 3', 'client 9') AS BLOB)"
+_CHANGE_PAYLOAD = (
+    "UPDATE receipts SET payload = CAST(replace(CAST(payload AS TEXT), 'client 3', 'client 9') AS BLOB) "
+    "WHERE number = 3"
+)
 
 
 @pytest.mark.parametrize(
     ("statements", "found"),
     [
-        (("UPDATE receipts SET payload = " + _OTHER_PAYLOAD + " WHERE number = 3",), "receipt 3 was changed"),
+        ((_CHANGE_PAYLOAD,), "receipt 3 was changed"),
         (("UPDATE receipts SET signature = zeroblob(64) WHERE number = 3",), "receipt 3 was changed"),
         (("UPDATE receipts SET signature = zeroblob(64) WHERE number = 6",), "receipt 6 was changed"),
         (("DELETE FROM receipts WHERE number = 3",), "receipt 3 is missing"),
@@ -71,14 +74,8 @@ def test_an_end_that_was_cut_off_is_found_though_more_was_written_since(ledger: 
     problems = ledger.problems()
     assert "receipts 5 to 6 are missing" in problems
     assert any("the log did not hold receipt 6 as it had been" in problem for problem in problems)
-    assert [number for (number,) in ledger.select("SELECT number FROM receipts ORDER BY number")] == [
-        1,
-        2,
-        3,
-        4,
-        7,
-        8,
-    ]
+    numbers = ledger.select("SELECT number FROM receipts ORDER BY number")
+    assert numbers == [(1,), (2,), (3,), (4,), (7,), (8,)]
 
 
 def test_a_backup_that_was_restored_is_found(ledger: Ledger, tmp_path: Path) -> None:
