@@ -190,8 +190,11 @@ def _print_checked(found: Checked) -> None:
     if found.more_problems:
         typer.echo(f"and {found.more_problems} more")
     last = "" if found.last is None else f", the last one is number {found.last.number}: {found.last.digest}"
-    state = "not as they were written" if found.problems else "as they were signed"
-    say(f"{found.receipts} receipts are {state}{last}")
+    count = "1 receipt" if found.receipts == 1 else f"{found.receipts} receipts"
+    if found.problems:
+        say(f"{count} read, and something is wrong{last}")
+    else:
+        say(f"{count} verified: nothing was changed{last}")
 
 
 def _print_receipt(shown: ShownReceipt) -> None:

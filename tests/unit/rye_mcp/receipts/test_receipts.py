@@ -319,3 +319,19 @@ def _with_payload(line: bytes, old: bytes, new: bytes) -> bytes:
     envelope = json.loads(line)
     payload = base64.b64decode(envelope["payload"]).replace(old, new)
     return json.dumps(envelope | {"payload": base64.b64encode(payload).decode()}).encode()
+
+
+def test_the_reader_of_in_toto_verifies_them(ledger: Ledger) -> None:
+    """securesystemslib, on which in-toto and TUF stand."""
+    dsse = pytest.importorskip("securesystemslib.dsse")
+    signer = pytest.importorskip("securesystemslib.signer")
+    ledger.write(run(), facts=FACTS)
+    [line] = exported(ledger).splitlines()
+    envelope = dsse.Envelope.from_dict(json.loads(line))
+    known = RunnerKeys(ledger.state).ready({})
+    public = {"public": known.private.public_key().public_bytes_raw().hex()}
+    key = signer.SSlibKey(known.public.key_id, "ed25519", "ed25519", public)
+    assert set(envelope.verify([key], 1)) == {key.keyid}
+    envelope.payload += b" "
+    with pytest.raises(Exception, match=r"threshold|[Ss]ignature"):
+        envelope.verify([key], 1)
