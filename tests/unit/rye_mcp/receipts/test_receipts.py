@@ -229,7 +229,7 @@ def test_a_full_disk_breaks_no_chain(ledger: Ledger, limit: int) -> None:
 
 
 def test_receipts_and_rows_are_forgotten_by_age_alone(ledger: Ledger) -> None:
-    kept = {"kept_rows": 5, "kept_refusals": 2, "kept_receipts": 8}
+    kept: dict[str, Any] = {"kept_rows": 5, "kept_refusals": 2, "kept_receipts": 8}
     with ledger.log(**kept) as log:
         for number in range(20):
             log.attest(run(kind="refused" if number % 4 == 0 else "exited"))
