@@ -85,6 +85,7 @@ MAX_TEXTS: Final = 1 << 20
 MAX_SUMMARY: Final = 64 << 10
 """How many characters of a block are repeated in the structured content."""
 
+_RECEIPT: Final = "receipt"
 _KEYS: Final = frozenset({"content", "structuredContent"})
 _IN_BASE64: Final = frozenset({"data", "blob"})
 _SCHEMES: Final = ("https://", "http://")
@@ -210,25 +211,30 @@ class QuestionAsked(Exception):  # noqa: N818 - nothing is wrong
 
 
 def answer(facts: Mapping[str, Any]) -> CallToolResult:
-    """The answer of a verb; one whose status is `error` is a failure."""
+    """The answer of a verb; one whose status is `error` is a failure.
+
+    The digest of a receipt is for programs: it stands in `_meta`, and takes no room of a model.
+    """
+    meta = _receipt_of(facts) or None
+    facts = {name: value for name, value in facts.items() if name != _RECEIPT}
     is_error = facts.get("status") == "error"
     blocks = None if is_error else blocks_in(facts.get("data"))
     if blocks is not None:
         found = structured({**facts, "data": {**facts["data"], "content": summary(blocks)}})
-        return CallToolResult(content=blocks, structured_content=found, _meta=_receipt_of(facts) or None)
+        return CallToolResult(content=blocks, structured_content=found, _meta=meta)
     told = followable(facts) if is_error else addressed_to_a_person(facts) if "failed" in facts else facts
     content = TextContent(type="text", text=_short(_text(told, is_error=is_error)))
     return CallToolResult(
         content=[content],
         structured_content=structured(told),
         is_error=is_error,
-        _meta=_receipt_of(facts) or None,
+        _meta=meta,
     )
 
 
 def _receipt_of(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The digest of a run's receipt, as `_meta` names it."""
-    return {"rye/receipt": facts["receipt"]} if facts.get("receipt") else {}
+    return {f"rye/{_RECEIPT}": facts[_RECEIPT]} if facts.get(_RECEIPT) else {}
 
 
 def exposed_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -> CallToolResult:
@@ -255,7 +261,7 @@ def exposed_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -
 def refusal(error: RyeError, **more: Any) -> CallToolResult:
     """The answer to what was refused."""
     facts = error.as_dict() | more
-    return answer(facts if error.receipt is None else facts | {"receipt": error.receipt})
+    return answer(facts if error.receipt is None else facts | {_RECEIPT: error.receipt})
 
 
 def unexpected(error: Exception) -> CallToolResult:
