@@ -46,7 +46,7 @@ _STEPS: Final = (
 VERSION: Final = len(_STEPS)
 """The form of the table. A newer one is not touched."""
 
-_WIDTHS: Final = (0, 18, 22, len(COLUMNS), len(COLUMNS))
+_WIDTHS: Final = (0, 18, 22, 23, len(COLUMNS))
 """How many columns of a record each version has."""
 
 MAX_KEPT_ROWS: Final = 100_000
