@@ -24,7 +24,9 @@ from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from lilux.runtime.interpreters import Surroundings
 from lilux.runtime.version_managers import MANAGERS
+from rye_mcp.executor.environment.variables import is_private, is_withheld
 from rye_mcp.other_users import why_others_write
+from rye_mcp.trust.directories import Directories
 
 __all__ = [
     "ASK_LIMIT_S",
@@ -74,10 +76,19 @@ def is_shim(program: str) -> bool:
     return is_place_of_shims(os.path.dirname(program)) or _manager_of(program) is not None  # noqa: PTH120
 
 
-async def asked(program: str, environment: Mapping[str, str]) -> str | None:
-    """What a shim stands for where no project has a say; None when its manager does not know."""
+async def asked(program: str, directories: Directories) -> str | None:
+    """What a shim stands for where no project has a say; None when its manager does not know.
+
+    Nothing confines the manager. So it gets the server's variables, none of a tool, and lies where no tool
+    can have put it.
+    """
+    environment = {
+        name: text
+        for name, text in directories.environment.items()
+        if not (is_withheld(name) or is_private(name))
+    }
     name, manager = os.path.basename(program), _path_of_manager(program, environment)  # noqa: PTH119
-    if manager is None:
+    if manager is None or directories.why_tools_write(manager) is not None:
         return None
     spec = ProcessSpec(
         command=manager,
