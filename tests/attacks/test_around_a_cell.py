@@ -194,7 +194,7 @@ async def test_no_variable_of_a_tool_reaches_a_version_manager(cell: Cell) -> No
     for program in (manager, shim):
         program.chmod(0o755)
     cell.script("root/hook", cell.leaves_canary())
-    cell.server["PATH"] = f"{shim.parent}:{PATH}"
+    cell.server["PATH"] = f"{shim.parent}:{manager.parent}:{PATH}"
     text = RUNS_PYTHON.format(command="python3", env=f"PYENV_ROOT: '{cell.project}/root'")
     await cell.run(cell.sign("demo/runs.yaml", text))
     assert not cell.canary.exists()

@@ -24,6 +24,7 @@ from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from lilux.runtime.interpreters import Surroundings
 from lilux.runtime.version_managers import MANAGERS
+from rye_mcp.executor.environment.shim_files import ShimFiles
 from rye_mcp.executor.environment.variables import is_private, is_withheld
 from rye_mcp.other_users import why_others_write
 from rye_mcp.trust.directories import Directories
@@ -32,10 +33,10 @@ __all__ = [
     "ASK_LIMIT_S",
     "KEPT_S",
     "PathWithoutShims",
-    "asked",
     "behind_shims",
     "is_place_of_shims",
     "is_shim",
+    "meant",
 ]
 
 ASK_LIMIT_S: Final = 5.0
@@ -76,8 +77,18 @@ def is_shim(program: str) -> bool:
     return is_place_of_shims(os.path.dirname(program)) or _manager_of(program) is not None  # noqa: PTH120
 
 
-async def asked(program: str, directories: Directories) -> str | None:
-    """What a shim stands for where no project has a say; None when its manager does not know.
+async def meant(program: str, environment: Mapping[str, str], directories: Directories) -> str | None:
+    """What a shim stands for where no project has a say: by files, else as its manager says; None if unknown.
+
+    `directories` says where nothing may be found through.
+    """
+    files = ShimFiles(environment, lambda path: directories.why_not(path) is None)
+    found = files.program(_manager_of(program), program)
+    return found if found is not None and _is_program(found) else await _asked(program, directories)
+
+
+async def _asked(program: str, directories: Directories) -> str | None:
+    """What the manager of a shim says; None when it does not know.
 
     Nothing confines the manager. So it gets the server's variables, none of a tool, and lies where no tool
     can have put it.
