@@ -221,8 +221,9 @@ config_schema: {type: object}
 async def test_no_version_manager_is_asked_that_a_runtime_names(cell: Cell, name: str) -> None:
     cell.script("root/bin/pyenv", f"{cell.leaves_canary()}\necho /usr")
     value = f"{cell.project}/root" if name == "PYENV_ROOT" else f"{cell.project}/root/bin:{PATH}"
-    cell.sign("demo/managed_runtime.yaml", RUNTIME.format(env=f"{name}: '{value}'"))
-    await cell.run(cell.sign("demo/managed.yaml", MANAGED))
+    cell.sign("demo/managed_runtime.yaml", RUNTIME.format(env=f"{name}: '{value}'"), SignerKind.PERSON)
+    result = await cell.run(cell.sign("demo/managed.yaml", MANAGED))
+    assert result.enforced is not None, result.error
     assert not cell.canary.exists()
 
 
@@ -272,10 +273,18 @@ async def test_what_an_agents_tool_calls_its_interpreter_is_not_shown_to_it(cell
     assert "a secret" not in str(result.data) + result.stderr
 
 
-READS = USES_MODULE.replace("import helper\n", "").replace("helper.VALUE", "open(params['path']).read()")
+HAS_ENVIRONMENT = """\
+version: 1.0.0
+tool_type: script
+executor_id: rye/core/primitives/subprocess
+permissions: {{project: read}}
+config: {{command: /bin/cat, args: ['{path}']}}
+env_config: {{interpreter: {{type: venv_python, var: FOUND}}}}
+config_schema: {{type: object}}
+"""
 
 
-@pytest.mark.parametrize("place", ["", ".ai/keys", ".ssh"])
+@pytest.mark.parametrize("place", ["", ".ai/keys", ".ssh", "notes"])
 async def test_the_home_of_an_environment_is_shown_only_where_its_interpreter_is(
     cell: Cell, place: str
 ) -> None:
@@ -284,7 +293,11 @@ async def test_the_home_of_an_environment_is_shown_only_where_its_interpreter_is
     (venv / "bin").mkdir(parents=True)
     (venv / "bin/python").symlink_to(REAL)
     put(venv / "pyvenv.cfg", f"home = {secret.parent}\n")
-    result = await cell.run(cell.sign("demo/reads.py", READS), {"path": str(secret)})
+    if place != "notes":  # even where there is what looks like an interpreter
+        put(secret.parent / Path(REAL).name).chmod(0o755)
+    text = HAS_ENVIRONMENT.format(path=secret)
+    result = await cell.run(cell.sign("demo/reads.yaml", text, SignerKind.PERSON))
+    assert result.enforced is not None
     assert not result.success
     assert "a secret" not in str(result.data)
 
