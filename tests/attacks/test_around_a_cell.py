@@ -273,6 +273,26 @@ async def test_what_an_agents_tool_calls_its_interpreter_is_not_shown_to_it(cell
     assert "a secret" not in str(result.data) + result.stderr
 
 
+RUNS_ITSELF = """\
+version: 1.0.0
+tool_type: script
+executor_id: rye/core/primitives/subprocess
+config: {{command: '{path}'}}
+config_schema: {{type: object}}
+"""
+
+
+async def test_what_an_agents_tool_calls_its_program_is_not_shown_to_it(cell: Cell) -> None:
+    """A script of the person shows what is in it: here, that is all that it does."""
+    script = put(cell.home / "bin/deploy", "#!/bin/cat\na secret\n")
+    script.chmod(0o755)
+    text = RUNS_ITSELF.format(path=script)
+    assert "a secret" in str((await cell.run(cell.sign("demo/mine.yaml", text, SignerKind.PERSON))).data)
+    result = await cell.run(cell.sign("demo/itself.yaml", text))
+    assert not result.success
+    assert "a secret" not in str(result.data)
+
+
 HAS_ENVIRONMENT = """\
 version: 1.0.0
 tool_type: script
