@@ -15,6 +15,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.users import ADA, BOB
 
 __all__ = ["POLICIES", "TABLE", "World", "world_of"]
@@ -23,6 +25,7 @@ POLICIES: Mapping[str, Mapping[str, Any] | None] = {
     "off": None,
     "walls none": {"tier": "walls", "require": "walls"},
     "walls ports": {"tier": "walls", "require": "walls", "net": {"ports": [443]}},
+    "walls host": {"tier": "walls", "require": "walls", "net": {"hosts": ["allowed.example"]}},
     "walls any": {"tier": "walls", "require": "walls", "net": "any"},
     "cell none": {"tier": "cell", "require": "cell"},
     "cell host": {"tier": "cell", "require": "cell", "net": {"hosts": ["allowed.example"]}},
@@ -142,6 +145,12 @@ class World:
         ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
         facts: dict[str, Any] = json.loads(ran.stdout)
         return facts
+
+    def needs_a_broker(self) -> None:
+        """Skip where hosts cannot be told apart in walls."""
+        facts = self.probe([])
+        if not facts["broker"]:
+            pytest.skip(f"no broker here: {facts['no_broker']}")
 
     def attempt(self, policy: Mapping[str, Any] | None, **variables: str) -> tuple[dict[str, str], Any]:
         """What becomes of every way, and what was said to be enforced."""
