@@ -60,6 +60,7 @@ UP_TO_THE_MACHINE = frozenset(
         "request_key",
         "set-uid by openat2",
         "another protocol above TCP",
+        "source route",
     ]
 )
 """Closed by some machines for everybody, or by the container that the tests run in."""

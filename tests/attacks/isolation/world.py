@@ -33,6 +33,8 @@ POLICIES: Mapping[str, Mapping[str, Any] | None] = {
 }
 """What a tool may do beside writing its project, by the columns of the table."""
 
+_LIMIT_MS = 100_000
+
 
 def _table() -> dict[str, dict[str, str]]:
     lines = Path(__file__).with_name("table.txt").read_text("utf-8").splitlines()
@@ -119,11 +121,13 @@ class World:
         command: list[str | Path],
         policy: Mapping[str, Any] | None,
         around: Sequence[str | Path] = (),
+        timeout_ms: int = _LIMIT_MS,
         **variables: str,
     ) -> dict[str, Any]:
         """The answer of `lilux-proc exec`, which may run in surroundings."""
         name, *args = map(str, command)
         request: dict[str, Any] = {"command": name, "args": args, "env": {"PATH": "/usr/bin:/bin"}}
+        request["timeout_ms"] = timeout_ms
         if policy is not None:
             request["policy"] = policy
         ran = subprocess.run(
@@ -156,7 +160,9 @@ class World:
         """What becomes of every way, and what was said to be enforced."""
         self.fill()
         with self._victim() as facts:
-            answer = self.run([self.ways, "try", self.root, self.unique, *facts], policy, **variables)
+            answer = self.run(
+                [self.ways, "try", self.root, self.unique, *facts], policy, (), _LIMIT_MS, **variables
+            )
         assert answer["return_code"] == 0, answer
         return json.loads(answer["stdout"]), answer.get("enforced")
 
