@@ -122,7 +122,7 @@ def _serve(channel: socket.socket) -> None:
 
 
 def _load_everything() -> None:
-    from rye_mcp.cli import COMMANDS
+    from rye_mcp.cli.commands import COMMANDS
 
     for name in (*LOADED, *(place.module for place in COMMANDS.values())):
         importlib.import_module(name)

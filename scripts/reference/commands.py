@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from rye_mcp.cli import COMMANDS, RyeGroup
+from rye_mcp.cli import HELP_COLUMNS
+from rye_mcp.cli.commands import COMMANDS, RyeGroup
 from rye_mcp.mcp_server.options import _parser
 from scripts.reference.tables import cell, code, table
 
-__all__ = ["PARTS", "every_command"]
+__all__ = ["PARTS", "every_command", "help_module"]
 
 _EXPLAINED_ONCE: Final = frozenset({"--json", "--project", "--help"})
 
@@ -25,6 +29,16 @@ def _with_children(name: str, command: Any) -> Iterator[tuple[str, Any]]:
     yield name, command
     for child, each in getattr(command, "commands", {}).items():
         yield from _with_children(f"{name} {child}", each)
+
+
+def help_module() -> str:
+    """The module with the page of `rye --help`, which is printed without making it."""
+    script = "from rye_mcp.cli.commands import app; app(['--help'], prog_name='rye')"
+    wide = {**os.environ, "COLUMNS": str(HELP_COLUMNS)}
+    page = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", script], env=wide, capture_output=True, text=True, check=True
+    ).stdout
+    return f'"""`rye --help`, written by `make docs`."""\n\nHELP = """\\\n{page}"""\n'
 
 
 def _overview() -> str:

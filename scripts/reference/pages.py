@@ -31,6 +31,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
 _PLACE: Final = re.compile(
     r"(?<=<!-- generated: )(?P<name>[\w-]+) -->\n.*?(?=<!-- /generated -->)", re.DOTALL
 )
+_HELP: Final = ROOT / "src/rye_mcp/cli/help_page.py"
 _DIRECTORIES: Final = ("docs", ".ai/knowledge", ".ai/directives", "tests/attacks")
 
 
@@ -49,5 +50,10 @@ def filled(text: str) -> str:
 
 def stale() -> dict[Path, str]:
     """The pages that are not what they should be, and what they should be."""
-    wanted = {page: (page.read_text(encoding="utf-8")) for page in pages()}
-    return {page: new for page, text in wanted.items() if (new := filled(text)) != text}
+    wanted = {page: filled(page.read_text(encoding="utf-8")) for page in pages()}
+    wanted[_HELP] = commands.help_module()
+    return {page: new for page, new in wanted.items() if new != _present(page)}
+
+
+def _present(page: Path) -> str | None:
+    return page.read_text(encoding="utf-8") if page.exists() else None

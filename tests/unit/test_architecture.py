@@ -480,7 +480,7 @@ def test_every_imported_package_is_a_declared_dependency() -> None:
 @pytest.mark.parametrize("name", sorted(IMPORTED_WHERE_IN_USE))
 def test_a_package_that_not_everybody_has_is_no_condition_for_importing_ours(name: str) -> None:
     missing = f"import sys; sys.modules[{name!r}] = None"
-    ours = "import lilux.primitives.subprocess, lilux.runtime.auth, rye_mcp.cli"
+    ours = "import lilux.primitives.subprocess, lilux.runtime.auth, rye_mcp.cli.commands"
     subprocess.run([sys.executable, "-c", f"{missing}; {ours}"], check=True)
 
 

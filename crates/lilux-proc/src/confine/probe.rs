@@ -16,7 +16,7 @@ use super::syscalls::{Shape, Sockets, table};
 use super::{Confinement, Plan, compile};
 use crate::broker;
 use crate::policy::{Policy, Proc, Tier};
-use crate::sys::launch::{Limits, Program, Stage, launch};
+use crate::sys::launch::{Limits, Places, Program, Stage, launch};
 use crate::sys::pidfd::poll_until;
 use crate::sys::{self, signals};
 
@@ -111,7 +111,7 @@ fn attempt(facts: &Facts, level: Tier) -> Result<(), String> {
         arguments: &[std::ptr::null()],
         environment: &[std::ptr::null()],
         directory: None,
-        descriptors: &[],
+        descriptors: Places::default(),
         restriction: &plan,
     };
     match launch(&program) {

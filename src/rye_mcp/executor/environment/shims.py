@@ -24,16 +24,18 @@ from lilux.primitives.errors import ToolExecutionError
 from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from lilux.runtime.interpreters import Surroundings
 from lilux.runtime.version_managers import MANAGERS
+from rye_mcp.executor.environment.shim_files import ShimFiles
 from rye_mcp.other_users import why_others_write
+from rye_mcp.trust.directories import Directories
 
 __all__ = [
     "ASK_LIMIT_S",
     "KEPT_S",
     "PathWithoutShims",
-    "asked",
     "behind_shims",
     "is_place_of_shims",
     "is_shim",
+    "meant",
 ]
 
 ASK_LIMIT_S: Final = 5.0
@@ -74,8 +76,22 @@ def is_shim(program: str) -> bool:
     return is_place_of_shims(os.path.dirname(program)) or _manager_of(program) is not None  # noqa: PTH120
 
 
-async def asked(program: str, environment: Mapping[str, str]) -> str | None:
-    """What a shim stands for where no project has a say; None when its manager does not know."""
+async def meant(
+    program: str, environment: Mapping[str, str], directories: Directories | None = None
+) -> str | None:
+    """What a shim stands for where no project has a say: by files, else as its manager says; None if unknown.
+
+    `directories` says where nothing may be found through. Without it, files that another user can write do
+    not count.
+    """
+    judge = why_others_write if directories is None else directories.why_not
+    files = ShimFiles(environment, lambda path: judge(path) is None)
+    found = files.program(_manager_of(program), program)
+    return found if found is not None and _is_program(found) else await _asked(program, environment)
+
+
+async def _asked(program: str, environment: Mapping[str, str]) -> str | None:
+    """What the manager of a shim says; None when it does not know."""
     name, manager = os.path.basename(program), _path_of_manager(program, environment)  # noqa: PTH119
     if manager is None:
         return None

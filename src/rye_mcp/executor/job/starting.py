@@ -17,7 +17,7 @@ from typing import Final
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Halves, ProcessSpec, RuntimeSpec
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.environment.shims import PathWithoutShims, asked, is_shim
+from rye_mcp.executor.environment.shims import PathWithoutShims, is_shim, meant
 from rye_mcp.executor.job.in_process import InProcessCall
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
@@ -103,17 +103,17 @@ class Starting:
     ) -> Located:
         path = os.path.join(cwd, runtime.command)  # noqa: PTH118 - it may be absolute
         if is_shim(path):
-            meant = await asked(path, variables)
-            if meant is None:
+            behind = await meant(path, variables, self._directories)
+            if behind is None:
                 name = os.path.basename(path)  # noqa: PTH119
                 return await located(name, runtime.search_path, variables, self._directories)
-            path = meant
+            path = behind
         if direct:
             return path, runtime.search_path
         started = _real(path)
         why = _why_not(path, started, self._directories)
         if why is not None:
-            what = f"expected a program that nobody else can exchange, found {printable(path)}: {why}"
+            what = f"expected a program that no other user can exchange, found {printable(path)}: {why}"
             raise RyeError("invalid_item", what, hint="rye trust project, or name another program")
         return started, runtime.search_path
 
@@ -128,7 +128,7 @@ async def located(
         program: str | None = found
         if is_shim(found):
             passed_over.append(os.path.dirname(found))  # noqa: PTH120
-            program = await asked(found, variables)
+            program = await meant(found, variables, directories)
         started = None if program is None else _checked(program, directories)
         if started is not None:
             return started, None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import os
 import subprocess
 import sys
@@ -14,7 +13,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rye_mcp.cli import COMMANDS, app
+from rye_mcp.cli.commands import COMMANDS, app
+from rye_mcp.cli.help_page import HELP
 
 NEVER_FOR_HELP = ("rye_mcp.app", "rye_mcp.trust", "rye_mcp.metadata", "rich", "cryptography", "mcp", "lilux")
 
@@ -27,19 +27,53 @@ def test_the_line_of_a_command_is_the_first_of_its_help(name: str) -> None:
         assert (inspect.getdoc(command) or "").partition("\n")[0] == place.help
 
 
-def test_help_loads_nothing_that_takes_long() -> None:
+def prints_help(program: str, columns: int) -> tuple[str, set[str]]:
+    """What a program prints that is called `rye --help`, and the modules that it has loaded."""
     script = (
-        "import sys, json; sys.argv = ['rye', '--help']\n"
-        "from rye_mcp.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
+        "import sys; sys.argv = ['rye', '--help']\n"
+        f"try: {program}\n"
+        "finally: print(*sys.modules, file=sys.stderr)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "verify" in ran.stdout
-    loaded = set(json.loads(ran.stderr)) - {"lilux", "lilux._dataclasses"}  # what errors are made with
+    environment = {**os.environ, "COLUMNS": str(columns)}
+    ran = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    return ran.stdout, set(ran.stderr.split())
+
+
+RYE, TYPER = "from rye_mcp.cli import main; main()", "from rye_mcp.cli.commands import app; app()"
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_the_page_that_was_made_before_is_that_of_typer(columns: int) -> None:
+    printed, loaded = prints_help(RYE, columns)
+    assert printed == prints_help(TYPER, columns)[0] == HELP
+    ours = {module for module in loaded if module.startswith("rye_mcp")}
+    assert ours == {"rye_mcp", "rye_mcp.cli", "rye_mcp.cli.help_page"}
+    assert "typer" not in loaded
+
+
+def test_a_narrow_terminal_gets_a_page_of_its_own_which_loads_nothing_that_takes_long() -> None:
+    printed, loaded = prints_help(RYE, 60)
+    assert printed == prints_help(TYPER, 60)[0] != HELP
+    loaded -= {"lilux", "lilux._dataclasses"}  # what errors are made with
     assert not [module for module in loaded if module.split(".")[0] in NEVER_FOR_HELP]
     assert not [module for module in loaded if module.startswith(NEVER_FOR_HELP[:3])]
-    assert [module for module in loaded if module.startswith("rye_mcp.cli.") and "._" not in module] == []
+    commands = {module for module in loaded if module.startswith("rye_mcp.cli.") and "._" not in module}
+    assert commands == {"rye_mcp.cli.commands"}
+
+
+def test_a_reader_who_has_seen_enough_of_the_help_is_no_failure_of_the_program() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; sys.argv = ['rye', '--help']; from rye_mcp.cli import main; main()",
+    ]
+    ran = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (ran.returncode, ran.stderr) == (1, "")
 
 
 def test_no_command_imports_mcp() -> None:
