@@ -389,7 +389,7 @@ static void tries(void) {
         pid_t pid = fork();
         if (pid == 0) {
             fclose(stdout);
-            alarm(20);
+            alarm(60);
             _exit(ways[i].try());
         }
         int status;
