@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "8977a6660262897d5677ed89ce2b0fb15cd841c9ce6d5e795025cdf6f1eb0a04"
+MANIFEST_SHA256: Final = "6e2c6c44b1fb881a7fed10f75472dbd11ee1bb99e50a11f8887c59930a82f1c7"
