@@ -253,7 +253,7 @@ def check_arguments(definition: Definition, given: Mapping[str, Any] | None) -> 
 def _hint_for(unknown: Sequence[str], known: Collection[str]) -> str:
     """Which known argument may be meant by each: leaving out what was meant would be another call.
 
-    Of very many only the first are compared: each takes a while, in which nobody else is answered.
+    Only the first of very many are compared: each takes a while, and no other client is answered meanwhile.
     """
     unknown = unknown[:_COMPARED]
     close = {name: close_names(name[:_SHOWN_CHARACTERS], known) for name in unknown}

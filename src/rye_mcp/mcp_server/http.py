@@ -141,7 +141,9 @@ class Events(SseServerTransport):
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one client as long as it listens."""
         async with self.connect_sse(scope, receive, send) as (incoming, outgoing):
-            session = stream_of(next(reversed(self._read_stream_writers)))  # nobody else had a turn meanwhile
+            session = stream_of(
+                next(reversed(self._read_stream_writers))
+            )  # no other task had a turn meanwhile
             exchange: Exchange | None = scope.get(EXCHANGE_KEY)
             if exchange is not None:
                 exchange.session = session

@@ -1,6 +1,6 @@
 """The MCP server object: it lists what there is, checks arguments, calls the verbs and answers.
 
-Whoever calls is an agent, whatever the arguments say. Nothing heavy is imported before it is needed, because
+Every caller is an agent, whatever its arguments say. Nothing heavy is imported before it is needed, because
 a client waits for the answer to `initialize`. Every failure of a tool is an answer that names the project; a
 tool that does not exist is an error of the protocol. Cancelling a call ends what it runs.
 """
@@ -142,7 +142,7 @@ class RyeServer(MCPServer[None]):
         SubscriptionHandlers(self._apps, self._listings).serve(server)
 
     async def run_stdio_async(self) -> None:
-        """Serve one client over standard input and output, which nobody else gets at meanwhile."""
+        """Serve one client over standard input and output, which nothing else uses meanwhile."""
         from rye_mcp.mcp_server.framing import framed
         from rye_mcp.mcp_server.stdio import claimed, parent_gone
 
@@ -311,7 +311,7 @@ class RyeServer(MCPServer[None]):
         listing: Callable[[App], Awaitable[list[Listed[Any]]]],
         params: PaginatedRequestParams,
     ) -> tuple[list[Any], str | None]:
-        """A page of what there is now, with the next cursor; who gets one is told when a list changes."""
+        """A page of the list as it is now, with the next cursor. Its client is told when the list changes."""
         with protocol_error():
             return page_of(await self._list(listing), params.cursor, name)
 
