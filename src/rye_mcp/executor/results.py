@@ -37,6 +37,7 @@ class ExecutionResult:
 
     The first six fields are those of the specification. `code` and `hint` belong to a failure. `chain` has an
     object for each element, from the tool to the primitive; `lock` says how it compares with what was locked.
+    `receipt` is the digest of the run's receipt.
     """
 
     success: bool
@@ -60,6 +61,7 @@ class ExecutionResult:
     enforced: Enforcement | None = None
     denied: Denial | None = None
     kept: tuple[Kept, ...] = ()
+    receipt: str | None = None
 
     @classmethod
     def of(
@@ -68,6 +70,7 @@ class ExecutionResult:
         *,
         item_id: str,
         run_id: str,
+        receipt: str | None = None,
         chain: Sequence[Mapping[str, Any]] = (),
         sealed: bool = False,
         notices: Sequence[Notice] = (),
@@ -100,6 +103,7 @@ class ExecutionResult:
             enforced=outcome.enforced,
             denied=outcome.denied,
             kept=kept,
+            receipt=receipt,
         )
 
     @classmethod
@@ -115,6 +119,7 @@ class ExecutionResult:
             code=error.code,
             hint=error.hint,
             item_id=item_id,
+            receipt=error.receipt,
         )
 
     @property
@@ -138,6 +143,7 @@ class ExecutionResult:
         answer |= {"item_id": self.item_id, "run_id": self.run_id, "data": self.data}
         answer["exit"] = None if self.exit is None else self.exit.as_dict()
         answer |= self._printed(detail=detail)
+        answer |= {} if self.receipt is None else {"receipt": self.receipt}
         answer |= {"duration_ms": round(self.duration_ms, 3), "sealed": self.sealed}
         answer["enforced"] = None if self.enforced is None else self.enforced.as_dict(detail=detail)
         answer["usage"] = None if self.usage is None else asdict(self.usage)
