@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "83fda1af224460d4b847f97d84db53da3298c14d6d24c45804ff4a124925ce63"
+MANIFEST_SHA256: Final = "3eb16cefad344bdb264003cdaa0a0d291e5df29063d79658ed3adec6a5bdd1bb"
