@@ -6,7 +6,14 @@ The rules are in `docs/architecture/permissions.md`.
     sentence(permissions)  # 'may read this project; may reach api.github.com:443; nothing else'
 """
 
-from rye_mcp.permissions._grants import ANY_HOST, DEFAULT_PORT, VARIABLE_PATTERN, Host, problem_of_host
+from rye_mcp.permissions._grants import (
+    ANY_HOST,
+    DEFAULT_PORT,
+    VARIABLE_PATTERN,
+    Host,
+    allows_call,
+    problem_of_host,
+)
 from rye_mcp.permissions._hints import hints
 from rye_mcp.permissions._policy import (
     Action,
@@ -39,6 +46,7 @@ __all__ = [
     "Requirement",
     "Rule",
     "Undeclared",
+    "allows_call",
     "difference",
     "effective",
     "hints",

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "8977a6660262897d5677ed89ce2b0fb15cd841c9ce6d5e795025cdf6f1eb0a04"
+MANIFEST_SHA256: Final = "0de611e2a2e338e6b9c9e19b21fc9f74de4a870829ff7c403a82f66ed889c8e8"

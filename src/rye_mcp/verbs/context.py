@@ -26,6 +26,7 @@ from rye_mcp.trust.verify import Trust, VerifiedItem, verify_item
 if TYPE_CHECKING:
     from rye_mcp.executor.caller import TraceContext
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+    from rye_mcp.executor.tree import OpenInside, Program
 
 __all__ = ["Context", "options_of", "whole_hints"]
 
@@ -39,7 +40,8 @@ class Context:
 
     `project` is the directory that holds the project's `.ai`; `locked` says that nothing runs without a
     lockfile that it matches. `client` is the program that an agent came with, by its own account, `trace` the
-    trace that it says the call belongs to.
+    trace that it says the call belongs to. `open_inside` makes what serves programs, `program` is the one
+    that asks.
     """
 
     spaces: Spaces
@@ -52,6 +54,8 @@ class Context:
     open_executor: Callable[[], PrimitiveExecutor] | None = None
     client: str | None = None
     trace: TraceContext | None = None
+    open_inside: Callable[[Context], OpenInside] | None = None
+    program: Program | None = None
 
     @property
     def is_person(self) -> bool:
