@@ -20,7 +20,6 @@ from rye_mcp.executor.tree import OnCall, Program
 from rye_mcp.inside.messages import Request
 from rye_mcp.inside.service import serving
 from rye_mcp.permissions import allows_call
-from rye_mcp.trust.scope import SignerKind
 from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.execute import ExecuteRequest, execute, log_refusal
 from rye_mcp.verbs.load import LoadRequest, load
@@ -127,7 +126,7 @@ class Desk:
 
     def _of(self, program: Program) -> Context:
         """The context of what a program asks for: nobody takes its word for a person's."""
-        return replace(self._context, caller=SignerKind.AGENT, program=program)
+        return replace(self._context, program=program)
 
     async def _log(self, program: Program, request: Request, error: RyeError) -> None:
         if request.kind == "call":

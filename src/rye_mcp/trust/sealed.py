@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "0de611e2a2e338e6b9c9e19b21fc9f74de4a870829ff7c403a82f66ed889c8e8"
+MANIFEST_SHA256: Final = "88e78f05b09e3532e32d83efd86cecb9b78d2c05c117c5bd388d698401c69041"

@@ -59,8 +59,8 @@ class Context:
 
     @property
     def is_person(self) -> bool:
-        """Whether a person asks, at a terminal or in a script of theirs."""
-        return self.caller is SignerKind.PERSON
+        """Whether a person asks, at a terminal or in a script of theirs, and no program of theirs."""
+        return self.caller is SignerKind.PERSON and self.program is None
 
     def executor(self) -> PrimitiveExecutor:
         """What runs tools; it is made when it is asked for first."""
