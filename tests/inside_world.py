@@ -74,7 +74,7 @@ class Programs:
         return found
 
 
-async def execute(client: Client, item_id: str, **parameters: Any) -> dict[str, Any]:
+async def execute(client: Client, item_id: str, /, **parameters: Any) -> dict[str, Any]:
     """What a client is told."""
     asked = {"item_id": item_id, "parameters": parameters}
     return facts(await client.call_tool("execute", asked))
