@@ -243,7 +243,7 @@ class Preparation:
         self.environments = EnvironmentResolver(trust, environment)
         self.starting = Starting(trust.directories)
         self.background = Background()
-        self.bytecode = BytecodeStore()
+        self.bytecode = BytecodeStore(lambda program: trust.directories.why_tools_write(program) is None)
         self._spaces = spaces
         self._project = project
         self._snapshots = SnapshotStore(environment=environment)
@@ -352,7 +352,9 @@ class UnfinishedCall:
             enforceable = Enforceable.of(await self._preparation.facts(), policy)
         return PreparedCall(decision, environment, self._snapshot, job, notices, unsealed, enforceable)
 
-    async def _confined(self, process: Halves, environment: Environment) -> Confined:
+    async def _confined(
+        self, process: Halves, environment: Environment, interpreters: tuple[Path, ...]
+    ) -> Confined:
         """The process, confined to what its tool may do."""
         if self._decision.permissions.unconfined:
             return Confined(process)
@@ -367,7 +369,7 @@ class UnfinishedCall:
             private_copy=None if snapshot is None else snapshot.root,
             scratch=scratch,
             also=(environment.packages, anchor),
-            interpreters=environment.interpreters,
+            interpreters=interpreters,
         )
         return await off_loop(confine)
 
@@ -427,7 +429,10 @@ class UnfinishedCall:
             process = await starting.process(built.spec, direct=direct, keep_cwd=keep_cwd)
             notices = (*built.notices, *starting.notices(process, paths.snapshot.runtime_lib))
             with_flags = not direct and ARGUMENTS in merged(valid.verified.chain).values
-            confined = await self._confined(process, environment)
+            interpreters = environment.interpreters
+            if built.spec.runtime.command in map(str, interpreters):
+                interpreters = (*interpreters, Path(process.runtime.command))
+            confined = await self._confined(process, environment, interpreters)
             job = ProcessJob(
                 primitive,
                 confined.process,
@@ -444,7 +449,7 @@ class UnfinishedCall:
         self._require_confinable()
         if isinstance(primitive, InProcessPrimitive):
             call = build_in_process(valid, values, environment, paths, timeout=timeout)
-            bounds = Bounds(Rights.of(decision), self._preparation.confinement)
+            bounds = Bounds(Rights.of(decision), self._preparation.confinement, starting.directories)
             return primitive.job(replace(starting.in_process(call.spec), bounds=bounds)), call.notices
         other = build_other(valid, values, environment, paths)
         return OtherJob(primitive, other.spec), other.notices

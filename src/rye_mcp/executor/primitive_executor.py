@@ -36,6 +36,7 @@ from rye_mcp.executor.results import ExecutionResult, Outcome
 from rye_mcp.executor.tree import Program
 from rye_mcp.items import SpaceName
 from rye_mcp.notices import Notice
+from rye_mcp.receipts.runner import RunnerNotary
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
 from rye_mcp.runs.results import KeptResults, owner_of
@@ -145,7 +146,7 @@ class PrimitiveExecutor:
             state=where,
             environment=environment,
         )
-        self._log = RunLog(where)
+        self._log = RunLog(where, notary=RunnerNotary(where, revoked=trust.store.revocations))
         self.shelf = Shelf(self._outputs, self._results, self._may_see)
 
     # --- what callers ask for ---
@@ -205,7 +206,7 @@ class PrimitiveExecutor:
             )
             return await self._decider.settled(decided, agreed)
 
-        return await self._done(decide, item_id, caller, watch)
+        return await self._done(decide, item_id, caller, watch, agreed)
 
     async def bundle(
         self,
@@ -226,10 +227,15 @@ class PrimitiveExecutor:
         return await self._done(decide, bundle.item_id, bundle.caller, watch)
 
     async def _done(
-        self, decide: Decide, item_id: str, caller: Caller, watch: Watch | None
+        self,
+        decide: Decide,
+        item_id: str,
+        caller: Caller,
+        watch: Watch | None,
+        agreed: str | None = None,
     ) -> ExecutionResult:
         """What comes of a call that is decided first."""
-        logged = LoggedCall(self._log, item_id, self._project, caller)
+        logged = LoggedCall(self._log, item_id, self._project, caller, agreed)
         if watch is not None and watch.observer is not None:
             decide = partial(_unrestricted, decide)
         async with logged.refusals(), self._prepared(decide) as call:
@@ -279,6 +285,7 @@ class PrimitiveExecutor:
             outcome,
             item_id=pinned.valid.verified.chain.root.item_id,
             run_id=logged.run_id,
+            receipt=logged.receipt,
             chain=chain_as_data(pinned),
             sealed=call.sealed,
             notices=(*call.notices, *noticed, *later, *ended),
@@ -289,7 +296,9 @@ class PrimitiveExecutor:
 
     def log_refusal(self, item_id: str, error: RyeError, caller: Caller) -> None:
         """Log a call that was refused before it came here."""
-        LoggedCall(self._log, item_id, self._project, caller).refused(error)
+        logged = LoggedCall(self._log, item_id, self._project, caller)
+        logged.refused(error)
+        error.receipt = logged.receipt
 
     async def dry_run(
         self,
@@ -372,7 +381,7 @@ class PrimitiveExecutor:
 async def _planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
     """What a run made that it must not make is moved away, however the run ended."""
     missing = call.job.missing if isinstance(call.job, ProcessJob) else None
-    if missing is None or not missing.paths:
+    if missing is None:
         return ()
     return await off_loop(partial(missing.take_away, run_id), shielded=True)
 

@@ -36,6 +36,7 @@ class ExecutionResult:
 
     The first six fields are those of the specification. `code` and `hint` belong to a failure. `chain` has an
     object for each element, from the tool to the primitive; `lock` says how it compares with what was locked.
+    `receipt` is the digest of the run's receipt.
     """
 
     success: bool
@@ -58,6 +59,7 @@ class ExecutionResult:
     lock: Mapping[str, Any] | None = None
     enforced: Enforcement | None = None
     denied: Denial | None = None
+    receipt: str | None = None
 
     @classmethod
     def of(
@@ -66,6 +68,7 @@ class ExecutionResult:
         *,
         item_id: str,
         run_id: str,
+        receipt: str | None = None,
         chain: Sequence[Mapping[str, Any]] = (),
         sealed: bool = False,
         notices: Sequence[Notice] = (),
@@ -96,6 +99,7 @@ class ExecutionResult:
             lock=lock,
             enforced=outcome.enforced,
             denied=outcome.denied,
+            receipt=receipt,
         )
 
     @classmethod
@@ -111,6 +115,7 @@ class ExecutionResult:
             code=error.code,
             hint=error.hint,
             item_id=item_id,
+            receipt=error.receipt,
         )
 
     @property
@@ -134,6 +139,7 @@ class ExecutionResult:
         answer |= {"item_id": self.item_id, "run_id": self.run_id, "data": self.data}
         answer["exit"] = None if self.exit is None else self.exit.as_dict()
         answer |= self._printed(detail=detail)
+        answer |= {} if self.receipt is None else {"receipt": self.receipt}
         answer |= {"duration_ms": round(self.duration_ms, 3), "sealed": self.sealed}
         answer["enforced"] = None if self.enforced is None else self.enforced.as_dict(detail=detail)
         answer["usage"] = None if self.usage is None else asdict(self.usage)

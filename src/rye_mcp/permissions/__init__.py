@@ -8,6 +8,8 @@ The rules are in `docs/architecture/permissions.md`.
 
 from rye_mcp.permissions._grants import (
     ANY_HOST,
+    CLOSED,
+    CREDENTIALS,
     DEFAULT_PORT,
     VARIABLE_PATTERN,
     Host,
@@ -31,6 +33,8 @@ from rye_mcp.permissions._words import difference, phrases, sentence
 
 __all__ = [
     "ANY_HOST",
+    "CLOSED",
+    "CREDENTIALS",
     "DEFAULT_PORT",
     "NEEDS_SCHEMA",
     "PERMISSIONS_SCHEMA",
