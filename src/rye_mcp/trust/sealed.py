@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "88e78f05b09e3532e32d83efd86cecb9b78d2c05c117c5bd388d698401c69041"
+MANIFEST_SHA256: Final = "75c4432a355b02ecdf9c3a75176f68a601e3c0e26aa0d0eb5f79d8da219f6417"
