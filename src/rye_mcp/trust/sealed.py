@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "75c4432a355b02ecdf9c3a75176f68a601e3c0e26aa0d0eb5f79d8da219f6417"
+MANIFEST_SHA256: Final = "abf094fe44015409a3fb9d0e27f055da9c545fb35d255c5328ce0671465fcde8"
