@@ -27,6 +27,7 @@ from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
 from rye_mcp.executor.decider import Decide, DecidedCall, Decider
 from rye_mcp.executor.job.jobs import ProcessJob, Watch
+from rye_mcp.executor.job.output_files import kept_files
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.lock.resolver import LockfileResolver
@@ -149,6 +150,7 @@ class PrimitiveExecutor:
             project=project,
             state=where,
             environment=environment,
+            results=self._results,
         )
         self._log = RunLog(where, notary=RunnerNotary(where, revoked=trust.store.revocations))
         self._live = LiveRuns(where)
@@ -281,6 +283,7 @@ class PrimitiveExecutor:
     ) -> ExecutionResult:
         """What the caller is told; before, the private copy is removed, and lockfile and log are written."""
         self._outputs.finish(logged.run_id)
+        kept, left_out = kept_files(call.snapshot, self._results)
         if call.snapshot is not None:
             call.snapshot.remove()
         before = pinned = call.decision.pinned
@@ -295,7 +298,8 @@ class PrimitiveExecutor:
             receipt=logged.receipt,
             chain=chain_as_data(pinned),
             sealed=call.sealed,
-            notices=(*call.notices, *noticed, *later, *ended),
+            notices=(*call.notices, *noticed, *later, *ended, *left_out),
+            kept=kept,
             lock=pinned.lock.as_dict(),
             metadata={} if call.sealed else {"why_not_sealed": call.why_not_sealed},
         )

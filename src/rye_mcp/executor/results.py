@@ -23,6 +23,7 @@ from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome, read_http, read_lost, read_process
 from rye_mcp.notices import Notice
 from rye_mcp.runs.ids import handle_of
+from rye_mcp.runs.results import Kept
 
 if TYPE_CHECKING:
     from rye_mcp.permissions.denials import Denial
@@ -59,6 +60,7 @@ class ExecutionResult:
     lock: Mapping[str, Any] | None = None
     enforced: Enforcement | None = None
     denied: Denial | None = None
+    kept: tuple[Kept, ...] = ()
     receipt: str | None = None
 
     @classmethod
@@ -75,6 +77,7 @@ class ExecutionResult:
         lock: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
         duration_ms: float | None = None,
+        kept: tuple[Kept, ...] = (),
     ) -> ExecutionResult:
         """The result of a run; `notices` are those of the stages before it."""
         code = outcome.code
@@ -99,6 +102,7 @@ class ExecutionResult:
             lock=lock,
             enforced=outcome.enforced,
             denied=outcome.denied,
+            kept=kept,
             receipt=receipt,
         )
 
@@ -165,6 +169,8 @@ class ExecutionResult:
             rest["signed_before_by"] = self.metadata["signed_before_by"]
         if self.denied is not None:
             rest["denial_suspected"] = self.denied.as_dict()
+        if self.kept:
+            rest["kept"] = [each.as_dict() for each in self.kept]
         if self.notices:
             rest["notices"] = [notice.as_dict() for notice in self.notices]
         if detail:
