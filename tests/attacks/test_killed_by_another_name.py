@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -45,7 +46,7 @@ def test_no_signal_reaches_a_process_that_got_the_number_of_a_run(
     tmp_path: Path, bystander: subprocess.Popen[bytes], changed: dict[str, str]
 ) -> None:
     host = host_of(bystander)
-    facts = {"pid": host.pid, "began": host.began, "boot": host.boot} | changed
+    facts: dict[str, Any] = {"pid": host.pid, "began": host.began, "boot": host.boot} | changed
     run_id = planted(tmp_path, Host(**facts))
     view = LiveView(tmp_path)
     refused("run_not_live", lambda: view.kill(run_id))
