@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "cd6ba3a8c6521d6e45abd7015c30832bc6e852ade6a312bcec653b9992d4b83c"
+MANIFEST_SHA256: Final = "7e48275dd6f34b2b251057309ec1b1fa6b5b65e760c19f58851c29161115cacc"
