@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "abf094fe44015409a3fb9d0e27f055da9c545fb35d255c5328ce0671465fcde8"
+MANIFEST_SHA256: Final = "b4e9fb63763de5391258a3db6e22030850f1c4eb1ce0d3c9128b23c88d5a213c"
