@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
@@ -43,7 +43,10 @@ from rye_mcp.trust.approvals import state_directory
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
 
-__all__ = ["PrimitiveExecutor", "Watch"]
+__all__ = ["WARM_VARIABLE", "PrimitiveExecutor", "Watch"]
+
+WARM_VARIABLE: Final = "RYE_WARM"
+"""With `0`, no interpreter waits for a call."""
 
 
 class PrimitiveExecutor:
@@ -93,10 +96,12 @@ class PrimitiveExecutor:
         locked: bool,
         environment: Mapping[str, str],
         writes_locks: Callable[[SpaceName], bool],
+        warm: Callable[[], bool] = lambda: False,
     ) -> Self:
         """One that is made of parts that are there already.
 
-        `writes_locks` says for the tools of which space a successful run writes a lockfile.
+        `writes_locks` says for the tools of which space a successful run writes a lockfile, `warm` whether
+        interpreters may wait for calls.
         """
         executor = cls.__new__(cls)
         executor._wire(
@@ -107,6 +112,7 @@ class PrimitiveExecutor:
             locked=locked,
             environment=environment,
             writes_locks=writes_locks,
+            warm=warm,
         )
         return executor
 
@@ -120,6 +126,7 @@ class PrimitiveExecutor:
         locked: bool,
         environment: Mapping[str, str],
         writes_locks: Callable[[SpaceName], bool] = lambda space: True,
+        warm: Callable[[], bool] = lambda: True,
     ) -> None:
         where = state or state_directory()
         project = None if spaces.project is None else project
@@ -140,6 +147,7 @@ class PrimitiveExecutor:
             project=project,
             state=where,
             environment=environment,
+            warm=lambda: environment.get(WARM_VARIABLE) != "0" and warm(),
         )
         self._log = RunLog(where)
         self._outputs = RunOutputs(where)
@@ -228,13 +236,15 @@ class PrimitiveExecutor:
         logged = LoggedCall(self._log, item_id, self._project, caller)
         if watch is not None and watch.observer is not None:
             decide = partial(_unrestricted, decide)
-        async with logged.refusals(), self._prepared(decide) as call:
+        async with logged.refusals(), self._prepared(decide, runs=True) as call:
             began = await off_loop(partial(logged.began, call))
             outcome, planted = await self._outcome(call, logged, watch or Watch())
             noticed = (*began, *planted)
             result = await off_loop(partial(self._result, call, outcome, logged, noticed), shielded=True)
         if outcome.success:
             self._preparation.learn(call)
+        if call.let_wait is not None:
+            call.let_wait()
         return result
 
     async def _outcome(
@@ -349,9 +359,9 @@ class PrimitiveExecutor:
     # --- the stages ---
 
     @asynccontextmanager
-    async def _prepared(self, decide: Decide) -> AsyncIterator[PreparedCall]:
+    async def _prepared(self, decide: Decide, *, runs: bool = False) -> AsyncIterator[PreparedCall]:
         """A call, ready to run; its private copy is gone when the block ends."""
-        async with admitted(), await self._preparation.begin(await decide()) as draft:
+        async with admitted(), await self._preparation.begin(await decide(), runs=runs) as draft:
             yield await draft.finish()
 
     def _build_chain(self, item_id: str) -> Chain:
