@@ -8,10 +8,13 @@ a `Dialogue` is one whose standard input stays open. The rules are in docs/archi
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
+import os
 import socket
 import time
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
 from lilux import _protocol as protocol
@@ -20,7 +23,7 @@ from lilux._frames import PAYLOAD_LIMIT, FrameDecoder
 from lilux._loops import Flag, Loop
 from lilux._policy import Enforced
 from lilux._results import RunResult
-from lilux.primitives.errors import SupervisorError
+from lilux.primitives.errors import ConfigurationError, SupervisorError
 
 __all__ = ["Answer", "Call", "Connection", "Dialogue", "OnBegun", "OnOutput", "OnStarted", "Outcome", "Run"]
 
@@ -226,6 +229,7 @@ class Connection:
         self._calls: dict[int, Call] = {}
         self._decoder = FrameDecoder()
         self._outgoing = bytearray()
+        self._passing: list[_Passing] = []
         self._incoming = memoryview(bytearray(LARGEST_READ))
         self._loop = loop
         self._watch = loop.watch(sock.fileno(), self)
@@ -235,10 +239,16 @@ class Connection:
         """What is not finished."""
         return tuple(self._calls.values())
 
-    def begin(self, call: Call, request: protocol.Request, payload: bytes | memoryview = b"") -> None:
-        """Send a request; `call` gets its events from now on."""
+    def begin(
+        self,
+        call: Call,
+        request: protocol.Request,
+        payload: bytes | memoryview = b"",
+        descriptors: Collection[int] = (),
+    ) -> None:
+        """Send a request; `call` gets its events from now on. Copies of `descriptors` go along with it."""
         call.connection, call.id = self, next(self._ids)
-        self.send(request, call.id, payload)
+        self.send(request, call.id, payload, descriptors=descriptors)
         if self.error is not None:
             self._finish(call, _lost(self.error))
             return
@@ -253,11 +263,14 @@ class Connection:
         payload: bytes | memoryview = b"",
         *,
         at_once: bool = False,
+        descriptors: Collection[int] = (),
     ) -> None:
         """Send a frame: at once when nothing else is under way, else with those of this round of the loop."""
         frame = protocol.encode(request, id, payload)
         if self.error is not None or self._loop.is_over():
             return
+        if descriptors:
+            self._passing.append(_Passing(len(self._outgoing), _copies(descriptors)))
         if (at_once or not self._calls) and not self._outgoing:
             frame = frame[self._transmit(frame) :]
         if frame and not self._outgoing:
@@ -276,6 +289,7 @@ class Connection:
         self._watch.stop()
         self._socket.close()
         self._outgoing.clear()
+        self._let_go(len(self._passing))
         calls, self._calls = self._calls, {}
         if not self._loop.is_over():  # else nobody can be woken any more
             for call in calls.values():
@@ -294,8 +308,9 @@ class Connection:
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def abandon(self) -> None:
-        """Close this process's copy of the socket and touch nothing else: for the child of a fork."""
+        """Close this process's copies of descriptors and touch nothing else: for the child of a fork."""
         self._socket.close()
+        self._let_go(len(self._passing))
 
     def readable(self) -> None:
         """Take what the supervisor has sent."""
@@ -339,11 +354,39 @@ class Connection:
 
     def _transmit(self, data: bytes | bytearray) -> int:
         try:
-            return self._socket.send(data, socket.MSG_NOSIGNAL)
+            if not self._passing:
+                return self._socket.send(data, socket.MSG_NOSIGNAL)
+            return self._transmit_with_descriptors(memoryview(data))
         except BlockingIOError:
             return 0
         except OSError:
             return len(data)  # the other end is gone: reading will find the end, and why
+
+    def _transmit_with_descriptors(self, data: memoryview) -> int:
+        """What is sent of `data`: up to the next frame that has descriptors, or that frame with them."""
+        passing, following = self._passing[0], self._passing[1:2]
+        if passing.at:
+            sent = self._socket.send(data[: passing.at], socket.MSG_NOSIGNAL)
+        else:
+            end = following[0].at if following else len(data)
+            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", passing.copies))
+            try:
+                sent = self._socket.sendmsg([data[:end]], [rights], socket.MSG_NOSIGNAL)
+            except OSError as exc:
+                if exc.errno == errno.ETOOMANYREFS:  # too many are under way, until the supervisor takes them
+                    return 0
+                raise
+            self._let_go(1)
+        for later in self._passing:
+            later.at -= sent
+        return sent
+
+    def _let_go(self, count: int) -> None:
+        """Close the copies of so many frames, the first ones."""
+        for passing in self._passing[:count]:
+            for copy in passing.copies:
+                os.close(copy)
+        del self._passing[:count]
 
     def _dispatch(self, event: protocol.Event, payload: bytes) -> None:
         if isinstance(event, protocol.Hello):
@@ -361,6 +404,29 @@ class Connection:
     def _finish(call: Call, error: SupervisorError) -> None:
         call.fail(error)
         call.done.set()
+
+
+class _Passing:
+    """Copies of descriptors that go out with the byte at this place of what is waiting to be sent."""
+
+    __slots__ = ("at", "copies")
+
+    def __init__(self, at: int, copies: list[int]) -> None:
+        self.at = at
+        self.copies = copies
+
+
+def _copies(descriptors: Collection[int]) -> list[int]:
+    copies: list[int] = []
+    for descriptor in descriptors:
+        try:
+            copies.append(os.dup(descriptor))
+        except OSError as exc:
+            for copy in copies:
+                os.close(copy)
+            found = f"found {descriptor}: {exc.strerror}"
+            raise ConfigurationError(f"expected open descriptors, {found}", field="descriptors") from exc
+    return copies
 
 
 def _refusal(event: protocol.Refused) -> SupervisorError:

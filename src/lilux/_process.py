@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 from lilux._connection import OnOutput, OnStarted
 from lilux._dataclasses import dataclass
 from lilux._policy import Policy
-from lilux._protocol import OUTPUT_LIMITS, TIMEOUT_LIMIT_MS, RunRequest, Spool
+from lilux._protocol import DESCRIPTORS, OUTPUT_LIMITS, TIMEOUT_LIMIT_MS, RunRequest, Spool
 from lilux._templates import render as fill
 from lilux._templates import render_shell
 from lilux.primitives.errors import ConfigurationError
@@ -75,7 +75,8 @@ class CallSpec:
     too fast for it; with `whole_output` nothing is, and the program waits. `on_started` gets its pid
     and what is enforced. `policy` says what the program may do, None that nothing confines it. With `observe`
     it is told what the program and all that it starts name, but for files below the paths that stand there:
-    for learning what it needs, because a program can deceive whoever looks on.
+    for learning what it needs, because a program can deceive whoever looks on. `descriptors` are open ones of
+    this process, by the number from 3 to 19 that each has in the program; they stay open here.
     """
 
     args: Sequence[str] = ()
@@ -92,6 +93,7 @@ class CallSpec:
     on_started: OnStarted | None = None
     policy: Policy | None = None
     observe: Sequence[str] | None = None
+    descriptors: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,6 +266,7 @@ def request_of(spec: ProcessSpec) -> RunRequest:
         stream_whole=_flag("whole_output", spec.whole_output),
         policy=spec.policy,
         observe=None if spec.observe is None else _texts("observe", spec.observe),
+        descriptors=_descriptors(spec) if spec.descriptors else {},
     )
 
 
@@ -321,6 +324,16 @@ def _here() -> str | None:
         return os.getcwd()  # noqa: PTH109
     except FileNotFoundError:
         return None
+
+
+def _descriptors(spec: ProcessSpec) -> Mapping[int, int]:
+    free = DESCRIPTORS[1:] if spec.result_fd else DESCRIPTORS
+    for number, passed in _mapping("descriptors", spec.descriptors).items():
+        if not isinstance(number, int) or number not in free:
+            _refuse("descriptors", f"numbers from {free.start} to {free.stop - 1}", number)
+        if not isinstance(passed, int) or passed < 0:
+            _refuse(f"descriptors[{number}]", "an open descriptor", passed)
+    return spec.descriptors
 
 
 def _spool(spool: Spool) -> Spool:

@@ -28,6 +28,9 @@ PROTOCOL = 1
 INPUT_WINDOW = 256 * 1024
 """Bytes of standard input that may be under way to a tool."""
 
+DESCRIPTORS = range(3, 20)
+"""The numbers that a descriptor can have in a tool which is passed on to it."""
+
 TIMEOUT_LIMIT_MS = 365 * 24 * 60 * 60 * 1000
 """The longest timeout: a year."""
 
@@ -82,6 +85,8 @@ class RunRequest:
     policy: Policy | None = None
     observe: Sequence[str] | None = None
     """Paths to pass over, when it is to be told what the tool names."""
+    descriptors: Mapping[int, int] = field(default_factory=dict)
+    """Open descriptors of this process, by the numbers that they have in the tool."""
 
     _PLAIN: ClassVar = (
         *("cwd", "search_path", "stdin", "timeout_ms", "max_output", "result_fd", "digests", "notify"),
@@ -107,6 +112,8 @@ class RunRequest:
             header["policy"] = self.policy.header()
         if self.observe is not None:
             header["observe"] = {"ignore": list(self.observe)} if self.observe else {}
+        if self.descriptors:
+            header["descriptors"] = list(self.descriptors)
         return header
 
 

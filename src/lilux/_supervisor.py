@@ -132,7 +132,7 @@ class Supervisor:
         connection = await self._connected()
         if request.timeout_ms is not None:
             call.due = time.monotonic() + request.timeout_ms / 1000 + self._answer_limit_s
-        connection.begin(call, request, call.first_input())
+        connection.begin(call, request, call.first_input(), request.descriptors.values())
         try:
             call.send_input()
             if then is not None:

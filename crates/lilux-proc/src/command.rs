@@ -6,14 +6,13 @@
 mod explain;
 
 use std::ffi::{CStr, CString};
-use std::os::fd::RawFd;
 
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::error::SpawnError;
 use crate::protocol::RunRequest;
-use crate::sys::launch::{Launched, Program, Restriction, launch};
+use crate::sys::launch::{Launched, Places, Program, Restriction, launch};
 use crate::text::OsText;
 
 /// One argument or `NAME=value`, its NUL included (MAX_ARG_STRLEN: 32 pages).
@@ -110,10 +109,10 @@ impl Command {
         })
     }
 
-    /// Starts it; see `Program::descriptors` for what they must be.
+    /// Starts it with these descriptors.
     pub fn start(
         &self,
-        descriptors: &[RawFd],
+        descriptors: Places<'_>,
         restriction: &dyn Restriction,
     ) -> Result<Launched, SpawnError> {
         let candidates: Vec<&CStr> = self.candidates.iter().map(CString::as_c_str).collect();

@@ -78,7 +78,7 @@ pub fn run(mut request: RunRequest, input: &[u8]) -> Result<Answer, Fatal> {
     let mut engine = Engine::new(limits)?;
     // The keeper gets ready while the pipes are made.
     engine.warm_up()?;
-    engine.request(Request::Run(Box::new(request)), input);
+    engine.request(Request::Run(Box::new(request)), input, Vec::new());
     let (result, kept) = wait(&mut engine)?;
     // Waits for the keeper: under a process 1 that never reaps, it would stay a zombie.
     engine.shut_down();
@@ -105,7 +105,7 @@ fn wait(engine: &mut Engine) -> Result<Ended, Fatal> {
         }
         if gone || turn.stop {
             let cancel = CancelRequest { id: RUN, grace_ms: CANCEL_GRACE_MS };
-            engine.request(Request::Cancel(cancel), &[]);
+            engine.request(Request::Cancel(cancel), &[], Vec::new());
         }
     }
 }

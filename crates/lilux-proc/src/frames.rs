@@ -27,23 +27,32 @@ pub struct Incoming {
     pub id: u64,
     pub request: Result<Request, RequestError>,
     pub payload: Vec<u8>,
+    /// How many descriptors came along with it.
+    pub descriptors: usize,
 }
 
 #[derive(Deserialize)]
 struct Envelope {
     id: u64,
+    /// Also of a request that makes no sense: those of the next one must not be taken for its own.
+    #[serde(default)]
+    descriptors: Vec<serde::de::IgnoredAny>,
 }
 
 fn parse(header: &[u8], payload: &[u8]) -> Result<Incoming, FrameError> {
     let payload = payload.to_vec();
     match serde_json::from_slice::<Request>(header) {
-        Ok(request) => Ok(Incoming { id: request.id(), request: Ok(request), payload }),
+        Ok(request) => {
+            let descriptors = request.descriptors();
+            Ok(Incoming { id: request.id(), request: Ok(request), payload, descriptors })
+        }
         Err(error) => {
             // Without an id there is nobody to answer, so the frame itself counts as broken.
             let envelope: Envelope =
                 serde_json::from_slice(header).map_err(|_| FrameError::Malformed(error.to_string()))?;
             let refusal = RequestError::new("invalid_request", "request", error.to_string());
-            Ok(Incoming { id: envelope.id, request: Err(refusal), payload })
+            let descriptors = envelope.descriptors.len();
+            Ok(Incoming { id: envelope.id, request: Err(refusal), payload, descriptors })
         }
     }
 }
@@ -77,6 +86,11 @@ impl Decoder {
         self.start += end;
         self.release();
         incoming.map(Some)
+    }
+
+    /// Nothing of a further frame is there yet.
+    pub fn is_between_frames(&self) -> bool {
+        self.start == self.buffer.len()
     }
 
     /// To be called at end of file: an unfinished frame is an error.

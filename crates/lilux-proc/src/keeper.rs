@@ -26,7 +26,7 @@ use crate::policy::Enforced;
 use crate::process;
 use crate::switches::Guard;
 use crate::sys::children::Children;
-use crate::sys::launch::Limits;
+use crate::sys::launch::{Limits, Places};
 use crate::sys::signals::{self, SignalQueue};
 use crate::sys::{self, fd};
 use crate::wire::{self, Order, Received, ReceivedOrder, Report, StartOrder};
@@ -60,6 +60,7 @@ struct Gone;
 impl Keeper {
     fn new(socket: OwnedFd, limits: Limits) -> Result<Self, Errno> {
         let socket = fd::keep_only(socket)?;
+        fd::reserve_further_places()?;
         sys::become_guardian(c"lilux-keeper", Guard::KeeperSubreaper)?;
         signals::block_all()?;
         Ok(Self {
@@ -102,7 +103,7 @@ impl Keeper {
         &mut self,
         order: &StartOrder,
         command: &Command,
-        places: &[RawFd],
+        places: Places<'_>,
         door: Option<&Entrance>,
     ) -> Result<Beginning, SpawnError> {
         let (observer, post) = observation(order)?.unzip();
@@ -130,10 +131,14 @@ impl Keeper {
 
     fn run(&mut self, order: &StartOrder, command: &Command, mut passed: Vec<OwnedFd>) -> Result<(), Gone> {
         let door = entrance(order, &mut passed);
-        let places = places(order, &passed);
+        let handed_on = passed.split_off(passed.len().saturating_sub(order.descriptors.len()));
+        let first = first_places(order, &passed);
+        let further: Vec<(RawFd, RawFd)> =
+            order.descriptors.iter().copied().zip(handed_on.iter().map(AsRawFd::as_raw_fd)).collect();
+        let places = Places { first: &first, further: &further };
         let started = Instant::now();
         let Beginning { leader, cell, enforced, mut observer } =
-            match self.start(order, command, &places, door.as_ref()) {
+            match self.start(order, command, places, door.as_ref()) {
                 Ok(started) => started,
                 Err(error) => return self.fail(error, door),
             };
@@ -142,7 +147,7 @@ impl Keeper {
             observer.begin().map_err(|_| Gone)?;
         }
         let outputs = passed.split_off(usize::from(order.stdin));
-        drop(passed);
+        drop((passed, handed_on));
         if order.notify {
             self.report(&Report::Started { pid: raw(leader), enforced: enforced.clone() })?;
         }
@@ -191,7 +196,7 @@ fn entrance(order: &StartOrder, passed: &mut Vec<OwnedFd>) -> Option<Entrance> {
 }
 
 /// What becomes 0, 1, 2 and perhaps 3. Standard input that was not given is this keeper's own `/dev/null`.
-fn places(order: &StartOrder, passed: &[OwnedFd]) -> Vec<RawFd> {
+fn first_places(order: &StartOrder, passed: &[OwnedFd]) -> Vec<RawFd> {
     let given = passed.iter().map(AsRawFd::as_raw_fd);
     if order.stdin { given.collect() } else { [0].into_iter().chain(given).collect() }
 }

@@ -5,6 +5,7 @@
 mod events;
 
 use std::collections::BTreeMap;
+use std::os::fd::{OwnedFd, RawFd};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ pub use events::*;
 use crate::error::RequestError;
 use crate::observe::ObserveRequest;
 use crate::policy::Policy;
+use crate::sys::fd::FURTHER_PLACES;
 use crate::text::OsText;
 
 /// Raised when an old client could misunderstand.
@@ -31,6 +33,7 @@ pub const CAPABILITIES: &[&str] = &[
     "policy",
     "probe",
     "observe",
+    "descriptors",
 ];
 /// A larger header is refused unread.
 pub const MAX_HEADER: usize = 8 * 1024 * 1024;
@@ -122,6 +125,9 @@ pub struct RunRequest {
     /// Tell what the tool named: files, programs, addresses.
     #[serde(default)]
     pub observe: Option<ObserveRequest>,
+    /// The numbers that the descriptors have in the tool which came along with this request.
+    #[serde(default)]
+    pub descriptors: Vec<RawFd>,
 }
 
 fn default_max_output() -> u64 {
@@ -147,6 +153,7 @@ impl Default for RunRequest {
             notify: false,
             policy: None,
             observe: None,
+            descriptors: Vec::new(),
         }
     }
 }
@@ -162,6 +169,7 @@ impl RunRequest {
             let (low, high) = (OUTPUT_LIMITS.start(), OUTPUT_LIMITS.end());
             return refuse(format!("max_output must be {low} to {high} bytes, not {}", self.max_output));
         }
+        self.check_descriptors()?;
         self.policy.as_ref().map_or(Ok(()), Policy::check)?;
         self.observe.as_ref().map_or(Ok(()), ObserveRequest::check)?;
         match self.timeout_ms {
@@ -170,6 +178,36 @@ impl RunRequest {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl RunRequest {
+    /// Where the further descriptors go, ascending.
+    pub fn sorted_descriptors(&self) -> Vec<RawFd> {
+        let mut places = self.descriptors.clone();
+        places.sort_unstable();
+        places
+    }
+
+    /// What came along with the request, in the order of `sorted_descriptors`.
+    pub fn in_order(&self, passed: Vec<OwnedFd>) -> Vec<OwnedFd> {
+        let mut placed: Vec<(RawFd, OwnedFd)> = self.descriptors.iter().copied().zip(passed).collect();
+        placed.sort_unstable_by_key(|(place, _)| *place);
+        placed.into_iter().map(|(_, descriptor)| descriptor).collect()
+    }
+
+    fn check_descriptors(&self) -> Result<(), RequestError> {
+        let places = self.sorted_descriptors();
+        let taken = self.result_fd && places.first() == Some(FURTHER_PLACES.start());
+        let twice = places.windows(2).any(|pair| pair[0] == pair[1]);
+        if taken || twice || !places.iter().all(|place| FURTHER_PLACES.contains(place)) {
+            let (low, high) = (FURTHER_PLACES.start(), FURTHER_PLACES.end());
+            let message = format!(
+                "descriptors must be different numbers from {low} to {high} that are not the result's, not {places:?}"
+            );
+            return Err(RequestError::new("invalid_request", "run", message));
+        }
+        Ok(())
     }
 }
 
@@ -272,6 +310,14 @@ pub fn target(run: Option<u64>, pid: Option<i64>) -> Result<Target, RequestError
 }
 
 impl Request {
+    /// How many descriptors travel with it.
+    pub fn descriptors(&self) -> usize {
+        match self {
+            Self::Run(request) => request.descriptors.len(),
+            _ => 0,
+        }
+    }
+
     /// The id that the client chose.
     pub fn id(&self) -> u64 {
         match self {

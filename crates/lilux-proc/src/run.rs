@@ -75,14 +75,17 @@ pub struct Run {
 pub struct ToolEnds {
     stdin: Option<OwnedFd>,
     outputs: Vec<OwnedFd>,
+    /// What the client passes on, in the order of their places.
+    further: Vec<OwnedFd>,
     /// The run's channel to the door, for its keeper.
     pub door: Option<OwnedFd>,
 }
 
 impl ToolEnds {
-    /// In the order of the places 0 to 3; the channel comes last.
+    /// In the order of their places; the channel comes last.
     pub fn borrowed(&self) -> Vec<BorrowedFd<'_>> {
-        self.stdin.iter().chain(&self.outputs).chain(&self.door).map(AsFd::as_fd).collect()
+        let streams = self.stdin.iter().chain(&self.outputs);
+        streams.chain(&self.further).chain(&self.door).map(AsFd::as_fd).collect()
     }
 
     /// The tool gets a standard input of its own.
@@ -93,8 +96,13 @@ impl ToolEnds {
 
 impl Run {
     /// Opens everything that the run needs and that may not be there; nothing has been started yet.
-    pub fn open(request: &RunRequest, payload: &[u8]) -> Result<(Self, ToolEnds), SpawnError> {
-        let mut ends = ToolEnds { stdin: None, outputs: Vec::with_capacity(3), door: None };
+    pub fn open(
+        request: &RunRequest,
+        payload: &[u8],
+        passed: Vec<OwnedFd>,
+    ) -> Result<(Self, ToolEnds), SpawnError> {
+        let further = request.in_order(passed);
+        let mut ends = ToolEnds { stdin: None, outputs: Vec::with_capacity(3), further, door: None };
         let mut outputs = [const { None }; 3];
         let streams = if request.result_fd { &Stream::ALL[..] } else { &Stream::ALL[..2] };
         for stream in streams {

@@ -1,6 +1,8 @@
 //! `lilux-proc serve`: the engine behind frames on standard input and output.
 
+use std::collections::VecDeque;
 use std::io::Write as _;
+use std::os::fd::OwnedFd;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -14,7 +16,7 @@ use crate::outbox::Outbox;
 use crate::poller::Token;
 use crate::protocol::Event;
 use crate::switches::Guard;
-use crate::sys::fd::set_nonblocking;
+use crate::sys::fd::{read_stream, set_nonblocking};
 use crate::sys::launch::Limits;
 use crate::sys::{self};
 use crate::warden;
@@ -59,6 +61,8 @@ struct Server {
     engine: Engine,
     decoder: Decoder,
     outbox: Outbox,
+    /// Came along with bytes of frames that are not whole yet.
+    passed: VecDeque<OwnedFd>,
     buffer: Vec<u8>,
     waiting_to_write: bool,
 }
@@ -74,11 +78,11 @@ impl Server {
     fn new(limits: Limits) -> Result<Self, Fatal> {
         let mut engine = Engine::new(limits)?;
         engine.warm_up()?;
-        let (decoder, outbox) = (Decoder::default(), Outbox::default());
-        Ok(Self { engine, decoder, outbox, buffer: vec![0; READ_SIZE], waiting_to_write: false })
+        let (decoder, outbox, passed) = (Decoder::default(), Outbox::default(), VecDeque::new());
+        Ok(Self { engine, decoder, outbox, passed, buffer: vec![0; READ_SIZE], waiting_to_write: false })
     }
 
-    fn watch(&mut self, lifeline: &std::os::fd::OwnedFd) -> Result<(), Fatal> {
+    fn watch(&mut self, lifeline: &OwnedFd) -> Result<(), Fatal> {
         let poller = self.engine.poller();
         let add = |added: Result<(), Errno>| added.map_err(Fatal::system("epoll"));
         add(set_nonblocking(stdin()))?;
@@ -138,21 +142,29 @@ impl Server {
     }
 
     fn read(&mut self) -> Result<(), End> {
-        match rustix::io::read(stdin(), &mut self.buffer) {
-            Ok(0) if !Guard::ClientEndOfFile.is_on() => return Ok(()),
-            Ok(0) => {
+        match read_stream(stdin(), &mut self.buffer) {
+            Ok((0, _)) if !Guard::ClientEndOfFile.is_on() => return Ok(()),
+            Ok((0, _)) => {
                 self.decoder.finish().map_err(End::Broken)?;
                 return Err(End::ClientGone);
             }
-            Ok(count) => self.decoder.feed(&self.buffer[..count]),
+            Ok((count, passed)) => {
+                self.decoder.feed(&self.buffer[..count]);
+                self.passed.extend(passed);
+            }
             Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
             Err(_) => return Err(End::ClientGone),
         }
         while let Some(incoming) = self.decoder.next().map_err(End::Broken)? {
+            let passed = self.passed.drain(..incoming.descriptors.min(self.passed.len())).collect();
             match incoming.request {
-                Ok(request) => self.engine.request(request, &incoming.payload),
+                Ok(request) => self.engine.request(request, &incoming.payload, passed),
                 Err(error) => self.engine.refuse(incoming.id, &error),
             }
+        }
+        if self.decoder.is_between_frames() {
+            // No frame has named them: they are nobody's.
+            self.passed.clear();
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::Command;
 use crate::error::{Fatal, SpawnError};
 use crate::protocol::RunRequest;
-use crate::sys::launch::Limits;
+use crate::sys::launch::{Limits, Places};
 use crate::sys::{self, fd, signals};
 use crate::text::OsText;
 
@@ -67,8 +67,8 @@ fn start(request: SpawnRequest) -> Result<i32, SpawnError> {
         None => fd::open_null().and_then(fd::above_fixed_places).map_err(resources)?,
     };
     let limits = Limits { descriptors: sys::descriptor_limit() };
-    let places = [input.as_raw_fd(), output.as_raw_fd(), output.as_raw_fd()];
-    let pid = command.start(&places, &limits)?.leader;
+    let first = &[input.as_raw_fd(), output.as_raw_fd(), output.as_raw_fd()];
+    let pid = command.start(Places { first, further: &[] }, &limits)?.leader;
     Ok(pid.as_raw_nonzero().get())
 }
 

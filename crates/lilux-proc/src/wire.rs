@@ -4,7 +4,7 @@
 //! memory, passed as the last descriptor.
 
 use std::io::IoSlice;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -33,9 +33,11 @@ pub struct StartOrder {
     pub in_file: bool,
     pub notify: bool,
     pub timeout_ms: Option<u64>,
+    /// The places of further descriptors, which travel with it after the streams; ascending.
+    pub descriptors: Vec<RawFd>,
     /// What to apply to the tool; nothing for a run without a policy.
     pub confinement: Option<Box<Confinement>>,
-    /// The run's channel to the door travels with it too, after the streams.
+    /// The run's channel to the door travels with it too, after all of these.
     pub door: bool,
     /// What to learn from the run.
     pub observe: Option<ObserveRequest>,
@@ -50,8 +52,9 @@ impl StartOrder {
         confinement: Option<Box<Confinement>>,
     ) -> Self {
         let (shape, notify, timeout_ms) = (command.shape(), request.notify, request.timeout_ms);
-        let observe = request.observe.clone();
-        Self { shape, stdin, in_file: false, notify, timeout_ms, confinement, door: false, observe }
+        let (observe, descriptors) = (request.observe.clone(), request.sorted_descriptors());
+        let (in_file, door) = (false, false);
+        Self { shape, stdin, in_file, notify, timeout_ms, descriptors, confinement, door, observe }
     }
 }
 
@@ -143,7 +146,8 @@ impl StartMessage {
         Ok(Self { bytes, file })
     }
 
-    /// `descriptors` become 0 (only with `stdin`), 1, 2 and perhaps 3; with `door`, the last is the run's channel.
+    /// `descriptors` become 0 (only with `stdin`), 1, 2 and perhaps 3, then those of the order; with `door`, the last is
+    /// the run's channel.
     pub fn send(&self, socket: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         let passed: Vec<BorrowedFd<'_>> =
             descriptors.iter().copied().chain(self.file.as_ref().map(AsFd::as_fd)).collect();

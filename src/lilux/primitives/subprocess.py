@@ -190,6 +190,10 @@ class SubprocessPrimitive:
     async def start(self, spec: ProcessSpec, log_path: str | os.PathLike[str] | None = None) -> SpawnResult:
         """Start exactly this, to outlive this process: its command, arguments, directory and environment."""
         log = _process.absolute_path("log_path", log_path)
+        if spec.descriptors:
+            raise ConfigurationError(
+                "expected no descriptors for a process that outlives this one", field="descriptors"
+            )
         if spec.policy is not None:
             raise ConfigurationError(
                 "expected no policy for a process that outlives this one: nobody would enforce it",

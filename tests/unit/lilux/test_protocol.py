@@ -112,6 +112,7 @@ REQUESTS: dict[str, tuple[protocol.Request, int]] = {
         ),
         7,
     ),
+    "run_descriptors": (protocol.RunRequest(command="true", descriptors={5: 0, 19: 0, 4: 0}), 7),
     "run_data": (protocol.RunRequest(command="cat", env={"PATH": "/usr/bin:/bin"}, stdin="data"), 3),
     "run_os_text": (
         protocol.RunRequest(

@@ -14,7 +14,7 @@ use super::facts::{CellKind, Facts};
 use super::landlock::Abi;
 use super::{Confinement, Plan};
 use crate::policy::{Policy, Proc, Tier};
-use crate::sys::launch::{Limits, Program, Stage, launch};
+use crate::sys::launch::{Limits, Places, Program, Stage, launch};
 use crate::sys::pidfd::poll_until;
 use crate::sys::{self, signals};
 
@@ -98,7 +98,7 @@ fn attempt(facts: &Facts, level: Tier) -> Result<(), String> {
         arguments: &[std::ptr::null()],
         environment: &[std::ptr::null()],
         directory: None,
-        descriptors: &[],
+        descriptors: Places::default(),
         restriction: &plan,
     };
     match launch(&program) {

@@ -33,7 +33,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::error::Fatal;
 use crate::switches::Guard;
-use crate::sys::launch::{LaunchError, Limits, Program, launch};
+use crate::sys::launch::{LaunchError, Limits, Places, Program, launch};
 use crate::sys::{self, fd, signals};
 use channel::Opening;
 
@@ -116,7 +116,10 @@ fn start(limits: &Limits) -> Result<Process, Errno> {
         arguments: &arguments,
         environment: &environment,
         directory: Some(c"/"),
-        descriptors: &[theirs.as_raw_fd(), null.as_raw_fd(), null.as_raw_fd()],
+        descriptors: Places {
+            first: &[theirs.as_raw_fd(), null.as_raw_fd(), null.as_raw_fd()],
+            further: &[],
+        },
         restriction: limits,
     };
     let started = launch(&program).map_err(|LaunchError { errno, .. }| errno)?;

@@ -24,10 +24,10 @@ use crate::wire::{Order, StartMessage, StartOrder};
 
 impl Engine {
     /// Carries out one request; the answers come as notices.
-    pub fn request(&mut self, request: Request, payload: &[u8]) {
+    pub fn request(&mut self, request: Request, payload: &[u8], passed: Vec<OwnedFd>) {
         let id = request.id();
         let done = match request {
-            Request::Run(request) => self.start(&request, payload),
+            Request::Run(request) => self.start(&request, payload, passed),
             Request::Input(request) => self.input(&request, payload),
             Request::Cancel(request) => self.cancel(&request),
             Request::Credit(request) => self.credit(&request),
@@ -54,19 +54,34 @@ impl Engine {
         Ok(())
     }
 
-    fn start(&mut self, request: &RunRequest, payload: &[u8]) -> Result<(), RequestError> {
+    fn start(
+        &mut self,
+        request: &RunRequest,
+        payload: &[u8],
+        passed: Vec<OwnedFd>,
+    ) -> Result<(), RequestError> {
         request.check(payload)?;
+        if passed.len() != request.descriptors.len() {
+            let (named, came) = (request.descriptors.len(), passed.len());
+            let message = format!("the request names {named} descriptors; {came} came along");
+            return Err(RequestError::new("invalid_request", "run", message));
+        }
         self.check_free(request.id, "run")?;
-        if let Err(error) = self.try_start(request, payload) {
+        if let Err(error) = self.try_start(request, payload, passed) {
             self.close_failed(request, error);
         }
         Ok(())
     }
 
-    fn try_start(&mut self, request: &RunRequest, payload: &[u8]) -> Result<(), SpawnError> {
+    fn try_start(
+        &mut self,
+        request: &RunRequest,
+        payload: &[u8],
+        passed: Vec<OwnedFd>,
+    ) -> Result<(), SpawnError> {
         let command = Command::prepare(request)?;
         let confinement = self.confinement(request)?;
-        let (mut run, mut ends) = Run::open(request, payload)?;
+        let (mut run, mut ends) = Run::open(request, payload, passed)?;
         let key = self.new_key();
         let resources = |errno| SpawnError::resources("keeper", errno);
         self.watch_run(key, &run).map_err(resources)?;

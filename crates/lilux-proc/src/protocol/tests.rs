@@ -187,6 +187,7 @@ fn runs() -> Vec<(&'static str, RunRequest)> {
         ("run_full", full_run()),
         ("run_whole", whole_run()),
         ("run_data", RunRequest { env, stdin: Stdin::Data, ..run(3, "cat") }),
+        ("run_descriptors", RunRequest { descriptors: vec![5, 19, 4], ..run(7, "true") }),
         ("run_os_text", run_of_bytes()),
         ("run_largest_id", run(u64::MAX, "true")),
         ("run_longest_timeout", limits(5, MAX_TIMEOUT_MS, *OUTPUT_LIMITS.end())),
@@ -224,9 +225,10 @@ fn every_request_of_the_fixtures_is_understood() {
     assert_eq!(known, names(|fixture| fixture.direction == "request" && fixture.error.is_none()));
     for (name, request) in expected {
         let Fixture { frame, payload, .. } = &made[name];
-        let (id, payload) = (request.id(), payload.clone());
+        let (id, payload, descriptors) = (request.id(), payload.clone(), request.descriptors());
         assert_eq!(refusal(&request, &payload), None, "{name}");
-        assert_eq!(in_any_pieces(frame), Ok(vec![Incoming { id, request: Ok(request), payload }]), "{name}");
+        let incoming = Incoming { id, request: Ok(request), payload, descriptors };
+        assert_eq!(in_any_pieces(frame), Ok(vec![incoming]), "{name}");
     }
 }
 
@@ -254,7 +256,7 @@ fn every_bad_request_of_the_fixtures_is_refused_with_its_code() {
         let found = match in_any_pieces(&fixture.frame) {
             Err(broken) => (broken.code().to_owned(), None),
             Ok(mut incoming) => {
-                let Incoming { id, request, payload } = incoming.pop().expect("one frame");
+                let Incoming { id, request, payload, .. } = incoming.pop().expect("one frame");
                 let error = request.map_or_else(Some, |request| refusal(&request, &payload));
                 (error.expect("is refused").code.to_owned(), Some(id))
             }

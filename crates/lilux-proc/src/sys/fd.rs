@@ -1,7 +1,8 @@
-//! Descriptors: pipes, the socket between supervisor and keeper, and the places 0 to 3.
+//! Descriptors: pipes, the socket between supervisor and keeper, and the places that a tool's descriptors have.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
@@ -16,8 +17,10 @@ use super::checked;
 
 /// Descriptors from here on are free of the fixed places 0 to 3.
 const FIRST_FREE: RawFd = 4;
-/// A run's standard input, output, error and result, its door, and the request itself; or what a door listens to.
-const MAX_PASSED: usize = 20;
+/// The places beyond the streams of a tool, for descriptors that the client passes on.
+pub const FURTHER_PLACES: RangeInclusive<RawFd> = FIRST_FREE - 1..=19;
+/// A run's standard input, output and error, its further descriptors, its door, and the request itself.
+const MAX_PASSED: usize = 24;
 
 /// A pipe whose read end does not block: `(read, write)`.
 pub fn output_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
@@ -83,7 +86,7 @@ pub fn send(socket: &OwnedFd, parts: &[IoSlice<'_>], passed: &[BorrowedFd<'_>]) 
 
 /// Receives one message into `buffer`: its length and the descriptors that came with it. Zero is end of file.
 pub fn receive(
-    socket: &OwnedFd,
+    socket: impl AsFd,
     buffer: &mut [u8],
     flags: RecvFlags,
 ) -> Result<(usize, Vec<OwnedFd>), Errno> {
@@ -98,6 +101,14 @@ pub fn receive(
         }
     }
     Ok((received.bytes, descriptors))
+}
+
+/// Reads from a stream, with the descriptors that came along if it is a socket.
+pub fn read_stream(stream: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
+    match receive(stream, buffer, RecvFlags::empty()) {
+        Err(Errno::NOTSOCK) => Ok((rustix::io::read(stream, buffer)?, Vec::new())),
+        received => received,
+    }
 }
 
 /// `/dev/null`, for reading and writing.
@@ -124,6 +135,16 @@ pub fn keep_only(own: OwnedFd) -> Result<OwnedFd, Errno> {
     std::mem::forget((place(&null, 0)?, place(&null, 1)?));
     rustix::io::fcntl_setfd(&kept, rustix::io::FdFlags::CLOEXEC)?;
     Ok(kept)
+}
+
+/// Puts something at each further place: what this process opens later never stands where a tool's descriptor belongs.
+pub fn reserve_further_places() -> Result<(), Errno> {
+    let mut next = open_null()?;
+    while next.as_raw_fd() <= *FURTHER_PLACES.end() {
+        let further = above_fixed_places(&next)?;
+        std::mem::forget(std::mem::replace(&mut next, further));
+    }
+    Ok(())
 }
 
 /// Closes every descriptor from `first` on: `close_range`, for which musl has no function.

@@ -166,14 +166,22 @@ pub struct Launched {
     pub init: Option<Pid>,
 }
 
+/// What stands where in the tool; everything else is closed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Places<'a> {
+    /// What becomes 0, 1, 2 and, if there is a fourth, 3. Each is at least 4, or already in its place.
+    pub first: &'a [RawFd],
+    /// `(place, descriptor)` beyond them, ascending. Each descriptor, and what a restriction needs, is above all places.
+    pub further: &'a [(RawFd, RawFd)],
+}
+
 /// A program ready to be executed; the pointers borrow from its caller and end with null.
 pub struct Program<'a> {
     pub candidates: &'a [&'a CStr],
     pub arguments: &'a [*const libc::c_char],
     pub environment: &'a [*const libc::c_char],
     pub directory: Option<&'a CStr>,
-    /// What becomes 0, 1, 2 and, if there is a fourth, 3. Each is at least 4, or already in its place.
-    pub descriptors: &'a [RawFd],
+    pub descriptors: Places<'a>,
     pub restriction: &'a dyn Restriction,
 }
 
@@ -278,22 +286,24 @@ fn become_program(program: &Program<'_>) -> Result<(), LaunchError> {
     Err(LaunchError::at(Stage::Execute)(execute(program)))
 }
 
-fn place_descriptors(descriptors: &[RawFd], mut kept: [Option<RawFd>; 2]) -> Result<(), Errno> {
-    for (place, descriptor) in descriptors.iter().enumerate() {
+fn place_descriptors(places: Places<'_>, mut kept: [Option<RawFd>; 2]) -> Result<(), Errno> {
+    let first = places.first.iter().enumerate().map(|(place, descriptor)| (place as RawFd, *descriptor));
+    for (place, descriptor) in first.chain(places.further.iter().copied()) {
         // SAFETY: the child's table of descriptors is its own copy.
-        checked(unsafe { libc::dup2(*descriptor, place as RawFd) })?;
+        checked(unsafe { libc::dup2(descriptor, place) })?;
     }
-    let mut first = descriptors.len() as libc::c_uint;
     kept.sort_unstable();
-    for kept in kept.into_iter().flatten().map(|kept| kept as libc::c_uint) {
-        if kept > first {
+    let further = places.further.iter().map(|(place, _)| *place);
+    let mut closed = places.first.len() as libc::c_uint;
+    for stays in further.chain(kept.into_iter().flatten()).map(|stays| stays as libc::c_uint) {
+        if stays > closed {
             // SAFETY: as above.
-            unsafe { close_range(first, kept - 1) }?;
+            unsafe { close_range(closed, stays - 1) }?;
         }
-        first = kept + 1;
+        closed = stays + 1;
     }
     // SAFETY: as above; everything that was neither placed nor kept is not the tool's.
-    unsafe { close_from(first) }
+    unsafe { close_from(closed) }
 }
 
 /// Tries every candidate; the reason of the first that exists but cannot be executed is worth more than "not found".
