@@ -253,6 +253,10 @@ class Connection:
             self._finish(call, _lost(self.error))
             return
         self._calls[call.id] = call
+        self.expect(call)
+
+    def expect(self, call: Call) -> None:
+        """End the supervisor if the last event has not come when it is due."""
         if call.due is not None and not self._looks:
             self._look_later()
 

@@ -87,6 +87,8 @@ class RunRequest:
     """Paths to pass over, when it is to be told what the tool names."""
     descriptors: Mapping[int, int] = field(default_factory=dict)
     """Open descriptors of this process, by the numbers that they have in the tool."""
+    park_limit_ms: int | None = None
+    """How long the tool waits for its call; None for one that is not parked."""
 
     _PLAIN: ClassVar = (
         *("cwd", "search_path", "stdin", "timeout_ms", "max_output", "result_fd", "digests", "notify"),
@@ -114,7 +116,23 @@ class RunRequest:
             header["observe"] = {"ignore": list(self.observe)} if self.observe else {}
         if self.descriptors:
             header["descriptors"] = list(self.descriptors)
+        if self.park_limit_ms is not None:
+            header["park"] = {"limit_ms": self.park_limit_ms}
         return header
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """The call of what is parked: of a run, the half that is not known before."""
+
+    run: RunRequest
+
+    _KNOWN: ClassVar = ("command", "search_path", "result_fd", "policy", "observe", "descriptors", "park")
+
+    def header(self, id: int) -> Header:
+        """The header of this request for what is parked under this id."""
+        header = self.run.header(id)
+        return {**{name: value for name, value in header.items() if name not in self._KNOWN}, "op": "call"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +225,14 @@ class Hello(_Event, frozen=True, tag="hello"):
 
 class Started(_Event, frozen=True, tag="started"):
     """The tool has been started; `enforced` is what stands around it, None without a policy."""
+
+    id: int
+    pid: int
+    enforced: Enforced | None = None
+
+
+class Parked(_Event, frozen=True, tag="parked"):
+    """The tool waits for its call."""
 
     id: int
     pid: int
@@ -306,6 +332,7 @@ class RunStatus(_Event, frozen=True, tag="status"):
 Event = (
     Hello
     | Started
+    | Parked
     | Output
     | Credit
     | Exited
@@ -323,6 +350,7 @@ _DECODERS: tuple[msgspec.json.Decoder[Any], ...] = (
     msgspec.json.Decoder(
         Hello
         | Started
+        | Parked
         | Output
         | Credit
         | Exited

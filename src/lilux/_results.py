@@ -143,3 +143,5 @@ class RunResult:
     enforced: Enforced | None = None
     network: Network | None = None
     observed: Observed | None = None
+    parked: bool = False
+    """It was parked, and never got a call."""

@@ -43,6 +43,7 @@ from lilux._connection import (
     Run,
 )
 from lilux._frames import PAYLOAD_LIMIT, to_json
+from lilux._waiting import Waiting
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 
 __all__ = ["Supervisor", "execute", "find_lilux_proc", "spawn", "supervisor"]
@@ -130,23 +131,62 @@ class Supervisor:
         self, call: Run, request: protocol.RunRequest, then: Callable[[], None] | None = None
     ) -> Outcome:
         connection = await self._connected()
-        if request.timeout_ms is not None:
-            call.due = time.monotonic() + request.timeout_ms / 1000 + self._answer_limit_s
+        call.due = self._due(request)
         connection.begin(call, request, call.first_input(), request.descriptors.values())
+        await self._wait(call, call.done, then)
+        return call.outcome()
+
+    def _due(self, request: protocol.RunRequest) -> float | None:
+        if request.timeout_ms is None:
+            return None
+        return time.monotonic() + request.timeout_ms / 1000 + self._answer_limit_s
+
+    async def _wait(self, call: Run, flag: _loops.Flag, then: Callable[[], None] | None = None) -> None:
+        """Wait for what becomes of a run, and end it if nobody waits any more."""
         try:
             call.send_input()
             if then is not None:
                 then()
-            await call.done.wait()
+            await flag.wait()
         except GeneratorExit:  # the coroutine is thrown away, and cannot wait
             call.cancel()
-            connection.forget(call)
+            call.connection.forget(call)
             raise
         except BaseException:
             call.cancel()
             await _until_ended(call, self._cancel_limit_s)
             raise
-        return call.outcome()
+
+    async def park(self, request: protocol.RunRequest) -> Waiting:
+        """Start what is to wait for its call; on return it does, or has ended."""
+        waiting = Waiting(self._loop.flag(), self._loop.flag())
+        connection = await self._connected()
+        connection.begin(waiting, request, descriptors=request.descriptors.values())
+        await self._wait(waiting, waiting.begun)
+        return waiting
+
+    async def call(
+        self,
+        waiting: Waiting,
+        request: protocol.RunRequest,
+        input: bytes | None = None,
+        *,
+        on_output: OnOutput | None = None,
+        on_started: OnStarted | None = None,
+    ) -> Outcome:
+        """Give what waits its call, which is the half of this request that was not known; to its end."""
+        waiting.begin(input, on_output, on_started)
+        waiting.due = self._due(request)
+        asked = protocol.CallRequest(_completed(request, input, on_output, on_started))
+        waiting.connection.send(asked, waiting.id, waiting.first_input())
+        waiting.connection.expect(waiting)
+        await self._wait(waiting, waiting.done)
+        return waiting.outcome()
+
+    async def discard(self, waiting: Waiting) -> None:
+        """End what waits, or runs."""
+        waiting.cancel(0)
+        await _until_ended(waiting, self._cancel_limit_s)
 
     async def ask(self, request: protocol.Request, kind: type[E]) -> E:
         """The answer to a request that has only one; SupervisorError with its code when it is refused."""
@@ -166,6 +206,9 @@ class Supervisor:
     async def finish(self) -> None:
         """Wait for what is under way, then close."""
         while self._connection is not None and (calls := self._connection.calls):
+            for call in calls:
+                if isinstance(call, Waiting) and call.is_parked:
+                    call.cancel(0)
             await calls[0].done.wait()
         self.close()
 

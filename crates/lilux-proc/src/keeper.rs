@@ -91,7 +91,7 @@ impl Keeper {
             (Order::Start(order), Some(command)) => self.run(&order, &command, received.descriptors),
             (Order::KillPid { pid, grace_ms }, _) => self.report(&kill_somebody(pid, grace_ms)),
             // These cross the end of a run on the wire.
-            (Order::Cancel { .. } | Order::Finish | Order::Start(_), _) => Ok(()),
+            (Order::Cancel { .. } | Order::Call { .. } | Order::Finish | Order::Start(_), _) => Ok(()),
         }
     }
 
@@ -151,8 +151,7 @@ impl Keeper {
         if order.notify {
             self.report(&Report::Started { pid: raw(leader), enforced: enforced.clone() })?;
         }
-        let deadline = order.timeout_ms.map(|limit| started + Duration::from_millis(limit));
-        let phase = Phase::Running { deadline };
+        let phase = Phase::running_since(started, order.timeout_ms);
         let mut run = Run {
             keeper: self,
             leader,

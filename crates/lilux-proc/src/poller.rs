@@ -25,6 +25,8 @@ pub enum Token {
     Keeper(Key),
     Output(Key, Stream),
     Input(Key),
+    /// The call of a parked process, which did not fit its pipe at once.
+    Call(Key),
     /// Something that the face of this program (serve, exec) watches for itself.
     Face(Key),
 }
@@ -44,7 +46,8 @@ impl Label for Token {
             Self::Keeper(key) => (1, key),
             Self::Input(key) => (2, key),
             Self::Face(key) => (3, key),
-            Self::Output(key, stream) => (4 + stream as u64, key),
+            Self::Call(key) => (4, key),
+            Self::Output(key, stream) => (5 + stream as u64, key),
         };
         EventData::new_u64(sort << 32 | u64::from(key))
     }
@@ -56,7 +59,8 @@ impl Label for Token {
             1 => Self::Keeper(key),
             2 => Self::Input(key),
             3 => Self::Face(key),
-            _ => Self::Output(key, Stream::ALL[(sort as usize - 4).min(2)]),
+            4 => Self::Call(key),
+            _ => Self::Output(key, Stream::ALL[(sort as usize - 5).min(2)]),
         }
     }
 }
@@ -165,7 +169,8 @@ mod tests {
     fn tokens_survive_the_kernel() {
         let keys = [0, 1, Key::MAX];
         for key in keys {
-            let mut tokens = vec![Token::Keeper(key), Token::Input(key), Token::Face(key), Token::Signals];
+            let mut tokens = vec![Token::Keeper(key), Token::Input(key), Token::Call(key)];
+            tokens.extend([Token::Face(key), Token::Signals]);
             tokens.extend(Stream::ALL.map(|stream| Token::Output(key, stream)));
             for token in tokens {
                 assert_eq!(Token::decode(token.encode()), token);

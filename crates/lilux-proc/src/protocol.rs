@@ -34,6 +34,7 @@ pub const CAPABILITIES: &[&str] = &[
     "probe",
     "observe",
     "descriptors",
+    "park",
 ];
 /// A larger header is refused unread.
 pub const MAX_HEADER: usize = 8 * 1024 * 1024;
@@ -128,6 +129,22 @@ pub struct RunRequest {
     /// The numbers that the descriptors have in the tool which came along with this request.
     #[serde(default)]
     pub descriptors: Vec<RawFd>,
+    /// Start it now; what it is to do follows in a `call`.
+    #[serde(default)]
+    pub park: Option<ParkRequest>,
+}
+
+/// How a process waits for its call.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParkRequest {
+    /// It is ended when it has waited so long.
+    #[serde(default = "default_park_limit")]
+    pub limit_ms: u64,
+}
+
+fn default_park_limit() -> u64 {
+    600_000
 }
 
 fn default_max_output() -> u64 {
@@ -154,6 +171,7 @@ impl Default for RunRequest {
             policy: None,
             observe: None,
             descriptors: Vec::new(),
+            park: None,
         }
     }
 }
@@ -170,6 +188,9 @@ impl RunRequest {
             return refuse(format!("max_output must be {low} to {high} bytes, not {}", self.max_output));
         }
         self.check_descriptors()?;
+        if let Some(park) = &self.park {
+            self.check_parked(park)?;
+        }
         self.policy.as_ref().map_or(Ok(()), Policy::check)?;
         self.observe.as_ref().map_or(Ok(()), ObserveRequest::check)?;
         match self.timeout_ms {
@@ -196,6 +217,25 @@ impl RunRequest {
         placed.into_iter().map(|(_, descriptor)| descriptor).collect()
     }
 
+    /// Everything that belongs to the call comes with the call.
+    fn check_parked(&self, park: &ParkRequest) -> Result<(), RequestError> {
+        let refuse = |message: String| Err(RequestError::new("invalid_request", "park", message));
+        let early = [
+            (self.stdin != Stdin::Null, "stdin"),
+            (self.timeout_ms.is_some(), "timeout_ms"),
+            (self.stream.is_some(), "stream"),
+            (self.spool.is_some(), "spool"),
+            (self.observe.is_some(), "observe"),
+        ];
+        if let Some((_, name)) = early.into_iter().find(|(given, _)| *given) {
+            return refuse(format!("a parked process gets its `{name}` with its call, not before"));
+        }
+        if !(1..=MAX_TIMEOUT_MS).contains(&park.limit_ms) {
+            return refuse(format!("limit_ms must be 1 to {MAX_TIMEOUT_MS}, not {}", park.limit_ms));
+        }
+        Ok(())
+    }
+
     fn check_descriptors(&self) -> Result<(), RequestError> {
         let places = self.sorted_descriptors();
         let taken = self.result_fd && places.first() == Some(FURTHER_PLACES.start());
@@ -208,6 +248,66 @@ impl RunRequest {
             return Err(RequestError::new("invalid_request", "run", message));
         }
         Ok(())
+    }
+}
+
+/// The call of a parked process: what it is to do, and everything that is not known before.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CallRequest {
+    pub id: u64,
+    #[serde(default)]
+    pub args: Vec<OsText>,
+    #[serde(default)]
+    pub cwd: Option<OsText>,
+    #[serde(default)]
+    pub env: BTreeMap<String, OsText>,
+    #[serde(default)]
+    pub stdin: Stdin,
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    #[serde(default = "default_max_output")]
+    pub max_output: u64,
+    #[serde(default)]
+    pub digests: bool,
+    #[serde(default)]
+    pub spool: Option<SpoolRequest>,
+    #[serde(default)]
+    pub stream: Option<StreamRequest>,
+    #[serde(default)]
+    pub notify: bool,
+}
+
+/// What a parked process reads, up to the end of file.
+#[derive(Serialize)]
+struct CallMessage<'a> {
+    args: &'a [OsText],
+    cwd: Option<&'a OsText>,
+    env: &'a BTreeMap<String, OsText>,
+    stdin: bool,
+}
+
+impl CallRequest {
+    /// What the parked process is told.
+    pub fn message(&self) -> Vec<u8> {
+        let (cwd, stdin) = (self.cwd.as_ref(), self.stdin != Stdin::Null);
+        let message = CallMessage { args: &self.args, cwd, env: &self.env, stdin };
+        serde_json::to_vec(&message).expect("texts and a flag are JSON")
+    }
+
+    /// What the supervisor itself does about it, as for a run that is only started now.
+    pub fn as_run(&self) -> RunRequest {
+        RunRequest {
+            id: self.id,
+            stdin: self.stdin,
+            timeout_ms: self.timeout_ms,
+            max_output: self.max_output,
+            digests: self.digests,
+            spool: self.spool.clone(),
+            stream: self.stream.clone(),
+            notify: self.notify,
+            ..RunRequest::default()
+        }
     }
 }
 
@@ -224,6 +324,7 @@ pub enum Target {
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Request {
     Run(Box<RunRequest>),
+    Call(Box<CallRequest>),
     Input(InputRequest),
     Cancel(CancelRequest),
     Credit(CreditRequest),
@@ -322,6 +423,7 @@ impl Request {
     pub fn id(&self) -> u64 {
         match self {
             Self::Run(request) => request.id,
+            Self::Call(request) => request.id,
             Self::Input(request) => request.id,
             Self::Cancel(request) => request.id,
             Self::Credit(request) => request.id,

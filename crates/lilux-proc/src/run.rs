@@ -8,9 +8,11 @@ use rustix::process::Pid;
 use crate::capture::Kept;
 use crate::channel::{Input, Output, Spool, input_pipe, output_pipe, own_input};
 use crate::error::{RequestError, SpawnError};
+use crate::policy::Enforced;
 use crate::poller::Key;
 use crate::protocol::{
-    Cleanup, Event, Kind, RunRequest, RunResult, Stdin, Stream, StreamCounts, StreamRequest, Usage,
+    CallRequest, Cleanup, Event, Kind, RunRequest, RunResult, Stdin, Stream, StreamCounts, StreamRequest,
+    Usage,
 };
 use crate::sys::wait::Ending;
 use crate::wire::{Cause, EndReport};
@@ -18,6 +20,8 @@ use crate::wire::{Cause, EndReport};
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
+    /// It waits for its call.
+    Parked,
     Running,
     /// The tool is gone; what it left behind may still write.
     Draining,
@@ -56,6 +60,12 @@ pub struct Run {
     pub phase: Phase,
     pub outputs: [Option<Output>; 3],
     pub input: Option<Input>,
+    /// Where the call of a parked process goes; open until it has come.
+    parked: Option<OwnedFd>,
+    /// What was parked: its pid, and what is enforced.
+    pub tool: Option<(i32, Option<Enforced>)>,
+    /// The call, on its way.
+    pub call: Option<Input>,
     pub watch: Option<Watch>,
     pub notify: bool,
     /// `started` has been sent, or was not asked for: it comes before any output.
@@ -111,7 +121,15 @@ impl Run {
             ends.outputs.push(theirs);
             outputs[*stream as usize] = Some(Output::new(ours, request, spool));
         }
-        let mut input = None;
+        let (mut input, mut parked) = (None, None);
+        if request.park.is_some() {
+            let (theirs, ours) = input_pipe()?;
+            ends.stdin = Some(theirs);
+            input = Some(Input::new(ours, &[], false));
+            let (theirs, ours) = input_pipe()?;
+            ends.further.push(theirs);
+            parked = Some(ours);
+        }
         match request.stdin {
             Stdin::Null => {}
             Stdin::Own => ends.stdin = Some(own_input()?),
@@ -124,9 +142,12 @@ impl Run {
         let run = Self {
             id: request.id,
             keeper: 0,
-            phase: Phase::Running,
+            phase: if parked.is_some() { Phase::Parked } else { Phase::Running },
             outputs,
             input,
+            parked,
+            tool: None,
+            call: None,
             watch: request.stream.as_ref().map(Watch::new),
             notify: request.notify,
             announced: !request.notify,
@@ -137,6 +158,25 @@ impl Run {
             started: Instant::now(),
         };
         Ok((run, ends))
+    }
+
+    /// Hands a parked process its call. What it has written before counts as its own.
+    pub fn begin_call(&mut self, request: &CallRequest, payload: &[u8]) -> Result<(), SpawnError> {
+        let run = request.as_run();
+        let spools = Stream::ALL.map(|stream| run.spool.as_ref().map(|spool| Spool::open(spool, stream)));
+        for (stream, spool) in Stream::ALL.into_iter().zip(spools) {
+            let (spool, output) = (spool.transpose()?, &mut self.outputs[stream as usize]);
+            if let Some(pipe) = output.as_mut().and_then(|output| output.pipe.take()) {
+                *output = Some(Output::new(pipe, &run, spool));
+            }
+        }
+        let pipe = self.input.take().and_then(|input| input.pipe).filter(|_| run.stdin != Stdin::Null);
+        self.input = pipe.map(|pipe| Input::new(pipe, payload, run.stdin == Stdin::Data));
+        self.call = self.parked.take().map(|pipe| Input::new(pipe, &request.message(), true));
+        self.watch = run.stream.as_ref().map(Watch::new);
+        (self.notify, self.announced) = (run.notify, !run.notify);
+        (self.phase, self.started) = (Phase::Running, Instant::now());
+        Ok(())
     }
 
     /// The client wants all of this stream, and cannot take another read of it now.
@@ -162,6 +202,7 @@ impl Run {
             stderr: counts(Stream::Stderr).unwrap_or_default(),
             result: counts(Stream::Result),
             truncated: kept.iter().flatten().any(|kept| kept.counts.omitted > 0),
+            parked: self.parked.is_some(),
             ..RunResult::from(outcome)
         };
         (result, kept)
@@ -193,6 +234,7 @@ impl From<Outcome> for RunResult {
             enforced: None,
             network: None,
             observed: None,
+            parked: false,
         };
         match outcome {
             Outcome::Failed(error) => Self { error: Some(error), ..blank },

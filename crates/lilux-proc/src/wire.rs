@@ -51,8 +51,11 @@ impl StartOrder {
         stdin: bool,
         confinement: Option<Box<Confinement>>,
     ) -> Self {
-        let (shape, notify, timeout_ms) = (command.shape(), request.notify, request.timeout_ms);
-        let (observe, descriptors) = (request.observe.clone(), request.sorted_descriptors());
+        let (shape, parked) = (command.shape(), request.park.as_ref());
+        let (notify, observe) = (request.notify || parked.is_some(), request.observe.clone());
+        let timeout_ms = parked.map_or(request.timeout_ms, |park| Some(park.limit_ms));
+        let mut descriptors = request.sorted_descriptors();
+        descriptors.extend(parked.map(|_| fd::CALL_PLACE));
         let (in_file, door) = (false, false);
         Self { shape, stdin, in_file, notify, timeout_ms, descriptors, confinement, door, observe }
     }
@@ -65,6 +68,10 @@ pub enum Order {
     /// TERM, wait so long, KILL.
     Cancel {
         grace_ms: u64,
+    },
+    /// What was parked has got its call, and has so long for it from now on.
+    Call {
+        timeout_ms: Option<u64>,
     },
     /// Everything that was written has been read: kill what is left.
     Finish,

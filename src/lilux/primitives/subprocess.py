@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cache
 from typing import Any, Final, Literal
 
 from lilux import _process, _supervisor
 from lilux._connection import STREAMS, Dialogue, OnBegun, OnOutput, OnStarted, Outcome
 from lilux._dataclasses import dataclass
+from lilux._parking import CALL_DESCRIPTOR, NotParked, ParkSpec, Parked, not_started
 from lilux._policy import Bind, Enforced, Facts, Hosts, Limits, Policy, Ports
 from lilux._process import CONFIG_KEYS, CallSpec, Halves, ProcessSpec, RuntimeSpec, render
 from lilux._protocol import Killed, KillRequest, Probed, ProbeRequest, ProcessStatus, Spool, StatusRequest
@@ -35,6 +36,7 @@ from lilux._results import Cleanup, Fact, Failure, HostTraffic, Network, Observe
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 
 __all__ = [
+    "CALL_DESCRIPTOR",
     "CONFIG_KEYS",
     "Bind",
     "CallSpec",
@@ -50,10 +52,13 @@ __all__ = [
     "KillResult",
     "Limits",
     "Network",
+    "NotParked",
     "Observed",
     "OnBegun",
     "OnOutput",
     "OnStarted",
+    "ParkSpec",
+    "Parked",
     "Policy",
     "Ports",
     "ProcessSpec",
@@ -175,6 +180,17 @@ class SubprocessPrimitive:
             request, on_begun=on_begun, on_output=spec.on_output, on_started=spec.on_started
         )
         return _result(outcome, spec.timeout)
+
+    async def park(self, spec: ParkSpec) -> Parked[SubprocessResult]:
+        """Start the known half of a process, which waits for its call. NotParked if it cannot be started."""
+        request = replace(
+            _process.request_of(spec.process()), park_limit_ms=_process.milliseconds("limit", spec.limit)
+        )
+        supervisor = _supervisor.supervisor(self._lilux_proc)
+        waiting = await supervisor.park(request)
+        if not waiting.is_parked:
+            raise not_started(waiting)
+        return Parked(supervisor, waiting, spec, _result)
 
     async def spawn(
         self,

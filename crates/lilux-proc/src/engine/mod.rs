@@ -128,6 +128,7 @@ impl Engine {
                 Token::Output(key, stream) => self.read_output(key, stream),
                 Token::Keeper(key) => self.hear_keeper(key),
                 Token::Input(key) => self.serve_input(key, flags),
+                Token::Call(key) => self.write_call(key),
                 Token::Signals => turn.stop |= self.read_signals(),
                 Token::Face(key) => turn.faces.push((key, flags)),
             }
@@ -278,6 +279,12 @@ impl Engine {
             let interest = if more { EventFlags::OUT } else { EventFlags::empty() };
             let _ = self.poller.modify(pipe, Token::Input(key), interest);
         }
+    }
+
+    /// Hands over what is left of the call; a process that does not want to read it has its pipe closed.
+    fn write_call(&mut self, key: Key) {
+        let Some(call) = self.runs.get_mut(&key).and_then(|run| run.call.as_mut()) else { return };
+        call.write();
     }
 
     /// Sends what a watching client may have by now, or plans to.

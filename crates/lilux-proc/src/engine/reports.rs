@@ -50,6 +50,11 @@ impl Engine {
     fn hear_of_run(&mut self, keeper: Key, key: Key, report: Report) {
         match report {
             Report::Started { pid, enforced } => {
+                if let Some(run) = self.runs.get_mut(&key).filter(|run| run.phase == Phase::Parked) {
+                    run.tool = Some((pid, enforced.clone()));
+                    self.notices.push(Notice::Event(Event::Parked { id: run.id, pid, enforced }));
+                    return;
+                }
                 if let Some(run) = self.runs.get_mut(&key) {
                     run.announced = true;
                     self.notices.push(Notice::Event(Event::Started { id: run.id, pid, enforced }));

@@ -4,19 +4,21 @@ use std::collections::hash_map::Entry;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::{Engine, Notice};
+use crate::channel::Input;
 use crate::command::Command;
 use crate::confine::{Confinement, Facts};
 use crate::error::{RequestError, SpawnError};
 use crate::keeper::TIMEOUT_GRACE;
-use crate::poller::{Alarm, Key};
+use crate::poller::{Alarm, Key, Token};
 use crate::pool::Job;
 use crate::process;
 use crate::protocol::{
-    CancelRequest, CreditRequest, Event, InputRequest, KillRequest, Request, RunRequest, Status,
+    CallRequest, CancelRequest, CreditRequest, Event, InputRequest, KillRequest, Request, RunRequest, Status,
     StatusRequest, Target, target,
 };
 use crate::run::{Outcome, Phase, Run};
@@ -28,6 +30,7 @@ impl Engine {
         let id = request.id();
         let done = match request {
             Request::Run(request) => self.start(&request, payload, passed),
+            Request::Call(request) => self.call(&request, payload),
             Request::Input(request) => self.input(&request, payload),
             Request::Cancel(request) => self.cancel(&request),
             Request::Credit(request) => self.credit(&request),
@@ -84,7 +87,9 @@ impl Engine {
         let (mut run, mut ends) = Run::open(request, payload, passed)?;
         let key = self.new_key();
         let resources = |errno| SpawnError::resources("keeper", errno);
-        self.watch_run(key, &run).map_err(resources)?;
+        if request.park.is_none() {
+            self.watch_run(key, &run).map_err(resources)?;
+        }
         ends.door =
             self.open_door(confinement.as_deref()).map_err(|errno| SpawnError::resources("door", errno))?;
         let mut order = StartOrder::new(&command, request, ends.has_stdin(), confinement);
@@ -97,11 +102,72 @@ impl Engine {
         let _ = message.send(&keeper.socket, &ends.borrowed());
         self.ids.insert(request.id, key);
         self.runs.insert(key, run);
-        if let Some(limit) = request.timeout_ms {
+        let parked = request.park.as_ref().map(|park| park.limit_ms);
+        self.expect_end_of(key, parked.or(request.timeout_ms));
+        if parked.is_none() {
+            self.write_input(key);
+        }
+        Ok(())
+    }
+
+    fn expect_end_of(&mut self, key: Key, timeout_ms: Option<u64>) {
+        if let Some(limit) = timeout_ms {
             self.expect_end(key, Duration::from_millis(limit) + TIMEOUT_GRACE);
         }
+    }
+
+    /// What was parked begins its one call. One that cannot have it is of no use any more.
+    fn call(&mut self, request: &CallRequest, payload: &[u8]) -> Result<(), RequestError> {
+        let Some((key, run)) = self.live(request.id) else {
+            let message = "nothing is parked under this id";
+            return Err(RequestError::new("not_parked", "call", message));
+        };
+        if let Err(error) = begun(run, request, payload) {
+            self.refuse_call(key, error);
+            return Ok(());
+        }
+        let keeper = run.keeper;
+        self.announce(key);
+        if let Err(errno) = self.watch_call(key) {
+            self.refuse_call(
+                key,
+                RequestError::new("resource_exhausted", "call", "no room to watch it").with_errno(errno),
+            );
+            return Ok(());
+        }
+        self.order(keeper, &Order::Call { timeout_ms: request.timeout_ms });
+        self.forget_end(key);
+        self.expect_end_of(key, request.timeout_ms);
         self.write_input(key);
         Ok(())
+    }
+
+    /// One terminal event an id: the process is ended first, and this is what it ends with.
+    fn refuse_call(&mut self, key: Key, error: RequestError) {
+        if let Some(run) = self.runs.get_mut(&key) {
+            run.refusal = Some(error);
+            self.end_soon(key, 0);
+        }
+    }
+
+    /// Writes the call as far as its pipe takes it, and looks at what the process writes from now on.
+    fn watch_call(&mut self, key: Key) -> Result<(), Errno> {
+        let Some(run) = self.runs.get_mut(&key) else { return Ok(()) };
+        let more = run.call.as_mut().is_some_and(Input::write);
+        let run = &self.runs[&key];
+        if let Some(pipe) = run.call.as_ref().and_then(|call| call.pipe.as_ref()).filter(|_| more) {
+            self.poller.add(pipe, Token::Call(key), EventFlags::OUT)?;
+        }
+        self.watch_run(key, run)
+    }
+
+    /// `started`, for a process that was started long ago.
+    fn announce(&mut self, key: Key) {
+        let Some(run) = self.runs.get_mut(&key).filter(|run| run.notify) else { return };
+        run.announced = true;
+        if let Some((pid, enforced)) = run.tool.clone() {
+            self.notices.push(Notice::Event(Event::Started { id: run.id, pid, enforced }));
+        }
     }
 
     /// What this machine can enforce is found out when it is first asked for.
@@ -235,17 +301,23 @@ impl Engine {
     fn state_of(&mut self, id: u64) -> &'static str {
         match self.live(id).map(|(_, run)| run.phase) {
             None => "unknown",
+            Some(Phase::Parked) => "parked",
             Some(Phase::Running) => "running",
             Some(Phase::Draining | Phase::Finishing) => "draining",
         }
     }
 
-    /// Forgets a run and the id it went by.
-    pub(super) fn take_run(&mut self, key: Key) -> Option<Run> {
-        let run = self.runs.remove(&key)?;
-        if let Some(when) = run.overdue_at {
+    /// Nobody waits for its end any more, or not until then.
+    fn forget_end(&mut self, key: Key) {
+        if let Some(when) = self.runs.get_mut(&key).and_then(|run| run.overdue_at.take()) {
             self.timers.cancel(when, Alarm::Overdue(key));
         }
+    }
+
+    /// Forgets a run and the id it went by.
+    pub(super) fn take_run(&mut self, key: Key) -> Option<Run> {
+        self.forget_end(key);
+        let run = self.runs.remove(&key)?;
         if let Entry::Occupied(entry) = self.ids.entry(run.id) {
             entry.remove();
         }
@@ -254,4 +326,19 @@ impl Engine {
         }
         Some(run)
     }
+}
+
+/// Hands the call over, if it can be one.
+fn begun(run: &mut Run, request: &CallRequest, payload: &[u8]) -> Result<(), RequestError> {
+    request.as_run().check(payload)?;
+    if run.phase != Phase::Parked {
+        return Err(RequestError::new("not_parked", "call", "this run has its call already, or is over"));
+    }
+    let failed = |SpawnError { errno, message, .. }| RequestError {
+        code: "spool_failed",
+        stage: "call",
+        errno,
+        message,
+    };
+    run.begin_call(request, payload).map_err(failed)
 }

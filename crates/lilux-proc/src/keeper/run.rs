@@ -44,9 +44,17 @@ pub(super) enum Phase {
     Lingering,
 }
 
+impl Phase {
+    pub(super) fn running_since(begun: Instant, timeout_ms: Option<u64>) -> Self {
+        Self::Running { deadline: timeout_ms.map(|limit| begun + Duration::from_millis(limit)) }
+    }
+}
+
 /// What the supervisor wants next.
 enum Wish {
     Nothing,
+    /// Count its time from now on.
+    Call(Option<u64>),
     Cancel(Duration),
     Finish,
     Gone,
@@ -74,6 +82,7 @@ impl Run<'_> {
         loop {
             match self.wait() {
                 Wish::Nothing => {}
+                Wish::Call(timeout_ms) => self.begin_call(timeout_ms),
                 Wish::Cancel(grace) => self.terminate(Cause::Cancelled, grace),
                 Wish::Finish => return self.kill_and_close(),
                 Wish::Gone => {
@@ -137,11 +146,19 @@ impl Run<'_> {
         match wire::receive_order(&keeper.socket, &mut keeper.buffer, RecvFlags::DONTWAIT) {
             Received::Message(received) => match received.order {
                 Order::Cancel { grace_ms } => Wish::Cancel(Duration::from_millis(grace_ms)),
+                Order::Call { timeout_ms } => Wish::Call(timeout_ms),
                 Order::Finish => Wish::Finish,
                 Order::Start(_) | Order::KillPid { .. } => Wish::Gone,
             },
             Received::Nothing => Wish::Nothing,
             Received::EndOfFile => Wish::Gone,
+        }
+    }
+
+    /// One that is being ended, or has ended, gets no time any more.
+    fn begin_call(&mut self, timeout_ms: Option<u64>) {
+        if matches!(self.phase, Phase::Running { .. }) {
+            self.phase = Phase::running_since(Instant::now(), timeout_ms);
         }
     }
 

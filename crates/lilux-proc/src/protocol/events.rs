@@ -132,6 +132,9 @@ pub struct RunResult {
     /// What the tool named; nothing unless the request asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
+    /// It was parked and has never got a call.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub parked: bool,
 }
 
 /// Every event that the supervisor sends; a payload travels beside it.
@@ -147,6 +150,13 @@ pub enum Event {
         id: u64,
         pid: i32,
         /// As in the result; nothing when the request had no policy.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        enforced: Option<Enforced>,
+    },
+    /// It waits for its call.
+    Parked {
+        id: u64,
+        pid: i32,
         #[serde(skip_serializing_if = "Option::is_none")]
         enforced: Option<Enforced>,
     },

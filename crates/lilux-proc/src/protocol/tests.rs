@@ -19,6 +19,8 @@ use crate::observe::{Fact, FactKind, Observed};
 use crate::policy::{Bind, Enforced, Net, PolicyLimits, Proc, Tier};
 use crate::process;
 
+mod parked;
+
 struct Fixture {
     header: Value,
     payload: Vec<u8>,
@@ -215,7 +217,7 @@ fn requests() -> BTreeMap<&'static str, Request> {
         ("status_supervisor", status(11, None, None)),
         ("probe", Request::Probe(ProbeRequest { id: 12 })),
     ];
-    runs.chain(others).collect()
+    runs.chain(others).chain(parked::requests()).collect()
 }
 
 #[test]
@@ -236,6 +238,7 @@ fn every_request_of_the_fixtures_is_understood() {
 fn refusal(request: &Request, payload: &[u8]) -> Option<RequestError> {
     match request {
         Request::Run(run) => run.check(payload).err(),
+        Request::Call(call) => call.as_run().check(payload).err(),
         Request::Kill(KillRequest { run: None, pid: None, .. }) => {
             Some(RequestError::new("invalid_request", "kill", "the engine says it"))
         }
@@ -284,6 +287,7 @@ fn ended(kind: Kind, return_code: i32, signal: Option<i32>) -> RunResult {
         enforced: None,
         network: None,
         observed: None,
+        parked: false,
     }
 }
 
@@ -408,6 +412,7 @@ fn results() -> Vec<(&'static str, u64, RunResult)> {
         ("closed_enforced", 7, RunResult { enforced: Some(enforced()), ..exited() }),
         ("closed_network", 7, networked()),
         ("closed_observed", 7, observed()),
+        ("closed_parked", 7, RunResult { duration_ms: 2001.5, parked: true, ..timeout(15) }),
     ]
 }
 
@@ -462,7 +467,7 @@ fn events() -> BTreeMap<&'static str, Event> {
     let closed = results()
         .into_iter()
         .map(|(name, id, result)| (name, Event::Closed { id, result: Box::new(result) }));
-    others.into_iter().chain(answers()).chain(closed).collect()
+    others.into_iter().chain(parked::events()).chain(answers()).chain(closed).collect()
 }
 
 #[test]

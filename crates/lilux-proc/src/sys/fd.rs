@@ -19,6 +19,8 @@ use super::checked;
 const FIRST_FREE: RawFd = 4;
 /// The places beyond the streams of a tool, for descriptors that the client passes on.
 pub const FURTHER_PLACES: RangeInclusive<RawFd> = FIRST_FREE - 1..=19;
+/// Where a parked process reads its call.
+pub const CALL_PLACE: RawFd = *FURTHER_PLACES.end() + 1;
 /// A run's standard input, output and error, its further descriptors, its door, and the request itself.
 const MAX_PASSED: usize = 24;
 
@@ -140,7 +142,7 @@ pub fn keep_only(own: OwnedFd) -> Result<OwnedFd, Errno> {
 /// Puts something at each further place: what this process opens later never stands where a tool's descriptor belongs.
 pub fn reserve_further_places() -> Result<(), Errno> {
     let mut next = open_null()?;
-    while next.as_raw_fd() <= *FURTHER_PLACES.end() {
+    while next.as_raw_fd() <= CALL_PLACE {
         let further = above_fixed_places(&next)?;
         std::mem::forget(std::mem::replace(&mut next, further));
     }
