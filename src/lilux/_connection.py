@@ -1,6 +1,6 @@
 """One open connection to a supervisor: requests out, events in, each event to the call that waits for it.
 
-The event loop calls `readable` and `writable` when the socket is ready; whoever waits for a `Call` waits for
+The event loop calls `readable` and `writable` when the socket is ready; a caller of a `Call` waits for
 its `done`. A call has exactly one end: its last event, or the loss of the connection. A `Run` is a tool, and
 a `Dialogue` is one whose standard input stays open. The rules are in docs/architecture/lilux.md.
 """

@@ -135,7 +135,7 @@ def lock(directory: int, *, shared: bool = False, timeout_s: float = LOCK_TIMEOU
     """Keep other users of this lock out of an open directory; TimeoutError when one of them stays in too
     long.
 
-    Whoever can read something can hold a lock of it, for ever. So a directory into which only this user can
+    A user who can read a file can hold a lock on it for ever. So a directory into which only this user can
     look is locked itself; in every other one it is a file that only this user can open, which is removed
     again. The lock ends with the process. A file system that has no locks is used without.
     """
@@ -201,7 +201,7 @@ def _is_of_another(directory: int) -> bool:
 
 
 def _is_own(descriptor: int, directory: int) -> bool:
-    """Whether a file is the one to lock, and for nobody else to open; one that is not is removed."""
+    """Whether a file is the one to lock, and no other user can open it; any other file is removed."""
     opened = os.fstat(descriptor)
     try:
         named = os.stat(_LOCK_FILE, dir_fd=directory, follow_symlinks=False)

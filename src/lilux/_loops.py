@@ -84,7 +84,7 @@ class Loop(Protocol):
         ...
 
     async def at_end(self, finish: Finish) -> object:
-        """Run `finish` when the loop is ending; whoever asks keeps what is returned."""
+        """Run `finish` when the loop is ending; the caller keeps what is returned."""
         ...
 
 

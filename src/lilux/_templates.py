@@ -49,7 +49,7 @@ MAX_FILLED_CHARACTERS = 64 << 20
 """How long a text may become by its values: what is small and names a large one many times becomes huge."""
 
 CACHED_TEMPLATE_CHARACTERS = 4096
-"""Longer texts are taken apart anew each time, so that the cache stays small."""
+"""Longer texts are parsed again each time, so that the cache stays small."""
 
 _OPENING = re.compile(r"\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(:-|\}))?|\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
 _BRACES = re.compile(r"[{}]")

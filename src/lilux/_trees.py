@@ -219,7 +219,7 @@ class Tree:
         return descriptor
 
     def read(self, relative: str, *, limit: int) -> bytes | None:
-        """The bytes of a regular file; None if there is none."""
+        """The bytes of a regular file; None if it is missing."""
         try:
             descriptor = self.open_file(relative)
         except FileNotFoundError:

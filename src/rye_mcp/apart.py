@@ -32,7 +32,7 @@ HANDS: Final = 2
 """How many pieces of work run at a time; more would only take time from the event loop."""
 
 FILE_HANDS: Final = 4
-"""How many calls work with files at a time. A disk that is busy holds them up, and nobody else."""
+"""How many calls work with files at a time. A busy disk delays only these."""
 
 LARGE: Final = 1000
 """From how many values on, or pieces of `PIECE_CHARACTERS`, work on them is done apart."""

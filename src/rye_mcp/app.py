@@ -116,7 +116,7 @@ class Settings:
         return replace(settings, project=_absolute(named), is_named=True)
 
     def spaces(self) -> Spaces:
-        """The three spaces; without a project, with the reason why there is none."""
+        """The three spaces; without a project, with the reason for that."""
         spaces = self._spaces_of(self.project)
         if spaces.project is None and self.no_project is not None:
             return replace(spaces, no_project=self.no_project)
@@ -302,7 +302,7 @@ def _path(text: str | None) -> Path | None:
 
 
 def _writable_by_others(candidate: Path) -> RyeError | None:
-    """Why a directory that others can write to is passed over; None where nobody else can."""
+    """Why a directory that other users can write to is passed over; None if they can't."""
     why = why_others_write(str(candidate)) or why_others_write(str(candidate / DIRECTORY_NAME))
     return _passed_over(candidate, why) if why else None
 
@@ -311,7 +311,7 @@ def _passed_over(candidate: Path, why: str) -> RyeError:
     """Say that a directory is not taken for the project; what says so where there is no other one."""
     shown = printable(candidate)
     _log.warning("passed over the project %s, since %s", shown, why)
-    what = f"expected a project that nobody else can write to, found {shown}, where {why}"
+    what = f"expected a project that no other user can write to, found {shown}, where {why}"
     return RyeError("no_project", what, where=shown, hint=f"if you mean it: --project {shlex.quote(shown)}")
 
 

@@ -1,8 +1,8 @@
 """What a space says in `config/rye.yaml`, which nobody signs.
 
-A project's file counts once a person has approved the project. `confirm` is read from the user space alone:
-it names what a person has to agree to. `isolation` and `rules` are the user's, and a project only tightens
-them. Whatever restricts is a refusal where it is invalid, or where others can write the user's file.
+A project's file counts once a person has approved the project. `confirm` (what a person has to agree to) and
+`handle_over` are read from the user space alone. `isolation` and `rules` are the user's, and a project only
+tightens them. Whatever restricts is a refusal where it is invalid, or where others can write the user's file.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from rye_mcp.trust.verify import Trust
 __all__ = [
     "ACTIONS",
     "CONFIGURATION",
+    "DEFAULT_HANDLE_OVER",
     "Action",
     "Place",
     "approved_root",
     "asks_for_locks",
+    "handle_over",
     "isolation_of",
     "list_of_texts",
     "rules_about",
@@ -36,6 +38,12 @@ __all__ = [
 
 CONFIGURATION: Final = "config/rye.yaml"
 """Where a space has its configuration."""
+
+DEFAULT_HANDLE_OVER: Final = 64 << 10
+"""From how many bytes on an agent gets the handle of a result, unless its user says otherwise."""
+
+MIN_HANDLE_OVER: Final = 1 << 10
+MAX_HANDLE_OVER: Final = 1 << 20
 
 _LOCKING: Final = ("manual", "auto")
 _MAX_BYTES: Final = 1 << 16
@@ -111,6 +119,22 @@ def isolation_of(place: Place) -> Isolation:
     found, problems = read_isolation(said, tightens=found)
     _require_none(problems, project, "isolation")
     return found
+
+
+def handle_over(place: Place) -> int:
+    """From how many bytes on the data of a run is kept, and an agent gets its handle (`handle_over`).
+
+    The user's file says it. RyeError for what isn't a number between `MIN_HANDLE_OVER` and `MAX_HANDLE_OVER`.
+    """
+    root = place.spaces.user.root
+    found = _file(root, OTHERS_WRITE).value().get("handle_over", DEFAULT_HANDLE_OVER)
+    if type(found) is int and MIN_HANDLE_OVER <= found <= MAX_HANDLE_OVER:
+        return found
+    what = (
+        f"expected handle_over to be a number of bytes from {MIN_HANDLE_OVER} to {MAX_HANDLE_OVER}, "
+        f"found {ascii(found)[:80]}"
+    )
+    raise RyeError("invalid_item", what, where=root / CONFIGURATION, hint="such as handle_over: 65536")
 
 
 def rules_about(item_id: str, place: Place) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:

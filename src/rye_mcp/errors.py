@@ -175,10 +175,14 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "too_many_runs": ErrorKind("Too many runs are going on in the background.", "end some of them"),
         "run_not_found": ErrorKind("The log has no such run.", "rye log"),
         "output_not_found": ErrorKind(
-            "Nothing was kept of this output: it was not cut, or it is too old.", "rye log show {run_id}"
+            "Nothing is kept there that you may see: it was not cut, is gone, or belongs to another project.",
+            "rye log show {run_id}",
+        ),
+        "malformed_handle": ErrorKind(
+            "This is not the handle of a result.", "pass a handle on exactly as it was given to you"
         ),
         "answer_too_long": ErrorKind(
-            "The answer is longer than its transport can carry.", "ask for less at once"
+            "The answer is longer than a client can read at once.", "ask for less at once"
         ),
         "remote_changed": ErrorKind(
             "The other server offers something other than what was approved.", "rye mcp update {server}"

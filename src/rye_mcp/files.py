@@ -41,8 +41,8 @@ _USER_SPACE_MODE = 0o700
 class Tree(_trees.Tree):
     """A directory, below which everything is reached through no link; what is refused is a RyeError.
 
-    With `forbidden`, this user or root owns everything on the way, nobody else has any of these permissions,
-    and nobody else can exchange the directory itself.
+    With `forbidden`, this user or root owns everything on the way, and no other user has any of these
+    permissions or can exchange the directory itself.
     """
 
     __slots__ = ()
@@ -81,7 +81,7 @@ class Tree(_trees.Tree):
             raise refusal(exc, self.root / relative) from exc
 
     def read(self, relative: str, *, limit: int) -> bytes | None:
-        """The bytes of a regular file; None if there is none."""
+        """The bytes of a regular file; None if it is missing."""
         try:
             return super().read(relative, limit=limit)
         except OSError as exc:
@@ -100,7 +100,7 @@ class Tree(_trees.Tree):
 
 
 def make_user_space(root: Path) -> None:
-    """Make the user space, for nobody else to look into; one that is there stays as it is."""
+    """Make the user space, which no other user can look into; an existing one stays as it is."""
     whole_files.make_directory(root, mode=_USER_SPACE_MODE)
 
 
@@ -108,7 +108,7 @@ def require_not_exchanged(root: Path) -> None:
     """Refuse a directory that another user could rename, or put another one of this user in the place of."""
     problem = why_others_exchange(str(root))
     if problem is not None:
-        what = f"expected that nobody else can exchange {printable(root)}, found that {problem}"
+        what = f"expected that no other user can exchange {printable(root)}, found that {problem}"
         hint = f"namei -l {shlex.quote(str(root))}"
         raise RyeError("unsafe_permissions", what, where=root, hint=hint)
 

@@ -74,7 +74,7 @@ class InitializedProject:
     """What a directory is now: `made` when `.ai` is new, `yours` when its unsigned files may be used.
 
     `ignored` are the lines that `.gitignore` got; `proposed` says what became of the proposal of this user's
-    key, None when there is none. `unapproved` says why a project that was made is not approved.
+    key, None without one. `unapproved` says why a project that was made is not approved.
     """
 
     root: Path
@@ -106,7 +106,7 @@ def initialize_user(
     owner: str | None = None,
     passphrase: bytes | None = None,
 ) -> InitializedUser:
-    """Make the key pair of this user and the directories of their space, where there are none."""
+    """Make this user's key pair and the directories of their space, unless they exist."""
     made = not _has_key(ring)
     key = ring.ensure(SignerKind.PERSON, owner=owner, passphrase=passphrase)
     _make_directories(user_space)
@@ -141,7 +141,7 @@ def _has_key(ring: KeyRing) -> bool:
 
 
 def _make_space(path: Path) -> bool:
-    """Make `.ai`; False when there is one already. Who makes it, and nobody else, has made the project."""
+    """Make `.ai`; False when it exists. The user who makes it has made the project."""
     try:
         with translated("write_failed", path):
             path.mkdir(_DIRECTORY_MODE)

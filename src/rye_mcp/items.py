@@ -189,7 +189,7 @@ class ItemPlace:
 
     @property
     def path(self) -> Path:
-        """The whole path of the file; for messages, and for who asks where an item is."""
+        """The whole path of the file, for messages and for callers that ask where an item is."""
         return path_below(self.space.root, relative_path(self.item_type, self.item_id, self.extension))
 
 

@@ -55,7 +55,7 @@ class SecretStore:
             self._kept.set_token(name, value)
 
     def remove(self, name: str) -> None:
-        """Forget a secret; RyeError `secret_missing` if there is none."""
+        """Forget a secret; RyeError `secret_missing` if it does not exist."""
         if name not in self.names():
             raise missing([name], hint="rye secret list")
         with self._checked("write_failed"):
@@ -81,7 +81,7 @@ class SecretStore:
             )
 
     def values(self, names: Iterable[str]) -> Mapping[str, str]:
-        """The secrets of these names; RyeError `secret_missing` with all that there are none for."""
+        """The secrets of these names; RyeError `secret_missing` with all names that have no secret."""
         asked = sorted(names)
         if lacking := self.lacking(asked):
             raise missing(lacking)

@@ -1,7 +1,7 @@
 """What the `rye-mcp` command begins with: it loads the server without looking for garbage meanwhile.
 
 What is loaded stays to the end. To look through it again and again takes a part of the start; later it would
-hold up, for a twentieth of a second each time, whoever waits for an answer.
+delay a waiting client by a twentieth of a second each time.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp.types import CallToolResult, TextContent
+from mcp.types import CallToolResult, ImageContent, TextContent
 
 from tests.http_world import HttpServer, Mode, Transport, connected, http_server
 from tests.mcp_world import Workshop
@@ -27,7 +27,10 @@ LARGE: dict[str, tuple[str, int]] = {
 """What a tool repeats, and how often."""
 
 REPEAT = 'print(json.dumps({"text": params["text"] * params["times"]}, ensure_ascii=False))'
-BLOCKS = 'print(json.dumps({"content": [{"type": "text", "text": "x" * 700_000}]}))'
+BLOCKS = """\
+picture = {"type": "image", "data": "AAAA" * params.get("quads", 175_000), "mimeType": "image/png"}
+print(json.dumps({"content": [picture, {"type": "text", "text": "x" * params.get("times", 1)}]}))
+"""
 SCHEMA = """\
 OUTPUT_SCHEMA = {
     "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]
@@ -71,20 +74,28 @@ async def test_a_client_reads_all_of_it(
         with anyio.fail_after(30):
             facts = _facts(await client.call_tool("execute", call))
             assert facts["status"] == "success"
-            data = facts.get("data") or json.loads(await _read(client, facts["output"]))
+            data = json.loads(await _read(client, facts["kept"][0]["handle"]))
     assert data == {"text": text * times}
 
 
 @pytest.mark.first_case
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
 async def test_content_blocks_are_sent_once(server: HttpServer, transport: Transport, mode: Mode) -> None:
+    """A picture is no text for the model; with as much text beside it, all of it is a handle."""
+    long = {"item_id": "demo/blocks", "parameters": {"times": 100_000}}
     async with connected(server, transport, mode) as client:
         with anyio.fail_after(30):
             found = await client.call_tool("execute", {"item_id": "demo/blocks"})
+            kept = _facts(await client.call_tool("execute", long))["kept"][0]
+            large = {"item_id": "demo/blocks", "parameters": {"quads": 260_000}}
+            assert _facts(await client.call_tool("execute", large))["kept"][0]["bytes"] > 1_040_000
+            read = json.loads(await _read(client, kept["handle"]))
     assert isinstance(found, CallToolResult)
-    [block] = found.content
-    assert isinstance(block, TextContent)
-    assert block.text == "x" * 700_000
+    picture, text = found.content
+    assert isinstance(picture, ImageContent)
+    assert isinstance(text, TextContent)
+    assert (picture.data, text.text) == ("AAAA" * 175_000, "x")
+    assert read["content"][1]["text"] == "x" * 100_000
 
 
 @pytest.mark.first_case
@@ -97,23 +108,29 @@ async def test_a_tool_of_its_own_that_answers_too_much_says_where_it_is(
             found = await client.call_tool("demo_promised", {"text": "é", "times": 350_000})
             facts = _facts(found)
             assert facts["code"] == "answer_too_long"
-            assert json.loads(await _read(client, facts["output"])) == {"text": "é" * 350_000}
-            fits = await client.call_tool("demo_promised", {"text": "x", "times": 700_000})
-    assert _facts(fits) == {"text": "x" * 700_000}
+            assert json.loads(await _read(client, facts["kept"][0]["handle"])) == {"text": "é" * 350_000}
+            fits = await client.call_tool("demo_promised", {"text": "x", "times": 99_000})
+    assert _facts(fits) == {"text": "x" * 99_000}
+    assert isinstance(fits.content[0], TextContent)
+    assert len(fits.content[0].text) < 10_000
 
 
 @pytest.mark.first_case
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
-async def test_what_can_be_asked_for_in_pieces_is_refused_as_a_whole(
+async def test_a_piece_is_never_longer_than_an_answer_may_be(
     server: HttpServer, transport: Transport, mode: Mode
 ) -> None:
-    call = {"item_id": "demo/repeat", "parameters": {"text": "é", "times": 500_000}}
+    """However much is asked for, and however it is escaped: it says where to go on."""
     async with connected(server, transport, mode) as client:
         with anyio.fail_after(30):
-            run_id = _facts(await client.call_tool("execute", call))["run_id"]
-            whole = {"run_id": run_id, "stream": "result", "length": 1 << 20}
-            assert _facts(await client.call_tool("load", whole))["code"] == "answer_too_long"
-            assert _facts(await client.call_tool("load", {**whole, "length": 1000}))["status"] == "success"
+            for text in ("é", "\x01", "\u200b"):
+                call = {"item_id": "demo/repeat", "parameters": {"text": text, "times": 300_000}}
+                handle = _facts(await client.call_tool("execute", call))["kept"][0]["handle"]
+                piece = await client.call_tool("load", {"run_id": handle, "length": 1 << 20})
+                facts = _facts(piece)
+                assert facts["next_offset"] > 1000
+                assert len(json.dumps(facts, ensure_ascii=False)) <= 100_000
+                assert len(piece.content[0].text) <= 100_000
 
 
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
@@ -135,7 +152,7 @@ async def _read(client: Any, handle: str) -> str:
     """All that stands behind a handle, in pieces."""
     pieces, offset = [], 0
     while offset is not None:
-        call = {"run_id": handle, "stream": handle.rpartition("/")[2], "offset": offset, "length": 150_000}
+        call = {"run_id": handle, "offset": offset, "length": 150_000}
         facts = _facts(await client.call_tool("load", call))
         assert facts["status"] == "success", facts
         pieces.append(facts["content"])

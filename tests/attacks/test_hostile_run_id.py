@@ -11,6 +11,7 @@ import pytest
 from rye_mcp.errors import RyeError
 from rye_mcp.runs.log import RunLog, RunRecord
 from rye_mcp.runs.outputs import RunOutputs
+from rye_mcp.runs.shelf import Shelf
 from rye_mcp.verbs.runs import OutputRequest, read_output, show_run
 from tests.people import Person
 
@@ -89,7 +90,7 @@ DOORS: dict[str, Callable[[Path, Any], object]] = {
     "directory": lambda state, run_id: RunOutputs(state).directory(run_id),
     "finish": lambda state, run_id: RunOutputs(state).finish(run_id),
     "get": lambda state, run_id: RunLog(state).get(run_id),
-    "read_output": lambda state, run_id: read_output(OutputRequest(run_id), RunOutputs(state)),
+    "read_output": lambda state, run_id: read_output(OutputRequest(run_id), Shelf.of_person(state)),
     "show_run": lambda state, run_id: show_run(run_id, RunLog(state), RunOutputs(state)),
 }
 
@@ -117,7 +118,7 @@ def test_a_stream_that_is_none_is_refused(state: Path, stream: Any) -> None:
     assert refused.value.code == "output_not_found"
     for request in (OutputRequest(GOOD, stream), OutputRequest(f"rye://runs/{GOOD}/stdout", stream)):
         with pytest.raises(RyeError) as refused:
-            read_output(request, RunOutputs(state))
+            read_output(request, Shelf.of_person(state))
         assert refused.value.code == "output_not_found"
 
 

@@ -220,6 +220,7 @@ async def test_items_and_output_are_resources(workshop: Workshop, mode: Mode) ->
         assert [each.uri_template for each in templates] == [
             "rye://item/{kind}/{+path}",
             "rye://runs/{id}/{stream}",
+            "rye://result/{sha256}",
         ]
         assert "Foxes are red." in await _text_at(client, addresses[0])
         assert "3_000_000" in await _text_at(client, "rye://item/tool/demo/long")

@@ -16,7 +16,7 @@ import anyio
 __all__ = ["AddressGuard", "HostRefusedError", "Resolver", "is_address", "refusal", "resolve"]
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Gives the addresses of a host, as text; OSError when there are none."""
+"""Gives the addresses of a host, as text; OSError without any."""
 
 MAX_ADDRESSES: Final = 8
 """More addresses of one host are checked, but not tried."""
@@ -80,7 +80,7 @@ class AddressGuard:
         self._exempt = frozenset(exempt)
 
     async def addresses(self, host: str, port: int) -> Sequence[str]:
-        """Where to connect to, every address checked; HostRefusedError, or OSError when there is none."""
+        """Where to connect to, every address checked; HostRefusedError, or OSError without any."""
         found = [host] if is_address(host) else await self._resolver(host, port)
         for address in found:
             why = None if address in self._exempt else refusal(address)

@@ -200,7 +200,7 @@ def decode_body(content: bytes | bytearray, content_type: str, coding: str) -> B
 
 @lru_cache(maxsize=256)
 def media_type(content_type: str) -> tuple[str, str]:
-    """The type in lower case, and its charset; each empty when there is none."""
+    """The type in lower case, and its charset; each empty if it is missing."""
     charset = _CHARSET.search(content_type)
     return content_type.partition(";")[0].strip().lower(), charset[1] if charset else ""
 

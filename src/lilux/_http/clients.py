@@ -82,7 +82,7 @@ class Line:
 
 
 class _Places:
-    """Who has a request under way, and who waits for a place."""
+    """The callers with a request under way, and those that wait for a place."""
 
     def __init__(self) -> None:
         self._held: Counter[str] = Counter()
@@ -225,7 +225,7 @@ class Clients:
 
 
 class _LoopEnd:
-    """What is closed when a loop ends, whoever still knows it."""
+    """What is closed when a loop ends, even if something still refers to it."""
 
     def __init__(self, loop: Hashable) -> None:
         self.open: set[LoopClients] = set()
@@ -338,6 +338,6 @@ class Handshake:
 
 
 async def _hide_location(response: httpx.Response) -> None:
-    """Keep httpx from making the request that a redirect asks for, and from failing when there is none."""
+    """Keep httpx from making the request that a redirect asks for, and from failing without one."""
     if response.is_redirect and "location" in response.headers:
         response.extensions[_LOCATION] = response.headers.pop("location")

@@ -62,7 +62,7 @@ def kind(value: Any) -> str:
 
 
 def is_whole(value: Any) -> bool:
-    """True for a whole number; `True` is none."""
+    """True for a whole number, but not for `True`."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

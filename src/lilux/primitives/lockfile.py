@@ -152,7 +152,7 @@ class LockfileManager:
     """Reads and writes lockfiles at explicit paths. It keeps nothing, so one will do for everybody."""
 
     def load(self, path: Path) -> Lockfile:
-        """The lockfile at `path`; FileNotFoundError when nothing is there, LockfileError for what is none."""
+        """The lockfile at `path`; FileNotFoundError if it is missing, LockfileError if it is invalid."""
         try:
             data = _files.read_capped(path, MAX_LOCKFILE_BYTES)
         except NotADirectoryError as exc:

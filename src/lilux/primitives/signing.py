@@ -147,7 +147,7 @@ def _decode_signature(sig_b64: object) -> bytes | None:
 
 
 def _create_pair(directory: int, path: Path, passphrase: bytes | None) -> None:
-    """Make a pair where there is none; somebody else may be faster where locks do not work, and then wins."""
+    """Make a pair if it is missing; where locks do not work another process may be faster, and then wins."""
     key = Ed25519PrivateKey.generate()
     with suppress(FileExistsError):
         _write_pair(
@@ -160,7 +160,7 @@ def _create_pair(directory: int, path: Path, passphrase: bytes | None) -> None:
 
 
 def _write_pair(directory: int, path: Path, private_pem: bytes, public_pem: bytes, *, replace: bool) -> None:
-    """Write both files or none; who looks in between finds one key alone, never two that differ."""
+    """Write both files or none; a reader in between finds one key alone, never two that differ."""
     private, public = path / _PRIVATE_KEY_FILE, path / _PUBLIC_KEY_FILE
     with (
         _files.staged(private, private_pem, mode=_PRIVATE_KEY_MODE, directory=directory) as staged_private,
@@ -213,7 +213,7 @@ def _require_both(found: set[str], path: Path) -> None:
         missing, what = _PUBLIC_KEY_FILE, "expected the public key too; ensure_keypair derives it again"
     elif _PRIVATE_KEY_FILE not in found:
         missing = _PRIVATE_KEY_FILE
-        what = f"expected the private key too; bring it back, or remove {_PUBLIC_KEY_FILE} to begin anew"
+        what = f"expected the private key too; bring it back, or remove {_PUBLIC_KEY_FILE} to make a new pair"
     else:
         return
     raise FileNotFoundError(errno.ENOENT, what, str(path / missing))

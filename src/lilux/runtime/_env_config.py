@@ -26,7 +26,7 @@ PLACES: Final[tuple[Any, ...]] = ("project", "user", "system")
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """Which variable gets which interpreter; `fallback` when there is none, and nothing without that."""
+    """Which variable gets which interpreter; `fallback` if it is missing, and nothing without that."""
 
     var: str
     strategy: Strategy

@@ -1,4 +1,4 @@
-"""Resolves the environment of a tool from four sources, of which the later one counts.
+"""Resolves the environment of a tool from four sources; a later one wins.
 
 These are the system environment, `.env` of the project, the `ENV_CONFIG`, and the variables of the tool.
 Nothing but the result changes, and values are never expanded again. Only where files cannot tell is a version
@@ -180,7 +180,7 @@ class _Draft:
 
     def finish(self, found: Path | None) -> dict[str, str]:
         """Steps 3 and 4: the interpreter, the variables of the configuration and those of the tool."""
-        # A copy: whoever looks for the interpreter again does so in the environment as it was.
+        # A copy: the next look for the interpreter uses the environment as it was.
         env, interpreter = {**self._env}, self._config.interpreter
         if interpreter is not None:
             value = interpreter.fallback if found is None else str(found)

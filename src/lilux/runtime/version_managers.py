@@ -161,7 +161,7 @@ def _installed(versions: Path, wanted: str | None, interpreter: str) -> Path | N
 
 
 def _newest(versions: Path, prefix: str) -> list[str]:
-    """The names of versions that begin with these numbers (any, when there are none), the newest first."""
+    """The names of versions that begin with these numbers (any, without numbers), the newest first."""
     wanted = _numbers(prefix)
     if wanted is None:
         return []

@@ -141,7 +141,7 @@ def known_schema(schema: Any) -> Compiled | None:
 
 
 def compile_schema(schema: Any) -> Compiled:
-    """A schema, ready; ConfigurationError when it is none."""
+    """A compiled schema; ConfigurationError if it is invalid."""
     try:
         key = marshal.dumps(schema, _MARSHAL_VERSION)
     except ValueError:

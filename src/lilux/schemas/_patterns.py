@@ -74,7 +74,7 @@ def matches(pattern: str, text: str, *, timeout_s: float) -> bool:
 
 @lru_cache(maxsize=128)
 def compile_pattern(pattern: str) -> regex.Pattern[str]:
-    """A pattern, ready; PatternError when it is none."""
+    """A compiled pattern; PatternError if it is invalid."""
     import regex
 
     translated = translate(pattern)

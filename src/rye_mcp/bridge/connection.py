@@ -93,7 +93,7 @@ class _Answer(CallToolResult):
 
 
 class _Listing:
-    """One question what a server offers, for everybody who waits for the answer."""
+    """One question about what a server offers, shared by all callers that wait for the answer."""
 
     def __init__(self) -> None:
         self.done = anyio.Event()

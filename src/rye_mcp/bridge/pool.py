@@ -1,6 +1,6 @@
 """Connections to other MCP servers, kept for the next call: one for each server, in each event loop.
 
-Everybody who asks for the same server shares its connection. One that has ended is started again by the next
+All callers of the same server share its connection. One that has ended is started again by the next
 call, after a wait that doubles. At most `MAX_CONNECTIONS` are kept; the one idle for longest makes room.
 """
 
@@ -74,7 +74,7 @@ class Pool:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def connection(self, server: Server) -> Connection:
-        """A connection that is ready; BridgeError when there is none to be had."""
+        """A connection that is ready; BridgeError if none can be made."""
         slot = self._slots.setdefault((_loops.running(), server), _Slot())
         connection = slot.connection
         if connection is not None and connection.is_ending:

@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Let there be all three: whoever started this may have closed some of them."""
+    """Open all three standard streams: the starter of this command may have closed some of them."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - to the end
@@ -67,7 +67,7 @@ def _help_is_printed() -> bool:
 
 
 def _columns() -> int:
-    """How wide the terminal is, as `shutil.get_terminal_size` says; 80 where there is none."""
+    """How wide the terminal is, as `shutil.get_terminal_size` says; 80 without a terminal."""
     try:
         return int(os.environ["COLUMNS"]) or _columns_of_terminal()
     except (KeyError, ValueError):

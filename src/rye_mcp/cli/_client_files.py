@@ -147,7 +147,7 @@ CLIENTS: Final[Mapping[ClientName, Client]] = MappingProxyType(
 _BLANKS = re.compile(r"[ \t\n\r]*")
 _FIRST_INDENT = re.compile(r"\{\r?\n([ \t]+)\"")
 _DEFAULT_INDENT: Final = "  "
-# What has no end goes on to the end of the text: it is not looked for from every beginning anew.
+# A comment without an end reaches to the end of the text, so it is searched for only once.
 _STRING: Final = r'"(?:\\.|[^"\\])*(?:"|\\?\Z)'
 _COMMENT: Final = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)

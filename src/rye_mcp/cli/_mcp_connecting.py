@@ -241,7 +241,7 @@ def _launcher_of(config: Mapping[str, Any]) -> tuple[_Launcher | None, Sequence[
 
 
 def _named(launcher: _Launcher, args: Sequence[str]) -> str | None:
-    """What the options name, or the first word that is none."""
+    """What the options name, or the first word that is no option."""
     words = iter(args)
     for word in words:
         option, is_joined, value = word.partition("=")

@@ -50,7 +50,7 @@ PermissionsOption = Annotated[
 _ACCESS: Final = ("none", "read", "write")
 _WORDS: Final = ("any", "none")
 _USUAL: Final[Mapping[str, Any]] = {"project": "write", "net": "any", "uses": ["cache"]}
-"""What a server may do of which nothing is known, and nothing was said."""
+"""What a server may do when nothing is known about it and nothing was said."""
 
 _MANIFESTS: Final = ("package.json", "node_modules", "pyproject.toml", "requirements.txt", ".venv", "go.mod")
 """What the top directory of a program's source has in it."""

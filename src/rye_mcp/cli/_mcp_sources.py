@@ -196,7 +196,7 @@ _HINT: Final = "fix that file, or: rye mcp add NAME -- COMMAND"
 
 
 class Origin(StrEnum):
-    """Who wrote a configuration: the person, or whoever writes to the project."""
+    """Who wrote a configuration: the person, or anybody who can write to the project."""
 
     USER = "user"
     PROJECT = "project"

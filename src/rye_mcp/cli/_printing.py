@@ -116,7 +116,7 @@ _CONTINUED = "  "
 def table_lines(
     rows: Sequence[Sequence[str]], *, width: int | None = None, measure: Callable[[str], int] = len
 ) -> list[list[str]]:
-    """The lines of each row, of which the headers are one. `measure` says how wide a text is shown."""
+    """The lines of each row, the headers among them. `measure` says how wide a text is shown."""
     widths = [max(map(measure, column)) for column in zip(*rows, strict=True)]
     groups = list(_beside_each_other(widths, width))
     return [list(_lines_of(row, widths, groups, measure)) for row in rows]

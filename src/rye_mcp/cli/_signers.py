@@ -93,7 +93,7 @@ def _is_reserved(pattern: str) -> bool:
 
 def _whose(row: KnownKey) -> str:
     if row.owner is None:
-        return "a key of which nothing but its id is known"
+        return "a key of which only the id is known"
     owner = row.owner if row.origin is not Origin.PROJECT else f"the project says: {row.owner}"
     marks = [mark for mark, holds in _marks(row).items() if holds]
     return f"{owner} ({', '.join(marks)})" if marks else owner

@@ -222,7 +222,7 @@ class _Session:
         _print_keys(look)
 
     async def sign_it(self) -> None:
-        """Sign exactly what was looked at; whoever asked for it may have to give a passphrase."""
+        """Sign exactly the bytes that were inspected; the person may have to give a passphrase."""
         from rye_mcp.verbs.sign import SignRequest, sign
 
         look = self._look

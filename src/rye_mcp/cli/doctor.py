@@ -231,7 +231,7 @@ def _judged(heard: Conversation, command: Path) -> Iterator[Finding]:
 
 
 def check_keys(app: App) -> Iterator[Finding]:
-    """Whether there is something to sign with, which nobody else can read."""
+    """Whether there is a signing key that no other user can read."""
     try:
         key = app.keys.show(SignerKind.PERSON)
         is_encrypted = app.keys.is_encrypted(SignerKind.PERSON)
@@ -296,7 +296,7 @@ def check_places(app: App) -> Iterator[Finding]:
 
 
 def _private_copies(environment: Mapping[str, str]) -> Finding:
-    """Whether there is a place that nobody else can write to, for what is about to run."""
+    """Whether there is a place for private copies that no other user can write to."""
     from rye_mcp.executor.job.snapshot import require_place
 
     check = "private copies"

@@ -1,6 +1,6 @@
 """`rye lock`: what tools were when they were locked, and whether they still are.
 
-A run creates a lockfile where there is none, and is refused when the tool, or anything that runs it, is no
+A run creates a missing lockfile, and is refused when the tool, or anything that runs it, is no
 longer what is locked. `rye lock update` is how a person says that it may be. Exit codes: 0 done, 1 refused,
 2 wrong use.
 """

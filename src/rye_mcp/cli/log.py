@@ -26,6 +26,8 @@ from rye_mcp.cli._printing import print_json, print_table, print_warnings, say
 from rye_mcp.runs.log import RunLog, RunRecord
 from rye_mcp.runs.outputs import DEFAULT_LENGTH, MAX_LENGTH, RunOutputs
 from rye_mcp.runs.records import RUNNING
+from rye_mcp.runs.results import is_result_handle
+from rye_mcp.runs.shelf import Shelf
 from rye_mcp.verbs.runs import (
     DEFAULT_LIMIT,
     OutputRequest,
@@ -52,7 +54,8 @@ _EVERYTHING: Final = RunsRequest()
 log = command_group("What has run, and what it wrote.")
 
 RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="The id of a run, or a handle such as rye://runs/…/stdout.")
+    str,
+    typer.Argument(metavar="RUN", help="The id of a run, or a handle: rye://runs/…/stdout, rye://result/…."),
 ]
 
 
@@ -144,16 +147,16 @@ def show(
 ) -> None:
     """Show one run; or, with --output, what it wrote."""
     state = _state()
-    outputs = RunOutputs(state)
-    if output:
+    if output or is_result_handle(run):
+        shelf = Shelf.of_person(state)
         request = OutputRequest(run, stream, offset, DEFAULT_LENGTH if length is None else length, pattern)
         if as_json:
-            print_json(read_output(request, outputs).as_dict())
+            print_json(read_output(request, shelf).as_dict())
         else:
-            _print_output(request, outputs, everything=length is None)
+            _print_output(request, shelf, everything=length is None)
         return
     with RunLog(state) as kept:
-        shown = show_run(run, kept, outputs)
+        shown = show_run(run, kept, RunOutputs(state))
     if as_json:
         print_json(shown.as_dict())
     else:
@@ -310,12 +313,12 @@ def _exit(record: RunRecord) -> Iterable[tuple[str, object]]:
     return ((name, value) for name, value in facts if value is not None)
 
 
-def _print_output(request: OutputRequest, outputs: RunOutputs, *, everything: bool) -> None:
+def _print_output(request: OutputRequest, shelf: Shelf, *, everything: bool) -> None:
     """Print one piece, or all of them from its offset on."""
     in_terminal = sys.stdout.isatty()
     request = replace(request, length=MAX_LENGTH) if everything else request
     while True:
-        piece = read_output(request, outputs)
+        piece = read_output(request, shelf)
         typer.echo(visible_lines(piece.text) if in_terminal else piece.text.encode(), nl=False)
         if not everything or piece.next_offset is None:
             return

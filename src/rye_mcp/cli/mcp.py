@@ -134,7 +134,7 @@ def add(
 def list_servers(
     space: FromOption = None, project: ProjectOption = None, as_json: JsonOption = False
 ) -> None:
-    """List the servers of which there are tools; none is connected to."""
+    """List the servers that have tools, without connecting to any."""
     context = person(open_app(project), as_json=as_json)
     found = servers.known_servers(context, _spaces(space, context))
     if as_json:

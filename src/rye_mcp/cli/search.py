@@ -61,7 +61,7 @@ FieldsOption = Annotated[
 ]
 FiltersOption = Annotated[
     list[str] | None,
-    typer.Option("--filter", metavar="NAME=VALUE", help="Only items of which this is so."),
+    typer.Option("--filter", metavar="NAME=VALUE", help="Only items with this value."),
 ]
 FuzzyOption = Annotated[
     int, typer.Option("--fuzzy", metavar="N", min=0, max=2, help="How many letters of a word may differ.")

@@ -1,6 +1,6 @@
 """A call as a value: everything that a run needs, and no path of this machine.
 
-A bundle says nothing about trust. Whoever reads one verifies it like files on the disk (`BundleSpaces`), by
+A bundle says nothing about trust. Its reader verifies it like files on the disk (`BundleSpaces`), by
 what their own machine trusts. The form of its bytes is in `docs/architecture/execution.md`.
 
     data = (await executor.bundle("demo/hello", {"name": "Ada"})).to_bytes()
@@ -369,7 +369,7 @@ class BundleTree:
         """There is nothing to close."""
 
     def read(self, relative: str, *, limit: int) -> SourceFile | None:
-        """A file; None when there is none."""
+        """A file; None if it is missing."""
         found = self._files.get(relative)
         if found is None:
             return None

@@ -25,12 +25,14 @@ from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.chain.builder import Chain, ChainBuilder
 from rye_mcp.executor.chain.validator import ValidChain, require_valid
 from rye_mcp.executor.chain.verifier import IntegrityVerifier, VerifiedChain
+from rye_mcp.executor.configuration.handles import with_results
 from rye_mcp.executor.configuration.parameters import Parameters, checked_parameters
 from rye_mcp.executor.lock import pins
 from rye_mcp.executor.lock.agreement import Comparison, Preview, require_agreed
 from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
 from rye_mcp.notices import Notice
 from rye_mcp.permissions import UNCONFINED, Isolation, Permissions, effective, phrases
+from rye_mcp.runs.results import KeptResults
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
@@ -119,13 +121,21 @@ Decide = Callable[[], Awaitable[DecidedCall]]
 class Decider:
     """Decides the calls of one project, or of none, by what one user trusts."""
 
-    def __init__(self, spaces: Spaces, trust: Trust, project: Path | None, locks: LockfileResolver) -> None:
+    def __init__(
+        self,
+        spaces: Spaces,
+        trust: Trust,
+        project: Path | None,
+        locks: LockfileResolver,
+        results: KeptResults,
+    ) -> None:
         self.verifier = IntegrityVerifier(trust, project)
         self.builder = ChainBuilder(spaces, self.verifier.require_verified)
         self.spaces = spaces
         self.trust = trust
         self._project = project
         self._locks = locks
+        self._results = results
 
     async def decide(
         self,
@@ -147,7 +157,9 @@ class Decider:
             found = self.pinned(item_id, validate_chain=validate_chain, use_lockfile=use_lockfile)
             return (*found, isolation_of(self))
 
-        return await _decided(await off_loop(work), parameters, caller, timeout, sketched=sketched)
+        found = await off_loop(work)
+        values = await with_results(found[0].valid.verified.chain.root, parameters, self._results)
+        return await _decided(found, values, caller, timeout, sketched=sketched)
 
     async def settled(self, decided: DecidedCall, agreed: str | None = None) -> DecidedCall:
         """The same call, for who does it: somebody has agreed to what it may do; RyeError otherwise.

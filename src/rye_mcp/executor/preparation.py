@@ -154,7 +154,7 @@ class DryRun:
         }
 
     def as_dict(self, *, detail: bool = False) -> dict[str, Any]:
-        """Return it as data. It is all detail: who asks for a dry run wants to know."""
+        """Return it as data, with all detail: that is the purpose of a dry run."""
         return {
             "status": "validation_passed",
             "item_id": self.item_id,
@@ -502,6 +502,6 @@ class UnfinishedCall:
 
 
 def _is_http(primitive: Any) -> bool:
-    """Whether it is the HTTP client, which is imported only by who has one."""
+    """Whether it is the HTTP client, which is imported only when there is one."""
     module = sys.modules.get("lilux.primitives.http_client")
     return module is not None and isinstance(primitive, module.HttpClientPrimitive)

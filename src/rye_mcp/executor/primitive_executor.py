@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
 from rye_mcp.apart import off_loop
-from rye_mcp.errors import RyeError
+from rye_mcp.errors import RyeError, printable
 from rye_mcp.executor.admission import admitted
 from rye_mcp.executor.bundle import Bundle
 from rye_mcp.executor.caller import Caller
@@ -37,6 +37,8 @@ from rye_mcp.items import SpaceName
 from rye_mcp.notices import Notice
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
+from rye_mcp.runs.results import KeptResults, owner_of
+from rye_mcp.runs.shelf import Shelf
 from rye_mcp.secret_store import SecretStore
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.approvals import state_directory
@@ -135,7 +137,8 @@ class PrimitiveExecutor:
             spaces, trust, package_version=version("rye-mcp"), locked=locked, writes=writes_locks
         )
         self._trust = trust
-        self._decider = Decider(spaces, trust, project, self._locks)
+        self._outputs, self._results = RunOutputs(where), KeptResults(where, owner_of(project))
+        self._decider = Decider(spaces, trust, project, self._locks, self._results)
         surroundings = Surroundings(spaces, trust, project, where, environment, locked, lambda: self)
         self._primitives = Primitives(self.PRIMITIVE_MAP, surroundings)
         self.secrets = SecretStore(spaces.user.root)
@@ -150,7 +153,7 @@ class PrimitiveExecutor:
             warm=lambda: environment.get(WARM_VARIABLE) != "0" and warm(),
         )
         self._log = RunLog(where)
-        self._outputs = RunOutputs(where)
+        self.shelf = Shelf(self._outputs, self._results, self._may_see)
 
     # --- what callers ask for ---
 
@@ -344,16 +347,11 @@ class PrimitiveExecutor:
                 await off_loop(partial(decision.comparison.keep, self._trust))
             return decision.preview()
 
-    @property
-    def outputs(self) -> RunOutputs:
-        """What was kept of what runs have written."""
-        return self._outputs
-
     async def close(self) -> None:
         """Close what is open in this event loop, and the log."""
         await self._primitives.close()
         await self._preparation.close()
-        for close in (self._outputs.close, self._log.close):
+        for close in (self._outputs.close, self._results.close, self._log.close):
             await off_loop(close, shielded=True)
 
     # --- the stages ---
@@ -363,6 +361,16 @@ class PrimitiveExecutor:
         """A call, ready to run; its private copy is gone when the block ends."""
         async with admitted(), await self._preparation.begin(await decide(), runs=runs) as draft:
             yield await draft.finish()
+
+    def _may_see(self, run_id: str) -> bool:
+        """Whether a run is one of this project, or of none like this executor."""
+        project = None if self._project is None else printable(self._project)
+        try:
+            return self._log.get(run_id).project == project
+        except RyeError as exc:
+            if exc.code != "run_not_found":
+                raise
+            return False
 
     def _build_chain(self, item_id: str) -> Chain:
         """The chain of a tool; nothing of it is verified yet."""

@@ -2,7 +2,7 @@
 
 All text that is shown is made visible; data in structured content is exact. A failure that a model should
 read is a result with `isError`, a code, a sentence and a hint to follow. An unexpected error becomes
-`internal`, without its text. Over HTTP an answer that is too long is kept, and its handle is given instead.
+`internal`, without its text. What was kept of an answer (`rye_mcp.mcp_server.room`) is linked to.
 """
 
 from __future__ import annotations
@@ -12,28 +12,21 @@ import binascii
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from mcp.types import CallToolResult, InputRequiredResult, TextContent
+from mcp.types import CallToolResult, InputRequiredResult, ResourceLink, TextContent
 
-from lilux._dataclasses import dataclass
-from rye_mcp.apart import apart_if_large, off_loop
 from rye_mcp.errors import RyeError, addressed_to_a_person, printable
 from rye_mcp.marks import without_marks
-from rye_mcp.visible import visible_lines, with_texts
+from rye_mcp.visible import visible, visible_lines, with_texts
 
 if TYPE_CHECKING:
     from mcp.types import ContentBlock
 
-    from rye_mcp.app import App
-
 __all__ = [
-    "MAX_ANSWER_BYTES",
     "QUESTION_LIFETIME_S",
     "QuestionAsked",
-    "Room",
     "answer",
     "blocks_in",
     "exact",
@@ -42,7 +35,6 @@ __all__ = [
     "internal",
     "is_long",
     "refusal",
-    "require_fitting",
     "seen",
     "structured",
     "summary",
@@ -102,7 +94,7 @@ def exact(value: Any) -> Any:
 
 def structured(facts: Mapping[str, Any]) -> dict[str, Any]:
     """An answer as structured content: what a run returned or wrote is exact, all other text is visible."""
-    data = {"data", "content"} if "stream" in facts else {"data"}
+    data = {"data", "content"} if "next_offset" in facts else {"data"}
     return {name: exact(value) if name in data else seen(value) for name, value in facts.items()}
 
 
@@ -215,10 +207,11 @@ def answer(facts: Mapping[str, Any]) -> CallToolResult:
     blocks = None if is_error else blocks_in(facts.get("data"))
     if blocks is not None:
         found = structured({**facts, "data": {**facts["data"], "content": summary(blocks)}})
-        return CallToolResult(content=blocks, structured_content=found)
+        return CallToolResult(content=[*blocks, *_links(facts)], structured_content=found)
     told = followable(facts) if is_error else addressed_to_a_person(facts) if "failed" in facts else facts
-    content = TextContent(type="text", text=_short(_text(told, is_error=is_error)))
-    return CallToolResult(content=[content], structured_content=structured(told), is_error=is_error)
+    content = TextContent(type="text", text=_whole_text(told, _short(_text(told, is_error=is_error))))
+    found = structured(told)
+    return CallToolResult(content=[content, *_links(facts)], structured_content=found, is_error=is_error)
 
 
 def exposed_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -> CallToolResult:
@@ -235,10 +228,24 @@ def exposed_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -
     if schema is not None:
         _require_promised(returned, schema, str(facts.get("item_id")))
     found = exact(returned) if isinstance(returned, dict) else None
-    text = _compact(data)
-    shown = visible_lines(text) if found is None else _short(text, where)
-    content = blocks or [TextContent(type="text", text=shown)]
+    text = "" if "data" not in facts and facts.get("kept") else _compact(data)
+    shown = _whole_text(facts, visible_lines(text) if found is None else _short(text, where))
+    content = [*(blocks or [TextContent(type="text", text=shown)]), *_links(facts)]
     return CallToolResult(content=content, structured_content=found, _meta=seen(about))
+
+
+def _links(facts: Mapping[str, Any]) -> list[ResourceLink]:
+    """A link to each result that was kept."""
+    return [
+        ResourceLink(
+            type="resource_link",
+            uri=kept["handle"],
+            name=visible(kept["name"]),
+            mime_type=kept["mime_type"],
+            size=kept["bytes"],
+        )
+        for kept in facts.get("kept", ())
+    ]
 
 
 def refusal(error: RyeError, **more: Any) -> CallToolResult:
@@ -275,12 +282,26 @@ def _text(facts: Mapping[str, Any], *, is_error: bool) -> str:
         lines += [_compact(facts["data"])] if facts.get("data") is not None else []
         lines += [str(facts["stderr"])] if facts.get("stderr") else []
         return "\n".join(lines)
-    for name in ("instructions", "content"):
+    for name in ("instructions", "content", "data"):
         if name in facts:
-            return str(facts[name])
-    if "data" in facts:
-        return _compact(facts["data"])
-    return _compact(facts)
+            return _compact(facts[name])
+    return "" if facts.get("kept") else _compact(facts)
+
+
+def _whole_text(facts: Mapping[str, Any], shown: str) -> str:
+    """The text of an answer, and after it what was kept."""
+    return "\n".join(filter(None, [shown, *map(visible_lines, _about_kept(facts))]))
+
+
+def _about_kept(facts: Mapping[str, Any]) -> Iterator[str]:
+    """What was kept, how to read it, and how it begins."""
+    for kept in facts.get("kept", ()):
+        whole = "all of it" if kept["bytes"] <= len(kept["preview"].encode()) else "its beginning"
+        shown = f"; {whole}:\n{kept['preview']}" if kept["preview"] else ""
+        yield (
+            f"kept: {kept['name']}, {kept['bytes']} bytes of {kept['mime_type']}. load with run_id "
+            f"{kept['handle']} reads it in pieces, and other tools take this handle as a parameter{shown}"
+        )
 
 
 def _short(text: str, where: str = _IN_STRUCTURED) -> str:
@@ -293,91 +314,3 @@ def _short(text: str, where: str = _IN_STRUCTURED) -> str:
 
 def _compact(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-MAX_ANSWER_BYTES: Final = 1_000_000
-"""How long an answer may be over HTTP, however it is escaped; the rest of the event has to fit too."""
-
-_LEFT_OUT: Final = frozenset({"data", "stdout", "stderr"})
-_TEXTS: Final = frozenset({"resources/read", "prompts/get"})
-_WITHOUT_EVENTS: Final = "2026-07-28"
-"""The first revision in which such a text is the whole body of a response."""
-
-_HINT: Final = "ask for less: a smaller length or limit, or no detail"
-
-Facts = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What the answer to one call may take up: `limit` bytes, or any number."""
-
-    app: App
-    limit: int | None
-
-    @classmethod
-    def of(cls, app: App, context: Any) -> Room:
-        """The room for the answer to a call; `context` says by which transport it came."""
-        is_http = context is not None and context.request_context.request is not None
-        return cls(app, MAX_ANSWER_BYTES if is_http else None)
-
-    async def fit(self, result: CallToolResult, facts: Facts) -> CallToolResult:
-        """The answer of a verb, without the data of a run where it is too long."""
-        what = await self._problem(result, facts)
-        if what is None:
-            return result
-        handle = await self._kept(facts, what)
-        notice = {"code": "answer_too_long", "message": f"{what}: load reads {handle} in pieces"}
-        rest = {name: each for name, each in facts.items() if name not in _LEFT_OUT}
-        notices = [*facts.get("notices", ()), notice]
-        short = answer({**rest, "output": handle, "notices": notices})
-        if (problem := await self._problem(short, rest)) is not None:
-            raise RyeError("answer_too_long", problem, hint=_HINT)
-        return short
-
-    async def fit_exposed(self, result: CallToolResult, facts: Facts) -> CallToolResult:
-        """The answer of a tool of its own; a failure where it is too long."""
-        if facts.get("status") != "success":
-            return await self.fit(result, facts)
-        what = await self._problem(result, facts)
-        if what is None:
-            return result
-        handle = await self._kept(facts, what)
-        hint = f"the tool has run: load reads its data in pieces, by {handle}"
-        return refusal(RyeError("answer_too_long", what, hint=hint, output=handle))
-
-    async def _problem(self, result: CallToolResult, facts: Facts) -> str | None:
-        """What is wrong with an answer that is too long; None for every other one."""
-        if self.limit is None:
-            return None
-        found = await apart_if_large(facts, partial(_length, result))
-        what = f"expected an answer of at most {self.limit} bytes, found {found}"
-        return what if found > self.limit else None
-
-    async def _kept(self, facts: Facts, what: str) -> str:
-        """The handle of the data, which is kept from now on."""
-        data, run_id = facts.get("data"), facts.get("run_id")
-        if data is None or run_id is None:
-            raise RyeError("answer_too_long", what, hint=_HINT)
-        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-        outputs = self.app.executor().outputs
-        return await off_loop(partial(outputs.keep, run_id, text.encode("utf-8", "replace")))
-
-
-async def require_fitting(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
-    """Refuse a text that a client of 2025 gets in one event, and that is too long for it."""
-    result = await call_next(ctx)
-    if ctx.method in _TEXTS and ctx.protocol_version < _WITHOUT_EVENTS and isinstance(result, dict):
-        found = len(json.dumps(result, ensure_ascii=False).encode("utf-8", "replace"))
-        if found > MAX_ANSWER_BYTES:
-            from mcp.shared.exceptions import MCPError
-            from mcp.types import INVALID_PARAMS
-
-            what = f"answer_too_long: expected at most {MAX_ANSWER_BYTES} bytes, found {found}"
-            raise MCPError(code=INVALID_PARAMS, message=what, data={"code": "answer_too_long"})
-    return result
-
-
-def _length(result: CallToolResult) -> int:
-    plain = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return len(json.dumps(plain, separators=(",", ":")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -20,14 +20,25 @@ from rye_mcp.mcp_server.background_runs import BackgroundRuns
 from rye_mcp.mcp_server.confirmation import Confirmer
 from rye_mcp.mcp_server.file_changes import FileChanges, Progress, looking
 from rye_mcp.mcp_server.progress import Send, Tell, counting, reporting, sending
+from rye_mcp.runs.results import as_bytes
+from rye_mcp.runs.shelf import Shelf
 from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.execute import Executed, ExecuteRequest, execute, log_refusal
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.runs import OutputRequest, read_output
 from rye_mcp.verbs.search import SearchRequest, search
 from rye_mcp.verbs.sign import SignRequest, sign
+from rye_mcp.visible import visible_lines
 
 __all__ = ["CALLS", "Asked", "run_tool"]
+
+MAX_PIECE_BYTES: Final = 64 << 10
+"""How much `load` reads at once of what was kept."""
+
+MAX_PIECE_ANSWER_BYTES: Final = 96_000
+"""How long the answer with a piece may become by what is escaped in it."""
+
+SHORTEST_PIECE_BYTES: Final = 1024
 
 _OF_OUTPUT: Final = frozenset({"stream", "offset", "length", "pattern"})
 
@@ -86,8 +97,8 @@ async def _load(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
         wanted = OutputRequest(
             arguments["run_id"], **{name: arguments[name] for name in _OF_OUTPUT & arguments.keys()}
         )
-        outputs = asked.app.executor().outputs
-        return await apart(lambda: read_output(wanted, outputs).as_dict())
+        shelf = asked.app.executor().shelf
+        return await apart(lambda: _fitting_piece(wanted, shelf))
     request = LoadRequest(
         arguments["item_id"],
         ItemType(arguments["item_type"]),
@@ -97,6 +108,18 @@ async def _load(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
     )
     context = asked.context()
     return await apart(lambda: load(request, context).as_dict())
+
+
+def _fitting_piece(request: OutputRequest, shelf: Shelf) -> Mapping[str, Any]:
+    """A piece that fits into an answer; `next_offset` says where to go on."""
+    request = replace(request, length=min(request.length, MAX_PIECE_BYTES))
+    while True:
+        facts = read_output(request, shelf).as_dict()
+        length = max(len(as_bytes(facts)), len(visible_lines(facts["content"]).encode()))
+        if length <= MAX_PIECE_ANSWER_BYTES or request.length <= SHORTEST_PIECE_BYTES:
+            return facts
+        fitting = request.length * MAX_PIECE_ANSWER_BYTES // length
+        request = replace(request, length=max(SHORTEST_PIECE_BYTES, fitting))
 
 
 async def _execute(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:

@@ -421,7 +421,7 @@ async def _ask_at_once(question: Question, client: Any) -> None:
             )
     except TimeoutError as exc:
         raise _declined(question, f"not answered within {QUESTION_LIFETIME_S} s") from exc
-    except (MCPError, ValueError) as exc:  # it cannot after all, or its answer is none
+    except (MCPError, ValueError) as exc:  # it cannot after all, or its answer is invalid
         raise _nobody_to_ask(question) from exc
     _require_yes(question, found)
 

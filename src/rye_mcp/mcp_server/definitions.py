@@ -57,6 +57,7 @@ class Definition:
 _ITEM_ID: Final = {"type": "string", "description": "Id of the item, such as demo/hello."}
 _ITEM_TYPE: Final = {"type": "string", "enum": ["tool", "directive", "knowledge"], "default": "tool"}
 _RUN_ID: Final = {"type": "string", "description": "Instead of item_id."}
+_KEPT_ID: Final = {"type": "string", "description": "Or a handle, instead of item_id."}
 _PROJECT: Final = {"type": "string", "description": "Absolute path of the project; default: the server's."}
 
 _TEXT: Final = {"type": "string"}
@@ -88,6 +89,7 @@ _RAN: Final = {
     "run_id": {"anyOf": [_TEXT, _NONE]},
     "data": {"description": "What the tool returned."},
     "output": {"type": "string", "description": "Handle of output that was cut."},
+    "kept": _LIST,
     "instructions": _TEXT,
     "content": _TEXT,
     "notices": _LIST,
@@ -135,7 +137,7 @@ _LOAD: Final = Definition(
     "load",
     "Load an item",
     "Read a verified item: its content and metadata (schema, description, signer). With destination, copy it "
-    "to another space. With run_id instead, read the long output of a run.",
+    "to another space. With run_id instead, read what was kept of a run.",
     {
         "item_id": _ITEM_ID,
         "item_type": _ITEM_TYPE,
@@ -146,7 +148,7 @@ _LOAD: Final = Definition(
         },
         "destination": {"type": "string", "enum": ["project", "user"]},
         "overwrite": {"type": "boolean", "default": False},
-        "run_id": _RUN_ID,
+        "run_id": _KEPT_ID,
         "stream": {"type": "string", "enum": ["stdout", "stderr", "result"]},
         "offset": {"type": "integer", "description": "In bytes; below 0 from the end."},
         "length": {"type": "integer", "minimum": 1},
@@ -175,6 +177,7 @@ _EXECUTE: Final = Definition(
             "description": "Seconds; lowers the tool's own.",
         },
         "async": {"type": "boolean", "default": False},
+        "as_handle": {"type": "boolean", "default": False, "description": "Keep the data."},
         "run_id": _RUN_ID,
         "action": {"type": "string", "enum": ["status", "cancel"]},
         "detail": {"type": "boolean", "default": False, "description": "Add chain, lock and all output."},
@@ -250,7 +253,7 @@ def check_arguments(definition: Definition, given: Mapping[str, Any] | None) -> 
 def _hint_for(unknown: Sequence[str], known: Collection[str]) -> str:
     """Which known argument may be meant by each: leaving out what was meant would be another call.
 
-    Of very many only the first are compared: each takes a while, in which nobody else is answered.
+    Only the first of very many are compared: each takes a while, and no other client is answered meanwhile.
     """
     unknown = unknown[:_COMPARED]
     close = {name: close_names(name[:_SHOWN_CHARACTERS], known) for name in unknown}

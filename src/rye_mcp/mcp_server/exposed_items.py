@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -37,12 +38,15 @@ from rye_mcp.mcp_server.answers import seen
 from rye_mcp.mcp_server.definitions import DEFINITIONS
 from rye_mcp.mcp_server.listings import Listed, entries, names_of, possible_names
 from rye_mcp.mcp_server.logs import facts_of
+from rye_mcp.runs.media_types import media_type_of, text_of
+from rye_mcp.runs.results import PREVIEW_BYTES, is_result_handle
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.visible import find_hidden, visible, visible_lines
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
     from rye_mcp.mcp_server.background_runs import BackgroundRuns
+    from rye_mcp.runs.outputs import OutputPiece
     from rye_mcp.verbs.offers import Offer
 
 __all__ = [
@@ -274,6 +278,7 @@ MAX_COMPLETIONS: Final = 100
 
 _ITEM: Final = "rye://item/{kind}/{+path}"
 _RUN: Final = "rye://runs/{id}/{stream}"
+_RESULT: Final = "rye://result/{sha256}"
 _ADDRESS: Final = re.compile(r"rye://(item|runs)/([^/?#]+)/([^?#]+)")
 _MIME_TYPES: Final = {".md": "text/markdown", ".json": "application/json", ".yaml": "application/yaml"}
 _STREAMS: Final = ("stdout", "stderr", "result", "status")
@@ -289,7 +294,13 @@ TEMPLATES: Final = (
         uri_template=_RUN,
         name="run",
         title="Output of a run",
-        description="stdout, stderr or result, when it was too long for the answer; or status.",
+        description="stdout, stderr or result, when it was cut; or status.",
+    ),
+    ResourceTemplate(
+        uri_template=_RESULT,
+        name="result",
+        title="Kept result",
+        description="What a run of this project returned or wrote to a file: its first MiB.",
     ),
 )
 """What can be read by an address that nobody has listed."""
@@ -320,9 +331,11 @@ def _resource(offer: Offer) -> Resource:
 
 def read_resource(app: App, runs: BackgroundRuns, address: str) -> ReadResourceContents:
     """What stands at an address; RyeError when there is nothing, or it is refused."""
+    if is_result_handle(address):
+        return _kept(app, address)
     found = _ADDRESS.fullmatch(address)
     if found is None:
-        what = f"expected {_ITEM} or {_RUN}, found {visible(address[:80])!r}"
+        what = f"expected {_ITEM}, {_RUN} or {_RESULT}, found {visible(address[:80])!r}"
         raise RyeError("item_not_found", what, hint="resources/templates/list names the addresses")
     kind, first, rest = found[1], unquote(found[2]), unquote(found[3])
     return _item(app, first, rest) if kind == "item" else _run(app, runs, first, rest)
@@ -370,6 +383,22 @@ def _run(app: App, runs: BackgroundRuns, run_id: str, stream: str) -> ReadResour
         return ReadResourceContents(content=visible_lines(text), mime_type="application/json")
     from rye_mcp.verbs.runs import OutputRequest, read_output
 
-    piece = read_output(OutputRequest(run_id, stream, length=MAX_BYTES), app.executor().outputs)
+    return _text_of(read_output(OutputRequest(run_id, stream, length=MAX_BYTES), app.executor().shelf))
+
+
+def _kept(app: App, handle: str) -> ReadResourceContents:
+    """A result: text as it can be seen, and anything else as the bytes that it is."""
+    shelf = app.executor().shelf
+    with shelf.results.opened(handle) as descriptor:
+        total, beginning = os.fstat(descriptor).st_size, os.pread(descriptor, MAX_BYTES, 0)
+    media_type = media_type_of("", beginning[:PREVIEW_BYTES])
+    if text_of(beginning, is_whole=len(beginning) == total) is None:
+        next_offset = len(beginning) if len(beginning) < total else None
+        meta: dict[str, Any] = {"rye/total": total, "rye/next_offset": next_offset}
+        return ReadResourceContents(content=beginning, mime_type=media_type, meta=meta)
+    return _text_of(shelf.read(handle, length=MAX_BYTES), media_type)
+
+
+def _text_of(piece: OutputPiece, media_type: str = "text/plain") -> ReadResourceContents:
     meta: dict[str, Any] = {"rye/total": piece.total, "rye/next_offset": piece.next_offset}
-    return ReadResourceContents(content=visible_lines(piece.text), mime_type="text/plain", meta=meta)
+    return ReadResourceContents(content=visible_lines(piece.text), mime_type=media_type, meta=meta)

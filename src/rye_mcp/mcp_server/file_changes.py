@@ -273,7 +273,7 @@ class FileChanges:
 
 
 async def looking(work: Callable[[Progress], Answer], progress: Progress | None = None) -> Answer:
-    """What this comes to in a thread, where others are heard meanwhile; it is ended with who waits for it."""
+    """The result of this function in a thread, which ends when the caller is cancelled."""
     given_up = threading.Event()
 
     def say(done: int, total: int) -> None:
@@ -292,7 +292,7 @@ async def looking(work: Callable[[Progress], Answer], progress: Progress | None 
             failure = exc
         group.cancel_scope.cancel()
     if failure is not None:
-        await anyio.lowlevel.checkpoint()  # who has given up hears of nothing else
+        await anyio.lowlevel.checkpoint()  # a cancelled caller gets no further changes
         raise failure
     return answers[0]
 
@@ -326,7 +326,7 @@ CHANGE_WAIT_MS: Final = 1000
 BEGUN_MS: Final = 1000
 """After how long without a change it is known that changes are seen."""
 
-_OF_RUNS: Final = frozenset({"lockfiles", "outputs"})
+_OF_RUNS: Final = frozenset({"lockfiles", "outputs", "results"})
 _OF_ITEMS: Final = frozenset(item_type.directory for item_type in ItemType)
 
 
@@ -374,7 +374,7 @@ async def watch(
 
 @asynccontextmanager
 async def _a_thread_more() -> AsyncIterator[None]:
-    """Who waits for changes keeps a thread all the time; nobody else shall have one fewer for that."""
+    """A watcher keeps a thread all the time, so it has a limiter of its own."""
     threads = to_thread.current_default_thread_limiter()
     threads.total_tokens += 1
     try:

@@ -121,7 +121,7 @@ class Running:
 
 
 class Incoming:
-    """The messages of a client, read from its lines by whoever asks for the next one."""
+    """The messages of a client, read from its lines as the next one is asked for."""
 
     def __init__(self, lines: Lines, running: Running, outgoing: Outgoing) -> None:
         self.over = anyio.Event()
@@ -194,8 +194,8 @@ class Incoming:
 class Outgoing:
     """A place for the messages to a client, each a line.
 
-    Whoever sends one writes it, one after the other. What the client does not take at once is written by
-    `finish`: a sender that is cancelled leaves no half of a line behind.
+    Each sender writes its own message, one after the other. `finish` writes what the client does not take at
+    once: a sender that is cancelled leaves no half of a line behind.
     """
 
     def __init__(self, wire: Wire, running: Running) -> None:
@@ -313,7 +313,7 @@ def _may_have_id(line: str) -> bool:
 
 
 def _number(digits: str) -> float:
-    """A whole number; one of thousands of digits is none that Python reads, and no reason to read no more."""
+    """A whole number. Python refuses one of thousands of digits, which is no reason to stop reading."""
     return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
 
 

@@ -33,7 +33,6 @@ from starlette.types import Receive, Scope, Send
 
 from rye_mcp.apart import on_behalf_of
 from rye_mcp.errors import RyeError
-from rye_mcp.mcp_server.answers import require_fitting
 from rye_mcp.mcp_server.framing import BUSY, one_line
 from rye_mcp.mcp_server.http_connections import connection_limit, listen, serve
 from rye_mcp.mcp_server.http_gate import MAX_BODY_BYTES, Application, Gate, KnownNames
@@ -48,6 +47,7 @@ from rye_mcp.mcp_server.http_requests import (
 )
 from rye_mcp.mcp_server.options import TOKEN_VARIABLE, HttpOptions, Token, find_state_keys
 from rye_mcp.mcp_server.projects import Projects
+from rye_mcp.mcp_server.room import require_fitting
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
@@ -141,7 +141,9 @@ class Events(SseServerTransport):
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one client as long as it listens."""
         async with self.connect_sse(scope, receive, send) as (incoming, outgoing):
-            session = stream_of(next(reversed(self._read_stream_writers)))  # nobody else had a turn meanwhile
+            session = stream_of(
+                next(reversed(self._read_stream_writers))
+            )  # no other task had a turn meanwhile
             exchange: Exchange | None = scope.get(EXCHANGE_KEY)
             if exchange is not None:
                 exchange.session = session

@@ -184,7 +184,7 @@ class _Connection(H11Protocol):
             _oldest(ours).transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Read on; whoever is in the middle of a head has only so much time for it."""
+        """Read on; a client in the middle of a head has only so much time for it."""
         self.heard_at = self.loop.time()
         if self._head_timer is None and not self._is_asked():
             self._wait_for_head()

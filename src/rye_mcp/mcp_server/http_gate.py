@@ -133,7 +133,7 @@ class Standing:
 
 
 class Gate:
-    """The application behind these checks; without a `token`, everybody who gets here may come in."""
+    """The application behind these checks; without a `token`, every client that gets here may come in."""
 
     def __init__(
         self,
@@ -323,7 +323,7 @@ def _refusal_of_head(scope: Scope) -> Response | None:
 def _let_in(scope: Scope) -> None:
     """Know the connection from now on. Media types are written in any case, and the SDK compares them.
 
-    No event is kept, so a stream that is asked to go on after one begins anew: the SDK would fail.
+    No event is kept, so a stream that is asked to go on after one begins again: the SDK would fail.
     """
     standing = scope.get("state", {}).get(STANDING_KEY)
     if standing is not None:

@@ -56,7 +56,7 @@ _TOO_LONG: Final = (
 
 
 class Requests:
-    """Which requests of which session are not answered yet."""
+    """The unanswered requests of each session."""
 
     def __init__(self, limit: int = MAX_CALLS) -> None:
         self._limit = limit

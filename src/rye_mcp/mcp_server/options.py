@@ -237,7 +237,7 @@ class Token:
 
     @classmethod
     def find(cls, file: Path | None, environment: MutableMapping[str, str]) -> Token:
-        """The token that was given, or a new one; RyeError for what is none."""
+        """The token that was given, or a new one; RyeError for an invalid one."""
         given = environment.pop(TOKEN_VARIABLE, None)
         if file is not None:
             return cls(_checked_token(read_private(file, "a token"), str(file)), is_new=False)

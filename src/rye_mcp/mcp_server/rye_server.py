@@ -1,6 +1,6 @@
 """The MCP server object: it lists what there is, checks arguments, calls the verbs and answers.
 
-Whoever calls is an agent, whatever the arguments say. Nothing heavy is imported before it is needed, because
+Every caller is an agent, whatever its arguments say. Nothing heavy is imported before it is needed, because
 a client waits for the answer to `initialize`. Every failure of a tool is an answer that names the project; a
 tool that does not exist is an error of the protocol. Cancelling a call ends what it runs.
 """
@@ -142,7 +142,7 @@ class RyeServer(MCPServer[None]):
         SubscriptionHandlers(self._apps, self._listings).serve(server)
 
     async def run_stdio_async(self) -> None:
-        """Serve one client over standard input and output, which nobody else gets at meanwhile."""
+        """Serve one client over standard input and output, which nothing else uses meanwhile."""
         from rye_mcp.mcp_server.framing import framed
         from rye_mcp.mcp_server.stdio import claimed, parent_gone
 
@@ -199,17 +199,17 @@ class RyeServer(MCPServer[None]):
     async def _call(
         self, definition: Definition, given: Mapping[str, Any] | None, context: Any, about: dict[str, Any]
     ) -> CallToolResult:
-        from rye_mcp.mcp_server.answers import Room
         from rye_mcp.mcp_server.calls import CALLS
         from rye_mcp.mcp_server.definitions import check_arguments
+        from rye_mcp.mcp_server.room import Room
 
         arguments = await apart_if_large(given, partial(check_arguments, definition, given))
         path = arguments.pop("project_path", None)
         async with self._apps.using(path, session_of(context)) as app:
             about["project"] = _project_of(app)
+            room = Room.of(app, context, as_handle=arguments.pop("as_handle", False))
             facts = {**await CALLS[definition.name](arguments, self._asked(app, context)), **about}
-            answered = await apart_if_large(facts, partial(answer, facts))
-            return await Room.of(app, context).fit(answered, facts)
+            return await room.fit(facts, answer)
 
     async def _call_native(
         self, name: str, arguments: dict[str, Any], context: Any, about: dict[str, Any]
@@ -221,9 +221,8 @@ class RyeServer(MCPServer[None]):
     async def _run_native(
         self, app: App, name: str, arguments: dict[str, Any], context: Any, about: dict[str, Any]
     ) -> CallToolResult:
-        from rye_mcp.executor.configuration.parameters import is_quick
-        from rye_mcp.mcp_server.answers import Room
         from rye_mcp.mcp_server.calls import run_tool
+        from rye_mcp.mcp_server.room import Room
 
         item_id = await self._native.id_of(name, app)
         if item_id is None:
@@ -232,9 +231,9 @@ class RyeServer(MCPServer[None]):
                 raise RyeError("unknown_argument", what, hint="tools/list names the tools")
         found = await run_tool(item_id, arguments, self._asked(app, context))
         facts, schema = {**found, **about}, self._native.output_schema(name)
-        answered = partial(exposed_answer, facts, schema)
-        result = answered() if is_quick(schema, facts) else await apart(answered)
-        return await Room.of(app, context).fit_exposed(result, facts)
+        room, make = Room.of(app, context), partial(exposed_answer, schema=schema)
+        is_promised = schema is not None and facts.get("status") == "success"
+        return await (room.fit_promised if is_promised else room.fit)(facts, make)
 
     def _tool_input_schema(self, name: str) -> dict[str, Any] | None:
         """Parameters that clients of 2026 repeat as headers (`x-mcp-header`) are compared with these."""
@@ -312,7 +311,7 @@ class RyeServer(MCPServer[None]):
         listing: Callable[[App], Awaitable[list[Listed[Any]]]],
         params: PaginatedRequestParams,
     ) -> tuple[list[Any], str | None]:
-        """A page of what there is now, with the next cursor; who gets one is told when a list changes."""
+        """A page of the list as it is now, with the next cursor. Its client is told when the list changes."""
         with protocol_error():
             return page_of(await self._list(listing), params.cursor, name)
 

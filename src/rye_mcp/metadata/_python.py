@@ -120,7 +120,7 @@ _DEFINITION: Final = re.compile(r"^(?:@|(?:def|class|async)\b)", re.MULTILINE)
 _ENCODING: Final = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
 _UTF_8: Final = frozenset({"utf-8", "utf8", "utf_8", "u8", "utf"})
 
-# What the parser warns of (an escape that is none, such as "\d") is not said by whoever only looks at it.
+# The parser's warnings (about an invalid escape such as "\d") are dropped when the code is only inspected.
 _quiet: Final = threading.Lock()
 
 
@@ -153,7 +153,7 @@ def read_python(text: str, issues: Issues, *, whole: bool = False) -> Raw:
 
 
 def _block(text: str, issues: Issues, *, whole: bool) -> Raw | None:
-    """What the block of comments says that stands before all code; None when there is none.
+    """The block of comments before all code; None without one.
 
     Nothing but comments and blank lines is looked at: no text in the code can be such a block.
     """
@@ -298,7 +298,7 @@ class _Literals:
         self._lines = [] if places is None else text.split("\n")
 
     def value(self, node: ast.expr, way: Way) -> Any:
-        """The value of a literal; Unreadable when it is none."""
+        """The value of a literal; Unreadable for anything else."""
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise Unreadable(f"expected at most {MAX_NODES} values, found more", node.lineno)

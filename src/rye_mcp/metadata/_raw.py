@@ -85,7 +85,7 @@ _FIELD_NAME: Final = re.compile(r"[A-Za-z0-9_./\[\]-]{1,80}")
 """A name that cannot be a sentence."""
 
 _QUOTED: Final = re.compile(r"""\*\S+|(?=.*[A-Za-z]{4})(?:'.*'|".*")""", re.DOTALL)
-"""What an expectation may quote of the file itself: an anchor, or words; `'# ///'` is none."""
+"""What an expectation may quote of the file itself: an anchor, or words, but not `'# ///'`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def misspelt(file: ItemFile) -> tuple[Issue, ...]:
 
 
 def examples_of(file: ItemFile) -> tuple[Example, ...]:
-    """The example calls of a tool; RyeError `invalid_item` with all issues for what are none."""
+    """The example calls of a tool; RyeError `invalid_item` with all issues for anything else."""
     issues = Issues()
     raw = _read(file, issues, whole=True)
     _check_examples(raw, issues)
@@ -251,7 +251,7 @@ _CLOSE: Final = 0.8
 
 _MAX_LENGTH: Final = 40
 _MAX_LOOKED_AT: Final = 200
-"""How many names are compared: whoever misspells one has few."""
+"""How many names are compared; an item with misspelt names has few."""
 
 _MAX_TOLD: Final = 10
 """How many are told of one item."""

@@ -251,7 +251,7 @@ class _Reader:
 
 
 def _number(text: str) -> int | float | str:
-    """The number that a text is; the text when it is none, and NaN for a number that JSON does not have."""
+    """The number that a text stands for; any other text as it is, and NaN for a number that JSON lacks."""
     for pattern, base in ((_DECIMAL, 10), (_OCTAL, 8), (_HEXADECIMAL, 16)):
         if pattern.fullmatch(text):
             return int(text, base) if len(text) <= _MAX_DIGITS else math.nan
@@ -344,7 +344,7 @@ def _signature_lines(lines: list[str]) -> int:
 
 
 def parse_configuration(content: bytes, where: Path) -> dict[str, Any]:
-    """The mapping in a file; RyeError `invalid_item` for what is none, with the lines."""
+    """The mapping in a file; RyeError `invalid_item`, with the lines, for anything else."""
     issues = Issues()
     try:
         values = read_yaml(content.decode("utf-8"), issues).values

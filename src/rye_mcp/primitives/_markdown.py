@@ -114,7 +114,7 @@ def _make_absolute(page: BeautifulSoup, base: str) -> None:
 
 
 def _joined(base: str, url: str) -> str | None:
-    """A URL as an absolute one of the web; None when it is none."""
+    """A URL as an absolute one of the web; None for anything else."""
     try:
         whole = urljoin(base, url.strip())
         parts = urlsplit(whole)

@@ -55,7 +55,7 @@ MAX_ENDED: Final = 20
 """How many processes that have ended are remembered of a project; the newest ones."""
 
 MAX_BYTES: Final = 1 << 20
-"""How long a file of a process may be; a longer one is none."""
+"""How long a file of a process may be; a longer one is ignored."""
 
 _YOUNG: Final = timedelta(seconds=30)
 """How long a host may take to say who it is."""

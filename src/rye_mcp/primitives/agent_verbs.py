@@ -120,7 +120,7 @@ async def _runs(arguments: Mapping[str, Any], surroundings: Surroundings) -> dic
             found = list_runs(request, log).runs
         finally:
             log.close()
-        # Whoever asks knows that it is asking.
+        # The caller's own request is already in its log.
         others = (run for run in found if (run.item_id, run.status) != (_THIS, RUNNING))
         return RunList(tuple(islice(others, limit))).for_agent()
 

@@ -75,7 +75,7 @@ class PagePrimitive:
         }
         try:
             result = await self._http.execute(config, {"url": call.arguments["url"]})
-        except ConfigurationError as exc:  # the template is none of who asked
+        except ConfigurationError as exc:  # the caller did not write the template
             raise ToolExecutionError(exc.message.replace("{url} as url", "url")) from exc
         outcome = read_http(result)
         if result.error_code == "host_refused":  # no option of this tool lets it pass

@@ -16,12 +16,24 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 
-__all__ = ["MAX_LINE_BYTES", "SEARCH_LIMIT_S", "Piece", "find_lines", "read_piece"]
+__all__ = [
+    "MAX_LENGTH",
+    "MAX_LINE_BYTES",
+    "SEARCH_LIMIT_S",
+    "OutputPiece",
+    "Piece",
+    "find_lines",
+    "piece_of",
+    "read_piece",
+]
+
+MAX_LENGTH: Final = 1 << 20
+"""How many bytes may be read at once."""
 
 SEARCH_LIMIT_S: Final = 2.0
 """How long one search may take."""
@@ -51,6 +63,53 @@ class Piece:
     offset: int
     next_offset: int | None
     matches: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPiece:
+    """A piece of what a handle opens, which has `total` bytes."""
+
+    handle: str
+    piece: Piece
+    total: int
+
+    @property
+    def text(self) -> str:
+        """What was read."""
+        return self.piece.text
+
+    @property
+    def next_offset(self) -> int | None:
+        """Where to go on; None at the end."""
+        return self.piece.next_offset
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        answer: dict[str, Any] = {
+            "status": "success",
+            "handle": self.handle,
+            "content": self.text,
+            "offset": self.piece.offset,
+            "next_offset": self.next_offset,
+            "total": self.total,
+            "encoding": self.piece.encoding,
+        }
+        if self.piece.matches is not None:
+            answer["matches"] = list(self.piece.matches)
+        return answer
+
+
+def piece_of(descriptor: int, handle: str, *, offset: int, length: int, pattern: str | None) -> OutputPiece:
+    """A piece of an open file, or of its lines that match a regular expression of JavaScript.
+
+    An offset below 0 counts from the end.
+    """
+    length = min(max(1, length), MAX_LENGTH)
+    total = os.fstat(descriptor).st_size
+    start = max(0, total + offset) if offset < 0 else min(offset, total)
+    if pattern is None:
+        return OutputPiece(handle, read_piece(descriptor, start, length), total)
+    return OutputPiece(handle, find_lines(descriptor, pattern, start, length), total)
 
 
 def read_piece(descriptor: int, start: int, length: int) -> Piece:

@@ -14,15 +14,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from lilux import _files as whole_files
 from lilux import _trees
-from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Spool
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.files import OTHERS, refusal
-from rye_mcp.runs._pieces import SEARCH_LIMIT_S, Piece, find_lines, read_piece
+from rye_mcp.runs._pieces import MAX_LENGTH, SEARCH_LIMIT_S, OutputPiece, piece_of
 from rye_mcp.runs.ids import (
     STREAMS,
     StreamName,
@@ -43,6 +42,7 @@ __all__ = [
     "SEARCH_LIMIT_S",
     "OutputPiece",
     "RunOutputs",
+    "not_kept",
 ]
 
 MAX_RUN_BYTES: Final = 64 << 20
@@ -57,9 +57,6 @@ MAX_AGE: Final = timedelta(days=7)
 DEFAULT_LENGTH: Final = 64 << 10
 """How many bytes are read when nobody says how many."""
 
-MAX_LENGTH: Final = 1 << 20
-"""How many bytes may be read at once."""
-
 MAX_SPARE_AGE: Final = timedelta(days=1)
 """How old a spare directory may be that a run is given: nobody sweeps a younger one."""
 
@@ -69,44 +66,6 @@ MAX_SPARES: Final = 64
 _HIDDEN: Final = "."
 _DIRECTORY_NAME: Final = "outputs"
 _MODE: Final = 0o700
-_RESULT: Final = "result"
-_FILE_MODE: Final = 0o600
-
-
-@dataclass(frozen=True, slots=True)
-class OutputPiece:
-    """A piece of a stream of `total` bytes; with a pattern, its lines that match, and the place of each."""
-
-    run_id: str
-    stream: StreamName
-    piece: Piece
-    total: int
-
-    @property
-    def text(self) -> str:
-        """What was read."""
-        return self.piece.text
-
-    @property
-    def next_offset(self) -> int | None:
-        """Where to go on; None at the end."""
-        return self.piece.next_offset
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as data."""
-        answer: dict[str, Any] = {
-            "status": "success",
-            "run_id": self.run_id,
-            "stream": self.stream,
-            "content": self.text,
-            "offset": self.piece.offset,
-            "next_offset": self.next_offset,
-            "total": self.total,
-            "encoding": self.piece.encoding,
-        }
-        if self.piece.matches is not None:
-            answer["matches"] = list(self.piece.matches)
-        return answer
 
 
 class RunOutputs:
@@ -149,18 +108,6 @@ class RunOutputs:
             else:
                 os.rmdir(path)  # noqa: PTH106
 
-    def keep(self, run_id: str, data: bytes) -> str:
-        """Keep the result of a run that is over; its handle. What is kept already stays."""
-        path = self._root / check_run_id(run_id)
-        if not path.is_dir():
-            self.directory(run_id)
-            whole_files.write_whole(self._root / self._taken[run_id] / _RESULT, data, mode=_FILE_MODE)
-            self.finish(run_id)
-        else:
-            with suppress(FileExistsError):
-                whole_files.write_whole(path / _RESULT, data, mode=_FILE_MODE, replace=False)
-        return handle_of(run_id, _RESULT)
-
     def read(
         self,
         run_id: str,
@@ -170,22 +117,12 @@ class RunOutputs:
         length: int = DEFAULT_LENGTH,
         pattern: str | None = None,
     ) -> OutputPiece:
-        """A piece of what a run has written, or of its lines that match a pattern.
-
-        An offset below 0 counts from the end. The pattern is a regular expression as JavaScript has them,
-        looked for in each line. RyeError `output_not_found` when nothing was kept.
-        """
+        """A piece of what a run has written; RyeError `output_not_found` when nothing was kept."""
         check_run_id(run_id)
         name = check_stream(stream)
-        length = min(max(1, length), MAX_LENGTH)
         with self._opened(run_id, name) as descriptor:
-            total = os.fstat(descriptor).st_size
-            start = max(0, total + offset) if offset < 0 else min(offset, total)
-            if pattern is None:
-                piece = read_piece(descriptor, start, length)
-            else:
-                piece = find_lines(descriptor, pattern, start, length)
-        return OutputPiece(run_id, name, piece, total)
+            handle = handle_of(run_id, name)
+            return piece_of(descriptor, handle, offset=offset, length=length, pattern=pattern)
 
     def kept(self, run_id: str) -> dict[StreamName, int]:
         """How many bytes of which streams of a run are kept."""
@@ -269,7 +206,7 @@ class RunOutputs:
         try:
             descriptor = _trees.Tree(self._root).open_file(f"{name}/{stream}")
         except FileNotFoundError as exc:
-            raise _not_kept(run_id, stream) from exc
+            raise not_kept(run_id, stream) from exc
         except (OSError, _trees.UnsafeError) as exc:
             raise refusal(exc, path) from exc
         with _trees.opened(descriptor):
@@ -307,7 +244,8 @@ def _remove(root: int, name: str) -> None:
         os.rmdir(name, dir_fd=root)
 
 
-def _not_kept(run_id: str, stream: str) -> RyeError:
+def not_kept(run_id: str, stream: str) -> RyeError:
+    """What is said of a stream that was not kept, and of one that the caller may not see."""
     what = (
         f"expected {stream} of the run {run_id}, found none: only what was cut is kept, and only for "
         f"{MAX_AGE.days} days"

@@ -67,7 +67,7 @@ class Source:
         return replace(source, constants={n: v for n, v in source.constants.items() if n not in twice})
 
     def value(self, node: ast.expr | None) -> Any:
-        """The value of a literal, also by its name; `UNREAD` for what is none."""
+        """The value of a literal, also by its name; `UNREAD` for anything else."""
         match node:
             case None:
                 return None

@@ -164,7 +164,7 @@ _UNREAD_PARSERS: Final = frozenset({"Fire", "docopt"})
 
 
 def read_getopt(source: Source, subcommand: str | None) -> Declared | None:
-    """What a call of `getopt.getopt` says; None where there is none."""
+    """What a call of `getopt.getopt` says; None without one."""
     for call in source.calls:
         if called(call) in ("getopt", "gnu_getopt") and owner(call.func) == "getopt":
             letters = source.value(call.args[1]) if len(call.args) > 1 else ""

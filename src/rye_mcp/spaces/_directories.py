@@ -128,7 +128,7 @@ class Way:
 
 
 def descend(root: Path, parts: Sequence[str]) -> Way | None:
-    """The way to the directory at `parts`, whose descriptor the caller closes; None where there is none.
+    """The way to the directory at `parts`, whose descriptor the caller closes; None if it is missing.
 
     Each directory is opened in the one above it, through no link; a link there is RyeError `unsafe_path`.
     """

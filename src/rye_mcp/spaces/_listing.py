@@ -62,7 +62,7 @@ def look(space: Space, item_type: ItemType) -> Listing:
 
 
 def list_space(space: Space, item_type: ItemType) -> Listing:
-    """The items of a type in a space, by id, without those of which it is not clear which one is meant."""
+    """The items of a type in a space, by id, without ambiguous ones."""
     seen = look(space, item_type)
     clashes = [tuple(group) for group in _alike(seen.items) if len(group) > 1]
     clashing = {place for group in clashes for place in group}
@@ -73,8 +73,8 @@ def list_space(space: Space, item_type: ItemType) -> Listing:
 def refuse_case_collisions(place: ItemPlace) -> None:
     """RyeError `ambiguous_item` if the space has another item whose id differs only in case.
 
-    On a file system that ignores case one would be the other: whoever signs there and runs here might not run
-    what they signed. So both are refused on every file system.
+    On a file system that ignores case, one would be the other: a person who signs there and runs here might
+    not run what they signed. So both are refused on every file system.
     """
     # A directory or a file of another kind may be the reason to ask; only a second item counts.
     folded = place.item_id.lower()
@@ -96,7 +96,7 @@ def _alike(places: Iterable[ItemPlace]) -> Iterator[list[ItemPlace]]:
 
 
 def ambiguous(places: Sequence[ItemPlace]) -> RyeError:
-    """The error that names the files of which it is not clear which one is meant."""
+    """The error that names the ambiguous files."""
     paths = [printable(place.path) for place in places]
     shown = " and ".join(paths[:_NAMED]) + (f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else "")
     ids = sorted({place.item_id for place in places})

@@ -62,7 +62,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Spaces:
-    """The spaces of one call. `project` is None when there is none, and `no_project` says why."""
+    """The spaces of one call. Without a project, `project` is None and `no_project` says why."""
 
     project: Space | None
     user: Space
@@ -94,13 +94,13 @@ class Spaces:
             return cls(None, user_root, system_root, exc)
 
     def require_project(self) -> Space:
-        """The project space; RyeError `no_project` with the reason when there is none."""
+        """The project space; RyeError `no_project` with the reason without one."""
         if self.project is None:
             raise self.no_project or RyeError("no_project", "expected a project, found none")
         return self.project
 
     def space(self, name: SpaceName) -> Space:
-        """The space of this name; RyeError `no_project` when it is that of a project, and there is none."""
+        """The space of this name; RyeError `no_project` for the project space without a project."""
         if name is SpaceName.PROJECT:
             return self.require_project()
         return self.user if name is SpaceName.USER else self.system
@@ -162,7 +162,7 @@ class Spaces:
         *,
         entering: Entering = lambda _: None,
     ) -> Mapping[str, Stamp]:
-        """Path → stamp, of what may be an item; for who wants to know what has changed since the last time.
+        """Path → stamp of every file that may be an item, so that a caller can find out what has changed.
 
         `parts` are directories below that of the type, to look at no more than these; `entering` is told of
         each directory right before it is looked at, as all of its parts.
@@ -197,7 +197,7 @@ class Spaces:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """What stands in one space where an item could: files, and what is none but is in a file's place."""
+    """What one space has where an item could be: files, and anything else in a file's place."""
 
     files: tuple[ItemPlace, ...] = ()
     others: tuple[RyeError, ...] = ()
@@ -249,7 +249,7 @@ class _Candidates:
         )
 
     def the_one(self) -> ItemPlace | None:
-        """The only file; None when there is none, RyeError when there are several, or something else is."""
+        """The only file; None if it is missing; RyeError for several files, or for anything else."""
         if len(self.files) > 1:
             raise ambiguous(self.files)
         if self.files:

@@ -1,4 +1,4 @@
-"""Reads the files beside an item that a tool rests on, most of which are no items.
+"""Reads the files beside an item that a tool rests on; most of them are not items.
 
 Links and limits are treated as for items. One directory stays open at a time, so reading many files of one is
 cheap.
@@ -40,7 +40,7 @@ class SourceName:
 
     @property
     def is_regular(self) -> bool:
-        """Whether it is a file that can be read; a link is none."""
+        """Whether it is a file that can be read; a link is not."""
         return stat.S_ISREG(self.mode)
 
 
@@ -70,7 +70,7 @@ class SourceTree:
         self._close()
 
     def read(self, relative: str, *, limit: int) -> SourceFile | None:
-        """A file; None when there is none."""
+        """A file; None if it is missing."""
         directory, _, name = relative.rpartition("/")
         path = path_below(self._root, relative)
         try:

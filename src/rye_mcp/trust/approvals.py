@@ -113,7 +113,7 @@ def git_directories(project: Path) -> tuple[Path, ...]:
     """The directories in which git keeps what it knows of a project: one, of a worktree its own and the main.
 
     It is found without running git. A `.git` that leads where git itself would not have made it lead counts
-    for nothing: whoever made the project may have chosen the place.
+    for nothing: the maker of the project may have chosen the place.
     """
     root = next((each for each in (project, *project.parents) if os.path.lexists(each / ".git")), None)
     if root is None or (root / ".git").is_symlink():
@@ -142,7 +142,7 @@ def _why_no_venv(facts: ProjectFacts) -> str | None:
 
 
 def _main_repository(worktree: Path) -> Path | None:
-    """The repository that a worktree belongs to, when both links hold; None when it is none."""
+    """The repository that a worktree belongs to, when both links hold; None for any other directory."""
     administration = _link(worktree, ".git", _GITDIR)
     if administration is None or not _is_real(administration):
         return None
@@ -166,7 +166,7 @@ def _is_repository(directory: Path) -> bool:
 
 
 def _link(directory: Path, name: str, prefix: bytes) -> Path | None:
-    """The path that stands in a small file; None when there is none, or something else stands there."""
+    """The path in a small file; None if the file is missing or holds anything else."""
     if not (directory / name).is_file():
         return None
     data = Tree(directory).read(name, limit=_MAX_LINK_BYTES)
@@ -324,7 +324,9 @@ def _require_own(project: Path) -> int:
         what = f"expected the directory of a project to approve, found none: {printable(project)}"
         raise RyeError("no_project", what, where=project)
     if problem := why_others_write(str(project)):
-        what = f"expected a project that nobody else can write to: {printable(project)}, found that {problem}"
+        what = (
+            f"expected a project that no other user can write to: {printable(project)}, found that {problem}"
+        )
         hint = f"namei -l {shlex.quote(str(project))}"
         raise RyeError("unsafe_permissions", what, where=project, hint=hint)
     return number
@@ -394,7 +396,7 @@ def _denied_keys(key_ids: object, place: Path) -> frozenset[str]:
     if not isinstance(key_ids, list) or not all(
         isinstance(each, str) and is_key_id(each) for each in key_ids
     ):
-        raise _malformed(place, "a denied key that is none")
+        raise _malformed(place, "an invalid denied key")
     return frozenset(key_ids)
 
 

@@ -76,7 +76,7 @@ class KeyState(StrEnum):
 class KnownKey:
     """A key, what is said of it, and how it stands.
 
-    `key` and `document` are None for a revoked key of which nothing but the id is known; `document` also for
+    `key` and `document` are None for a revoked key of which only the id is known; `document` also for
     the key of this user's agent, which needs none. `yours` is the pair that this user signs with.
     """
 
@@ -173,7 +173,7 @@ def list_keys(trust: Trust, ring: KeyRing) -> KnownKeys:
 
 
 def find_undecided(trust: Trust, ring: KeyRing, *, project: Path | None) -> Undecided:
-    """What waits for a person. `project` is the directory that holds `.ai`, None when there is none."""
+    """What waits for a person. `project` is the directory that holds `.ai`, None without a project."""
     keys = list_keys(trust, ring)
     waiting = project is not None and trust.approvals is not None and not trust.approvals.read().approved
     return Undecided(project if waiting else None, keys.undecided, keys.problems)

@@ -67,7 +67,7 @@ class _DraftStore(TrustStore):
         self._draft = draft
 
     def find_signer(self, fingerprint: str, space: SpaceName, seen: Seen) -> Candidate | None:
-        """Whoever has this fingerprint."""
+        """The owner of this fingerprint."""
         if fingerprint == self._draft.key.fingerprint:
             return self._draft
         return super().find_signer(fingerprint, space, seen)

@@ -77,7 +77,7 @@ class KeyRing:
     def generate(
         self, kind: SignerKind, *, owner: str | None = None, passphrase: bytes | None = None
     ) -> PublicKey:
-        """Make a key pair where there is none."""
+        """Make a key pair unless there is one."""
         if self._find(kind) is not None:
             directory = self.directory(kind)
             raise RyeError(
@@ -163,7 +163,7 @@ class KeyRing:
         return TrustDocument.create(self.show(kind), owner or _user_name(), kind=kind, rotation=rotation).data
 
     def rotation_of(self, kind: SignerKind) -> RotationStatement | None:
-        """The statement with which the key before this one signed it; None where there is none."""
+        """The statement with which the key before this one signed it; None without one."""
         name = f"{DIRECTORY}/{self.show(kind).fingerprint}.toml"
         data = self._public.read(name, limit=MAX_DOCUMENT_BYTES)
         return None if data is None else TrustDocument.parse(data, self._user_space / name).rotation

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "3a9f8066cbeca21adb2e25120e1fcd5a26aa1f3b8c72a8174db6706a5b089c28"
+MANIFEST_SHA256: Final = "8977a6660262897d5677ed89ce2b0fb15cd841c9ce6d5e795025cdf6f1eb0a04"

@@ -66,7 +66,7 @@ def sign_listing(
 
 
 def sign_content(file: ItemFile, key: SigningKey, *, now: datetime | None = None) -> bytes:
-    """The content of an item with a signature of this key, whoever signed it before."""
+    """The content of an item with a signature of this key, in place of any earlier one."""
     if file.space.name is SpaceName.SYSTEM:
         raise RyeError(
             "out_of_scope",
@@ -104,7 +104,7 @@ def _write(file: ItemFile, content: bytes) -> None:
         _require_unchanged(file, relative)
         mode = stat.S_IMODE(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode) & 0o777
         with whole_files.staged(file.path, content, mode=mode, directory=directory) as temporary:
-            # Whoever saves the file does not ask for the lock, and the disk may have taken its time.
+            # An editor that saves the file does not take the lock, and the disk may have been slow.
             _require_unchanged(file, relative)
             whole_files.publish(temporary, file.path, directory=directory)
         whole_files.sync_directory(directory)

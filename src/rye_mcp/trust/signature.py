@@ -218,7 +218,7 @@ def content_digest(content: bytes) -> str:
 
 
 def detach(file: ItemFile) -> bytes:
-    """The content without its signature line, whoever signed it; RyeError `malformed_signature` when there is
+    """The content without its signature line, valid or not; RyeError `malformed_signature` when there is
     something in its place that may not be thrown away unseen.
     """
     try:

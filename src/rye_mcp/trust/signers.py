@@ -145,7 +145,7 @@ class SignerRecord:
         self._agents = _File(f"{_DIRECTORY}/{name}.agents.tsv", state, MAX_AGENTS_BYTES, forgets=True)
 
     def kept(self) -> KeptFile[Facts]:
-        """What it says of persons, for who looks at it again when it changes."""
+        """What it says about persons, for a caller that reads it again when it changes."""
         return self._persons.kept()
 
     def all_facts(self) -> tuple[Facts, Facts]:

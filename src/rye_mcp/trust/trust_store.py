@@ -188,7 +188,7 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Whoever has a fingerprint: their key, and whether and for what they are trusted.
+    """The owner of a fingerprint: their key, and whether and for what they are trusted.
 
     `before` are the ids of the keys that the same person had before, the latest first.
     """
@@ -204,7 +204,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The documents of a space, and what is wrong with those that are none."""
+    """The documents of a space, and what is wrong with the invalid ones."""
 
     documents: tuple[TrustDocument, ...]
     problems: tuple[RyeError, ...]
@@ -240,7 +240,7 @@ class TrustStore:
         return (seen or Seen()).look(self._revoked)
 
     def find_signer(self, fingerprint: str, space: SpaceName, seen: Seen) -> Candidate | None:
-        """Whoever has this fingerprint, as far as anybody knows them."""
+        """The owner of this fingerprint, as far as it is known."""
         return self._find(fingerprint, space, seen, ())
 
     def _find(
@@ -270,7 +270,7 @@ class TrustStore:
         return frozenset(keys | ({own.key_id} if own else set())) - self.revocations().keys()
 
     def candidate_of(self, proposal: TrustDocument) -> Candidate:
-        """Whoever a document of the project is about, as far as this user trusts them there."""
+        """The subject of a document of the project, as far as this user trusts them there."""
         return self._proposed(proposal, Seen(), ())
 
     def standing_of(self, proposal: TrustDocument) -> Standing:
@@ -300,7 +300,7 @@ class TrustStore:
     def _old_key(
         self, document: TrustDocument, space: SpaceName, seen: Seen, later: tuple[str, ...]
     ) -> Candidate | None:
-        """Whoever signed the rotation to this key; None where that counts for nothing."""
+        """The signer of the rotation to this key; None where the rotation does not count."""
         rotation = document.rotation
         later = (*later, document.key.key_id)
         if rotation is None or len(later) > MAX_ROTATIONS or rotation.old.key_id in later:

@@ -95,7 +95,7 @@ class Signer:
 
     @property
     def in_words(self) -> str:
-        """Who signed, for whoever reads it: an agent is called that, and nobody is called `you`."""
+        """The signer, in words for a reader: an agent is called an agent, and no signer is called `you`."""
         return signer_in_words(self.kind, self.owner, self.fingerprint)
 
 

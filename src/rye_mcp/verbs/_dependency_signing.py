@@ -213,7 +213,7 @@ class _Task:
             self._note_other_signer(file)
 
     def list_named(self, name: str) -> None:
-        """List a file that whoever signs has named, by its path from the item."""
+        """List a file that the signer has named, by its path from the item."""
         relative = posixpath.normpath(posixpath.join(directory_of(self._element), name))
         elsewhere = posixpath.isabs(name) or "\0" in name or not any(self._places(relative))
         if elsewhere or relative == self._own:
@@ -330,7 +330,7 @@ class _Task:
     # --- items ---
 
     def _as_item(self, relative: str) -> ItemFile | None:
-        """The file as an item; None for what is none, or says of itself what no item can."""
+        """The file as an item; None if it isn't an item or declares an impossible type."""
         try:
             found = self._tree.read(relative, limit=MAX_ITEM_BYTES)
         except RyeError:

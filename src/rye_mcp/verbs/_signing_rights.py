@@ -298,4 +298,4 @@ def _signed_before(file: ItemFile) -> str | None:
     try:
         return signature.parse(file, signature.locate(file)).fingerprint
     except RyeError:
-        return None  # there is none that could be replaced
+        return None  # there is nothing to replace

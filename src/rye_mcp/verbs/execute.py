@@ -221,7 +221,7 @@ async def judged(request: ExecuteRequest, context: Context) -> tuple[RuleAction 
 
 
 async def preview(request: ExecuteRequest, context: Context) -> Preview:
-    """What a run of this tool would be, for somebody who has to agree to it first."""
+    """What a run of this tool would do, for a person who has to agree to it first."""
     return await context.executor().preview(request.item_id, request.parameters)
 
 
@@ -237,7 +237,7 @@ def _caller(context: Context) -> Caller:
 async def _allowed(request: ExecuteRequest, context: Context) -> ExecuteRequest:
     """The request, bound to what the rules were asked about; RyeError for a no, or for an agent a question.
 
-    Whoever asks a person does it before, and then the request has been agreed to.
+    A caller that asks a person asks before this, so the request has been agreed to.
     """
     try:
         action, found = await judged(request, context)

@@ -112,7 +112,7 @@ class Explanation:
 async def explain(request: ExplainRequest, context: Context) -> Explanation:
     """Explain what would run a tool.
 
-    1. the chain, as far as it goes, whoever made it
+    1. the chain, as far as it goes, trusted or not
     2. each element at the gate
     3. all the stages of a call, up to the last one
     """
@@ -142,7 +142,7 @@ def _secrets(root: Explained, context: Context) -> dict[str, bool]:
 
 
 def _for_an_agent(chain: tuple[Explained, ...]) -> tuple[Explained, ...]:
-    """The chain up to the first element that is refused, of which nothing is told but that."""
+    """The chain up to the first element that is refused; of that element only the refusal is shown."""
     passed = tuple(takewhile(lambda each: each.integrity.refusal is None, chain))
     return (*passed, *(replace(each, told=False) for each in chain[len(passed) : len(passed) + 1]))
 

@@ -457,7 +457,7 @@ def _changed(objects: _Objects, base: bytes, change: bytes, limit: int) -> bytes
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    """A regular file; what is none is not waited for."""
+    """A regular file; opening anything else does not block."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

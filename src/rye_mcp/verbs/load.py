@@ -325,4 +325,4 @@ def _metadata_of(file: ItemFile) -> ItemMetadata | None:
     try:
         return parse_metadata(file)
     except RyeError:
-        return None  # whoever reads it is told why it did not pass, and sees the rest in the content
+        return None  # the reader is told why it did not pass, and sees the rest in the content

@@ -227,7 +227,7 @@ def lock_list(request: LockListRequest, context: Context) -> LockListResult:
 
 
 def lock_show(request: LockShowRequest, context: Context) -> LockShowResult:
-    """One lockfile; RyeError `lock_missing` when there is none."""
+    """One lockfile; RyeError `lock_missing` without one."""
     chains = Chains(context)
     if request.version is not None and not is_version(request.version):
         what = f"expected a version such as 1.2.0, found {printable(request.version)!r:.80}"

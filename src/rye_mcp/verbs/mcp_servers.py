@@ -111,7 +111,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A server of which there are tools in a space, as far as these pass the gate."""
+    """A server with tools in a space, as far as these pass the gate."""
 
     name: str
     space: Space
@@ -120,7 +120,7 @@ class Known:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """What its tools say of the server; RyeError when there is none that may be believed."""
+        """What its tools say about the server; RyeError when no tool may be believed."""
         for _, metadata in self.items.values():
             own = {name: value for name, value in (metadata.config or {}).items() if name not in _OF_TOOL}
             return {**own, "transport": _transport(metadata)}
@@ -131,7 +131,7 @@ class Known:
 
     @property
     def plan(self) -> ServerPlan:
-        """What its items say of it; RyeError when there is none that may be believed."""
+        """What its items say about it; RyeError when no item may be believed."""
         return ServerPlan(self.name, self.config, self.space.name, self.only, self.permissions)
 
     @property
@@ -315,7 +315,7 @@ def _remove(files: Iterable[ItemFile]) -> tuple[str, ...]:
 
 
 def known_servers(context: Context, spaces: Iterable[SpaceName], name: str = "*") -> list[Known]:
-    """The servers of which there are tools, by name; what no person has signed is told, and not believed."""
+    """The servers that have tools, by name; a claim that no person has signed is shown, but not believed."""
     found: list[Known] = []
     for space in spaces:
         places = select(context.spaces, f"{DIRECTORY}/{name}/*", names=[space], types=[ItemType.TOOL]).places

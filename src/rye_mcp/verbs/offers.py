@@ -74,7 +74,7 @@ def offers(request: OffersRequest, context: Context) -> Offers:
 
 
 def exposed(context: Context) -> tuple[str, ...]:
-    """The patterns that the project names; RyeError for a configuration that is none."""
+    """The patterns that the project names; RyeError for an invalid configuration."""
     root = approved_root(context)
     return () if root is None else list_of_texts(root, "expose", such_as="[demo/*]")
 

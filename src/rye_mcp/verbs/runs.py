@@ -1,9 +1,9 @@
 """What has run, and what it wrote: the rows of the log, and output that was kept because it was cut.
 
-Whoever knows the id of a run may read its output. The log has all ids and is for people; agents see the runs
-of their project, without ids and parameters (`RunList.for_agent`).
+A handle opens what was kept for whoever may see the run: a person, or an agent in the run's project. The log
+has all ids and is for people; agents see its rows without ids and parameters (`RunList.for_agent`).
 
-    read_output(OutputRequest(run_id, pattern="^ERROR"), outputs).as_dict()
+    read_output(OutputRequest(run_id, pattern="^ERROR"), shelf).as_dict()
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from rye_mcp.runs.ids import StreamName, check_stream, handle_of, parse_handle
 from rye_mcp.runs.log import RunFilter, RunLog, RunRecord
 from rye_mcp.runs.outputs import DEFAULT_LENGTH, OutputPiece, RunOutputs
 from rye_mcp.runs.records import RUNNING
+from rye_mcp.runs.results import is_result_handle
+from rye_mcp.runs.shelf import Shelf
 from rye_mcp.verbs._selection import EVERYTHING, is_pattern, matches, require_pattern
 
 __all__ = [
@@ -48,7 +50,7 @@ DEFAULT_LIMIT = 50
 
 @dataclass(frozen=True, slots=True)
 class OutputRequest:
-    """Which piece of a run's output; `run_id` may be a handle, which names the stream too.
+    """Which piece of what was kept; `run_id` may be any handle, which names the stream or the result too.
 
     An `offset` below 0 counts from the end. With a `pattern`, only lines that match.
     """
@@ -108,11 +110,14 @@ class ShownRun:
         return self.record.as_dict() | {"stderr_end": self.record.stderr_end, "output": output}
 
 
-def read_output(request: OutputRequest, outputs: RunOutputs) -> OutputPiece:
-    """Read a piece of what a run has written. It may take as long as a search may; not for an event loop."""
-    run_id, named = parse_handle(request.run_id)
+def read_output(request: OutputRequest, shelf: Shelf) -> OutputPiece:
+    """Read a piece of what was kept. It may take as long as a search may; not for an event loop."""
+    is_result = is_result_handle(request.run_id)
+    source, named = (request.run_id, None) if is_result else parse_handle(request.run_id)
     stream = named or "stdout"
     if request.stream is not None:
+        if is_result:
+            raise _malformed("no stream beside the handle of a result", request.stream, "stream")
         stream = check_stream(request.stream)
         if named not in (None, stream):
             raise _malformed("the same stream as in the handle", request.stream, "stream")
@@ -120,7 +125,7 @@ def read_output(request: OutputRequest, outputs: RunOutputs) -> OutputPiece:
     _require_number("length", request.length)
     if request.pattern is not None and not isinstance(request.pattern, str):
         raise _malformed("a regular expression", request.pattern, "pattern")
-    return outputs.read(run_id, stream, offset=request.offset, length=request.length, pattern=request.pattern)
+    return shelf.read(source, stream, offset=request.offset, length=request.length, pattern=request.pattern)
 
 
 def list_runs(request: RunsRequest, log: RunLog) -> RunList:

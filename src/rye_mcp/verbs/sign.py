@@ -141,7 +141,7 @@ def sign(
 ) -> SignResult | BatchResult:
     """Sign one item, or everything that a pattern selects.
 
-    1. whoever asks may sign there
+    1. the caller may sign there
     2. what is meant is there
     3. there is a key to sign with
     4. each item is looked at, signed, and passes the gate before it is written; what it rests on comes first
@@ -161,7 +161,7 @@ def sign(
 
 
 def plan(request: SignRequest, context: Context) -> SigningPlan:
-    """What would be signed, for somebody who has to agree to it first; nothing is."""
+    """What would be signed, for a person who has to agree to it first; nothing is signed."""
     _require_allowed(request, context)
     _require_one_tool(request)
     key = _public_key(context)
@@ -262,7 +262,7 @@ def _named(request: SignRequest, selected: Iterable[ItemPlace] = ()) -> Containe
 
 
 def _key(context: Context) -> SigningKey:
-    """The key of whoever asks; a person is asked for the passphrase where there is one."""
+    """The caller's key; a person is asked for its passphrase."""
     if not context.is_person:
         context.keys.ensure(SignerKind.AGENT)
         return context.keys.load(SignerKind.AGENT)
@@ -275,7 +275,7 @@ def _key(context: Context) -> SigningKey:
 
 
 def _public_key(context: Context) -> SigningKey:
-    """The key of whoever asks, which signs nothing: no passphrase is needed to plan."""
+    """The caller's key, which signs nothing here: planning needs no passphrase."""
     if not context.is_person:
         context.keys.ensure(SignerKind.AGENT)
     return SigningKey(context.caller, context.keys.show(context.caller), b"")
@@ -315,7 +315,7 @@ class _Signer:
 
     @classmethod
     def of(cls, request: SignRequest, context: Context, selected: Iterable[ItemPlace] = ()) -> Self:
-        """What signs for a request, with the key of whoever asks."""
+        """The signer for a request, with the caller's key."""
         agreement = Agreement.of(request.agreed)
         return cls(context, _key(context), agreement, named=_named(request, selected))
 

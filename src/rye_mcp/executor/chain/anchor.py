@@ -58,7 +58,7 @@ class Tree(Protocol):
         ...
 
     def read(self, relative: str, *, limit: int) -> SourceFile | None:
-        """A file; None when there is none."""
+        """A file; None if it is missing."""
         ...
 
     def holds(self, relative: str) -> bool:
@@ -140,7 +140,7 @@ def is_texts(value: Any) -> str | None:
 
 
 LIBRARY_NAME: Final = "runtime_lib"
-"""What templates call the library of a runtime; whoever does not say it cannot reach it."""
+"""What templates call the library of a runtime; a tool that does not name it cannot reach it."""
 
 RootKind = Literal["tool_dir", "tool_parent", "project_path"]
 
@@ -185,9 +185,9 @@ class Library:
 
 
 def anchor_of(chain: Chain, project: Path | None, tree: Tree | None = None) -> Anchor | None:
-    """The anchor of a chain, when it has one that is active; RyeError `invalid_item` for what is none.
+    """The anchor of a chain, when it has one that is active; RyeError `invalid_item` if it is invalid.
 
-    `tree` is the space of the tool, for who looks at it anyway.
+    `tree` is the space of the tool, for a caller that has it open already.
     """
     declared = _declared(chain)
     values = declared.values

@@ -57,7 +57,7 @@ def rules_of(chain: Chain) -> DependencyRules:
 
 
 def directory_asked_for(tool: ChainElement, anchor: Anchor | None, rules: DependencyRules) -> str | None:
-    """The directory in which files have to be authentic; None when there is none."""
+    """The directory in which files have to be authentic; None without one."""
     if not rules.enabled or rules.scope == "tool_file":
         return None
     if rules.scope != "anchor":

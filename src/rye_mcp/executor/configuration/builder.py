@@ -251,7 +251,7 @@ def _check_arguments(filling: Filling, spec: ProcessSpec) -> None:
 
 
 def _no_program(filling: Filling) -> str:
-    """There is none to run: whoever is at fault may be a runtime, which its author thinks has one."""
+    """There is nothing to run. The fault may be in a runtime whose author thinks that it has a command."""
     between = filling.config.chain.elements[1:-1]
     silent = [each.item_id for each in between if (each.metadata.config or {}).get("command") is None]
     also = f", and none in {', '.join(silent)}" if silent else ""

@@ -124,7 +124,7 @@ class ProjectParts:
         return os.path.isfile(self.root / DOTENV)  # noqa: PTH113 - never raises
 
     def packages(self) -> Path | None:
-        """Where the packages for Node.js are; None when there are none."""
+        """Where the packages for Node.js are; None without any."""
         found = self.root / PACKAGES
         return found if os.path.isdir(found) else None  # noqa: PTH112 - never raises
 

@@ -71,7 +71,7 @@ def decode_output(text: str, *, counts: StreamCounts | None = None, last_line: b
 
 
 def parse_json(text: str) -> Any:
-    """The value of one JSON document, read strictly; ValueError when it is none."""
+    """The value of one JSON document, read strictly; ValueError if it is invalid."""
     try:
         data = text.encode()
         value = msgspec.json.decode(data)

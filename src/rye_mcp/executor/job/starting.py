@@ -113,7 +113,7 @@ class Starting:
         started = _real(path)
         why = _why_not(path, started, self._directories)
         if why is not None:
-            what = f"expected a program that nobody else can exchange, found {printable(path)}: {why}"
+            what = f"expected a program that no other user can exchange, found {printable(path)}: {why}"
             raise RyeError("invalid_item", what, hint="rye trust project, or name another program")
         return started, runtime.search_path
 

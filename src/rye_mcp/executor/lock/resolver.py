@@ -58,7 +58,7 @@ class RootLock:
 
 @dataclass(frozen=True, slots=True)
 class PinnedChain:
-    """A valid chain that is what its lockfile says, or for which there is none."""
+    """A valid chain that equals its lockfile, or has no lockfile."""
 
     valid: ValidChain
     lock: LockState
@@ -243,7 +243,7 @@ class LockfileResolver:
     # --- the lockfiles themselves ---
 
     def get_lockfile(self, item_id: str, version: str) -> Lockfile | None:
-        """The lockfile that counts for this version of a tool; None when there is none."""
+        """The lockfile that counts for this version of a tool; None without one."""
         stored = self.store.find(item_id, version)
         return None if stored is None else stored.lockfile
 

@@ -194,11 +194,11 @@ def _parse(data: bytes, path: Path, item_id: str) -> Lockfile:
     try:
         lockfile = Lockfile.from_bytes(data)
     except LockfileError as exc:
-        # What a reader of JSON complains about may hold words of whoever wrote the file.
+        # A JSON error may quote words of the file's author.
         is_json = not isinstance(exc.__cause__, NotJsonError)
         issue = str(exc) if is_json else "expected JSON that can be read in one way only, found none"
         error = _malformed(path, [issue], item_id)
-        if exc.newer:  # to write it anew would throw away what the newer one knows
+        if exc.newer:  # rewriting it would lose what the newer version knows
             error.hint = "pip install --upgrade rye-mcp"
         raise error from exc
     if issues := pins.issues_in(lockfile):

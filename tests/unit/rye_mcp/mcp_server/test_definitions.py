@@ -28,6 +28,7 @@ def test_defaults_are_filled_in() -> None:
         "parameters": {},
         "dry_run": False,
         "async": False,
+        "as_handle": False,
         "detail": False,
     }
 

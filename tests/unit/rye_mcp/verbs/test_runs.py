@@ -12,6 +12,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.runs.ids import handle_of, new_run_id
 from rye_mcp.runs.log import RunLog, RunRecord
 from rye_mcp.runs.outputs import RunOutputs
+from rye_mcp.runs.shelf import Shelf
 from rye_mcp.verbs.runs import OutputRequest, RunsRequest, follow_runs, list_runs, read_output, show_run
 
 
@@ -38,22 +39,21 @@ def kept(state: Path, **streams: str) -> str:
 
 def test_a_handle_names_the_stream_and_an_id_means_standard_output(state: Path) -> None:
     run_id = kept(state, stdout="out", stderr="err", result="res")
-    outputs = RunOutputs(state)
+    shelf = Shelf.of_person(state)
     for request, text in [
         (OutputRequest(run_id), "out"),
         (OutputRequest(run_id, "result"), "res"),
         (OutputRequest(handle_of(run_id, "stderr")), "err"),
         (OutputRequest(handle_of(run_id, "stderr"), "stderr", offset=1, length=100), "rr"),
     ]:
-        assert read_output(request, outputs).text == text
+        assert read_output(request, shelf).text == text
 
 
 def test_what_is_read_is_told_with_where_to_go_on(state: Path) -> None:
     run_id = kept(state, stdout="one\ntwo\n")
-    assert read_output(OutputRequest(run_id, length=4), RunOutputs(state)).as_dict() == {
+    assert read_output(OutputRequest(run_id, length=4), Shelf.of_person(state)).as_dict() == {
         "status": "success",
-        "run_id": run_id,
-        "stream": "stdout",
+        "handle": handle_of(run_id, "stdout"),
         "content": "one\n",
         "offset": 0,
         "next_offset": 4,
@@ -76,20 +76,20 @@ def test_what_is_read_is_told_with_where_to_go_on(state: Path) -> None:
 def test_a_malformed_request_is_refused_with_its_field(state: Path, more: dict[str, Any], field: str) -> None:
     run_id = kept(state, stdout="out")
     with pytest.raises(RyeError, match=f"as {field}") as refused:
-        read_output(OutputRequest(run_id, **more), RunOutputs(state))
+        read_output(OutputRequest(run_id, **more), Shelf.of_person(state))
     assert refused.value.code == "invalid_parameters"
 
 
 def test_a_stream_beside_a_handle_of_another_is_refused(state: Path) -> None:
     run_id = kept(state, stdout="out", stderr="err")
     with pytest.raises(RyeError) as refused:
-        read_output(OutputRequest(handle_of(run_id, "stderr"), "stdout"), RunOutputs(state))
+        read_output(OutputRequest(handle_of(run_id, "stderr"), "stdout"), Shelf.of_person(state))
     assert refused.value.code == "invalid_parameters"
 
 
 @pytest.mark.parametrize("offset", [10**30, -(10**30)])
 def test_an_offset_beyond_every_file_is_an_end_of_it(state: Path, offset: int) -> None:
-    piece = read_output(OutputRequest(kept(state, stdout="out"), offset=offset), RunOutputs(state))
+    piece = read_output(OutputRequest(kept(state, stdout="out"), offset=offset), Shelf.of_person(state))
     assert (piece.text, piece.next_offset) == ("" if offset > 0 else "out", None)
 
 
