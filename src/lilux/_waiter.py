@@ -94,7 +94,9 @@ def code_of(script):
         with open(script, "rb") as file:
             source = file.read()
     except OSError as exc:
-        sys.stderr.write(f"{sys.executable}: can't open file {script!r}: [Errno {exc.errno}] {exc.strerror}\n")
+        sys.stderr.write(
+            f"{sys.executable}: can't open file {script!r}: [Errno {exc.errno}] {exc.strerror}\n"
+        )
         sys.exit(2)
     return compile(source, script, "exec", dont_inherit=True)
 

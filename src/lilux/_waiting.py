@@ -26,9 +26,7 @@ class Waiting(Run):
 
     is_called = False
 
-    def begin(
-        self, input: bytes | None, on_output: OnOutput | None, on_started: OnStarted | None
-    ) -> None:
+    def begin(self, input: bytes | None, on_output: OnOutput | None, on_started: OnStarted | None) -> None:
         """From now on the events are those of a call."""
         self.is_called = True
         self._input, self._on_output, self._on_started = memoryview(input or b""), on_output, on_started

@@ -109,6 +109,7 @@ PYTHON_NAMES: Final = {
     "INPUTS": "inputs",
     "OUTPUTS": "outputs",
     "PERMISSIONS": "permissions",
+    "__warm__": "warm",
     "NEEDS": "needs",
     "ANNOTATIONS": "annotations",
     "EXAMPLES": "examples",

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "8977a6660262897d5677ed89ce2b0fb15cd841c9ce6d5e795025cdf6f1eb0a04"
+MANIFEST_SHA256: Final = "4cdbf14d70ee86ddda5c0f45a8deb7279fb22d04a23937fe03ebb152320bee8e"

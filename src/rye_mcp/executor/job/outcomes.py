@@ -109,7 +109,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Whether a program ran in an interpreter that waited for the call; `why_cold` is a word of `WHY_COLD`."""
+    """Whether a program ran in an interpreter that waited for the call; why not, in a word of `WHY_COLD`."""
 
     why_cold: str | None = None
     is_warm: bool = False

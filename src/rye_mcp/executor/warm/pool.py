@@ -79,7 +79,6 @@ class Seat:
     recipe: Recipe
 
 
-
 class Template(Protocol):
     """Makes interpreters wait for calls like one that was prepared."""
 
@@ -166,7 +165,7 @@ class Pool:
 
     async def close(self) -> None:
         """End everything that waits in this event loop."""
-        kinds = self._kinds.pop(_loops.running(), None) or {}
+        kinds = self._kinds.pop(_loops.running(), OrderedDict())
         async with anyio.create_task_group() as tasks:
             for waiting in kinds.values():
                 waiting.template = None

@@ -17,12 +17,8 @@ from lilux._stamps import Stamp, settled, stamp_of
 from lilux.primitives.subprocess import Halves, Policy, RuntimeSpec
 from lilux.primitives.subprocess import Hosts as NamedHosts
 from rye_mcp.metadata import Warm
-from rye_mcp.trust.control_variables import chooses_code
 
 __all__ = ["Recipe", "why_never"]
-
-_READ_AT_START: Final = ("PYTHON", "LC_", "LANG", "TZ", "NODE_", "SSL_CERT", "OPENSSL_")
-"""How variables begin that an interpreter or a library of its own reads when it starts."""
 
 _PACKAGES: Final = ("site-packages", "dist-packages")
 _SYSTEM_PACKAGES: Final = "/usr/lib/python3/dist-packages"
@@ -45,7 +41,7 @@ class Recipe:
         """The recipe that a prepared process is made by."""
         command = process.runtime.command
         stamps = (stamp_of(command), stamp_of(f"{_prefix(command)}/pyvenv.cfg"))
-        packages = dict(_packages(command)) if warm.is_python else {}
+        packages = dict(_packages(command))
         locked = None if lockfile is None else stamp_of(lockfile)
         return cls(process.runtime, process.call.policy, warm, stamps, packages, locked)
 
@@ -60,7 +56,7 @@ class Recipe:
             return "environment"
         if self.packages != other.packages:
             return "packages"
-        if self.lockfile != other.lockfile:
+        if self.lockfile is not None and self.lockfile != other.lockfile:  # a first run may have written it
             return "lockfile"
         return None if self.policy == other.policy else "permissions"
 
@@ -74,11 +70,7 @@ def why_never(process: Halves) -> str | None:
         return "network"
     if not runtime.command.startswith("/") or not call.result_fd:
         return "arguments"
-    return "environment" if any(map(_counts_at_start, call.env)) else None
-
-
-def _counts_at_start(name: str) -> bool:
-    return name.startswith(_READ_AT_START) or chooses_code(name)
+    return "descriptors" if call.descriptors else None
 
 
 def _prefix(command: str) -> str:

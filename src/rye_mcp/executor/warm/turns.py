@@ -83,8 +83,8 @@ class Turn:
             return None
         try:
             return await seat.parked.run(call)
-        except NotParked:
-            self.why = "gone"
+        except NotParked as exc:
+            self.why = "environment" if exc.code == "parked_environment" else "gone"
             return None
 
     async def close(self) -> None:
@@ -128,7 +128,7 @@ class _Template:
                     runtime=process.runtime,
                     policy=process.call.policy,
                     result_fd=process.call.result_fd,
-                    python=self.warm.is_python,
+                    python=True,
                     limit=self.warm.seconds,
                 )
             )
@@ -143,9 +143,7 @@ class _Template:
 class Warmth:
     """The warm calls of one executor; `allowed` says whether the user and the project let any wait."""
 
-    def __init__(
-        self, snapshots: SnapshotStore, background: Background, allowed: Callable[[], bool]
-    ) -> None:
+    def __init__(self, snapshots: SnapshotStore, background: Background, allowed: Callable[[], bool]) -> None:
         self._snapshots = snapshots
         self._allowed = allowed
         self.pool = Pool(background)
@@ -158,8 +156,6 @@ class Warmth:
             return Turn(why="not_offered")
         if not self._allowed():
             return Turn(why="off")
-        if decision.verified.carried.anchor is not None:
-            return Turn(why="modules")
         kind = _kind(decision)
         taken = self.pool.take(kind)
         return Turn(kind, warm, taken.seat, taken.why)
