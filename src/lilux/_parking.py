@@ -47,8 +47,9 @@ R = TypeVar("R")
 class NotParked(ToolExecutionError):  # noqa: N818 - whoever gets it starts the process for its call
     """Nothing waits, or no longer; nothing of a call was started. `code` says why.
 
-    Codes of the supervisor's `spawn_failed` when it could not be started; `parked_gone` when it has ended before its
-    call came, `parked_environment` when the call has variables that are read at the start of an interpreter.
+    It is one of the supervisor's for `spawn_failed` when it could not be started; `parked_gone` when it has
+    ended before its call came; `parked_environment` when the call has variables that an interpreter reads
+    when it starts.
     """
 
     def __init__(self, message: str, *, code: str) -> None:
@@ -120,9 +121,11 @@ class Parked(Generic[R]):
         spec: ParkSpec,
         read: Callable[[Outcome, float | None], R],
     ) -> None:
-        assert waiting.parked is not None
-        self.pid: int = waiting.parked.pid
-        self.enforced: Enforced | None = waiting.parked.enforced
+        parked = waiting.parked
+        if parked is None or not waiting.is_parked:
+            raise not_started(waiting)
+        self.pid: int = parked.pid
+        self.enforced: Enforced | None = parked.enforced
         self._supervisor = supervisor
         self._waiting = waiting
         self._spec = spec
@@ -134,7 +137,7 @@ class Parked(Generic[R]):
         return self._waiting.is_parked
 
     async def run(self, call: CallSpec) -> R:
-        """Give it its call, and wait for the end. NotParked if it is not there any more, or not for such a call."""
+        """Give it its call, and wait for the end. NotParked if it is gone, or was started for other calls."""
         self._spec.refuse(call)
         request = request_of(Halves(self._spec.runtime, call).whole(env=call.env, args=call.args))
         if not self.is_waiting:
@@ -145,6 +148,10 @@ class Parked(Generic[R]):
         if outcome.result.parked:
             raise _gone()
         return self._read(outcome, call.timeout)
+
+    async def ended(self) -> None:
+        """Wait until it has ended, called or not."""
+        await self._waiting.done.wait()
 
     async def end(self) -> None:
         """End it, called or not, and wait until it is gone."""

@@ -105,11 +105,7 @@ class RunRequest:
             value = getattr(self, name)
             if value is not None and value is not False:
                 header[name] = value
-        if self.spool is not None:
-            header["spool"] = _present(dir=self.spool.dir, max_bytes=self.spool.max_bytes)
-        if self.stream_credit is not None:
-            whole = {"interval_ms": 0, "whole": True} if self.stream_whole else {}
-            header["stream"] = {"credit": self.stream_credit, **whole}
+        self._add_output(header)
         if self.policy is not None:
             header["policy"] = self.policy.header()
         if self.observe is not None:
@@ -119,6 +115,13 @@ class RunRequest:
         if self.park_limit_ms is not None:
             header["park"] = {"limit_ms": self.park_limit_ms}
         return header
+
+    def _add_output(self, header: Header) -> None:
+        if self.spool is not None:
+            header["spool"] = _present(dir=self.spool.dir, max_bytes=self.spool.max_bytes)
+        if self.stream_credit is not None:
+            whole = {"interval_ms": 0, "whole": True} if self.stream_whole else {}
+            header["stream"] = {"credit": self.stream_credit, **whole}
 
 
 @dataclass(frozen=True, slots=True)

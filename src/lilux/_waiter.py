@@ -1,8 +1,10 @@
-"""What a Python interpreter does that waits for its call: it reads it, becomes what it says, and runs its script.
+"""What a waiting Python interpreter does: it reads its call, becomes what that says, and runs the script.
 
-This text is given to interpreters of tools, whichever version they have (3.8 and later), so it imports nothing of
-this package. An interpreter that got its call does everything as `python SCRIPT ARGUMENT…` would have done it.
+This text is given to interpreters of tools, of any version from 3.8 on, and imports nothing of this package.
+From its call on everything is as if the interpreter had been started as `python SCRIPT ARGUMENT…`.
 """
+
+from __future__ import annotations
 
 import builtins
 import json
@@ -10,11 +12,15 @@ import os
 import sys
 import time
 
+if sys.argv[2:] == ["typed"]:  # never: what the annotations name takes long to import
+    import types
+    from typing import Any
+
 CALL = 20
 """Where a call is read."""
 
 
-def text_of(value):
+def text_of(value: str | dict[str, str]) -> str:
     """A text of a call; one that is no UTF-8 travels in base64."""
     if isinstance(value, str):
         return value
@@ -23,7 +29,7 @@ def text_of(value):
     return os.fsdecode(binascii.a2b_base64(value["b64"]))
 
 
-def read_call():
+def read_call() -> dict[str, Any]:
     """The call, once it has come; without one there is nothing to do."""
     pieces = []
     while True:
@@ -34,17 +40,18 @@ def read_call():
     os.close(CALL)
     if not pieces:
         os._exit(0)
-    return json.loads(b"".join(pieces))
+    call: dict[str, Any] = json.loads(b"".join(pieces))
+    return call
 
 
-def take_on(call):
+def take_on(call: dict[str, Any]) -> None:
     """Become the process of the call: its directory, its environment, its arguments."""
     env = {name: text_of(value) for name, value in call["env"].items()}
     if not call["stdin"]:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
-    os.environ.update(env)
+    set_environment({**GIVEN, **env})
     time.tzset()
     if "LC_ALL" in env or "LC_CTYPE" in env or "LANG" in env:
         set_locale()
@@ -58,17 +65,34 @@ def take_on(call):
     find_modules(env, arguments[0])
 
 
-def set_locale():
+def set_environment(env: dict[str, str]) -> None:
+    """Exactly these variables, and the locale that an interpreter chooses where it finds none."""
+    os.environ.clear()
+    for name in sorted(env, key=os.fsencode):
+        os.environ[name] = env[name]
+    found = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "C"
+    if COERCED is not None and found in ("C", "POSIX") and not env.get("LC_ALL"):
+        os.environ["LC_CTYPE"] = COERCED
+
+
+def environment() -> dict[str, str]:
+    """The variables that this process was started with."""
+    with open("/proc/self/environ", "rb") as file:
+        pairs = [os.fsdecode(each).partition("=") for each in file.read().split(b"\0") if each]
+    return {name: value for name, _, value in pairs}
+
+
+def set_locale() -> None:
     """As an interpreter does when it starts."""
     import _locale
 
     try:
         _locale.setlocale(_locale.LC_CTYPE, "")
-    except _locale.Error:
-        pass  # so does the interpreter: the locale stays what it is
+    except Exception:  # locale.Error; as in an interpreter, the locale stays what it is
+        return
 
 
-def enter(directory):
+def enter(directory: str) -> None:
     """Change to the directory of the call."""
     try:
         os.chdir(directory)
@@ -77,8 +101,8 @@ def enter(directory):
         sys.exit(1)
 
 
-def find_modules(env, script):
-    """The path that modules are looked for on: the script's directory, PYTHONPATH, and what was there already."""
+def find_modules(env: dict[str, str], script: str) -> None:
+    """Where modules are looked for: in the script's directory, on PYTHONPATH, and where they were before."""
     isolated = getattr(sys.flags, "safe_path", False) or sys.flags.isolated
     if sys.path[:1] == [""]:
         del sys.path[0]
@@ -88,7 +112,7 @@ def find_modules(env, script):
     sys.path[:0] = new if isolated else [os.path.dirname(os.path.realpath(script)), *new]
 
 
-def code_of(script):
+def code_of(script: str) -> types.CodeType:
     """The code of a script."""
     try:
         with open(script, "rb") as file:
@@ -101,7 +125,7 @@ def code_of(script):
     return compile(source, script, "exec", dont_inherit=True)
 
 
-def run(script):
+def run(script: str) -> None:
     """Run the script as `__main__`; an exception ends in its traceback, which begins in the script."""
     import signal
 
@@ -134,6 +158,9 @@ def run(script):
             os.kill(os.getpid(), signal.SIGINT)
         sys.exit(1)
 
+
+GIVEN = environment()
+COERCED = None if "LC_CTYPE" in GIVEN else os.environ.get("LC_CTYPE")
 
 if sys.argv[2:] == ["call"]:
     call = read_call()

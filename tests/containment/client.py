@@ -28,6 +28,9 @@ INPUT_WINDOW = 256 * 1024
 ANSWER_S = 30.0
 """How long an event may take that has no time limit of its own."""
 
+WAIT = 'cat <&20 >/dev/null; exec 20<&-; exec "$@"'
+"""A shell that reads its call to the end, and then becomes its arguments."""
+
 TERMINAL = frozenset(["closed", "error", "killed", "status"])
 
 
@@ -150,6 +153,12 @@ class Client:
         """Ask for a run and go on; its id."""
         texts = [arg if isinstance(arg, dict) else str(arg) for arg in args]
         return self.send("run", payload, command=str(command), args=texts, **fields)
+
+    def park(self, command: str | Path, *args: Any, **fields: Any) -> int:
+        """Start something that waits for its call, and then is this command; its id."""
+        run = self.start_run("/bin/bash", "-c", WAIT, "bash", command, *args, park={}, **fields)
+        self.wait_for(run, "parked")
+        return run
 
     def run(self, command: str | Path, *args: Any, payload: bytes = b"", **fields: Any) -> Ended:
         """Run something to its end."""

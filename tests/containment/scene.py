@@ -25,6 +25,7 @@ from tests.containment.processes import children_of, ends, parent_of
 ROOT = Path(__file__).resolve().parents[2]
 SWITCH = "LILUX_PROC_OFF"
 EXEC = "exec"
+PARKED = "parked"
 LOOPS = ("asyncio", "trio")
 
 WAYS = (
@@ -94,14 +95,14 @@ def play(
 ) -> Iterator[Scene]:
     """A run that has got away, under a supervisor without the guards that are named in `off`.
 
-    `face` is how the supervisor is used: by this process, through `exec`, by `lilux` on an event loop, or by
-    a host in the given manner.
+    `face` is how the supervisor is used: by this process, at once or for a parked process, through `exec`, by
+    `lilux` on an event loop, or by a host in the given manner.
     """
     binary = programs.switched if off else programs.binary
     env = {**os.environ, SWITCH: off}
     if face in LOOPS:
         binary = programs.switched_python if off else programs.python
-    stage = {"": _own, EXEC: _exec, **dict.fromkeys(LOOPS, _primitive)}.get(face, _hosted)
+    stage = {"": _own, PARKED: _parked, EXEC: _exec, **dict.fromkeys(LOOPS, _primitive)}.get(face, _hosted)
     with leash() as held, ExitStack() as stack:
         command = [str(binary), *held.command(programs.misbehave, way)]
         scene = stack.enter_context(stage(held, command, env, face, timeout_ms))
@@ -116,6 +117,18 @@ def _own(
 ) -> Iterator[Scene]:
     with Client.start(Path(command[0]), env=env) as client:
         run = client.start_run(*command[1:], notify=True, timeout_ms=timeout_ms)
+        pids = cast_of(client, client.wait_for(run, "started"))
+        held.wait_until_away()
+        yield Scene(held, pids, client, run)
+
+
+@contextmanager
+def _parked(
+    held: Leash, command: list[str], env: dict[str, str], _: str, timeout_ms: int | None
+) -> Iterator[Scene]:
+    with Client.start(Path(command[0]), env=env) as client:
+        run = client.park(*command[1:])
+        client.send("call", id=run, notify=True, timeout_ms=timeout_ms)
         pids = cast_of(client, client.wait_for(run, "started"))
         held.wait_until_away()
         yield Scene(held, pids, client, run)

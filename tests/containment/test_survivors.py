@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from tests.containment.endings import Control, Ending
-from tests.containment.scene import EXEC, LOOPS, WAYS, Programs, Scene
+from tests.containment.scene import EXEC, LOOPS, PARKED, WAYS, Programs, Scene
 
 DRAIN_S = 0.5
 """How long a finished tool's children may go on writing before they are killed."""
@@ -271,6 +272,16 @@ ENOUGH = [(ending, off) for ending in ENDINGS for off in ending.enough]
 )
 def test_nothing_survives_when(ending: Ending, way: str, programs: Programs, rounds: int) -> None:
     for _ in range(rounds):
+        ending.leaves_nobody(programs, (way,))
+
+
+EARLY = [replace(ending, face=PARKED) for ending in ENDINGS if not ending.face]
+
+
+@pytest.mark.parametrize("ending", EARLY, ids=str)
+@pytest.mark.parametrize("way", SLOWLY)
+def test_nothing_survives_of_what_was_parked_when(ending: Ending, way: str, programs: Programs) -> None:
+    if way in ending.ways:
         ending.leaves_nobody(programs, (way,))
 
 

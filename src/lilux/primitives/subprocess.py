@@ -28,7 +28,7 @@ from typing import Any, Final, Literal
 from lilux import _process, _supervisor
 from lilux._connection import STREAMS, Dialogue, OnBegun, OnOutput, OnStarted, Outcome
 from lilux._dataclasses import dataclass
-from lilux._parking import CALL_DESCRIPTOR, NotParked, ParkSpec, Parked, not_started
+from lilux._parking import CALL_DESCRIPTOR, NotParked, Parked, ParkSpec
 from lilux._policy import Bind, Enforced, Facts, Hosts, Limits, Policy, Ports
 from lilux._process import CONFIG_KEYS, CallSpec, Halves, ProcessSpec, RuntimeSpec, render
 from lilux._protocol import Killed, KillRequest, Probed, ProbeRequest, ProcessStatus, Spool, StatusRequest
@@ -188,8 +188,6 @@ class SubprocessPrimitive:
         )
         supervisor = _supervisor.supervisor(self._lilux_proc)
         waiting = await supervisor.park(request)
-        if not waiting.is_parked:
-            raise not_started(waiting)
         return Parked(supervisor, waiting, spec, _result)
 
     async def spawn(

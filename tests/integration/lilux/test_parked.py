@@ -1,0 +1,264 @@
+"""A process that was parked does for its call what one that is started for it does, once."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from lilux.primitives.errors import ConfigurationError, SupervisorError
+from lilux.primitives.subprocess import (
+    CallSpec,
+    Halves,
+    NotParked,
+    ParkSpec,
+    Policy,
+    RuntimeSpec,
+    Spool,
+    SubprocessPrimitive,
+    SubprocessResult,
+)
+
+PREFIXES = sorted({os.path.realpath(place) for place in (sys.prefix, sys.base_prefix)})
+"""What the interpreter of the tests consists of."""
+
+TIERS = ("none", "walls", "cell")
+
+TELL = """
+import json, os, sys
+descriptors = sorted(number for number in range(64) if os.path.lexists(f"/proc/self/fd/{number}"))
+told = {
+    "argv": sys.argv, "orig": sys.orig_argv, "path": sys.path, "cwd": os.getcwd(), "input": sys.stdin.read(),
+    "env": dict(os.environ), "name": __name__, "file": __file__, "names": sorted(globals()),
+    "umask": os.umask(0), "flags": str(sys.flags), "encoding": [sys.stdout.encoding, sys.stdout.errors],
+    "descriptors": descriptors, "leads": os.getsid(0) == os.getpid(),
+}
+print(json.dumps(told))
+sys.stderr.write("to the error stream")
+"""
+SCRIPTS = {
+    "tells": TELL,
+    "raises": "def deep():\n    raise ValueError('no')\n\ndeep()\n",
+    "exits": "import sys\nsys.exit(7)\n",
+    "exits_with_words": "import sys\nsys.exit('words')\n",
+    "is_no_python": "this is no python\n",
+    "kills_itself": "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nsignal.pause()\n",
+    "interrupts_itself": "raise KeyboardInterrupt\n",
+    "says_goodbye": "import atexit, threading\natexit.register(print, 'bye')\n"
+    "threading.Timer(0.05, print, ['later']).start()\nprint('first')\n",
+    "leaves_a_file_open": "import sys\nkept = open(sys.argv[1], 'w')\nkept.write('kept')\n",
+    "forks": "import os, sys\npid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\n"
+    "print('parent' if pid else 'child')\nsys.exit(0)\n",
+}
+
+
+@pytest.fixture
+def primitive() -> SubprocessPrimitive:
+    return SubprocessPrimitive()
+
+
+def script_of(place: Path, source: str) -> Path:
+    place.mkdir(exist_ok=True)
+    script = place / "script.py"
+    script.write_text(source)
+    return script
+
+
+def policy_of(tier: str, place: Path) -> Policy | None:
+    if tier == "none":
+        return None
+    level: Any = tier
+    return Policy(tier=level, require=level, read=PREFIXES, write=[str(place.resolve())])
+
+
+def spec_of(tier: str, place: Path, **fields: Any) -> ParkSpec:
+    runtime = RuntimeSpec(command=sys.executable, args=["-s", "-B"], env={"PYTHONUTF8": "1"})
+    return ParkSpec(runtime=runtime, policy=policy_of(tier, place), python=True, **fields)
+
+
+def call_of(spec: ParkSpec, script: Path, *args: str, **fields: Any) -> CallSpec:
+    fields = {"timeout": 60, "cwd": "/", "policy": spec.policy, "result_fd": spec.result_fd, **fields}
+    return CallSpec(args=[str(script), *args], **fields)
+
+
+async def cold(primitive: SubprocessPrimitive, spec: ParkSpec, call: CallSpec) -> SubprocessResult:
+    return await primitive.run(Halves(spec.runtime, call).whole())
+
+
+def comparable(result: SubprocessResult) -> tuple[Any, ...]:
+    return result.kind, result.return_code, result.signal, result.stdout, result.stderr, result.enforced
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_a_parked_interpreter_does_what_one_does_that_is_started_for_the_call(
+    primitive: SubprocessPrimitive, tmp_path: Path, tier: str, name: str
+) -> None:
+    place = tmp_path / "copy"
+    script = script_of(place, SCRIPTS[name])
+    spec = spec_of(tier, place, result_fd=True)
+    env = {"A": "1", "PYTHONPATH": f"{place}{os.pathsep}/srv", "LANG": "C.UTF-8", "TZ": "Asia/Tokyo"}
+    call = call_of(spec, script, str(place / "kept"), "a b", env=env, cwd=place, input=b"words")
+    expected = await cold(primitive, spec, call)
+    parked = await primitive.park(spec)
+    result = await parked.run(call)
+    if name == "tells":
+        assert json.loads(result.stdout) == json.loads(expected.stdout)
+    assert comparable(result) == comparable(expected)
+    if name == "leaves_a_file_open":
+        assert (place / "kept").read_text() == "kept"
+
+
+@pytest.mark.parametrize("tier", TIERS)
+async def test_what_is_written_into_a_directory_after_parking_is_there_for_the_call(
+    primitive: SubprocessPrimitive, tmp_path: Path, tier: str
+) -> None:
+    place = tmp_path / "copy"
+    place.mkdir()
+    parked = await primitive.park(spec := spec_of(tier, place))
+    script = script_of(place, "print('came later')")
+    assert (await parked.run(call_of(spec, script))).stdout == "came later\n"
+
+
+async def test_a_call_carries_all_that_a_run_carries(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        spec = spec_of("none", tmp_path, descriptors={7: theirs.fileno()}, result_fd=True)
+        parked = await primitive.park(spec)
+        source = "import os, sys\nos.write(7, b'seven')\nos.write(3, b'three')\nprint('x' * 5000)\n"
+        seen: list[bytes] = []
+        pids: list[int] = []
+        call = call_of(
+            spec,
+            script_of(tmp_path, source),
+            descriptors=spec.descriptors,
+            max_output=1024,
+            digests=True,
+            spool=Spool(dir=str(tmp_path)),
+            on_output=lambda _stream, data, _skipped: seen.append(data),
+            on_started=lambda pid, _enforced: pids.append(pid),
+        )
+        result = await parked.run(call)
+        assert ours.recv(100) == b"seven"
+    assert (result.result, result.truncated, pids) == ("three", True, [parked.pid])
+    assert result.streams["stdout"].sha256 is not None
+    assert (tmp_path / "stdout").read_bytes() == b"x" * 5000 + b"\n"
+    assert sorted(b"".join(seen)) == sorted(b"three" + b"x" * 5000 + b"\n")
+
+
+async def test_a_long_input_and_a_long_call_arrive(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
+    parked = await primitive.park(spec := spec_of("none", tmp_path))
+    script = script_of(tmp_path, "import sys\nprint(len(sys.stdin.read()), len(sys.argv[1]))")
+    result = await parked.run(call_of(spec, script, "y" * 200_000, input=b"x" * 1_000_000))
+    assert result.stdout == "1000000 200000\n"
+
+
+async def test_bytes_that_are_no_text_arrive(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
+    parked = await primitive.park(spec := spec_of("none", tmp_path))
+    script = script_of(tmp_path, "import os, sys\nprint(os.fsencode(sys.argv[1]), os.environb[b'B'])")
+    result = await parked.run(call_of(spec, script, "\udcff", env={"B": "\udcfe"}))
+    assert result.stdout == "b'\\xff' b'\\xfe'\n"
+
+
+async def test_it_takes_one_call_only(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
+    parked = await primitive.park(spec := spec_of("none", tmp_path))
+    call = call_of(spec, script_of(tmp_path, "print(1)"))
+    assert parked.is_waiting
+    await parked.run(call)
+    assert not parked.is_waiting
+    with pytest.raises(NotParked) as caught:
+        await parked.run(call)
+    assert caught.value.code == "parked_gone"
+
+
+async def test_one_that_has_ended_gets_no_call(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
+    spec = spec_of("none", tmp_path, limit=0.05)
+    parked = await primitive.park(spec)
+    await parked.ended()
+    with pytest.raises(NotParked) as caught:
+        await parked.run(call_of(spec, tmp_path / "never.py"))
+    assert caught.value.code == "parked_gone"
+
+
+async def test_one_that_is_killed_while_it_waits_gets_no_call(
+    primitive: SubprocessPrimitive, tmp_path: Path
+) -> None:
+    parked = await primitive.park(spec := spec_of("none", tmp_path))
+    await primitive.kill(parked.pid, grace=0)
+    with pytest.raises(NotParked):
+        await parked.run(call_of(spec, tmp_path / "never.py"))
+
+
+async def test_one_that_is_not_needed_is_ended(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
+    parked = await primitive.park(spec_of("cell", tmp_path))
+    await parked.end()
+    assert not (await primitive.status(parked.pid)).alive
+    await parked.end()
+
+
+async def test_a_cancelled_call_is_ended(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
+    parked = await primitive.park(spec := spec_of("none", tmp_path))
+    script = script_of(tmp_path, "import time\ntime.sleep(600)")
+    with anyio.move_on_after(0.2):
+        await parked.run(call_of(spec, script))
+    assert not (await primitive.status(parked.pid)).alive
+
+
+async def test_what_cannot_be_started_says_why(primitive: SubprocessPrimitive) -> None:
+    with pytest.raises(NotParked) as caught:
+        await primitive.park(ParkSpec(runtime=RuntimeSpec(command="/nope")))
+    assert caught.value.code == "command_not_found"
+
+
+@pytest.mark.parametrize(
+    ("field", "fields"),
+    [
+        ("policy", {"policy": Policy(tier="cell")}),
+        ("result_fd", {"result_fd": True}),
+        ("descriptors", {"descriptors": {5: 1}}),
+        ("observe", {"observe": []}),
+    ],
+)
+async def test_a_call_that_is_not_one_for_what_was_parked_is_refused(
+    primitive: SubprocessPrimitive, tmp_path: Path, field: str, fields: dict[str, Any]
+) -> None:
+    parked = await primitive.park(spec := spec_of("none", tmp_path))
+    with pytest.raises(ConfigurationError) as caught:
+        await parked.run(call_of(spec, tmp_path / "never.py", **fields))
+    assert caught.value.field == field
+    assert parked.is_waiting
+    await parked.end()
+
+
+@pytest.mark.parametrize("name", ["PYTHONHASHSEED", "LD_LIBRARY_PATH", "PYTHONUTF8"])
+async def test_a_variable_that_is_read_at_the_start_only_is_refused(
+    primitive: SubprocessPrimitive, tmp_path: Path, name: str
+) -> None:
+    parked = await primitive.park(spec := spec_of("none", tmp_path))
+    with pytest.raises(NotParked) as caught:
+        await parked.run(call_of(spec, tmp_path / "never.py", env={name: "0"}))
+    assert caught.value.code == "parked_environment"
+    await parked.end()
+
+
+async def test_a_spool_that_does_not_work_is_an_error_of_the_call(
+    primitive: SubprocessPrimitive, tmp_path: Path
+) -> None:
+    parked = await primitive.park(spec := spec_of("none", tmp_path))
+    with pytest.raises(SupervisorError) as caught:
+        await parked.run(call_of(spec, tmp_path / "never.py", spool=Spool(dir="/nope")))
+    assert caught.value.code == "spool_failed"
+
+
+def test_a_loop_that_ends_waits_for_nothing_that_is_parked(tmp_path: Path) -> None:
+    async def park() -> int:
+        return (await SubprocessPrimitive().park(spec_of("none", tmp_path))).pid
+
+    pid = anyio.run(park)
+    assert not Path(f"/proc/{pid}").exists()
