@@ -40,6 +40,7 @@ def primitive() -> SubprocessPrimitive:
 def test_the_public_names_are_those_listed() -> None:
     assert sorted(public.__all__) == [
         "Bind",
+        "CALL_DESCRIPTOR",
         "CONFIG_KEYS",
         "CallSpec",
         "Cleanup",
@@ -54,10 +55,13 @@ def test_the_public_names_are_those_listed() -> None:
         "KillResult",
         "Limits",
         "Network",
+        "NotParked",
         "Observed",
         "OnBegun",
         "OnOutput",
         "OnStarted",
+        "ParkSpec",
+        "Parked",
         "Policy",
         "Ports",
         "ProcessSpec",

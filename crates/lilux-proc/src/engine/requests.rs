@@ -119,6 +119,7 @@ impl Engine {
     /// What was parked begins its one call. One that cannot have it is of no use any more.
     fn call(&mut self, request: &CallRequest, payload: &[u8]) -> Result<(), RequestError> {
         let Some((key, run)) = self.live(request.id) else {
+            request.as_run().check(payload)?;
             let message = "nothing is parked under this id";
             return Err(RequestError::new("not_parked", "call", message));
         };
