@@ -347,6 +347,10 @@ class PrimitiveExecutor:
                 await off_loop(partial(decision.comparison.keep, self._trust))
             return decision.preview()
 
+    async def settle(self) -> None:
+        """Wait until what is done beside the calls is done: interpreters wait, modules are compiled."""
+        await self._preparation.background.wait()
+
     async def close(self) -> None:
         """Close what is open in this event loop, and the log."""
         await self._primitives.close()

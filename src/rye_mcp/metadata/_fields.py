@@ -195,7 +195,9 @@ def _check_roles(raw: Raw, file: ItemFile, issues: Issues) -> None:
         line = raw.lines.get("executor_id", raw.lines.get("tool_type"))
         issues.add(f"executor_id: {problem}", line, "executor_id")
     if raw.values.get("warm") is not None and raw.values.get("tool_type") != "runtime":
-        issues.add("warm: expected none but in a runtime, found one", raw.lines.get("warm"), "warm")
+        issues.add(
+            "tool_type: expected runtime, as warm is there, found another", raw.lines.get("warm"), "warm"
+        )
 
 
 def _check_calling(checked: Mapping[str, Any], raw: Raw, issues: Issues) -> None:

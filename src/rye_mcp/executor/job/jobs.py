@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from lilux._dataclasses import dataclass
 from lilux.primitives.errors import SupervisorError, ToolExecutionError
 from lilux.primitives.subprocess import (
+    CallSpec,
     Halves,
     OnOutput,
     OnStarted,
@@ -123,18 +124,19 @@ class ProcessJob:
 
     async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
         """Run it to its end."""
-        own = {
-            "spool": await spool(),
-            "digests": True,
-            "on_output": _shown_live(watch.on_output, show),
-            "on_started": watch.on_started,
-        }
-        spec = self.process.whole(**own)
+        call = replace(
+            self.process.call,
+            spool=await spool(),
+            digests=True,
+            on_output=_shown_live(watch.on_output, show),
+            on_started=watch.on_started,
+        )
+        spec = Halves(self.process.runtime, call).whole()
         if watch.observer is not None:
             spec = watch.observer.prepared(spec)
         begun = time.perf_counter()
         try:
-            result = await self._run_warm(own, watch)
+            result = await self._run_warm(call, watch)
             runtime = Runtime(None if self.turn is None else self.turn.why, is_warm=result is not None)
             if result is None:
                 result = await self.primitive.run(spec)
@@ -152,11 +154,11 @@ class ProcessJob:
             outcome = replace(outcome, hint=_HIDDEN)
         return replace(outcome, data=_plain_data(result)) if self.direct else outcome
 
-    async def _run_warm(self, own: Mapping[str, Any], watch: Watch) -> SubprocessResult | None:
+    async def _run_warm(self, call: CallSpec, watch: Watch) -> SubprocessResult | None:
         """What comes of it in an interpreter that waited; None where there is none for it."""
         if self.turn is None or watch.observer is not None:
             return None
-        return await self.turn.run(replace(self.process.call, **own))
+        return await self.turn.run(call)
 
     async def _denied(self, result: SubprocessResult, *, failed: bool) -> Denial | None:
         """What a confined program lacked, as far as it shows."""

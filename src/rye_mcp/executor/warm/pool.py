@@ -32,6 +32,9 @@ FREE_BYTES: Final = 256 << 20
 FREE_SHARE: Final = 0.1
 """How much memory stays free, and which share of all: below that, nothing waits."""
 
+BEGINS_AFTER_S: Final = 0.02
+"""How much later than the first call of a kind one is parked: not for a program that makes one call."""
+
 PAUSE_S: Final = 30.0
 """How long nothing is parked for a kind after it went wrong."""
 
@@ -149,7 +152,7 @@ class Pool:
             idle.template = None
             self._remove(list(idle.seats))
             idle.seats.clear()
-        self._fill(waiting)
+        self._fill(waiting, after=BEGINS_AFTER_S)
 
     def renew(self, kind: Kind) -> None:
         """What waits for calls of this kind was made of what is not so any more."""
@@ -176,7 +179,7 @@ class Pool:
     def _here(self) -> OrderedDict[Kind, _Waiting]:
         return self._kinds.setdefault(_loops.running(), OrderedDict())
 
-    def _fill(self, waiting: _Waiting) -> None:
+    def _fill(self, waiting: _Waiting, after: float = 0.0) -> None:
         """Let as many wait as are wanted: beside the calls, one after the other."""
         if waiting.is_filling or waiting.template is None or self._clock() < waiting.paused_until:
             return
@@ -195,7 +198,7 @@ class Pool:
             finally:
                 waiting.is_filling = False
 
-        self._background.start(fill, after=0.0)
+        self._background.start(fill, after=after)
 
     async def _filled(self, waiting: _Waiting) -> None:
         while waiting.template is not None and len(waiting.seats) < waiting.wanted:

@@ -68,8 +68,8 @@ def why_never(process: Halves) -> str | None:
         return "watched"
     if call.policy is not None and isinstance(call.policy.net, NamedHosts):
         return "network"
-    if not runtime.command.startswith("/") or not call.result_fd:
-        return "arguments"
+    if not runtime.command.startswith("/"):
+        return "interpreter"
     return "descriptors" if call.descriptors else None
 
 
