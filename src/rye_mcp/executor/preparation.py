@@ -250,7 +250,7 @@ class Preparation:
         self.environments = EnvironmentResolver(trust, environment)
         self.starting = Starting(trust.directories)
         self.background = Background()
-        self.bytecode = BytecodeStore()
+        self.bytecode = BytecodeStore(lambda program: trust.directories.why_tools_write(program) is None)
         self._spaces = spaces
         self._project = project
         self._snapshots = SnapshotStore(environment=environment)
@@ -378,36 +378,35 @@ class UnfinishedCall:
             decision, environment, self._snapshot, job, notices, unsealed, enforceable, self._let_wait
         )
 
-    async def _confined(self, process: Halves, environment: Environment) -> Confined:
+    async def _confined(
+        self, process: Halves, environment: Environment, interpreters: tuple[Path, ...]
+    ) -> Confined:
         """The process, confined to what its tool may do; and whether it fits an interpreter that waited."""
         snapshot, lockfile = self._snapshot, self._decision.pinned.lock.path
-        confined, needs_scratch = Confined(process), False
+        scratch, needs_scratch = None, False
         if not self._decision.permissions.unconfined:
-            scratch = None
             needs_scratch = snapshot is not None and (await self._preparation.facts()).cell is None
-            if snapshot is not None and needs_scratch:
-                scratch = await off_loop(snapshot.make_scratch)
-            root = None if snapshot is None else snapshot.root
-            confined = await off_loop(partial(self._confine, process, environment, root, scratch))
+        if snapshot is not None and needs_scratch:
+            scratch = await off_loop(snapshot.make_scratch)
+        confine = partial(self._confine, process, environment, interpreters)
+        confined = await off_loop(partial(confine, None if snapshot is None else snapshot.root, scratch))
         if self._turn.warm is not None:
             await off_loop(partial(self._turn.settle, confined.process, lockfile))
 
             def elsewhere(room: Room) -> Halves:
-                scratch = room.root / SCRATCH if needs_scratch else None
-                return self._confine(process, environment, room.root, scratch).process
+                return confine(room.root, room.root / SCRATCH if needs_scratch else None).process
 
-            self._let_wait = partial(
-                self._preparation.warmth.over,
-                self._turn,
-                self._primitive,
-                elsewhere,
-                scratch=needs_scratch,
-                lockfile=lockfile,
-            )
+            over = partial(self._preparation.warmth.over, self._turn, self._primitive, elsewhere)
+            self._let_wait = partial(over, scratch=needs_scratch, lockfile=lockfile)
         return confined
 
     def _confine(
-        self, process: Halves, environment: Environment, root: Path | None, scratch: Path | None
+        self,
+        process: Halves,
+        environment: Environment,
+        interpreters: tuple[Path, ...],
+        root: Path | None,
+        scratch: Path | None,
     ) -> Confined:
         """The process as it is confined with its private copy at `root`."""
         if self._decision.permissions.unconfined:
@@ -418,7 +417,7 @@ class UnfinishedCall:
             private_copy=root,
             scratch=scratch,
             also=(environment.packages, self._paths.snapshot.anchor_path),
-            interpreters=environment.interpreters,
+            interpreters=interpreters,
         )
 
     def _require_confinable(self) -> None:
@@ -477,7 +476,10 @@ class UnfinishedCall:
             process = await starting.process(built.spec, direct=direct, keep_cwd=keep_cwd)
             notices = (*built.notices, *starting.notices(process, paths.snapshot.runtime_lib))
             with_flags = not direct and ARGUMENTS in merged(valid.verified.chain).values
-            confined = await self._confined(process, environment)
+            interpreters = environment.interpreters
+            if built.spec.runtime.command in map(str, interpreters):
+                interpreters = (*interpreters, Path(process.runtime.command))
+            confined = await self._confined(process, environment, interpreters)
             job = ProcessJob(
                 primitive,
                 confined.process,
@@ -495,7 +497,7 @@ class UnfinishedCall:
         self._require_confinable()
         if isinstance(primitive, InProcessPrimitive):
             call = build_in_process(valid, values, environment, paths, timeout=timeout)
-            bounds = Bounds(Rights.of(decision), self._preparation.confinement)
+            bounds = Bounds(Rights.of(decision), self._preparation.confinement, starting.directories)
             return primitive.job(replace(starting.in_process(call.spec), bounds=bounds)), call.notices
         other = build_other(valid, values, environment, paths)
         return OtherJob(primitive, other.spec), other.notices

@@ -384,7 +384,7 @@ class PrimitiveExecutor:
 async def _planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
     """What a run made that it must not make is moved away, however the run ended."""
     missing = call.job.missing if isinstance(call.job, ProcessJob) else None
-    if missing is None or not missing.paths:
+    if missing is None:
         return ()
     return await off_loop(partial(missing.take_away, run_id), shielded=True)
 
