@@ -54,6 +54,7 @@ class Places:
     tool_path: Path
     anchor_path: Path | None = None
     runtime_lib: Path | None = None
+    output_dir: Path | None = None
 
     @property
     def tool_dir(self) -> Path:

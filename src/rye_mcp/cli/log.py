@@ -313,9 +313,22 @@ def _exit(record: RunRecord) -> Iterable[tuple[str, object]]:
     return ((name, value) for name, value in facts if value is not None)
 
 
+def _print_bytes(request: OutputRequest, shelf: Shelf) -> None:
+    """Write a result into a pipe as it is; it may be no text."""
+    with shelf.results.opened(request.run_id) as descriptor:
+        size = os.fstat(descriptor).st_size
+        offset = max(0, size + request.offset) if request.offset < 0 else request.offset
+        while block := os.pread(descriptor, MAX_LENGTH, offset):
+            typer.echo(block, nl=False)
+            offset += len(block)
+
+
 def _print_output(request: OutputRequest, shelf: Shelf, *, everything: bool) -> None:
     """Print one piece, or all of them from its offset on."""
     in_terminal = sys.stdout.isatty()
+    if is_result_handle(request.run_id) and not in_terminal and everything and request.pattern is None:
+        _print_bytes(request, shelf)
+        return
     request = replace(request, length=MAX_LENGTH) if everything else request
     while True:
         piece = read_output(request, shelf)

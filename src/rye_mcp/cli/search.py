@@ -118,8 +118,8 @@ def _search(request: SearchRequest, project: Path | None, *, as_json: bool) -> t
         context = person(app, as_json=as_json)
         result = search(request, context, catalog)
         notices = catalog.notices
-    for notice in () if as_json else notices:
-        warn(f"{notice}")
+    for notice in () if as_json else (*notices, *result.notices):
+        warn(notice)
     return context, result
 
 

@@ -29,6 +29,7 @@ from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.executor.chain.verifier import VerifiedChain
 from rye_mcp.executor.configuration.builder import build_other, build_process, build_request
 from rye_mcp.executor.configuration.merged import ARGUMENTS, merge_config, merged, runs_given_code
+from rye_mcp.executor.configuration.parameters import Parameters
 from rye_mcp.executor.decider import DecidedCall
 from rye_mcp.executor.environment.project import PACKAGES
 from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
@@ -47,6 +48,7 @@ from rye_mcp.executor.warm.turns import Turn, Warmth
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
 from rye_mcp.permissions import UNCONFINED, Host, Permissions, Requirement, problem_of_host, sentence
+from rye_mcp.runs.results import KeptResults
 from rye_mcp.secret_store import SecretStore
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.scope import SignerKind
@@ -227,6 +229,10 @@ class _Sources:
     def runtime_lib(self) -> None:
         return None
 
+    @property
+    def output_dir(self) -> None:
+        return None
+
 
 class Preparation:
     """Prepares the calls of one project, or of none."""
@@ -241,9 +247,11 @@ class Preparation:
         project: Path | None,
         state: Path,
         environment: Mapping[str, str],
+        results: KeptResults,
         warm: Callable[[], bool],
     ) -> None:
         """`warm` says whether interpreters may wait for calls, each time that one could."""
+        self.results = results
         self.primitives = primitives
         self.confinement = Confinement(spaces, project, state, environment)
         self.secrets: SecretStore | None = secrets
@@ -457,6 +465,16 @@ class UnfinishedCall:
             raise RyeError("secret_missing", what, hint=f"rye sign {self._decision.chain.root.item_id}")
         return await off_loop(partial(store.values, names))
 
+    def _with_files(self, parameters: Parameters) -> Parameters:
+        """The parameters with a file in the private copy for each that takes a handle."""
+        if self._snapshot is None:
+            return parameters
+        results, snapshot, paths = self._preparation.results, self._snapshot, dict[str, str]()
+        for name in sorted(parameters.handles):
+            with results.opened(parameters.values[name]) as descriptor:
+                paths[name] = str(snapshot.add_result(descriptor))
+        return parameters.with_values(paths)
+
     def _is_given_code(self, job: Job) -> bool:
         chain = self._decision.chain
         if chain.root.metadata.is_primitive:
@@ -470,6 +488,7 @@ class UnfinishedCall:
         starting = self._preparation.starting
         if isinstance(primitive, SubprocessPrimitive):
             anchor = valid.verified.carried.anchor
+            values = await off_loop(partial(self._with_files, values)) if values.handles else values
             built = build_process(valid, values, environment, paths, anchor, timeout=timeout)
             direct = valid.verified.chain.root.metadata.is_primitive
             keep_cwd = direct and values.values["config"].get("cwd") is not None
@@ -477,7 +496,8 @@ class UnfinishedCall:
             notices = (*built.notices, *starting.notices(process, paths.snapshot.runtime_lib))
             with_flags = not direct and ARGUMENTS in merged(valid.verified.chain).values
             interpreters = environment.interpreters
-            if built.spec.runtime.command in map(str, interpreters):
+            found_as = built.spec.runtime.command
+            if found_as in map(str, interpreters) or await starting.finds(found_as, process.runtime.command):
                 interpreters = (*interpreters, Path(process.runtime.command))
             confined = await self._confined(process, environment, interpreters)
             job = ProcessJob(

@@ -27,6 +27,7 @@ from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
 from rye_mcp.executor.decider import Decide, DecidedCall, Decider
 from rye_mcp.executor.job.jobs import ProcessJob, Watch
+from rye_mcp.executor.job.output_files import kept_files
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.lock.resolver import LockfileResolver
@@ -35,6 +36,7 @@ from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chai
 from rye_mcp.executor.results import ExecutionResult, Outcome
 from rye_mcp.items import SpaceName
 from rye_mcp.notices import Notice
+from rye_mcp.receipts.runner import RunnerNotary
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
 from rye_mcp.runs.results import KeptResults, owner_of
@@ -151,8 +153,9 @@ class PrimitiveExecutor:
             state=where,
             environment=environment,
             warm=lambda: environment.get(WARM_VARIABLE) != "0" and warm(),
+            results=self._results,
         )
-        self._log = RunLog(where)
+        self._log = RunLog(where, notary=RunnerNotary(where, revoked=trust.store.revocations))
         self.shelf = Shelf(self._outputs, self._results, self._may_see)
 
     # --- what callers ask for ---
@@ -212,7 +215,7 @@ class PrimitiveExecutor:
             )
             return await self._decider.settled(decided, agreed)
 
-        return await self._done(decide, item_id, caller, watch)
+        return await self._done(decide, item_id, caller, watch, agreed)
 
     async def bundle(
         self,
@@ -233,10 +236,15 @@ class PrimitiveExecutor:
         return await self._done(decide, bundle.item_id, bundle.caller, watch)
 
     async def _done(
-        self, decide: Decide, item_id: str, caller: Caller, watch: Watch | None
+        self,
+        decide: Decide,
+        item_id: str,
+        caller: Caller,
+        watch: Watch | None,
+        agreed: str | None = None,
     ) -> ExecutionResult:
         """What comes of a call that is decided first."""
-        logged = LoggedCall(self._log, item_id, self._project, caller)
+        logged = LoggedCall(self._log, item_id, self._project, caller, agreed)
         if watch is not None and watch.observer is not None:
             decide = partial(_unrestricted, decide)
         async with logged.refusals(), self._prepared(decide, runs=True) as call:
@@ -276,6 +284,7 @@ class PrimitiveExecutor:
     ) -> ExecutionResult:
         """What the caller is told; before, the private copy is removed, and lockfile and log are written."""
         self._outputs.finish(logged.run_id)
+        kept, left_out = kept_files(call.snapshot, self._results)
         if call.snapshot is not None:
             call.snapshot.remove()
         before = pinned = call.decision.pinned
@@ -287,9 +296,11 @@ class PrimitiveExecutor:
             outcome,
             item_id=pinned.valid.verified.chain.root.item_id,
             run_id=logged.run_id,
+            receipt=logged.receipt,
             chain=chain_as_data(pinned),
             sealed=call.sealed,
-            notices=(*call.notices, *noticed, *later, *ended),
+            notices=(*call.notices, *noticed, *later, *ended, *left_out),
+            kept=kept,
             lock=pinned.lock.as_dict(),
             metadata={} if call.sealed else {"why_not_sealed": call.why_not_sealed},
         )
@@ -297,7 +308,9 @@ class PrimitiveExecutor:
 
     def log_refusal(self, item_id: str, error: RyeError, caller: Caller) -> None:
         """Log a call that was refused before it came here."""
-        LoggedCall(self._log, item_id, self._project, caller).refused(error)
+        logged = LoggedCall(self._log, item_id, self._project, caller)
+        logged.refused(error)
+        error.receipt = logged.receipt
 
     async def dry_run(
         self,

@@ -43,7 +43,7 @@ __all__: list[str] = []
 
 _GRACE_S: Final = 5.0
 _KEPT_BYTES: Final = 1024
-_WITHHELD: Final = frozenset({"RYE_RESULT_FD", "RYE_TOOL_SOURCE"})
+_WITHHELD: Final = frozenset({"RYE_RESULT_FD", "RYE_TOOL_SOURCE", "RYE_OUTPUT_DIR"})
 
 
 async def _main(directory: Path) -> None:

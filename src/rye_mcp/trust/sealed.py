@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "4cdbf14d70ee86ddda5c0f45a8deb7279fb22d04a23937fe03ebb152320bee8e"
+MANIFEST_SHA256: Final = "53ff9fe83d1292a40f49f1338b2570d779230d3b02c3b7ef6a555ed5b603ece5"

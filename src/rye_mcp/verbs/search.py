@@ -151,17 +151,21 @@ class SearchResult:
     total: int
     request: SearchRequest
     did_you_mean: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data."""
-        answer = {
+        answer: dict[str, Any] = {
             "results": [shown.as_dict() for shown in self.results],
             "total": self.total,
             "offset": self.request.offset,
             "limit": self.request.limit,
             "query": self.request.query,
         }
-        return answer | ({"did_you_mean": list(self.did_you_mean)} if self.did_you_mean else {})
+        for name in ("did_you_mean", "notices"):
+            if listed := getattr(self, name):
+                answer[name] = list(listed)
+        return answer
 
 
 def search(request: SearchRequest, context: Context, finder: Finder) -> SearchResult:
@@ -178,7 +182,7 @@ def search(request: SearchRequest, context: Context, finder: Finder) -> SearchRe
     sifted = _Sifted(query, view)
     sifted.sift(finder)
     suggested = () if sifted.total else tuple(_vouched(sifted.did_you_mean, query, finder, view))
-    return SearchResult(tuple(sifted.shown()), sifted.total, request, suggested)
+    return SearchResult(tuple(sifted.shown()), sifted.total, request, suggested, query.notices)
 
 
 def _vouched(words: Iterable[str], query: SearchQuery, finder: Finder, view: _View) -> Iterable[str]:

@@ -52,7 +52,7 @@ RESULT_DESCRIPTOR: Final = 3
 """Where a tool can write its result; the value of `RYE_RESULT_FD`."""
 
 _WHERE_THINGS_ARE: Final = ("USER_SPACE", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")
-_OF_A_CALL: Final = ("RYE_TOOL_SOURCE", "RYE_RESULT_FD", "RYE_PROJECT_PATH")
+_OF_A_CALL: Final = ("RYE_TOOL_SOURCE", "RYE_RESULT_FD", "RYE_OUTPUT_DIR", "RYE_PROJECT_PATH")
 _MAX_KEPT = 256
 _NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]{2,}")
 
@@ -78,6 +78,11 @@ class SnapshotPlaces(Protocol):
     @property
     def runtime_lib(self) -> Path | None:
         """The library of the runtime, when it has one."""
+        ...
+
+    @property
+    def output_dir(self) -> Path | None:
+        """Where a tool can leave files; None for one that has no private copy."""
         ...
 
 
@@ -333,4 +338,6 @@ def _withheld_notice(withheld: Sequence[str]) -> Iterator[Notice]:
 def _told(paths: Paths) -> dict[str, str]:
     """What every tool is told, whatever its chain says."""
     told = {"RYE_TOOL_SOURCE": str(paths.tool_source), "RYE_RESULT_FD": str(RESULT_DESCRIPTOR)}
+    if paths.snapshot.output_dir is not None:
+        told["RYE_OUTPUT_DIR"] = str(paths.snapshot.output_dir)
     return told if paths.project is None else {**told, "RYE_PROJECT_PATH": str(paths.project)}

@@ -218,7 +218,7 @@ def test_a_log_of_the_first_version_opens_with_its_rows(state: Path) -> None:
         assert log.notices == ()
     assert not (state / "runs.damaged.sqlite3").exists()
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (4,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (5,)
 
 
 def test_a_file_that_knows_nothing_of_enforcement_is_brought_up_to_date(state: Path) -> None:
@@ -239,11 +239,12 @@ def test_a_file_that_knows_nothing_of_enforcement_is_brought_up_to_date(state: P
         assert log.notices == ()
 
 
-def test_a_file_that_knows_nothing_of_warm_runs_is_brought_up_to_date(state: Path) -> None:
-    """The file was written by the last version without that column."""
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_file_that_knows_nothing_of_warm_runs_is_brought_up_to_date(state: Path, version: int) -> None:
+    """The files were written by versions without that column."""
     state.mkdir(mode=0o700)
     path = state / "runs.sqlite3"
-    path.write_bytes((ASSETS / "runs-3.sqlite3").read_bytes())
+    path.write_bytes((ASSETS / f"runs-{version}.sqlite3").read_bytes())
     path.chmod(0o600)
     with RunLog(state) as log:
         failed, worked = log.list()
