@@ -496,8 +496,7 @@ class UnfinishedCall:
             notices = (*built.notices, *starting.notices(process, paths.snapshot.runtime_lib))
             with_flags = not direct and ARGUMENTS in merged(valid.verified.chain).values
             interpreters = environment.interpreters
-            found_as = built.spec.runtime.command
-            if found_as in map(str, interpreters) or await starting.finds(found_as, process.runtime.command):
+            if built.spec.runtime.command in map(str, interpreters):
                 interpreters = (*interpreters, Path(process.runtime.command))
             confined = await self._confined(process, environment, interpreters)
             job = ProcessJob(

@@ -71,12 +71,6 @@ class Starting:
             call = replace(call, cwd=placed, env={**call.env, **own})
         return Halves(runtime, call)
 
-    async def finds(self, name: str, program: str) -> bool:
-        """Whether a name without a path is this program on the PATH of the server itself."""
-        if "/" in name:
-            return False
-        return (await located(name, None, self.directories.environment, self.directories))[0] == program
-
     def in_process(self, call: InProcessCall) -> InProcessCall:
         """A call of a primitive of this process that may start a program."""
         cwd, own = self._placed(call.cwd, call.environment)
