@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "53ff9fe83d1292a40f49f1338b2570d779230d3b02c3b7ef6a555ed5b603ece5"
+MANIFEST_SHA256: Final = "80abd675c5974e78f04dee9bc2cc8c2516cb5124f232151baf8836db5d696296"
