@@ -119,6 +119,8 @@ class ItemMetadata:
     """What a runtime has to read, whatever it runs."""
     warm: Warm | None = None
     """How a runtime starts its interpreter before a call; None when it does not."""
+    limits: Mapping[str, int] | None = None
+    """`calls`: how many calls of other tools it may make."""
     annotations: Mapping[str, Any] | None = None
     runs_given_code: bool | None = None
     """Whether it runs code that its caller gives it, so that no run of it is sealed."""
@@ -270,6 +272,24 @@ def _needs(value: Any) -> Iterator[Problem]:
     yield from (((), problem) for problem in read_needs(value)[1])
 
 
+MAX_CALLS: Final = 10_000
+"""The most that `limits.calls` can say."""
+
+_LIMITS_SCHEMA: Final[Schema] = {
+    "type": "object",
+    "properties": {"calls": {"type": "integer", "minimum": 1, "maximum": MAX_CALLS}},
+    "additionalProperties": False,
+}
+
+
+def _limits(value: Any) -> Iterator[Problem]:
+    if not isinstance(value, dict) or value.keys() - {"calls"}:
+        found = ", ".join(map(ascii, value))[:80] if isinstance(value, dict) else kind(value)
+        yield (), f"expected a mapping with calls alone, found {found}"
+    elif type(value.get("calls", 1)) is not int or not 1 <= value.get("calls", 1) <= MAX_CALLS:
+        yield ("calls",), f"expected a whole number from 1 to {MAX_CALLS}, found something else"
+
+
 _TEXT: Final = text()
 _ANY_TEXT: Final = text(most=None)
 _TEXTS: Final = list_of(_ANY_TEXT, "texts")
@@ -359,6 +379,11 @@ FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
             "How a runtime starts its interpreter before there is a call for it.",
             tools_only=True,
             read=read_warm,
+        ),
+        "limits": Field(
+            Form(_limits, _LIMITS_SCHEMA),
+            "How much it may do: calls, the number of its calls of other tools.",
+            tools_only=True,
         ),
         "annotations": Field(
             mapping({"title": _TEXT.about("A title."), **dict.fromkeys(HINTS, flag())}),

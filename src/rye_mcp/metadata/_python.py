@@ -110,6 +110,7 @@ PYTHON_NAMES: Final = {
     "OUTPUTS": "outputs",
     "PERMISSIONS": "permissions",
     "__warm__": "warm",
+    "LIMITS": "limits",
     "NEEDS": "needs",
     "ANNOTATIONS": "annotations",
     "EXAMPLES": "examples",

@@ -33,6 +33,7 @@ from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.outcomes import Exit, Outcome, Runtime, read_http, read_lost, read_process
 from rye_mcp.executor.job.planted import Missing
 from rye_mcp.executor.job.starting import install_hint
+from rye_mcp.executor.tree import CALL_DESCRIPTOR, OnCall, OpenInside
 from rye_mcp.permissions import DEFAULT_PORT, Permissions
 from rye_mcp.permissions.planning import Facts
 from rye_mcp.runs.ids import StreamName
@@ -74,13 +75,16 @@ class Observer(Protocol):
 class Watch:
     """Who looks on: gets the id of the run when it begins, what it prints as it comes, and its pid.
 
-    An `observer`, which only a person at a terminal has, learns what it needs.
+    An `observer`, which only a person at a terminal has, learns what it needs. `inside` opens the descriptor
+    of a program that calls, and `on_call` is told of its calls.
     """
 
     on_output: OnOutput | None = None
     on_started: OnStarted | None = None
     on_begun: Callable[[str], None] | None = None
     observer: Observer | None = None
+    inside: OpenInside | None = None
+    on_call: OnCall | None = None
 
 
 class Job(Protocol):
@@ -111,6 +115,8 @@ class ProcessJob:
     direct: bool = False
     with_flags: bool = False
     turn: Turn | None = None
+    asks_at: int | None = None
+    """The open descriptor through which it asks for calls; None for what may not call."""
 
     def shown(self) -> dict[str, Any]:
         """The command with its arguments, the names of its variables, where and for how long it runs."""
@@ -131,7 +137,7 @@ class ProcessJob:
             on_output=_shown_live(watch.on_output, show),
             on_started=watch.on_started,
         )
-        spec = Halves(self.process.runtime, call).whole()
+        spec = Halves(self.process.runtime, call).whole(**self._asking())
         if watch.observer is not None:
             spec = watch.observer.prepared(spec)
         begun = time.perf_counter()
@@ -156,9 +162,18 @@ class ProcessJob:
 
     async def _run_warm(self, call: CallSpec, watch: Watch) -> SubprocessResult | None:
         """What comes of it in an interpreter that waited; None where there is none for it."""
-        if self.turn is None or watch.observer is not None:
+        if self.turn is None:
             return None
+        if self.asks_at is not None or watch.observer is not None:
+            self.turn.refuse("watched" if self.asks_at is None else "descriptors")
         return await self.turn.run(call)
+
+    def _asking(self) -> dict[str, Any]:
+        """What a program has beside everything else to ask for calls."""
+        if self.asks_at is None:
+            return {}
+        env = {**self.process.env, "RYE_CALL_FD": str(CALL_DESCRIPTOR)}
+        return {"env": env, "descriptors": {CALL_DESCRIPTOR: self.asks_at}}
 
     async def _denied(self, result: SubprocessResult, *, failed: bool) -> Denial | None:
         """What a confined program lacked, as far as it shows."""

@@ -17,7 +17,7 @@ WHY_COLD: Final[Mapping[str, str]] = MappingProxyType(
         "memory": "the machine has too little memory left",
         "environment": "the environment of the call has variables that an interpreter reads when it starts",
         "network": "it may reach hosts by name, and each run has a door of its own",
-        "descriptors": "it is handed open descriptors",
+        "descriptors": "it is handed an open descriptor, by which it may call other tools",
         "watched": "somebody learns what it needs",
         "interpreter": "another interpreter, or another version of it, than the one that waited",
         "arguments": "the interpreter is started with other arguments",

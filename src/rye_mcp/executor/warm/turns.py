@@ -68,13 +68,19 @@ class Turn:
             return
         never = why_never(process)
         if never is not None:
-            self.warm = None
-            self._give_up(never)
+            self.refuse(never)
             return
         self.recipe = Recipe.of(process, self.warm, lockfile)
         if self._seat is not None and (why := self._seat.recipe.why_not(self.recipe)) is not None:
             self.is_renewed = True
             self._give_up(why)
+
+    def refuse(self, why: str) -> None:
+        """Run cold, as calls like this one always do: nothing waits for the next one either."""
+        if self.warm is None:
+            return
+        self.warm = None
+        self._give_up(why)
 
     async def run(self, call: CallSpec) -> SubprocessResult | None:
         """What comes of the call in the interpreter that waited; None when it has to run cold."""
@@ -96,7 +102,8 @@ class Turn:
 
     def _give_up(self, why: str) -> None:
         self.why = why
-        self._seat, self._given_up = None, self._seat
+        if self._seat is not None:
+            self._given_up, self._seat = self._seat, None
 
 
 @dataclass(frozen=True, slots=True)
