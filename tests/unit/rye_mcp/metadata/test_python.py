@@ -78,6 +78,7 @@ def test_every_name_of_the_table_is_read() -> None:
         "annotations": {"readOnlyHint": True},
         "examples": [{"parameters": {}}],
         "runs_given_code": True,
+        "limits": {"calls": 3},
         "warm": {"prepare": "python", "keep": 3},
         "child_constraints": {"min_version": "1.0"},
     }
