@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "3eb16cefad344bdb264003cdaa0a0d291e5df29063d79658ed3adec6a5bdd1bb"
+MANIFEST_SHA256: Final = "e11e2aea98d14ca285ee45633ca73951a677c48d7db7acd825ab408434043515"
