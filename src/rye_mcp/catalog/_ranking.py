@@ -239,8 +239,8 @@ class Scale:
 
     def worth(self, scores: Sequence[float]) -> tuple[float, int | None]:
         """What the words of a document are worth, and the sentence that it answers best, of several."""
-        pairs = zip(scores, self.best, strict=True)
-        whole, *parts = [score / best if best else 0.0 for score, best in pairs]
+        best = self.best or [0.0] * len(scores)  # without candidates, nothing is worth anything
+        whole, *parts = [score / most if most else 0.0 for score, most in zip(scores, best, strict=True)]
         if not parts:
             return whole, None
         sentence = max(range(len(parts)), key=parts.__getitem__)
