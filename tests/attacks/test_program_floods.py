@@ -24,6 +24,7 @@ import os, socket
 from rye import CallError, call
 def main():
     door = socket.socket(fileno=int(os.environ["RYE_CALL_FD"]))
+    door.settimeout(30)
     pairs = [socket.socketpair() for _ in range(100)]
     for _, theirs in pairs:
         socket.send_fds(door, [b'{"channel":true}\\n'], [theirs.fileno()])
