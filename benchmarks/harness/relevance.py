@@ -1,11 +1,13 @@
-"""Makes items of a set of tools, asks for them, and counts how many of the right ones come first."""
+"""Makes items of a set of tools, asks for them, counts how many of the right ones come first, beside FTS5."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import math
+import random
 import re
+import sqlite3
 import statistics
 import tempfile
 import time
@@ -15,11 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from rye_mcp.app import App, Settings
+from rye_mcp.catalog._words import name_words, words_of
 from rye_mcp.items import SpaceName
-from rye_mcp.verbs.search import SearchRequest, search
+from rye_mcp.verbs._search_request import SearchRequest, query_of
 
-TARGETS = {"sealtools": (0.850, 0.890), "toole": (0.630, 0.560)}
+TARGETS = {"sealtools": (0.920, 0.935), "toole": (0.670, 0.590)}
 """R@5 and nDCG@10 that have to be reached on the sets that have a name here."""
+
+CHOSEN_ON = frozenset({"sealtools", "toole", "toollens", "livemcpbench"})
+"""The sets on which the parameters of the ranking were chosen, or what there is of it was compared."""
+
+RESAMPLES = 1_000
+INTERVAL = 0.95
 
 RECALL_RANKS = 5
 GAIN_RANKS = 10
@@ -30,14 +39,30 @@ _NO_SEGMENT = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 @dataclass(frozen=True, slots=True)
+class Averages:
+    """R@5, nDCG@10 and the mean reciprocal rank of one way to search."""
+
+    recall: float
+    gain: float
+    reciprocal: float
+
+    @classmethod
+    def of(cls, figures: Sequence[tuple[float, float, float]]) -> Averages:
+        """The averages over all queries."""
+        return cls(*(statistics.fmean(column) for column in zip(*figures, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
 class Relevance:
-    """What one set came to."""
+    """What one set came to, and by how much nDCG@10 is above that of plain FTS5, with a paired interval."""
 
     name: str
     tools: int
     queries: int
-    recall: float
-    gain: float
+    ours: Averages
+    plain: Averages
+    least: float
+    most: float
     p50_ms: float
 
     @property
@@ -46,21 +71,25 @@ class Relevance:
         if self.name not in TARGETS:
             return None
         recall, gain = TARGETS[self.name]
-        return self.recall >= recall and self.gain >= gain
+        return self.ours.recall >= recall and self.ours.gain >= gain
 
     @property
-    def line(self) -> str:
+    def lines(self) -> Iterator[str]:
         """How it is printed."""
-        verdict = {True: "ok", False: "MISSED", None: ""}[self.is_met]
-        recall, gain = TARGETS.get(self.name, (0.0, 0.0))
-        figures = f"R@5 {self.recall:.3f} ≥ {recall:.3f}  nDCG@10 {self.gain:.3f} ≥ {gain:.3f}"
-        return (
-            f"{self.name:<20}{self.tools:>7,} tools {self.queries:>6,} queries  {figures}  {verdict}".rstrip()
-        )
+        chosen = "parameters were chosen on it" if self.name in CHOSEN_ON else "no parameter was chosen on it"
+        yield f"{self.name}: {self.tools:,} tools, {self.queries:,} queries; {chosen}"
+        for label, each in (("rye search", self.ours), ("FTS5, OR", self.plain)):
+            yield f"  {label:<12}R@5 {each.recall:.3f}  nDCG@10 {each.gain:.3f}  MRR {each.reciprocal:.3f}"
+        above = self.ours.gain - self.plain.gain
+        yield f"  nDCG@10 {above:+.3f}, {INTERVAL:.0%} between {self.least:+.3f} and {self.most:+.3f}"
+        if self.is_met is not None:
+            recall, gain = TARGETS[self.name]
+            verdict = "ok" if self.is_met else "MISSED"
+            yield f"  R@5 ≥ {recall:.3f}, nDCG@10 ≥ {gain:.3f}: {verdict}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for a report."""
-        return asdict(self) | {"is_met": self.is_met}
+        return asdict(self) | {"is_met": self.is_met, "is_chosen_on": self.name in CHOSEN_ON}
 
 
 def main(doc: str) -> int:
@@ -74,7 +103,7 @@ def main(doc: str) -> int:
     for name in names:
         with tempfile.TemporaryDirectory(prefix="benchmark-") as root:
             found.append(measure(options.directory, name, Path(root)))
-        print(found[-1].line, flush=True)
+        print(*found[-1].lines, sep="\n", flush=True)
     if options.json:
         report = {"sets": [each.as_dict() for each in found]}
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
@@ -87,21 +116,57 @@ def measure(directory: Path, name: str, root: Path) -> Relevance:
     queries = list(_lines(directory / f"{name}.queries.jsonl"))
     ids = {write_item(root / "project", tool): tool["id"] for tool in tools}
     app = App.open(_settings(root))
-    recalls, gains, times = [], [], []
+    plain = _plain(tools)
+    ours, theirs, times = [], [], []
     with app.catalog() as catalog:
         catalog.refresh()
         for query in queries:
             started = time.perf_counter()
             request = SearchRequest(query["query"], space=SpaceName.PROJECT, limit=GAIN_RANKS)
-            answer = search(request, app.context(), catalog)
+            page = catalog.search(query_of(request, app.spaces))
             times.append(time.perf_counter() - started)
-            ranked = [ids.get(each.item_id, "") for each in answer.results]
-            recalls.append(recall(ranked, query["relevant"]))
-            gains.append(gain(ranked, query["relevant"]))
+            ours.append(figures([ids[hit.item_id] for hit in page.hits], query["relevant"]))
+            theirs.append(figures(_plainly_found(plain, query["query"]), query["relevant"]))
+    least, most = interval([one[1] - other[1] for one, other in zip(ours, theirs, strict=True)])
     p50_ms = statistics.median(times) * 1e3
     return Relevance(
-        name, len(tools), len(queries), statistics.fmean(recalls), statistics.fmean(gains), p50_ms
+        name, len(tools), len(queries), Averages.of(ours), Averages.of(theirs), least, most, p50_ms
     )
+
+
+def figures(ranked: Sequence[str], relevant: Iterable[str]) -> tuple[float, float, float]:
+    """R@5, nDCG@10 and the reciprocal rank of one query."""
+    wanted = list(relevant)
+    return recall(ranked, wanted), gain(ranked, wanted), reciprocal(ranked, wanted)
+
+
+def interval(differences: Sequence[float]) -> tuple[float, float]:
+    """Between what the mean of these differences lies, by drawing queries again and again."""
+    chance = random.Random(0)  # noqa: S311
+    means = sorted(
+        statistics.fmean(chance.choices(differences, k=len(differences))) for _ in range(RESAMPLES)
+    )
+    outside = int(len(means) * (1 - INTERVAL) / 2)
+    return means[outside], means[-1 - outside]
+
+
+def _plain(tools: Iterable[dict[str, Any]]) -> sqlite3.Connection:
+    """The same tools in SQLite's full-text search, each one text, with the parts of its name."""
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE VIRTUAL TABLE tools USING fts5(id UNINDEXED, text, tokenize='porter unicode61')")
+    for tool in tools:
+        parts = (
+            " ".join(name_words(tool["name"])),
+            *(tool.get(key, "") for key in ("description", "category", "body")),
+        )
+        database.execute("INSERT INTO tools VALUES (?, ?)", (tool["id"], " ".join(parts)))
+    return database
+
+
+def _plainly_found(database: sqlite3.Connection, query: str) -> list[str]:
+    expression = " OR ".join(f'"{word}"' for word in dict.fromkeys(words_of(query)))
+    sql = "SELECT id FROM tools WHERE tools MATCH ? ORDER BY rank LIMIT ?"
+    return [found for (found,) in database.execute(sql, (expression, GAIN_RANKS))] if expression else []
 
 
 def write_item(project: Path, tool: dict[str, Any]) -> str:
@@ -141,6 +206,12 @@ def gain(ranked: Sequence[str], relevant: Iterable[str]) -> float:
     wanted = set(relevant)
     found = sum(1 / math.log2(rank + 2) for rank, each in enumerate(ranked[:GAIN_RANKS]) if each in wanted)
     return found / sum(1 / math.log2(rank + 2) for rank in range(min(len(wanted), GAIN_RANKS)))
+
+
+def reciprocal(ranked: Sequence[str], relevant: Iterable[str]) -> float:
+    """One by the rank of the first relevant one among the first ten."""
+    wanted = set(relevant)
+    return next((1 / rank for rank, each in enumerate(ranked[:GAIN_RANKS], start=1) if each in wanted), 0.0)
 
 
 def _settings(root: Path) -> Settings:

@@ -39,6 +39,12 @@ _PLAIN_PUBLIC = re.compile(rb"-----BEGIN PUBLIC KEY-----\n([A-Za-z0-9+/]{59}=)\n
 _PLAIN_PREFIX = bytes.fromhex("302a300506032b6570032100")
 """How every SubjectPublicKeyInfo of an Ed25519 key begins; its 32 bytes follow."""
 
+_PLAIN_PRIVATE = re.compile(
+    rb"-----BEGIN PRIVATE KEY-----\n([A-Za-z0-9+/]{64})\n-----END PRIVATE KEY-----\n"  # it holds none
+)
+_PLAIN_PRIVATE_PREFIX = bytes.fromhex("302e020100300506032b657004220420")
+"""How every PKCS8 of an Ed25519 key without attributes begins; its 32 bytes follow."""
+
 _PUBLIC_LABEL = b"PUBLIC KEY"
 _PRIVATE_LABEL = b"PRIVATE KEY"
 _ENCRYPTED_LABEL = b"ENCRYPTED PRIVATE KEY"
@@ -116,9 +122,23 @@ def _require_sound_point(encoded: bytes) -> None:
 
 def load_private(pem: bytes, place: str, passphrase: bytes | None = None) -> Ed25519PrivateKey:
     """The key that stands in `pem`, which the caller took from `place`."""
+    require_bytes(pem, place)
+    key = None if passphrase is not None else _plain_private_key(pem)
+    return key or _loaded_private_key(pem, place, passphrase)
+
+
+def _plain_private_key(pem: bytes) -> Ed25519PrivateKey | None:
+    """A key in the form that `private_pem` writes; what reads all other forms takes long to load."""
+    found = _PLAIN_PRIVATE.fullmatch(pem)
+    der = b"" if found is None else base64.b64decode(found[1])
+    if found is None or base64.b64encode(der) != found[1] or not der.startswith(_PLAIN_PRIVATE_PREFIX):
+        return None
+    return Ed25519PrivateKey.from_private_bytes(der.removeprefix(_PLAIN_PRIVATE_PREFIX))
+
+
+def _loaded_private_key(pem: bytes, place: str, passphrase: bytes | None) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives import serialization
 
-    require_bytes(pem, place)
     label = _label(pem)
     if label not in (_PRIVATE_LABEL, _ENCRYPTED_LABEL):
         raise _not_a_private_key(place, _described(label))

@@ -173,6 +173,14 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "lost": ErrorKind("The supervisor died, and what it ran was ended.", "run it again"),
         "invalid_run_id": ErrorKind("This is not the id of a run.", "rye log"),
         "too_many_runs": ErrorKind("Too many runs are going on in the background.", "end some of them"),
+        "malformed_receipt": ErrorKind("This is not a receipt.", "rye receipt export"),
+        "receipt_not_found": ErrorKind("There is no receipt of this run.", "rye receipt verify --all"),
+        "receipts_broken": ErrorKind(
+            "Receipts were cut off, changed or removed.", "look at what is missing: rye receipt verify --all"
+        ),
+        "run_not_live": ErrorKind(
+            "The run is over, or has no process of its own.", "rye log --status running"
+        ),
         "run_not_found": ErrorKind("The log has no such run.", "rye log"),
         "output_not_found": ErrorKind(
             "Nothing is kept there that you may see: it was not cut, is gone, or belongs to another project.",
@@ -222,6 +230,8 @@ class RyeError(Exception):
         self.message = message
         self.where = None if where is None else str(where)
         self.details = details
+        self.receipt: str | None = None
+        """The digest of the receipt of the run that was refused, if it has one."""
         self.hint = hint if hint is not None else self._usual_hint()
 
     def as_dict(self) -> dict[str, Any]:

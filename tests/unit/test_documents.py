@@ -81,11 +81,11 @@ def test_the_readme_shows_users_one_command_and_contributors_two_and_stays_short
 
 def test_every_make_target_that_a_document_names_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     named = {
         target
         for document in DOCUMENTS
-        for target in re.findall(r"`make ([a-z]+)", document.read_text(encoding="utf-8"))
+        for target in re.findall(r"`make ([a-z-]+)", document.read_text(encoding="utf-8"))
     }
     assert named
     assert named <= targets

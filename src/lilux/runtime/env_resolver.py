@@ -120,11 +120,18 @@ class EnvResolver:
         *,
         base_env: Mapping[str, str] | None = None,
         dotenv_filter: DotenvFilter | None = None,
+        system_env: Mapping[str, str] | None = None,
+        may_ask: Callable[[Path], bool] | None = None,
     ) -> Resolution:
-        """The same as `resolve_async`, with what was found: for who keeps environments."""
-        draft = _Draft(self.project_path, env_config, tool_env, context, base_env)
+        """The same as `resolve_async`, with what was found: for who keeps environments.
+
+        A version manager gets `system_env`, by default `base_env`, and only runs where `may_ask` allows it.
+        """
+        draft = _Draft(self.project_path, env_config, tool_env, context, base_env, system_env)
         draft.add_dotenv(include_dotenv, dotenv_filter)
         found = draft.find()
+        if isinstance(found, Question) and may_ask is not None and not may_ask(found.program):
+            found = None
         if isinstance(found, Question):
             supervisor = _supervisor.supervisor(_supervisor.find_lilux_proc())
             outcome = await supervisor.run(draft.request(found))
@@ -137,12 +144,20 @@ class EnvResolver:
 class _Draft:
     """An environment that is being resolved: everything but the asking."""
 
-    def __init__(self, project: Path | None, env_config: Any, tool_env: Any, context: Any, base: Any) -> None:
+    def __init__(
+        self,
+        project: Path | None,
+        env_config: Any,
+        tool_env: Any,
+        context: Any,
+        base: Any,
+        system: Any = None,
+    ) -> None:
         issues = _env_config.Issues()
         self._config = _env_config.parse(env_config)
         self._tool_env = _env_config.variables(issues, "tool_env", tool_env)
         self._env = os.environ.copy() if base is None else _env_config.variables(issues, "base_env", base)
-        self._system = self._env
+        self._system = self._env if system is None else _env_config.variables(issues, "system_env", system)
         issues.raise_any()
         if not isinstance(context, Mapping | None):
             raise ConfigurationError(
@@ -157,7 +172,7 @@ class _Draft:
         if include and self._project is not None:
             found = _dotenv.read(self._project)
             chosen = {name: found[name] for name in found if allowed is None or allowed(name)}
-            self._env = {**self._system, **chosen}
+            self._env = {**self._env, **chosen}
 
     def find(self) -> Path | Question | None:
         """The interpreter of step 3, or the question that leads to it."""

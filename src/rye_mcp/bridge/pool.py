@@ -188,7 +188,7 @@ async def offered_by(
     place = cwd if directories.why_not(cwd) is None else os.sep
     usable = usable_variables(variables, directories, Path(project) if project else None)
     filled = _templates.render_tree(given, usable, {"project_path": project})
-    server = Server.of({**filled, "server": config.get("server")}, place, bounds)
+    server = Server.of({**filled, "server": config.get("server")}, place, directories, bounds)
     pool = Pool()
     try:
         connection = await pool.connection(server)

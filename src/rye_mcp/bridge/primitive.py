@@ -51,8 +51,7 @@ class McpClientPrimitive:
         try:
             # What is withheld is told by a notice; the runtime's own variables need not be there.
             require_variables(call.tool.metadata.config or {}, {*call.environment, *call.withheld})
-            bounds = None if call.bounds is None else call.bounds.shared()
-            server = Server.of(call.config, call.cwd, bounds)
+            server = _server(call)
             _require_reachable(server)
             tool, definition = _text(call.config, "tool"), _text(call.config, "definition")
         except RyeError as exc:
@@ -160,6 +159,13 @@ class McpJob:
                 f"found that it has changed: {listed}"
             )
             raise BridgeError("remote_changed", what, hint=hint, data={"changed": changed})
+
+
+def _server(call: InProcessCall) -> Server:
+    """The server of a call, with what confines it."""
+    if call.bounds is None:
+        return Server.of(call.config, call.cwd, None)
+    return Server.of(call.config, call.cwd, call.bounds.directories, call.bounds.shared())
 
 
 def _require_reachable(server: Server) -> None:

@@ -21,6 +21,7 @@ from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from rye_mcp.executor.job.bounds import Bounds
+    from rye_mcp.trust.directories import Directories
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
@@ -67,11 +68,19 @@ class Server:
     headers: Pairs = field(default=(), repr=False)
     start_timeout: float = START_TIMEOUT_S
     max_message_bytes: int = MAX_MESSAGE_BYTES
+    directories: Directories | None = field(default=None, compare=False, repr=False)
+    """What decides where a program may be found; None where nothing is started."""
     bounds: Bounds | None = None
     """What confines it; None where nothing does."""
 
     @classmethod
-    def of(cls, config: Mapping[str, Any], cwd: str | None, bounds: Bounds | None = None) -> Server:
+    def of(
+        cls,
+        config: Mapping[str, Any],
+        cwd: str | None,
+        directories: Directories | None,
+        bounds: Bounds | None = None,
+    ) -> Server:
         """The server that a filled configuration describes; RyeError `invalid_item` for none."""
         name, transport = config.get("server"), str(config.get("transport"))
         if not isinstance(name, str) or not name:
@@ -87,6 +96,7 @@ class Server:
             transport=cast('Literal["stdio", "http"]', transport),
             start_timeout=_number(config, "start_timeout", START_TIMEOUT_S),
             max_message_bytes=int(_number(config, "max_message_bytes", MAX_MESSAGE_BYTES)),
+            directories=directories,
             bounds=bounds,
             **rest,
         )

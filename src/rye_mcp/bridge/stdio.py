@@ -145,9 +145,9 @@ class StdioProgram:
     async def _spec(self) -> ProcessSpec:
         """The program that a server names, and what confines it."""
         server = self._server
-        found = await without_shims(
-            ProcessSpec(command=server.command, args=server.args, cwd=server.cwd, env=dict(server.env))
-        )
+        found = ProcessSpec(command=server.command, args=server.args, cwd=server.cwd, env=dict(server.env))
+        if server.directories is not None:
+            found = await without_shims(found, server.directories)
         runtime = RuntimeSpec(
             command=found.command, args=found.args, env=found.env, search_path=found.search_path
         )

@@ -5,6 +5,6 @@ with Catalog.open(spaces, directory) as catalog:
     page = catalog.search(SearchQuery(parse("convert a video")))
 """
 
-from rye_mcp.catalog._catalog import Catalog, Hit, Page, Ranker, SearchQuery
+from rye_mcp.catalog._catalog import Catalog, Hit, Page, SearchQuery
 
-__all__ = ["Catalog", "Hit", "Page", "Ranker", "SearchQuery"]
+__all__ = ["Catalog", "Hit", "Page", "SearchQuery"]

@@ -9,37 +9,59 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
+from functools import cached_property
 from itertools import accumulate, zip_longest
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
 from types import TracebackType
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from lilux._dataclasses import dataclass
 from rye_mcp.catalog._matching import Entry, Wanted
 from rye_mcp.catalog._query_tree import Node, Term
 from rye_mcp.catalog._ranking import (
+    LEAST_WORDS,
+    MEANING_WEIGHT,
     Asked,
     Counts,
+    Features,
     Group,
     Measure,
+    Scale,
     as_sentence,
+    asks_to_look,
     merged,
-    reciprocal_rank_fusion,
+    sentences_of,
 )
 from rye_mcp.catalog._space_index import SpaceIndex
-from rye_mcp.catalog._words import Stemmer, words_of
+from rye_mcp.catalog._words import QUESTION_WORDS, Stemmer, words_of
+from rye_mcp.catalog.meaning import Meaning, TableError, WordTable, similarity
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType, SpaceName
 from rye_mcp.spaces import Spaces
 
-__all__ = ["Catalog", "Hit", "Page", "Ranker", "SearchQuery"]
+__all__ = ["Catalog", "Hit", "Page", "SearchQuery"]
 
 CANDIDATES: Final = 60
 """How many documents of a space are compared as a whole; what is behind them stays as it was found."""
 
 MAX_BEHIND: Final = 400
 """How many of those behind the candidates are weighed; what is behind them is worth no more than the last."""
+
+FEW: Final = 10
+"""If a wish finds fewer, it is filled up with what is near in meaning."""
+
+FILLED_UP: Final = 20
+"""How many documents are near enough to be compared with a wish by their meaning alone."""
+
+LEAST_SIMILARITY: Final = 0.2
+"""How similar a document has to be to be found by its meaning alone."""
+
+NEARER: Final = {SpaceName.PROJECT: 0.05, SpaceName.USER: 0.025, SpaceName.SYSTEM: 0.0}
+"""What an item is worth for its space: of two that are nearly as good, the own one comes first."""
+
+PART: Final = 0.25
+"""What is taken off for a runtime or a primitive: other tools need them, and nobody can call them."""
 
 MAX_FUZZY_WORDS: Final = 16
 """How many words may be taken for slips of others at once."""
@@ -57,12 +79,14 @@ class SearchQuery:
     """What is asked for.
 
     `id_patterns` are ids with `*` and `?`, of which one has to match. `fields` are those that words without a
-    field are looked for in. `filters` say what a column has to be: `category`, `tags`, `tool_type`,
+    field are looked for in. `wish` is the text of a query without operators: then its sentences and its
+    meaning count, too. `filters` say what a column has to be: `category`, `tags`, `tool_type`,
     `executor_id`, `version`, `name`; of several values one has to match. With `fuzzy`, a word stands for all
-    that are at most so many edits away.
+    that are at most so many edits away. `notices` say what is not looked for.
     """
 
     tree: Node
+    wish: str | None = None
     item_types: tuple[ItemType, ...] = (ItemType.TOOL,)
     id_patterns: tuple[str, ...] = ()
     spaces: tuple[SpaceName, ...] = _ALL_SPACES
@@ -72,11 +96,16 @@ class SearchQuery:
     fields: tuple[str, ...] | None = None
     filters: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     fuzzy: Fuzzy = 0
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An item that matches. `digest` is the SHA256 of the whole file that was indexed."""
+    """An item that matches. `digest` is the SHA256 of the whole file that was indexed.
+
+    `sentence` is the number of the sentence that it answers best, if a wish has several. `is_near` says that
+    no word was found in it, and that it means something similar.
+    """
 
     item_id: str
     item_type: ItemType
@@ -84,6 +113,8 @@ class Hit:
     extension: str
     score: float
     digest: str
+    sentence: int | None = None
+    is_near: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +126,15 @@ class Page:
     did_you_mean: tuple[str, ...] = ()
 
 
-class Ranker(Protocol):
-    """A second opinion on what comes first, such as by embeddings."""
-
-    def rank(self, query: SearchQuery, hits: Sequence[Hit]) -> Sequence[int]:
-        """The indexes of these hits, the best first."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An entry of one space, with what it is worth."""
+    """An entry of one space, with what it is worth; see `Hit`."""
 
     index: SpaceIndex
     entry: Entry
     score: float
+    sentence: int | None = None
+    is_near: bool = False
 
     @property
     def identity(self) -> tuple[SpaceName, int]:
@@ -125,26 +150,47 @@ class _Found:
             entry.extension,
             round(self.score, 6),
             entry.digest,
+            self.sentence,
+            self.is_near,
         )
+
+
+_Candidate = tuple[SpaceIndex, Entry, Features, bytes]
 
 
 class Catalog:
     """The indexes of the spaces of one call, or of one server."""
 
-    def __init__(self, indexes: Sequence[SpaceIndex], stemmer: Stemmer, ranker: Ranker | None) -> None:
+    def __init__(
+        self, indexes: Sequence[SpaceIndex], stemmer: Stemmer, meaning: Meaning | None, notices: Sequence[str]
+    ) -> None:
         self._indexes = tuple(indexes)
         self._stemmer = stemmer
-        self._ranker = ranker
+        self._meaning = meaning
+        self._notices = tuple(notices)
 
     @classmethod
-    def open(cls, spaces: Spaces, directory: Path | None, *, ranker: Ranker | None = None) -> Catalog:
-        """The catalog of these spaces, with its files in a directory; in memory alone without one."""
-        stemmer = Stemmer()
+    def open(
+        cls,
+        spaces: Spaces,
+        directory: Path | None,
+        *,
+        meaning: Callable[[Stemmer], Meaning] = WordTable.load,
+    ) -> Catalog:
+        """The catalog of these spaces, with its files in a directory; in memory alone without one.
+
+        Without what knows of `meaning`, because it cannot be read, words are found all the same.
+        """
+        stemmer, notices, known = Stemmer(), [], None
+        try:
+            known = meaning(stemmer)
+        except TableError as exc:
+            notices.append(f"search only compares words, as the word table cannot be used: {exc}")
         roots = [space.root for space in spaces.accessible()]
         if directory is not None and any(directory.resolve().is_relative_to(root) for root in roots):
             directory = None
-        indexes = [SpaceIndex(spaces, space, directory, stemmer) for space in spaces.accessible()]
-        return cls(indexes, stemmer, ranker)
+        indexes = [SpaceIndex(spaces, space, directory, stemmer, known) for space in spaces.accessible()]
+        return cls(indexes, stemmer, known, notices)
 
     def __enter__(self) -> Catalog:
         return self
@@ -157,7 +203,7 @@ class Catalog:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should know about the indexes."""
-        return tuple(index.notice for index in self._indexes if index.notice)
+        return (*self._notices, *(index.notice for index in self._indexes if index.notice))
 
     def close(self) -> None:
         """Close all files."""
@@ -181,7 +227,7 @@ class Catalog:
         """The part of everything that matches which was asked for."""
         indexes = [index for index in self._indexes if index.space.name in query.spaces]
         query = replace(query, tree=as_sentence(query.tree))
-        search = _Search(query, indexes, self._stemmer, self._ranker)
+        search = _Search(query, indexes, self._stemmer, self._meaning)
         with ExitStack() as stack:
             for index in indexes:
                 stack.enter_context(index.unchanged())
@@ -196,12 +242,12 @@ class _Search:
     """One search, in steps: what the words may stand for, what each is worth, who matches, in which order."""
 
     def __init__(
-        self, query: SearchQuery, indexes: Sequence[SpaceIndex], stemmer: Stemmer, ranker: Ranker | None
+        self, query: SearchQuery, indexes: Sequence[SpaceIndex], stemmer: Stemmer, meaning: Meaning | None
     ) -> None:
         self._query = query
         self._indexes = indexes
         self._stemmer = stemmer
-        self._ranker = ranker
+        self._meaning = meaning
         self._asked = Asked.of(query.tree)
         self._similar = self._similar_words() if query.fuzzy else {}
         self.wanted = Wanted(
@@ -226,16 +272,10 @@ class _Search:
             return self._sorted_by_column(last)
         if not self._asked.words and not self._asked.prefixes:
             return self._in_any_order(last)
-        measure = self._measure()
-        words = self._words_of(measure)
-        found: list[_Found] = []
-        for index in self._indexes:
-            entries = index.ask(lambda engine: engine.candidates(self.wanted, words, CANDIDATES))
-            found += self._scored(index, entries, measure)
-        found.sort(key=_by_score)
-        if self._ranker is not None:
-            found = self._fused(found, self._ranker)
-        return found if len(found) >= last else found + self._behind(found, last, measure)
+        found = self._ranked()
+        if self._is_filled_up and len(found) < FEW and self.total() < FEW:
+            found += self._near_in_meaning(found)
+        return found if len(found) >= last else found + self._behind(found, last)
 
     def total(self) -> int:
         """How much matches."""
@@ -254,14 +294,94 @@ class _Search:
             [index.ask(lambda engine: engine.counts(asked.words, asked.prefixes)) for index in self._indexes]
         )
 
-    def _measure(self) -> Measure:
+    @cached_property
+    def _measures(self) -> list[Measure]:
+        """That of the whole query, and that of each of its sentences."""
         counts, stems = self._counts(), self._stemmer.stems(self._asked.words)
         groups = dict(counts.groups)
         for word, similar in self._similar.items():
             for label in {stems[each] for each in words_of(word) if each in stems}:
                 known = groups.get(label, Group(label, 0, ()))
                 groups[label] = replace(known, words=tuple(dict.fromkeys((*known.words, *similar))))
-        return Measure.of(self._asked, replace(counts, groups=groups), stems)
+        counts = replace(counts, groups=groups)
+        sentences = sentences_of(self._query.wish) if self._query.wish else []
+        asked = [self._asked, *(self._asked.within(sentence) for sentence in sentences)]
+        return [Measure.of(each, counts, stems) for each in asked]
+
+    @cached_property
+    def _vector(self) -> bytes:
+        """What a wish means; empty for a query with operators, and where no word is known."""
+        words = words_of(self._query.wish or "")
+        if self._meaning is None or QUESTION_WORDS.issuperset(words):
+            return b""
+        return self._meaning.of_text(self._query.wish or "", words)
+
+    @cached_property
+    def _candidates(self) -> list[_Candidate]:
+        """The documents of all spaces that are compared as a whole."""
+        words = self._words_of(self._measures[0])
+        found: list[_Candidate] = []
+        for index in self._indexes:
+            entries = index.ask(lambda engine: engine.candidates(self.wanted, words, CANDIDATES))
+            found += [(index, *looked) for looked in self._looked_at(index, entries)]
+        return found
+
+    @cached_property
+    def _scale(self) -> Scale:
+        return Scale.of(self._measures, self._vector, [features for _, _, features, _ in self._candidates])
+
+    @cached_property
+    def _top(self) -> float:
+        """What the best candidate is worth."""
+        return max((self._valued(*each).score for each in self._candidates), default=0.0) or 1.0
+
+    def _looked_at(
+        self, index: SpaceIndex, entries: Sequence[Entry]
+    ) -> Iterator[tuple[Entry, Features, bytes]]:
+        """What is counted of these documents, and what they mean."""
+        measure = self._measures[0]
+        words, grams = frozenset(measure.groups), frozenset(measure.grams)
+        features = index.ask(lambda engine: engine.features(entries, words, grams))
+        vectors = index.ask(lambda engine: engine.vectors(entries)) if self._vector else {}
+        for entry in entries:
+            if entry.key in features:
+                yield entry, features[entry.key], vectors.get(entry.key, b"")
+
+    def _ranked(self) -> list[_Found]:
+        """The candidates in order; the best is worth 1, and for a wish to look at something, none that
+        destroys something comes before one that does not."""
+        valued = [self._valued(*candidate) for candidate in self._candidates]
+        found = sorted((replace(each, score=each.score / self._top) for each in valued), key=_by_score)
+        if self._query.wish and asks_to_look(self._query.wish, self._stemmer):
+            found.sort(key=lambda each: each.entry.is_destructive)
+        return _never_rising(found)
+
+    def _valued(self, index: SpaceIndex, entry: Entry, features: Features, meaning: bytes) -> _Found:
+        worth, sentence = self._scale.worth(features, meaning)
+        worth += NEARER[index.space.name] - PART * entry.is_part
+        return _Found(index, entry, max(worth, 0.0), sentence)
+
+    @property
+    def _is_filled_up(self) -> bool:
+        """Whether a wish says enough to find anything by its meaning alone: a single word is looked up."""
+        return bool(self._vector) and len(self._asked.words) >= LEAST_WORDS
+
+    def _near_in_meaning(self, found: Sequence[_Found]) -> list[_Found]:
+        """What no word was found in, and means something similar; the most similar first."""
+        near: list[_Found] = []
+        for index in self._indexes:
+            seen = {each.entry.key for each in found if each.index is index}
+            entries = index.ask(
+                lambda engine, seen=seen: engine.nearest(self.wanted, self._vector, FILLED_UP, seen)  # type: ignore[misc]
+            )
+            vectors = index.ask(lambda engine, entries=entries: engine.vectors(entries))  # type: ignore[misc]
+            near += [
+                _Found(index, entry, MEANING_WEIGHT * alike / self._top, is_near=True)
+                for entry in entries
+                if (alike := similarity(self._vector, vectors[entry.key])) >= LEAST_SIMILARITY
+            ]
+        near.sort(key=_by_score)
+        return _never_rising([*found[-1:], *near[:FILLED_UP]])[len(found[-1:]) :]
 
     def _words_of(self, measure: Measure) -> list[str]:
         """The words of the query and those that its parts stand for, of each part one after the other."""
@@ -271,16 +391,7 @@ class _Search:
         in_turn = [word for turn in zip_longest(*by_label.values()) for word in turn if word is not None]
         return list(dict.fromkeys([*self._asked.words, *in_turn]))
 
-    def _scored(self, index: SpaceIndex, entries: Sequence[Entry], measure: Measure) -> list[_Found]:
-        words, grams = frozenset(measure.groups), frozenset(measure.grams)
-        features = index.ask(lambda engine: engine.features(entries, words, grams))
-        return [
-            _Found(index, entry, measure.score(features[entry.key]))
-            for entry in entries
-            if entry.key in features
-        ]
-
-    def _behind(self, found: Sequence[_Found], last: int, measure: Measure) -> list[_Found]:
+    def _behind(self, found: Sequence[_Found], last: int) -> list[_Found]:
         """What matches and was no candidate, by id; none of it is worth more than what is before it.
 
         The first of them are weighed, whatever page is asked for, so that a late one is no more work.
@@ -288,7 +399,7 @@ class _Search:
         seen = {each.identity for each in found}
         everything = self._in_any_order(last + len(found))
         rest = [each for each in everything if each.identity not in seen]
-        worth = self._worth(rest[:MAX_BEHIND], measure)
+        worth = self._worth(rest[:MAX_BEHIND])
         scores = (worth.get(each.identity, 0.0) for each in rest[:MAX_BEHIND])
         lowest = list(accumulate(scores, min, initial=found[-1].score if found else 1.0))
         return [
@@ -305,15 +416,17 @@ class _Search:
         before, found = found[: self._query.offset], found[self._query.offset : last]
         if not self._asked.words and not self._asked.prefixes:
             return before + found
-        worth = self._worth(found, self._measure())
+        worth = self._worth(found)
         return before + [replace(each, score=worth.get(each.identity, 0.0)) for each in found]
 
-    def _worth(self, found: Sequence[_Found], measure: Measure) -> dict[tuple[SpaceName, int], float]:
-        return {
-            each.identity: each.score
+    def _worth(self, found: Sequence[_Found]) -> dict[tuple[SpaceName, int], float]:
+        """What these are worth, as a share of the best candidate."""
+        valued = [
+            self._valued(index, *looked)
             for index in self._indexes
-            for each in self._scored(index, [one.entry for one in found if one.index is index], measure)
-        }
+            for looked in self._looked_at(index, [one.entry for one in found if one.index is index])
+        ]
+        return {each.identity: min(1.0, each.score / self._top) for each in valued}
 
     def _in_any_order(self, last: int) -> list[_Found]:
         """What matches a query that asks for no word: everything is worth the same."""
@@ -325,11 +438,6 @@ class _Search:
             for index in self._indexes
             for entry in index.ask(lambda engine: engine.matches(self.wanted, order, last))
         ]
-
-    def _fused(self, found: list[_Found], ranker: Ranker) -> list[_Found]:
-        second = ranker.rank(self._query, [each.hit for each in found])
-        fused = reciprocal_rank_fusion([range(len(found)), second])
-        return sorted((replace(found[number], score=score) for number, score in fused.items()), key=_by_score)
 
     def _similar_words(self) -> dict[str, tuple[str, ...]]:
         """For each word of the query as it was written, what it may be a slip of."""
@@ -361,6 +469,12 @@ def _terms(tree: Node) -> Iterator[str]:
 def _as_sqlite_folds(name: str) -> str:
     """A name as NOCASE compares it: the pages of several spaces are put together in the order of each."""
     return name.translate(_CAPITALS)
+
+
+def _never_rising(found: Sequence[_Found]) -> list[_Found]:
+    """The same, none of which is worth more than what is before it."""
+    lowest = accumulate((each.score for each in found), min)
+    return [replace(each, score=score) for each, score in zip(found, lowest, strict=True)]
 
 
 def _by_score(found: _Found) -> tuple[float, str, str, int, str]:

@@ -31,6 +31,7 @@ FIELD_WEIGHTS: Final[Mapping[str, int]] = MappingProxyType(
         "category": 1,
         "tags": 1,
         "parameters": 1,
+        "examples": 1,
         "body": 1,
         "id": 1,
     }
@@ -43,6 +44,9 @@ GRAM_FIELDS: Final = ("name", "title", "description")
 MAX_DISTINCT_WORDS: Final = 512
 """How many different words of an item count when what was found is ranked; all of them are found."""
 
+MAX_TIMES: Final = 8
+"""How often a word of an item counts at most: saying it a thousand times gains nothing more."""
+
 MAX_TEXT: Final = 65_536
 """How many characters of the words of an item are indexed."""
 
@@ -53,7 +57,7 @@ _SHORT: Final = MAX_TEXT // 4
 """Files of so many bytes have fewer words, even if all are names, which are written in their parts, too."""
 
 _MAX_SCHEMA_DEPTH: Final = 6
-_FIRST: Final = ("id", "name", "title", "description", "category", "tags", "parameters", "body")
+_FIRST: Final = ("id", "name", "title", "description", "category", "tags", "parameters", "examples", "body")
 _OF_A_BRIEF_ONE: Final = frozenset({"id", "name"})
 _YAML: Final = frozenset({".yaml", ".yml"})
 _DOCSTRING: Final = re.compile(r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[rRuU]?(\"\"\"|''')(?:.*?)\1", re.DOTALL)
@@ -81,6 +85,8 @@ class Document:
     tool_type: str
     executor_id: str
     version: str
+    is_destructive: bool
+    is_part: bool
 
 
 def documents_of(files: Sequence[ItemFile], *, brief: bool = False) -> list[Document | None]:
@@ -113,7 +119,7 @@ def _document_of(file: ItemFile, metadata: ItemMetadata | None, named: frozenset
     return Document(
         name=metadata.name[:MAX_VALUE],
         texts=tuple(" ".join(words) for words in fields.values()),
-        words=dict(islice(counted.items(), MAX_DISTINCT_WORDS)),
+        words={word: min(times, MAX_TIMES) for word, times in islice(counted.items(), MAX_DISTINCT_WORDS)},
         length=counted.total(),
         gram_words=gram_words,
         grams=tuple(set(chain.from_iterable(map(grams_of, gram_words)))),
@@ -122,6 +128,8 @@ def _document_of(file: ItemFile, metadata: ItemMetadata | None, named: frozenset
         tool_type=metadata.tool_type or "",
         executor_id=(metadata.executor_id or "")[:MAX_VALUE],
         version=metadata.version[:MAX_VALUE],
+        is_destructive=(metadata.annotations or {}).get("destructiveHint") is True,
+        is_part=metadata.is_runtime or metadata.is_primitive,
     )
 
 
@@ -150,6 +158,7 @@ def _fields(file: ItemFile, metadata: ItemMetadata) -> Iterator[list[str]]:
     yield words_of(metadata.category or "")
     yield [word for tag in metadata.tags for word in words_of(tag)]
     yield _parameters(metadata.config_schema) + _parameters(metadata.inputs)
+    yield _wishes(metadata.extra.get("examples"))
     yield words_of(_body(file)[:MAX_TEXT])
     yield [word for segment in file.item_id.split("/") for word in name_words(segment)]
 
@@ -170,8 +179,9 @@ def _parameters(schema: Any, depth: int = 0) -> list[str]:
     if not isinstance(schema, dict) or depth > _MAX_SCHEMA_DEPTH:
         return []
     found: list[str] = []
-    for key in ("title", "description"):
-        if depth and isinstance(text := schema.get(key), str):
+    # The title of the whole is mostly one that a program made up.
+    for key in ("title", "description") if depth else ("description",):
+        if isinstance(text := schema.get(key), str):
             found += words_of(text)
     properties = schema.get("properties")
     for name, below in properties.items() if isinstance(properties, dict) else ():
@@ -180,6 +190,13 @@ def _parameters(schema: Any, depth: int = 0) -> list[str]:
     if isinstance(items := schema.get("items"), dict):
         found += _parameters(items, depth + 1)
     return found
+
+
+def _wishes(examples: Any) -> list[str]:
+    """The words of what the example calls are for."""
+    listed = examples if isinstance(examples, list) else []
+    texts = [each.get("description") for each in listed if isinstance(each, dict)]
+    return [word for text in texts if isinstance(text, str) for word in words_of(text[:MAX_TEXT])]
 
 
 # --- the body -------------------------------------------------------------------

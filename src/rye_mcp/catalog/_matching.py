@@ -58,6 +58,8 @@ class Entry(NamedTuple):
     name: str
     date: int
     digest: str
+    is_destructive: bool
+    is_part: bool
 
 
 KEYS_OF_A_TYPE: Final = 1 << 40

@@ -17,10 +17,11 @@ __all__ = [
     "Or",
     "Phrase",
     "Prefix",
+    "Query",
     "Term",
 ]
 
-FIELDS: Final = ("name", "title", "description", "category", "tags", "parameters", "body", "id")
+FIELDS: Final = ("name", "title", "description", "category", "tags", "parameters", "examples", "body", "id")
 """What can stand before a colon."""
 
 
@@ -81,6 +82,18 @@ class Not:
 @dataclass(frozen=True, slots=True)
 class Everything:
     """What there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What somebody asks for: a tree, and what was cut off it, if anything.
+
+    `wish` is the text of a query without operators, with its punctuation; None for every other one.
+    """
+
+    tree: Node
+    wish: str | None = None
+    notice: str | None = None
 
 
 Leaf = Term | Prefix | Phrase | Near | Everything

@@ -6,22 +6,28 @@ The functions take counts and read nothing. `benchmarks/relevance.py` says what 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lilux._dataclasses import dataclass
 from rye_mcp.catalog._query_tree import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
-from rye_mcp.catalog._words import GREETINGS, QUESTION_WORDS, grams_of, name_words, words_of
+from rye_mcp.catalog._words import GREETINGS, QUESTION_WORDS, Stemmer, grams_of, name_words, words_of
+from rye_mcp.catalog.meaning import similarity
 
 __all__ = [
+    "LEAST_WORDS",
+    "MEANING_WEIGHT",
     "Asked",
     "Counts",
     "Features",
     "Group",
     "Measure",
+    "Scale",
     "as_sentence",
+    "asks_to_look",
     "merged",
-    "reciprocal_rank_fusion",
+    "sentences_of",
 ]
 
 
@@ -74,9 +80,34 @@ LENGTH_SHARE: Final = 0.3
 GRAM_LENGTH_SHARE: Final = 0.4
 """The same for n-grams, and how many a document has."""
 
-FUSION: Final = 60
-"""What reciprocal ranks begin with: the usual choice, which keeps one ranker's first from deciding alone."""
+MEANING_WEIGHT: Final = 0.5
+"""What counts of the similarity of vectors, where the best share of words counts 1."""
 
+MAX_SENTENCES: Final = 8
+"""How many sentences of a wish are looked at one by one."""
+
+_LOOKING: Final = """
+check compare count display examine explain explore find get inspect list look open print read search
+see show tell view watch what when where which who why
+"""
+_CHANGING: Final = """
+add append apply archive change clean clear close commit convert copy create cut delete destroy
+disable discard drop edit empty end erase execute fix forget free insert install kill launch make
+merge modify move overwrite patch purge push put remove rename replace reset restart restore revert
+rid run save send set shorten start stop store swap terminate throw trash truncate undo uninstall
+update upload wipe write
+"""
+
+LOOKING: Final = frozenset(_LOOKING.split())
+"""With these words, somebody asks to find or to read something …"""
+
+CHANGING: Final = frozenset(_CHANGING.split())
+"""… unless there is one of these, too."""
+
+LEAST_WORDS: Final = 2
+"""How many words a sentence has that says something of its own."""
+
+_SENTENCE_END: Final = re.compile(r"[.!?;:](?:\s+|$)|\n")
 _WORDS_WITH_GREETING: Final = 3
 """Of more words than these, a greeting in front is none of what is looked for."""
 
@@ -97,6 +128,11 @@ class Asked:
             words_of(leaf.text)[-1] for leaf in leaves if isinstance(leaf, Prefix) and words_of(leaf.text)
         ]
         return cls(tuple(dict.fromkeys(words)), tuple(dict.fromkeys(prefixes)))
+
+    def within(self, sentence: str) -> Asked:
+        """Those of the words that are in a sentence."""
+        inside = {each for chunk in sentence.split() for each in name_words(chunk)}
+        return Asked(tuple(word for word in self.words if word in inside), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +184,7 @@ class Measure:
         if features.grams:
             share = GRAM_LENGTH_SHARE
             flattened = SATURATION * (1 - share + share * features.grams_length / self.grams_length)
-            value += math.fsum(map(self.grams.__getitem__, features.grams)) / (1 + flattened)
+            value += math.fsum(self.grams.get(gram, 0.0) for gram in features.grams) / (1 + flattened)
         return min(1.0, value * (SATURATION + 1) / self.most)
 
 
@@ -188,14 +224,59 @@ def _bare_terms(tree: Node) -> list[Term] | None:
     return terms if len(terms) == len(parts) else None
 
 
-def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]]) -> Mapping[int, float]:
-    """Of several orders of the same things, how high each stands in all of them: between 0 and 1."""
-    best = len(rankings) / (FUSION + 1)
-    fused: dict[int, float] = {}
-    for ranking in rankings:
-        for rank, each in enumerate(ranking, start=1):
-            fused[each] = fused.get(each, 0.0) + 1 / (FUSION + rank) / best
-    return fused
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What the candidates of a search come to: the best that each part of it found.
+
+    The first measure is that of the whole wish, the others are those of its sentences.
+    """
+
+    measures: Sequence[Measure]
+    vector: bytes
+    best: Sequence[float]
+
+    @classmethod
+    def of(cls, measures: Sequence[Measure], vector: bytes, candidates: Iterable[Features]) -> Scale:
+        """The scale of these candidates."""
+        every = [[measure.score(features) for measure in measures] for features in candidates]
+        best = [max(column) for column in zip(*every, strict=True)] or [0.0] * len(measures)
+        return cls(measures, vector, best)
+
+    def worth(self, features: Features, meaning: bytes) -> tuple[float, int | None]:
+        """What a document is worth, and the sentence that it answers best, if there are several."""
+        shares = [
+            measure.score(features) / best if best else 0.0
+            for measure, best in zip(self.measures, self.best, strict=True)
+        ]
+        whole, *parts = shares
+        words, sentence = whole, None
+        if parts:
+            sentence = max(range(len(parts)), key=parts.__getitem__)
+            words = (whole + parts[sentence]) / 2
+        return words + self.near(meaning), sentence
+
+    def near(self, meaning: bytes) -> float:
+        """What it counts that a document means something similar."""
+        return MEANING_WEIGHT * max(0.0, similarity(self.vector, meaning))
+
+
+def sentences_of(wish: str) -> list[str]:
+    """The sentences of a wish that say something of their own; none when there is only one."""
+    parts = [part for part in _SENTENCE_END.split(wish) if len(_content(part)) >= LEAST_WORDS]
+    return parts[:MAX_SENTENCES] if len(parts) > 1 else []
+
+
+def asks_to_look(wish: str, stemmer: Stemmer) -> bool:
+    """Whether a wish is to find or read something, and not to change anything."""
+    words = set(words_of(wish))
+    if words.isdisjoint(LOOKING):
+        return False
+    changing = set(stemmer.stems(CHANGING).values())
+    return changing.isdisjoint(stemmer.stems(words).values())
+
+
+def _content(text: str) -> set[str]:
+    return set(words_of(text)) - QUESTION_WORDS
 
 
 def _rarity(total: int, documents: int) -> float:

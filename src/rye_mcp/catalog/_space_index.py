@@ -26,6 +26,7 @@ from rye_mcp.catalog._document import documents_of
 from rye_mcp.catalog._store import DamagedError, SqliteEngine, file_for, is_whole, open_file, open_memory
 from rye_mcp.catalog._words import Stemmer, spell_out
 from rye_mcp.catalog._writing import Change, Row
+from rye_mcp.catalog.meaning import Meaning, WordTable
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, SpaceName, parse_relative_path, printable
 from rye_mcp.spaces import Reader, Spaces, Stamp, is_settled
@@ -84,16 +85,26 @@ Progress = Callable[[int, int], object]
 class SpaceIndex:
     """Everything about the index of one space; several threads may use it, one after the other."""
 
-    def __init__(self, spaces: Spaces, space: Space, directory: Path | None, stemmer: Stemmer) -> None:
+    def __init__(
+        self,
+        spaces: Spaces,
+        space: Space,
+        directory: Path | None,
+        stemmer: Stemmer,
+        meaning: Meaning | None = None,
+    ) -> None:
         self.space = space
         self.notice: str | None = None
         self._spaces = spaces
         self._path = None if directory is None else file_for(directory, space.root)
         self._stemmer = stemmer
+        self._meaning = meaning
+        self._vectors = "nothing" if meaning is None else meaning.identity
+        self._is_shared = meaning is None or isinstance(meaning, WordTable)
         self._lock = threading.RLock()
         self._version: int | None = None
         self._seen: dict[str, Stamp | None] = {}
-        self._engine = SqliteEngine(self._open(None), stemmer)
+        self._engine = SqliteEngine(self._open(None), stemmer, meaning)
         if directory is None:
             self.notice = "the search index is kept in memory: there is no directory for it"
 
@@ -157,9 +168,9 @@ class SpaceIndex:
 
     def _refresh(self, progress: Progress | None) -> None:
         stamps, concerned = self._look()
-        if len(concerned) >= MANY and self._path is not None:
+        if len(concerned) >= MANY and self._path is not None and self._is_shared:
             differing = {path: stamps.get(path) for path in concerned}
-            _index_in_shares(self._spaces, self.space, self._path.parent, differing, progress)
+            _index_in_shares(self._spaces, self.space, self._path.parent, self._vectors, differing, progress)
             self._learn()
             # What changed again meanwhile is found by the next refresh, which sees another stamp.
             concerned = self._concerned(stamps)
@@ -268,9 +279,9 @@ class SpaceIndex:
 
     def _open(self, replacing: int | None) -> sqlite3.Connection:
         if self._path is None:
-            return open_memory()
+            return open_memory(self._vectors)
         try:
-            return open_file(self._path, replacing=replacing)
+            return open_file(self._path, self._vectors, replacing=replacing)
         except (RyeError, OSError, sqlite3.Error, DamagedError) as exc:
             return self._in_memory(exc, None)
 
@@ -278,13 +289,13 @@ class SpaceIndex:
         where = "" if self._path is None else printable(self._path)
         self.notice = f"the search index is kept in memory, as its file cannot be used: {where}: {reason}"
         self._path = None
-        connection = open_memory()
+        connection = open_memory(self._vectors)
         if copied is not None:
             try:
                 copied.backup(connection)
             except sqlite3.Error:
                 connection.close()
-                connection = open_memory()
+                connection = open_memory(self._vectors)
         return connection
 
     @contextmanager
@@ -318,7 +329,7 @@ class SpaceIndex:
                 old.rollback()
             replacement = self._in_memory(exc, old)
             old.close()
-        self._engine = SqliteEngine(replacement, self._stemmer)
+        self._engine = SqliteEngine(replacement, self._stemmer, self._meaning)
         self._version = None
 
 
@@ -364,7 +375,8 @@ def take_share(task: Mapping[str, Any]) -> None:
     os.nice(_NICENESS)  # who answers others meanwhile comes first
     spaces, space = _spaces_of_task(task)
     with closing(Stemmer()) as stemmer:
-        index = SpaceIndex(spaces, space, Path(task["directory"]), stemmer)
+        meaning = WordTable.load(stemmer) if task["vectors"] == WordTable.identity else None
+        index = SpaceIndex(spaces, space, Path(task["directory"]), stemmer, meaning)
         with closing(index):
             index.refresh_share(task, lambda _done, _total: os.write(1, b"."))
 
@@ -373,6 +385,7 @@ def _index_in_shares(
     spaces: Spaces,
     space: Space,
     directory: Path,
+    vectors: str,
     stamps: Mapping[str, Stamp | None],
     progress: Progress | None,
 ) -> None:
@@ -386,7 +399,7 @@ def _index_in_shares(
         return
     import anyio.from_thread  # it takes a third of the start of each process, which needs nothing of it
 
-    tasks = _tasks(spaces, space, directory, stamps, count)
+    tasks = _tasks(spaces, space, directory, vectors, stamps, count)
     work = partial(_together, tasks, len(stamps), progress)
     try:
         anyio.from_thread.run(work)
@@ -418,13 +431,19 @@ def _stamps_of_task(task: Mapping[str, Any]) -> dict[str, Stamp | None]:
 
 
 def _tasks(
-    spaces: Spaces, space: Space, directory: Path, stamps: Mapping[str, Stamp | None], count: int
+    spaces: Spaces,
+    space: Space,
+    directory: Path,
+    vectors: str,
+    stamps: Mapping[str, Stamp | None],
+    count: int,
 ) -> list[bytes]:
     task = {
         "path": [entry for entry in sys.path if Path(entry).is_absolute()],
         "roots": {each.name.value: str(each.root) for each in spaces.accessible()},
         "space": space.name.value,
         "directory": str(directory),
+        "vectors": vectors,
         "shares": count,
     }
     # Files that were found after each other are neighbours, and what is written at once belongs together.

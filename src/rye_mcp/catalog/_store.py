@@ -10,7 +10,8 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from operator import itemgetter
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lilux import _files as whole_files
+from lilux._dataclasses import dataclass
 from rye_mcp.catalog._document import FIELD_WEIGHTS
 from rye_mcp.catalog._matching import (
     KEYS_OF_A_TYPE,
@@ -37,12 +39,13 @@ from rye_mcp.catalog._query_tree import FIELDS
 from rye_mcp.catalog._ranking import Counts, Features, Group
 from rye_mcp.catalog._words import TOKENIZER, Stemmer, grams_of, similar_words
 from rye_mcp.catalog._writing import Change, Row, features_of, known_files, selected, write_changes
+from rye_mcp.catalog.meaning import Meaning, sign_bits
 from rye_mcp.files import Tree
 from rye_mcp.items import ItemType
 
 __all__ = ["DamagedError", "SqliteEngine", "file_for", "is_whole", "open_file", "open_memory"]
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 8
 BUSY_TIMEOUT_S: Final = 2.0
 """How long to wait for another process that writes; each writes for a second at most."""
 
@@ -61,8 +64,10 @@ CREATE TABLE items(
     key INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, digest TEXT NOT NULL,
     is_listed INTEGER NOT NULL, item_id TEXT NOT NULL, extension TEXT NOT NULL, name TEXT NOT NULL,
     date INTEGER NOT NULL, category TEXT NOT NULL, tags TEXT NOT NULL, tool_type TEXT NOT NULL,
-    executor_id TEXT NOT NULL, version TEXT NOT NULL
+    executor_id TEXT NOT NULL, version TEXT NOT NULL, is_destructive INTEGER NOT NULL,
+    is_part INTEGER NOT NULL
 );
+CREATE TABLE vectors(key INTEGER PRIMARY KEY, signs BLOB NOT NULL, vector BLOB NOT NULL);
 CREATE TABLE features(
     key INTEGER PRIMARY KEY, words TEXT NOT NULL, length INTEGER NOT NULL, gram_words TEXT NOT NULL,
     grams TEXT NOT NULL, grams_length INTEGER NOT NULL
@@ -97,11 +102,12 @@ def file_for(directory: Path, root: Path) -> Path:
     return directory / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.sqlite"
 
 
-def open_file(path: Path, *, replacing: int | None = None) -> sqlite3.Connection:
-    """The index at a path, made when there is none, and made anew when there is something else.
+def open_file(path: Path, vectors: str, *, replacing: int | None = None) -> sqlite3.Connection:
+    """The index at a path, made when there is none, and made again when there is something else.
 
-    `replacing` is the inode of a file that turned out to be damaged. RyeError, OSError or sqlite3.Error when
-    there can be none: the caller does without a file then.
+    `vectors` names what its vectors are made by: those of another one cannot be compared. `replacing` is the
+    inode of a file that turned out to be damaged. RyeError, OSError or sqlite3.Error when there can be none:
+    the caller does without a file then.
     """
     with (
         Tree(path.parent, forbidden=_OTHERS).opened(create_mode=_DIRECTORY_MODE) as directory,
@@ -110,17 +116,17 @@ def open_file(path: Path, *, replacing: int | None = None) -> sqlite3.Connection
         if replacing is not None and _inode(path) == replacing:
             _remove(path)
         try:
-            return _opened(path, directory)
+            return _opened(path, directory, vectors)
         except DamagedError:
             _remove(path)
-        return _opened(path, directory)
+        return _opened(path, directory, vectors)
 
 
-def open_memory() -> sqlite3.Connection:
+def open_memory(vectors: str = "") -> sqlite3.Connection:
     """An index that nobody shares, and that ends with this process."""
     connection = _connected(":memory:")
     _settle(connection)
-    _make_tables(connection)
+    _make_tables(connection, vectors)
     return connection
 
 
@@ -130,11 +136,11 @@ def is_whole(connection: sqlite3.Connection) -> bool:
     return {name for (name,) in found} >= _NAMES
 
 
-def _opened(path: Path, directory: int) -> sqlite3.Connection:
+def _opened(path: Path, directory: int, vectors: str) -> sqlite3.Connection:
     _require_private(path.name, directory)
     connection = _connected(f"{path.absolute().as_uri()}?mode=rw")
     try:
-        _prepare(connection)
+        _prepare(connection, vectors)
     except sqlite3.OperationalError as exc:
         connection.close()
         # A table that is missing is damage; what the system refuses is not fixed by removing anything.
@@ -164,14 +170,14 @@ def _require_private(name: str, directory: int) -> None:
     os.close(os.open(name, flags, _FILE_MODE, dir_fd=directory))
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
+def _prepare(connection: sqlite3.Connection, vectors: str) -> None:
     _settle(connection)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-        _make_tables(connection)
-    if connection.execute("SELECT version FROM made_by").fetchall() != [(_version(),)]:
-        raise DamagedError(f"expected an index of {_version()}, found another one")
+        _make_tables(connection, vectors)
+    if connection.execute("SELECT version FROM made_by").fetchall() != [(_version(vectors),)]:
+        raise DamagedError(f"expected an index of {_version(vectors)}, found another one")
 
 
 def _connected(name: str) -> sqlite3.Connection:
@@ -191,17 +197,18 @@ def _settle(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA secure_delete = OFF")
 
 
-def _make_tables(connection: sqlite3.Connection) -> None:
-    connection.executescript(
-        f"BEGIN IMMEDIATE; {_TABLES} INSERT INTO made_by VALUES ('{_version()}'); COMMIT;"
-    )
+def _make_tables(connection: sqlite3.Connection, vectors: str) -> None:
+    connection.executescript(f"BEGIN IMMEDIATE; {_TABLES}")
+    connection.execute("INSERT INTO made_by VALUES (?)", (_version(vectors),))
+    connection.execute("COMMIT")
 
 
-@lru_cache(maxsize=1)
-def _version() -> str:
+@lru_cache(maxsize=4)
+def _version(vectors: str) -> str:
     from importlib.metadata import version
 
-    return f"{SCHEMA_VERSION} / rye-mcp {version('rye-mcp')} / SQLite {sqlite3.sqlite_version}"
+    made_by = f"{SCHEMA_VERSION} / rye-mcp {version('rye-mcp')} / SQLite {sqlite3.sqlite_version}"
+    return f"{made_by} / vectors of {vectors}"
 
 
 def _inode(path: Path) -> int | None:
@@ -229,7 +236,7 @@ MAX_PARTS: Final = 64
 MAX_OF_A_PREFIX: Final = 50
 """How many words a beginning stands for when what was found is ranked; all of them are found."""
 
-_ITEM_COLUMNS: Final = "items.key, item_id, extension, items.name, date, digest"
+_ITEM_COLUMNS: Final = "items.key, item_id, extension, items.name, date, digest, is_destructive, is_part"
 _ORDERS: Final = {
     "id": "item_id, extension, items.key",
     "name": "items.name COLLATE NOCASE, item_id, extension, items.key",
@@ -239,12 +246,25 @@ _RANK: Final = f"bm25(stemmed, {', '.join(str(FIELD_WEIGHTS[name]) for name in F
 _TYPES: Final = tuple(ItemType)
 
 
+@dataclass(frozen=True, slots=True)
+class _Signs:
+    """The sign bits of all vectors, and the keys of their documents in order, in one state of the index."""
+
+    state: tuple[int, int]
+    keys: Sequence[int]
+    signs: Sequence[int]
+
+
 class SqliteEngine:
     """One index; one thread at a time."""
 
-    def __init__(self, database: sqlite3.Connection, stemmer: Stemmer) -> None:
+    def __init__(
+        self, database: sqlite3.Connection, stemmer: Stemmer, meaning: Meaning | None = None
+    ) -> None:
         self.database = database
         self._stemmer = stemmer
+        self._meaning = meaning
+        self._signs: _Signs | None = None
         self._weighed_all: tuple[Wanted, int] | None = None
 
     def close(self) -> None:
@@ -271,7 +291,7 @@ class SqliteEngine:
 
     def write(self, changes: Sequence[Change]) -> bool:
         """Make these changes, all of them or none; whether none was left out."""
-        return write_changes(self.database, self._stemmer, changes)
+        return write_changes(self.database, self._stemmer, changes, self._meaning)
 
     # --- what is found ---
 
@@ -434,6 +454,36 @@ class SqliteEngine:
         """What is counted of these documents, by their keys, as far as it is about these."""
         return features_of(self.database, [entry.key for entry in entries], words, grams)
 
+    def vectors(self, entries: Iterable[Entry]) -> Mapping[int, bytes]:
+        """The vectors of these documents, by their keys."""
+        keys = [entry.key for entry in entries]
+        return dict(self._asked("SELECT key, vector FROM vectors WHERE key IN", keys))
+
+    def nearest(self, wanted: Wanted, vector: bytes, limit: int, seen: Container[int]) -> list[Entry]:
+        """Wanted documents, whatever their words: those whose vectors share most signs with this one."""
+        state = (self.version(), self.database.total_changes)
+        if self._signs is None or self._signs.state != state:
+            rows = self.database.execute("SELECT key, signs FROM vectors ORDER BY key").fetchall()
+            signs = [int.from_bytes(each, "little") for _, each in rows]
+            self._signs = _Signs(state, [key for key, _ in rows], signs)
+        distances = list(map(int.bit_count, map(sign_bits(vector).__xor__, self._signs.signs)))
+        allowed = self._allowed(wanted, self._signs.keys)
+        near = sorted((distances[at], key) for at, key in allowed if key not in seen)
+        return self._entries(key for _, key in near[:limit])
+
+    def _allowed(self, wanted: Wanted, keys: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Which of these keys are those of items that may be found, and where they stand."""
+        if _is_bare(wanted):
+            for item_type in wanted.item_types:
+                first = first_key(item_type)
+                start, end = bisect_left(keys, first), bisect_left(keys, first + KEYS_OF_A_TYPE)
+                yield from enumerate(keys[start:end], start)
+            return
+        condition = _all_of([Condition("items.is_listed"), *all_conditions(wanted)])
+        found = self.database.execute(f"SELECT key FROM items WHERE {condition.sql}", condition.values)
+        named = {key for (key,) in found}
+        yield from ((at, key) for at, key in enumerate(keys) if key in named)
+
     def similar(self, word: str, distance: int) -> tuple[str, ...]:
         """The words of the documents that are at most so many edits away from this one."""
         return similar_words(self.database, word, distance)
@@ -442,13 +492,18 @@ class SqliteEngine:
         return [_entry(row) for row in self._asked(f"SELECT {_ITEM_COLUMNS} FROM items WHERE key IN", keys)]
 
     def _condition(self, wanted: Wanted) -> Condition:
-        parts = [Condition("items.is_listed"), *all_conditions(wanted), as_condition(match_of(wanted))]
-        return Condition(
-            " AND ".join(f"({part.sql})" for part in parts), tuple(v for part in parts for v in part.values)
+        return _all_of(
+            [Condition("items.is_listed"), *all_conditions(wanted), as_condition(match_of(wanted))]
         )
 
     def _asked(self, sql: str, values: Iterable[Any]) -> Iterator[Any]:
         return selected(self.database, sql, values)
+
+
+def _all_of(parts: Sequence[Condition]) -> Condition:
+    return Condition(
+        " AND ".join(f"({part.sql})" for part in parts), tuple(v for part in parts for v in part.values)
+    )
 
 
 def _is_ranked(wanted: Wanted, match: Match) -> bool:
@@ -467,8 +522,8 @@ def _is_bare(wanted: Wanted) -> bool:
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
-    key, item_id, extension, name, date, digest = row
-    return Entry(key, _type_of(key), item_id, extension, name, date, digest)
+    key, item_id, extension, name, date, digest, *flags = row
+    return Entry(key, _type_of(key), item_id, extension, name, date, digest, *map(bool, flags))
 
 
 def _type_of(key: int) -> ItemType:

@@ -19,6 +19,7 @@ from rye_mcp.catalog._matching import KEYS_OF_A_TYPE, first_key
 from rye_mcp.catalog._query_tree import FIELDS
 from rye_mcp.catalog._ranking import Features
 from rye_mcp.catalog._words import MARKS, Stemmer, grams_of, sign_of
+from rye_mcp.catalog.meaning import Meaning, sign_bits
 from rye_mcp.items import ItemPlace, ItemType
 
 __all__ = [
@@ -245,8 +246,8 @@ class Tally:
 
 
 _COLUMNS: Final = ", ".join(FIELDS)
-_NO_DOCUMENT: Final = ("", "", "", 0, "", "", "", "", "")
-_OF_DOCUMENTS: Final = ("texts", "features")
+_NO_DOCUMENT: Final = ("", "", "", 0, "", "", "", "", "", False, False)
+_OF_DOCUMENTS: Final = ("texts", "features", "vectors")
 _FULL_TEXT: Final = ("stemmed", "written")
 
 Columns = tuple[Any, ...]
@@ -273,16 +274,31 @@ class Change:
         return self.document.length if self.document else 0
 
 
-_Coming = tuple[Change, Row, Columns]
-"""A change, what is known of its file from now on, and the columns of `features` for its document."""
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A change, and the columns of `features` and of `vectors` for its document."""
+
+    change: Change
+    features: Columns
+    vector: Columns
 
 
-def write_changes(database: sqlite3.Connection, stemmer: Stemmer, changes: Sequence[Change]) -> bool:
+_Coming = tuple[_Prepared, Row]
+"""What was prepared, and what is known of its file from now on."""
+
+
+def write_changes(
+    database: sqlite3.Connection, stemmer: Stemmer, changes: Sequence[Change], meaning: Meaning | None = None
+) -> bool:
     """Make these changes, all of them or none; whether none was left out."""
     # Whatever can be worked out before anybody has to wait is.
     tally = Tally(stemmer)
     tally.add([_counted(change.document) for change in changes if change.document], 1)
-    prepared = [(change, _features_row(change.document)) for change in changes]
+    vectors = iter(_vectors([change.document for change in changes if change.document], meaning))
+    prepared = [
+        _Prepared(change, _features_row(change.document), next(vectors) if change.document else ())
+        for change in changes
+    ]
     database.execute("BEGIN IMMEDIATE")
     try:
         made = _write(database, prepared, tally)
@@ -302,8 +318,9 @@ class _Sorted:
     come: dict[ItemType, list[_Coming]] = field(default_factory=dict)
     left_out: list[Change] = field(default_factory=list)
 
-    def take(self, change: Change, features: Columns, key: int | None, row: Row | None) -> None:
+    def take(self, prepared: _Prepared, key: int | None, row: Row | None) -> None:
         """Sort in a change; `key` and `row` are what is known of its file."""
+        change = prepared.change
         if row != change.before:
             self.left_out.append(change)
             return
@@ -314,14 +331,14 @@ class _Sorted:
             self.gone.append(key)
         if change.after:
             item_type = change.place.item_type if change.place else ItemType.TOOL
-            self.come.setdefault(item_type, []).append((change, change.after, features))
+            self.come.setdefault(item_type, []).append((prepared, change.after))
 
 
-def _write(database: sqlite3.Connection, prepared: Sequence[tuple[Change, Columns]], tally: Tally) -> int:
-    known = known_files(database, [change.path for change, _ in prepared])
+def _write(database: sqlite3.Connection, prepared: Sequence[_Prepared], tally: Tally) -> int:
+    known = known_files(database, [each.change.path for each in prepared])
     found = _Sorted()
-    for change, features in prepared:
-        found.take(change, features, *known.get(change.path, (None, None)))
+    for each in prepared:
+        found.take(each, *known.get(each.change.path, (None, None)))
     tally.add([_counted(change.document) for change in found.left_out if change.document], -1)
     database.executemany("UPDATE items SET stamp = ? WHERE key = ?", found.stamps)
     _remove(database, found.gone, tally)
@@ -350,14 +367,18 @@ def _add(database: sqlite3.Connection, item_type: ItemType, come: Sequence[_Comi
     items: list[Columns] = []
     texts: list[Columns] = []
     features: list[Columns] = []
-    for key, (change, after, counted) in enumerate(come, start=first):
-        items.append((key, *_of_file(change, after)))
-        if change.document:
-            texts.append((key, *change.document.texts))
-            features.append((key, *counted))
+    vectors: list[Columns] = []
+    for key, (prepared, after) in enumerate(come, start=first):
+        document = prepared.change.document
+        items.append((key, *_of_file(prepared.change, after)))
+        if document:
+            texts.append((key, *document.texts))
+            features.append((key, *prepared.features))
+            vectors += [(key, *prepared.vector)] if prepared.vector else []
     insert(database, "items", items)
     insert(database, "texts", texts)
     insert(database, "features", features)
+    insert(database, "vectors", vectors)
     for table in _FULL_TEXT:
         database.execute(
             f"INSERT INTO {table}(rowid, {_COLUMNS}) SELECT key, {_COLUMNS} FROM texts "
@@ -392,7 +413,17 @@ def _of_file(change: Change, after: Row) -> Columns:
         document.tool_type,
         document.executor_id,
         document.version,
+        document.is_destructive,
+        document.is_part,
     )
+
+
+def _vectors(documents: Sequence[Document], meaning: Meaning | None) -> list[Columns]:
+    """The columns of `vectors` without the key, for each document; empty where there is none."""
+    if meaning is None:
+        return [()] * len(documents)
+    made = meaning.of_items([dict(zip(FIELDS, document.texts, strict=True)) for document in documents])
+    return [(sign_bits(each).to_bytes(len(each) // 8, "little"), each) if each else () for each in made]
 
 
 def _counted(document: Document) -> tuple[Features, str]:

@@ -30,6 +30,7 @@ from rye_mcp.catalog._query_tree import (
     Or,
     Phrase,
     Prefix,
+    Query,
     Term,
 )
 from rye_mcp.catalog._words import words_of
@@ -54,10 +55,12 @@ __all__ = [
     "Or",
     "Phrase",
     "Prefix",
+    "Query",
     "Term",
     "Token",
     "parse",
     "printed",
+    "read_query",
     "read_tokens",
     "refuse",
     "written",
@@ -76,6 +79,7 @@ _SHOWN_CHARACTERS: Final = 32
 """How much of a query is shown of what is wrong, before it and behind it."""
 
 _PLAIN_QUOTES: Final = str.maketrans("\u201c\u201d\u201e", '"""')
+_PLAIN_CHUNK: Final = re.compile(r'[^\s"()]+')
 _CHUNK: Final = re.compile(r'["()]|[^ "()]+')
 _FIELD: Final = re.compile(rf"({'|'.join(FIELDS)}):")
 _EVERYTHING = "*"
@@ -275,6 +279,9 @@ MAX_PREFIXES: Final = 4
 MAX_DEPTH: Final = 8
 """How deep parentheses may stand in each other; SQLite reads no expression that is a few times as deep."""
 
+MAX_PHRASE: Final = 5
+"""How many words a query in quotes may have that asks for a phrase; a longer one is a sentence in quotes."""
+
 _WORD_HINT: Final = "search for a word, or for * to see everything"
 _OPERATOR_HINT: Final = "for the words and, or, not: write them in small letters"
 _PARENTHESIS_HINT: Final = "close every parenthesis, or leave them out"
@@ -291,13 +298,25 @@ _SHOWN: Final = {
 
 def parse(text: str) -> Node:
     """The tree of a query; RyeError `invalid_query` when it makes no sense, or is too much."""
-    if len(text) > MAX_CHARACTERS:
-        what = f"expected a query of at most {MAX_CHARACTERS} characters, found {len(text)}"
-        raise RyeError("invalid_query", what)
-    text = printed(text)
-    if not text.strip():
-        return Everything()
+    return read_query(text).tree
+
+
+def read_query(text: str) -> Query:
+    """The query that a text is; RyeError `invalid_query` when it makes no sense, or is too much.
+
+    Plain text, without operators, always makes sense, and is cut where it is too long.
+    """
+    given, long = text, len(text)
+    text = printed(text[: MAX_CHARACTERS + 1])
+    if not text.strip() and long <= MAX_CHARACTERS:
+        return Query(Everything())
     tokens = read_tokens(text)
+    if _is_plain(tokens):
+        return _plain_query(given, long)
+    if long > MAX_CHARACTERS:
+        raise RyeError(
+            "invalid_query", f"expected a query of at most {MAX_CHARACTERS} characters, found {long}"
+        )
     _require_within_limits(tokens)
     if _is_sentence(tokens):
         tokens = [token for token in tokens if token.kind is Kind.LEAF]
@@ -306,7 +325,46 @@ def parse(text: str) -> Node:
     reader = _Reader(text, tokens)
     tree = reader.either()
     reader.require_end()
-    return tree
+    return Query(tree)
+
+
+def _plain_query(text: str, long: int) -> Query:
+    """The words of a text, as many as count; whatever stands between them is punctuation."""
+    too_long = long > MAX_CHARACTERS
+    shown = text[:MAX_CHARACTERS].rpartition(" ")[0] or text[:MAX_CHARACTERS] if too_long else text
+    terms: list[Term] = []
+    left, end = MAX_WORDS, 0
+    for chunk in _PLAIN_CHUNK.finditer(printed(shown)):
+        term = Term(_as_word(chunk[0]))
+        left, room = left - _count_words(term) if term.text else left, left
+        if left < 0:
+            terms = terms or [Term(chunk[0][:room])]  # in some languages, a character is a word
+            break
+        terms += [term] if term.text else []
+        end = chunk.end()
+    notice = None
+    if left < 0 or too_long:
+        most = f"{MAX_WORDS} words" if left < 0 else f"{MAX_CHARACTERS} characters"
+        notice = f"only the beginning of the query was searched for: expected at most {most}, found more"
+    return Query(_joined(Or, terms) if terms else Everything(), shown[:end] or terms[0].text, notice)
+
+
+def _is_plain(tokens: Sequence[Token]) -> bool:
+    """Whether a query is nothing but text: words without fields, and what may stand between them.
+
+    Quotes are a phrase in a query of phrases alone, as long as they hold no whole sentence.
+    """
+    leaves = [token.leaf for token in tokens if token.kind is Kind.LEAF]
+    if not _is_sentence(tokens) or any(_is_operator(leaf) for leaf in leaves):
+        return False
+    phrases = [leaf for leaf in leaves if isinstance(leaf, Phrase)]
+    return any(isinstance(leaf, Term) for leaf in leaves) or any(
+        len(phrase.words) > MAX_PHRASE for phrase in phrases
+    )
+
+
+def _is_operator(leaf: Leaf | None) -> bool:
+    return isinstance(leaf, Prefix) or getattr(leaf, "field", None) is not None
 
 
 def written(node: Node) -> str:

@@ -387,7 +387,7 @@ def _bounds(plan: ServerPlan, app: App, context: Context) -> Bounds | None:
     rights = Rights(found, item_id, owner, tuple(sorted(isolation.hide)))
     project = None if context.spaces.project is None else context.project
     confinement = Confinement(context.spaces, project, app.settings.state, app.settings.environment)
-    return Bounds(rights, confinement)
+    return Bounds(rights, confinement, context.trust.directories)
 
 
 @contextmanager

@@ -208,6 +208,8 @@ def print_result(result: ExecutionResult | DryRun | Instructions | Knowledge, li
     live.end_line()
     for notice in result.notices:
         say(f"rye: {notice.code}: {notice.message}", err=True)
+    for kept in result.kept:
+        say(f"rye: {visible(kept.name)} ({kept.size} bytes): rye log show {kept.handle}", err=True)
     printed = "stdout" in live.shown and result.metadata.get("data_from") != "result"
     if result.data is not None and not printed:
         _print_data(result.data)

@@ -68,6 +68,8 @@ def print_problems(problems: Iterable[RyeError]) -> None:
 
 def scope_text(scope: Scope, origin: Origin, kind: SignerKind | None) -> str:
     """What a key is trusted for, or would be, in words: what `rye_mcp.trust.scope` would let pass."""
+    if kind is SignerKind.RUNNER:
+        return "receipts of runs, and no item"
     is_agent = kind is SignerKind.AGENT
     usual = AGENT_ROLES if is_agent or origin is Origin.PROJECT else frozenset(Role)
     roles = usual if scope.roles is None else scope.roles
@@ -102,6 +104,7 @@ def _whose(row: KnownKey) -> str:
 def _marks(row: KnownKey) -> dict[str, bool]:
     return {
         "you": row.yours and row.kind is not SignerKind.AGENT,
+        "a runner": row.kind is SignerKind.RUNNER,
         "an agent": row.kind is SignerKind.AGENT and not row.yours,
         "by RYE_TRUSTED_KEYS": row.state is KeyState.ACCEPTED_BY_ENVIRONMENT,
         "the old key signed it": row.state is KeyState.ACCEPTED_BY_ROTATION,

@@ -95,6 +95,15 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "rye_mcp.cli.run", "run", "Run a tool, with its parameters as --name value.", RUN
         ),
         "log": CommandPlace("rye_mcp.cli.log", "log", "What has run, and what it wrote.", RUN),
+        "kill": CommandPlace(
+            "rye_mcp.cli.kill", "kill", "End a run that is going on, wherever it runs.", RUN
+        ),
+        "receipt": CommandPlace(
+            "rye_mcp.cli.receipt",
+            "receipt",
+            "What is on record of each run, signed: show it, verify it, pass it on.",
+            RUN,
+        ),
         "install": CommandPlace(
             "rye_mcp.cli.install",
             "install",

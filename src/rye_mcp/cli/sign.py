@@ -13,7 +13,7 @@ from rye_mcp.cli._printing import print_json, report, say, tracked, warn
 from rye_mcp.cli._terminal import can_ask
 from rye_mcp.items import ItemFile, ItemType, SpaceName, printable
 from rye_mcp.metadata import parse_metadata
-from rye_mcp.verbs.sign import BatchResult, SignRequest, SignResult, sign
+from rye_mcp.verbs.sign import BatchResult, SignRequest, SignResult, lacks_wishes, sign
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
@@ -118,6 +118,8 @@ def _print_signed(result: SignResult) -> None:
     say(f"signed {result.item.file.item_id} by {signer.owner} ({signer.fingerprint})")
     for added in result.widened:
         say(f"  new: {added}")
+    if lacks_wishes(result.item.file):
+        say("  search finds it better if an example has a description, in the words of a user")
     for notice in result.warnings:
         if notice.code in _AS_USUAL:
             say(f"  {notice.message}")

@@ -1,5 +1,7 @@
 """What the log of runs is told of one call: that it was refused, or that it began and how it ended.
 
+What is over gets a receipt.
+
 logged = LoggedCall(log, "demo/hello", project, Caller("agent", client="inspector"))
 async with logged.refusals():
     call = await prepare()
@@ -12,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,8 +23,10 @@ from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.preparation import PreparedCall
+from rye_mcp.executor.receipt_facts import facts_of, result_digest
 from rye_mcp.executor.results import Outcome
 from rye_mcp.notices import Notice
+from rye_mcp.receipts.statement import RunFacts
 from rye_mcp.runs.hosts import this_process
 from rye_mcp.runs.ids import new_run_id
 from rye_mcp.runs.log import RunLog
@@ -35,8 +40,13 @@ Notices = tuple[Notice, ...]
 class LoggedCall:
     """One call of a tool, as the log sees it."""
 
-    def __init__(self, log: RunLog, item_id: str, project: Path | None, caller: Caller) -> None:
+    def __init__(
+        self, log: RunLog, item_id: str, project: Path | None, caller: Caller, agreed: str | None = None
+    ) -> None:
+        """`agreed` is the mark of what a person agreed to."""
         self.run_id = new_run_id()
+        self.receipt: str | None = None
+        """The digest of the receipt, once there is one."""
         self._log = log
         self._known: dict[str, Any] = {
             "run_id": self.run_id,
@@ -47,6 +57,7 @@ class LoggedCall:
             "parent": caller.parent,
         }
         self._begun: float | None = None
+        self._facts = RunFacts(agreed=agreed)
 
     @asynccontextmanager
     async def refusals(self) -> AsyncIterator[None]:
@@ -56,11 +67,12 @@ class LoggedCall:
         except RyeError as exc:
             if self._begun is None:
                 await off_loop(partial(self.refused, exc), shielded=True)
+                exc.receipt = self.receipt
             raise
 
     def refused(self, error: RyeError) -> None:
         """Log that the call was refused."""
-        self._log.append(RunRecord(**self._known, kind=REFUSED, code=error.code))
+        self._attest(RunRecord(**self._known, kind=REFUSED, code=error.code))
 
     def began(self, call: PreparedCall) -> Notices:
         """Log that the run begins; what should be known about that, and usually nothing."""
@@ -73,6 +85,7 @@ class LoggedCall:
             "parameters": tuple(call.decision.parameters.values),
             "sealed": call.sealed,
         }
+        self._facts = facts_of(call, self._facts.agreed)
         return self._log.append(RunRecord(**self._known, kind=RUNNING, process=this_process()))
 
     def ended(self, outcome: Outcome) -> Notices:
@@ -92,9 +105,16 @@ class LoggedCall:
             enforced=None if outcome.enforced is None else outcome.enforced.as_dict(),
             stderr_end=None if outcome.success else outcome.stderr or None,
         )
-        return self._log.append(record)
+        if not outcome.digests:
+            self._facts = replace(self._facts, result=result_digest(outcome.data))
+        return self._attest(record)
 
     def given_up(self) -> None:
         """Log that the caller gave the run up."""
         took = 0.0 if self._begun is None else (time.perf_counter() - self._begun) * 1000
-        self._log.append(RunRecord(**self._known, kind="cancelled", code="cancelled", duration_ms=took))
+        self._attest(RunRecord(**self._known, kind="cancelled", code="cancelled", duration_ms=took))
+
+    def _attest(self, record: RunRecord) -> Notices:
+        attested = self._log.attest(record, self._facts)
+        self.receipt = attested.receipt
+        return attested.notices

@@ -27,6 +27,7 @@ from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.executor.chain.verifier import VerifiedChain
 from rye_mcp.executor.configuration.builder import build_other, build_process, build_request
 from rye_mcp.executor.configuration.merged import ARGUMENTS, merge_config, merged, runs_given_code
+from rye_mcp.executor.configuration.parameters import Parameters
 from rye_mcp.executor.decider import DecidedCall
 from rye_mcp.executor.environment.project import PACKAGES
 from rye_mcp.executor.environment.resolver import Environment, EnvironmentResolver, Paths
@@ -44,6 +45,7 @@ from rye_mcp.executor.lock.resolver import LockState, PinnedChain
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
 from rye_mcp.permissions import UNCONFINED, Host, Permissions, Requirement, problem_of_host, sentence
+from rye_mcp.runs.results import KeptResults
 from rye_mcp.secret_store import SecretStore
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.scope import SignerKind
@@ -222,6 +224,10 @@ class _Sources:
     def runtime_lib(self) -> None:
         return None
 
+    @property
+    def output_dir(self) -> None:
+        return None
+
 
 class Preparation:
     """Prepares the calls of one project, or of none."""
@@ -236,14 +242,16 @@ class Preparation:
         project: Path | None,
         state: Path,
         environment: Mapping[str, str],
+        results: KeptResults,
     ) -> None:
+        self.results = results
         self.primitives = primitives
         self.confinement = Confinement(spaces, project, state, environment)
         self.secrets: SecretStore | None = secrets
         self.environments = EnvironmentResolver(trust, environment)
         self.starting = Starting(trust.directories)
         self.background = Background()
-        self.bytecode = BytecodeStore()
+        self.bytecode = BytecodeStore(lambda program: trust.directories.why_tools_write(program) is None)
         self._spaces = spaces
         self._project = project
         self._snapshots = SnapshotStore(environment=environment)
@@ -352,7 +360,9 @@ class UnfinishedCall:
             enforceable = Enforceable.of(await self._preparation.facts(), policy)
         return PreparedCall(decision, environment, self._snapshot, job, notices, unsealed, enforceable)
 
-    async def _confined(self, process: Halves, environment: Environment) -> Confined:
+    async def _confined(
+        self, process: Halves, environment: Environment, interpreters: tuple[Path, ...]
+    ) -> Confined:
         """The process, confined to what its tool may do."""
         if self._decision.permissions.unconfined:
             return Confined(process)
@@ -367,7 +377,7 @@ class UnfinishedCall:
             private_copy=None if snapshot is None else snapshot.root,
             scratch=scratch,
             also=(environment.packages, anchor),
-            interpreters=environment.interpreters,
+            interpreters=interpreters,
         )
         return await off_loop(confine)
 
@@ -408,6 +418,16 @@ class UnfinishedCall:
             raise RyeError("secret_missing", what, hint=f"rye sign {self._decision.chain.root.item_id}")
         return await off_loop(partial(store.values, names))
 
+    def _with_files(self, parameters: Parameters) -> Parameters:
+        """The parameters with a file in the private copy for each that takes a handle."""
+        if self._snapshot is None:
+            return parameters
+        results, snapshot, paths = self._preparation.results, self._snapshot, dict[str, str]()
+        for name in sorted(parameters.handles):
+            with results.opened(parameters.values[name]) as descriptor:
+                paths[name] = str(snapshot.add_result(descriptor))
+        return parameters.with_values(paths)
+
     def _is_given_code(self, job: Job) -> bool:
         chain = self._decision.chain
         if chain.root.metadata.is_primitive:
@@ -421,13 +441,17 @@ class UnfinishedCall:
         starting = self._preparation.starting
         if isinstance(primitive, SubprocessPrimitive):
             anchor = valid.verified.carried.anchor
+            values = await off_loop(partial(self._with_files, values)) if values.handles else values
             built = build_process(valid, values, environment, paths, anchor, timeout=timeout)
             direct = valid.verified.chain.root.metadata.is_primitive
             keep_cwd = direct and values.values["config"].get("cwd") is not None
             process = await starting.process(built.spec, direct=direct, keep_cwd=keep_cwd)
             notices = (*built.notices, *starting.notices(process, paths.snapshot.runtime_lib))
             with_flags = not direct and ARGUMENTS in merged(valid.verified.chain).values
-            confined = await self._confined(process, environment)
+            interpreters = environment.interpreters
+            if built.spec.runtime.command in map(str, interpreters):
+                interpreters = (*interpreters, Path(process.runtime.command))
+            confined = await self._confined(process, environment, interpreters)
             job = ProcessJob(
                 primitive,
                 confined.process,
@@ -444,7 +468,7 @@ class UnfinishedCall:
         self._require_confinable()
         if isinstance(primitive, InProcessPrimitive):
             call = build_in_process(valid, values, environment, paths, timeout=timeout)
-            bounds = Bounds(Rights.of(decision), self._preparation.confinement)
+            bounds = Bounds(Rights.of(decision), self._preparation.confinement, starting.directories)
             return primitive.job(replace(starting.in_process(call.spec), bounds=bounds)), call.notices
         other = build_other(valid, values, environment, paths)
         return OtherJob(primitive, other.spec), other.notices

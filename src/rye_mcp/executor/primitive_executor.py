@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError, printable
@@ -27,6 +27,7 @@ from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
 from rye_mcp.executor.decider import Decide, DecidedCall, Decider
 from rye_mcp.executor.job.jobs import ProcessJob, Watch
+from rye_mcp.executor.job.output_files import kept_files
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.lock.resolver import LockfileResolver
@@ -35,6 +36,9 @@ from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chai
 from rye_mcp.executor.results import ExecutionResult, Outcome
 from rye_mcp.items import SpaceName
 from rye_mcp.notices import Notice
+from rye_mcp.receipts.runner import RunnerNotary
+from rye_mcp.runs.ids import StreamName
+from rye_mcp.runs.live import LiveRun, LiveRuns
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
 from rye_mcp.runs.results import KeptResults, owner_of
@@ -44,6 +48,9 @@ from rye_mcp.spaces import Spaces
 from rye_mcp.trust.approvals import state_directory
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
+
+if TYPE_CHECKING:
+    from lilux.primitives.subprocess import Enforced
 
 __all__ = ["PrimitiveExecutor", "Watch"]
 
@@ -143,8 +150,10 @@ class PrimitiveExecutor:
             project=project,
             state=where,
             environment=environment,
+            results=self._results,
         )
-        self._log = RunLog(where)
+        self._log = RunLog(where, notary=RunnerNotary(where, revoked=trust.store.revocations))
+        self._live = LiveRuns(where)
         self.shelf = Shelf(self._outputs, self._results, self._may_see)
 
     # --- what callers ask for ---
@@ -204,7 +213,7 @@ class PrimitiveExecutor:
             )
             return await self._decider.settled(decided, agreed)
 
-        return await self._done(decide, item_id, caller, watch)
+        return await self._done(decide, item_id, caller, watch, agreed)
 
     async def bundle(
         self,
@@ -225,10 +234,15 @@ class PrimitiveExecutor:
         return await self._done(decide, bundle.item_id, bundle.caller, watch)
 
     async def _done(
-        self, decide: Decide, item_id: str, caller: Caller, watch: Watch | None
+        self,
+        decide: Decide,
+        item_id: str,
+        caller: Caller,
+        watch: Watch | None,
+        agreed: str | None = None,
     ) -> ExecutionResult:
         """What comes of a call that is decided first."""
-        logged = LoggedCall(self._log, item_id, self._project, caller)
+        logged = LoggedCall(self._log, item_id, self._project, caller, agreed)
         if watch is not None and watch.observer is not None:
             decide = partial(_unrestricted, decide)
         async with logged.refusals(), self._prepared(decide) as call:
@@ -247,10 +261,13 @@ class PrimitiveExecutor:
         spool = partial(self._outputs.spool, logged.run_id)
         if watch.on_begun is not None:
             watch.on_begun(logged.run_id)
+        live = self._live.begin(logged.run_id)
         try:
             try:
-                outcome = await call.job.run(watch, call.show, partial(off_loop, spool))
+                seen = _seen_live(watch, live)
+                outcome = await call.job.run(seen, call.show, partial(off_loop, spool))
             finally:
+                self._live.end(live)
                 planted = await _planted(call, logged.run_id)
             return outcome, planted
         except BaseException:
@@ -266,6 +283,7 @@ class PrimitiveExecutor:
     ) -> ExecutionResult:
         """What the caller is told; before, the private copy is removed, and lockfile and log are written."""
         self._outputs.finish(logged.run_id)
+        kept, left_out = kept_files(call.snapshot, self._results)
         if call.snapshot is not None:
             call.snapshot.remove()
         before = pinned = call.decision.pinned
@@ -277,9 +295,11 @@ class PrimitiveExecutor:
             outcome,
             item_id=pinned.valid.verified.chain.root.item_id,
             run_id=logged.run_id,
+            receipt=logged.receipt,
             chain=chain_as_data(pinned),
             sealed=call.sealed,
-            notices=(*call.notices, *noticed, *later, *ended),
+            notices=(*call.notices, *noticed, *later, *ended, *left_out),
+            kept=kept,
             lock=pinned.lock.as_dict(),
             metadata={} if call.sealed else {"why_not_sealed": call.why_not_sealed},
         )
@@ -287,7 +307,9 @@ class PrimitiveExecutor:
 
     def log_refusal(self, item_id: str, error: RyeError, caller: Caller) -> None:
         """Log a call that was refused before it came here."""
-        LoggedCall(self._log, item_id, self._project, caller).refused(error)
+        logged = LoggedCall(self._log, item_id, self._project, caller)
+        logged.refused(error)
+        error.receipt = logged.receipt
 
     async def dry_run(
         self,
@@ -341,7 +363,7 @@ class PrimitiveExecutor:
         """Close what is open in this event loop, and the log."""
         await self._primitives.close()
         await self._preparation.close()
-        for close in (self._outputs.close, self._results.close, self._log.close):
+        for close in (self._live.close, self._outputs.close, self._results.close, self._log.close):
             await off_loop(close, shielded=True)
 
     # --- the stages ---
@@ -370,9 +392,26 @@ class PrimitiveExecutor:
 async def _planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
     """What a run made that it must not make is moved away, however the run ended."""
     missing = call.job.missing if isinstance(call.job, ProcessJob) else None
-    if missing is None or not missing.paths:
+    if missing is None:
         return ()
     return await off_loop(partial(missing.take_away, run_id), shielded=True)
+
+
+def _seen_live(watch: Watch, live: LiveRun) -> Watch:
+    """The same looking on, and that of everybody who follows the runs of this user."""
+    on_output, on_started = watch.on_output, watch.on_started
+
+    def wrote(stream: StreamName, data: bytes, skipped: int) -> None:
+        live.on_output(data)
+        if on_output is not None:
+            on_output(stream, data, skipped)
+
+    def started(pid: int, enforced: Enforced | None) -> None:
+        live.on_started(pid)
+        if on_started is not None:
+            on_started(pid, enforced)
+
+    return replace(watch, on_output=wrote, on_started=started)
 
 
 async def _unrestricted(decide: Decide) -> DecidedCall:

@@ -23,6 +23,7 @@ from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome, read_http, read_lost, read_process
 from rye_mcp.notices import Notice
 from rye_mcp.runs.ids import handle_of
+from rye_mcp.runs.results import Kept
 
 if TYPE_CHECKING:
     from rye_mcp.permissions.denials import Denial
@@ -36,6 +37,7 @@ class ExecutionResult:
 
     The first six fields are those of the specification. `code` and `hint` belong to a failure. `chain` has an
     object for each element, from the tool to the primitive; `lock` says how it compares with what was locked.
+    `receipt` is the digest of the run's receipt.
     """
 
     success: bool
@@ -58,6 +60,8 @@ class ExecutionResult:
     lock: Mapping[str, Any] | None = None
     enforced: Enforcement | None = None
     denied: Denial | None = None
+    kept: tuple[Kept, ...] = ()
+    receipt: str | None = None
 
     @classmethod
     def of(
@@ -66,12 +70,14 @@ class ExecutionResult:
         *,
         item_id: str,
         run_id: str,
+        receipt: str | None = None,
         chain: Sequence[Mapping[str, Any]] = (),
         sealed: bool = False,
         notices: Sequence[Notice] = (),
         lock: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
         duration_ms: float | None = None,
+        kept: tuple[Kept, ...] = (),
     ) -> ExecutionResult:
         """The result of a run; `notices` are those of the stages before it."""
         code = outcome.code
@@ -96,6 +102,8 @@ class ExecutionResult:
             lock=lock,
             enforced=outcome.enforced,
             denied=outcome.denied,
+            kept=kept,
+            receipt=receipt,
         )
 
     @classmethod
@@ -111,6 +119,7 @@ class ExecutionResult:
             code=error.code,
             hint=error.hint,
             item_id=item_id,
+            receipt=error.receipt,
         )
 
     @property
@@ -134,6 +143,7 @@ class ExecutionResult:
         answer |= {"item_id": self.item_id, "run_id": self.run_id, "data": self.data}
         answer["exit"] = None if self.exit is None else self.exit.as_dict()
         answer |= self._printed(detail=detail)
+        answer |= {} if self.receipt is None else {"receipt": self.receipt}
         answer |= {"duration_ms": round(self.duration_ms, 3), "sealed": self.sealed}
         answer["enforced"] = None if self.enforced is None else self.enforced.as_dict(detail=detail)
         answer["usage"] = None if self.usage is None else asdict(self.usage)
@@ -159,6 +169,8 @@ class ExecutionResult:
             rest["signed_before_by"] = self.metadata["signed_before_by"]
         if self.denied is not None:
             rest["denial_suspected"] = self.denied.as_dict()
+        if self.kept:
+            rest["kept"] = [each.as_dict() for each in self.kept]
         if self.notices:
             rest["notices"] = [notice.as_dict() for notice in self.notices]
         if detail:

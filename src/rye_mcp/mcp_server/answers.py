@@ -77,6 +77,7 @@ MAX_TEXTS: Final = 1 << 20
 MAX_SUMMARY: Final = 64 << 10
 """How many characters of a block are repeated in the structured content."""
 
+_RECEIPT: Final = "receipt"
 _KEYS: Final = frozenset({"content", "structuredContent"})
 _IN_BASE64: Final = frozenset({"data", "blob"})
 _SCHEMES: Final = ("https://", "http://")
@@ -202,22 +203,38 @@ class QuestionAsked(Exception):  # noqa: N818 - nothing is wrong
 
 
 def answer(facts: Mapping[str, Any]) -> CallToolResult:
-    """The answer of a verb; one whose status is `error` is a failure."""
+    """The answer of a verb; one whose status is `error` is a failure.
+
+    The digest of a receipt is for programs: it stands in `_meta`, and takes no room of a model.
+    """
+    meta = _receipt_of(facts) or None
+    facts = {name: value for name, value in facts.items() if name != _RECEIPT}
     is_error = facts.get("status") == "error"
     blocks = None if is_error else blocks_in(facts.get("data"))
     if blocks is not None:
         found = structured({**facts, "data": {**facts["data"], "content": summary(blocks)}})
-        return CallToolResult(content=[*blocks, *_links(facts)], structured_content=found)
+        content = [*blocks, *_links(facts)]
+        return CallToolResult(content=content, structured_content=found, _meta=meta)
     told = followable(facts) if is_error else addressed_to_a_person(facts) if "failed" in facts else facts
-    content = TextContent(type="text", text=_whole_text(told, _short(_text(told, is_error=is_error))))
-    found = structured(told)
-    return CallToolResult(content=[content, *_links(facts)], structured_content=found, is_error=is_error)
+    content = [TextContent(type="text", text=_whole_text(told, _short(_text(told, is_error=is_error))))]
+    return CallToolResult(
+        content=[*content, *_links(facts)],
+        structured_content=structured(told),
+        is_error=is_error,
+        _meta=meta,
+    )
+
+
+def _receipt_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The digest of a run's receipt, as `_meta` names it."""
+    return {f"rye/{_RECEIPT}": facts[_RECEIPT]} if facts.get(_RECEIPT) else {}
 
 
 def exposed_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -> CallToolResult:
     """The answer of a tool that is one of MCP itself: its data and nothing else; `schema` is its promise."""
     told = {"run_id": "run_id", "item_id": "item", "project": "project", "notices": "notices"}
     about = {f"rye/{name}": facts[known] for known, name in told.items() if facts.get(known)}
+    about |= _receipt_of(facts)
     if facts.get("status") != "success":
         return answer(facts).model_copy(update={"meta": seen(about)})
     data = facts.get("data")
@@ -250,7 +267,8 @@ def _links(facts: Mapping[str, Any]) -> list[ResourceLink]:
 
 def refusal(error: RyeError, **more: Any) -> CallToolResult:
     """The answer to what was refused."""
-    return answer(error.as_dict() | more)
+    facts = error.as_dict() | more
+    return answer(facts if error.receipt is None else facts | {_RECEIPT: error.receipt})
 
 
 def unexpected(error: Exception) -> CallToolResult:

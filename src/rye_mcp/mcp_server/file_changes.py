@@ -326,7 +326,8 @@ CHANGE_WAIT_MS: Final = 1000
 BEGUN_MS: Final = 1000
 """After how long without a change it is known that changes are seen."""
 
-_OF_RUNS: Final = frozenset({"lockfiles", "outputs", "results"})
+_OF_THE_LOG: Final = ("runs.sqlite3", "receipts.mark")
+_OF_RUNS: Final = frozenset({"lockfiles", "outputs", "results", "live"})
 _OF_ITEMS: Final = frozenset(item_type.directory for item_type in ItemType)
 
 
@@ -389,5 +390,5 @@ def _counts(roots: Sequence[Path], _: object, path: str) -> bool:
         if changed.is_relative_to(root):
             parts = changed.relative_to(root).parts
             is_of_runs = not _OF_ITEMS & set(parts[:1]) and bool(_OF_RUNS & set(parts))
-            return not (is_of_runs or "__pycache__" in parts or changed.name.startswith("runs.sqlite3"))
+            return not (is_of_runs or "__pycache__" in parts or changed.name.startswith(_OF_THE_LOG))
     return True

@@ -6,7 +6,15 @@ The rules are in `docs/architecture/permissions.md`.
     sentence(permissions)  # 'may read this project; may reach api.github.com:443; nothing else'
 """
 
-from rye_mcp.permissions._grants import ANY_HOST, DEFAULT_PORT, VARIABLE_PATTERN, Host, problem_of_host
+from rye_mcp.permissions._grants import (
+    ANY_HOST,
+    CLOSED,
+    CREDENTIALS,
+    DEFAULT_PORT,
+    VARIABLE_PATTERN,
+    Host,
+    problem_of_host,
+)
 from rye_mcp.permissions._hints import hints
 from rye_mcp.permissions._policy import (
     Action,
@@ -24,6 +32,8 @@ from rye_mcp.permissions._words import difference, phrases, sentence
 
 __all__ = [
     "ANY_HOST",
+    "CLOSED",
+    "CREDENTIALS",
     "DEFAULT_PORT",
     "NEEDS_SCHEMA",
     "PERMISSIONS_SCHEMA",

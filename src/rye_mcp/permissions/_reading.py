@@ -76,7 +76,7 @@ def _contradictions(said: Mapping[str, Any]) -> Iterator[str]:
         for both in sorted(said.get(one, frozenset()) & said.get(other, frozenset())):
             yield f"{other}: expected each name once, found {both} in {one} too"
     project = said.get("project", Access.NONE)
-    for use, least in (("git", Access.READ), ("items", Access.WRITE)):
+    for use, least in (("git", Access.READ), ("items", Access.WRITE), ("packages", Access.WRITE)):
         if use in said.get("uses", ()) and project < least:
             yield f"uses: expected project: {least.name.lower()} with {use}, found {project.name.lower()}"
 

@@ -54,6 +54,7 @@ USES: Final[Mapping[str, str]] = MappingProxyType(
         "git": "use git in this project",
         "gpu": "use the graphics processor",
         "items": "change items and settings of this project in .ai",
+        "packages": "change interpreters, packages and hooks of this project, which other programs run",
         "ssh-agent": "have your SSH agent sign",
         "temp": "keep temporary files of its own between calls",
         "terminal": "use pseudo-terminals",

@@ -26,7 +26,7 @@ from rye_mcp.permissions._grants import (
     problem_of_path,
 )
 from rye_mcp.permissions._value import Access, Permissions
-from rye_mcp.permissions.planning import GUARDED, MASKED, OF_GIT, Facts
+from rye_mcp.permissions.planning import GUARDED, MASKED, OF_GIT, PACKAGED, Facts
 
 __all__ = ["SYSTEM", "TEMPORARY", "Proposal", "propose"]
 
@@ -208,7 +208,10 @@ class _Learner:
         elif top == ".ai":
             self.project = Access.WRITE
             self.uses.add("items")
-        elif top in GUARDED:
+        elif top in PACKAGED or any(is_below(path, each) for each in self.where.packages):
+            self.project = Access.WRITE
+            self.uses.add("packages")
+        elif top in GUARDED or any(is_below(path, each) for each in self.where.guarded):
             self._note(f"it wrote {self._shown(path)}: no tool may, because other programs run what is there")
         else:
             self.project = Access.WRITE

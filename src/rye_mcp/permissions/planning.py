@@ -18,7 +18,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.permissions._grants import CLOSED, CREDENTIALS, is_below
 from rye_mcp.permissions._value import Access, Permissions, Requirement
 
-__all__ = ["GUARDED", "MASKED", "OF_GIT", "Facts", "Plan", "plan"]
+__all__ = ["GUARDED", "MASKED", "OF_GIT", "PACKAGED", "Facts", "Plan", "plan"]
 
 GUARDED: Final = (
     ".git",
@@ -31,6 +31,24 @@ GUARDED: Final = (
     ".envrc",
 )
 """What stays read-only in a project that can be written: other programs run what stands there."""
+
+PACKAGED: Final = (
+    ".venv",
+    "node_modules",
+    ".husky",
+    ".pre-commit-config.yaml",
+    ".python-version",
+    ".tool-versions",
+    ".mise.toml",
+    "mise.toml",
+    ".npmrc",
+    ".yarn",
+    ".yarnrc.yml",
+    ".pnp.cjs",
+    ".pnp.loader.mjs",
+    ".bundle",
+)
+"""What else stays read-only unless `uses` has `packages`: interpreters, packages, and what chooses them."""
 
 MASKED: Final = (".env",)
 """What nobody sees of a project: secrets of the person."""
@@ -61,6 +79,12 @@ class Facts:
     """What no tool sees: keys, state, log, and what the user's policy hides."""
     git_directories: tuple[str, ...] = ()
     """`.git` of the project and, of a worktree, the directories that it leads to."""
+    repositories: tuple[str, ...] = ()
+    """Directories of git inside the project: of submodules, worktrees and nested repositories."""
+    guarded: tuple[str, ...] = ()
+    """What else stays read-only in the project, wherever it is."""
+    packages: tuple[str, ...] = ()
+    """Virtual environments and packages in the project, wherever they are."""
     git_configuration: tuple[str, ...] = ()
     git_links: tuple[tuple[str, str], ...] = ()
     """Configuration that is reached by links: its path, and where the file really is."""
@@ -141,10 +165,19 @@ def _protected(permissions: Permissions, facts: Facts, extra: Iterable[str]) -> 
     # A `.git` that is a file, of a worktree, stays as it is.
     opened = {*(facts.git_directories if "git" in permissions.uses else ())}
     allowed = {*named, *opened, *([f"{facts.project}/.ai"] if "items" in permissions.uses else [])}
+    names = GUARDED if "packages" in permissions.uses else (*GUARDED, *PACKAGED)
     for root in (*([facts.project] if is_written else []), *sorted(named)):
-        yield from (path for name in GUARDED if (path := f"{root}/{name}") not in allowed)
-    if is_written and "git" in permissions.uses:
-        yield from (f"{directory}/{name}" for directory in facts.git_directories for name in OF_GIT)
+        yield from (path for name in names if (path := f"{root}/{name}") not in allowed)
+    if not is_written:
+        return
+    opened = {f"{facts.project}/{name}" for name in PACKAGED} if "packages" in permissions.uses else set()
+    yield from (path for path in facts.guarded if not any(is_below(path, each) for each in opened))
+    yield from () if opened else facts.packages
+    if "git" in permissions.uses:
+        directories = (*facts.git_directories, *facts.repositories)
+        yield from (f"{directory}/{name}" for directory in directories for name in OF_GIT)
+    else:
+        yield from facts.repositories
 
 
 def _masked(permissions: Permissions, facts: Facts, shown: Iterable[str]) -> Iterator[str]:

@@ -27,6 +27,7 @@ from rye_mcp.runs.ids import check_run_id, new_run_id, time_of
 
 __all__ = [
     "ENDED",
+    "FOR_PROCESS",
     "GRACE",
     "HOST",
     "MAX_BYTES",
@@ -49,6 +50,9 @@ PROCESS: Final = "process.json"
 HOST: Final = "host.json"
 STARTED: Final = "started.json"
 ENDED: Final = "ended.json"
+
+FOR_PROCESS: Final = "RYE_OF_PROCESS_"
+"""How a variable of the process begins for its host, which nothing confines: no loader knows such a name."""
 GRACE: Final = "grace.json"
 
 MAX_ENDED: Final = 20

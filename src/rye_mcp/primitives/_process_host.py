@@ -26,14 +26,24 @@ from lilux.primitives.subprocess import (
     SubprocessPrimitive,
     SubprocessResult,
 )
-from rye_mcp.primitives._process_files import ENDED, GRACE, HOST, PROCESS, STARTED, LogWriter, read, write
+from rye_mcp.primitives._process_files import (
+    ENDED,
+    FOR_PROCESS,
+    GRACE,
+    HOST,
+    PROCESS,
+    STARTED,
+    LogWriter,
+    read,
+    write,
+)
 from rye_mcp.runs.hosts import Host
 
 __all__: list[str] = []
 
 _GRACE_S: Final = 5.0
 _KEPT_BYTES: Final = 1024
-_WITHHELD: Final = frozenset({"RYE_RESULT_FD", "RYE_TOOL_SOURCE"})
+_WITHHELD: Final = frozenset({"RYE_RESULT_FD", "RYE_TOOL_SOURCE", "RYE_OUTPUT_DIR"})
 
 
 async def _main(directory: Path) -> None:
@@ -60,7 +70,7 @@ async def _main(directory: Path) -> None:
         search_path=asked["search_path"],
         args=asked["args"],
         cwd=asked["cwd"],
-        env={name: text for name, text in os.environ.items() if name not in _WITHHELD},
+        env=_environment(),
         timeout=None,
         max_output=_KEPT_BYTES,
         on_output=on_output,
@@ -85,6 +95,16 @@ async def _end_when_told(primitive: SubprocessPrimitive, pids: list[int], direct
             if number != signal.SIGHUP and pids:
                 grace = (read(directory / GRACE) or {}).get("seconds", _GRACE_S)
                 await primitive.kill(pids[0], grace)
+
+
+def _environment() -> dict[str, str]:
+    """The variables of the process."""
+    given = (
+        (name.removeprefix(FOR_PROCESS), text)
+        for name, text in os.environ.items()
+        if name.startswith(FOR_PROCESS)
+    )
+    return {name: text for name, text in given if name not in _WITHHELD}
 
 
 def _facts(result: SubprocessResult) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from lilux.primitives.subprocess import (
     SubprocessPrimitive,
 )
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.environment.variables import is_private, is_withheld
 from rye_mcp.executor.job.bounds import Bounds
 from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.in_process import InProcessCall
@@ -39,6 +40,7 @@ from rye_mcp.executor.job.outcomes import Outcome
 from rye_mcp.executor.job.primitives import Surroundings
 from rye_mcp.executor.job.starting import Starting
 from rye_mcp.primitives._process_files import (
+    FOR_PROCESS,
     GRACE,
     MAX_BYTES,
     PROCESS,
@@ -74,15 +76,18 @@ class ProcessesPrimitive:
 
     confines = True
 
-    def __init__(self, state: Path, project: Path | None, starting: Starting) -> None:
+    def __init__(
+        self, state: Path, project: Path | None, starting: Starting, environment: Mapping[str, str]
+    ) -> None:
         self._state, self._project, self._starting = state, project, starting
+        self._own = environment
         self._subprocess = SubprocessPrimitive()
 
     @classmethod
     def open_in(cls, surroundings: Surroundings) -> Self:
         """Those of the executor's project."""
         starting = Starting(surroundings.trust.directories)
-        return cls(surroundings.state, surroundings.project, starting)
+        return cls(surroundings.state, surroundings.project, starting, surroundings.environment)
 
     def job(self, call: InProcessCall) -> WorkJob:
         """What the configuration of the tool says, with the arguments of the call."""
@@ -168,7 +173,10 @@ class ProcessesPrimitive:
 
     async def _start_host(self, directory: Path, environment: Mapping[str, str]) -> Host | None:
         program = ["-I", "-m", "rye_mcp.primitives._process_host", str(directory)]
-        spec = ProcessSpec(command=sys.executable, args=program, cwd=os.sep, env=environment)
+        # Nothing confines the host, so what the tool says about loaders and libraries is not for it.
+        own = {name: text for name, text in self._own.items() if not (is_withheld(name) or is_private(name))}
+        theirs = {f"{FOR_PROCESS}{name}": text for name, text in environment.items()}
+        spec = ProcessSpec(command=sys.executable, args=program, cwd=os.sep, env={**own, **theirs})
         spawned = await self._subprocess.start(spec, directory / "host.log")
         if not spawned.success or spawned.pid is None:
             raise ToolExecutionError(

@@ -20,9 +20,10 @@ from lilux import _trees
 from rye_mcp.errors import RyeError, printable
 from rye_mcp.files import OTHERS, refusal
 from rye_mcp.notices import Notice
+from rye_mcp.runs import chain
 from rye_mcp.runs.records import COLUMNS, REFUSED
 
-__all__ = ["FILE_NAME", "MAX_KEPT_ROWS", "RunDatabase"]
+__all__ = ["FILE_NAME", "MAX_KEPT_RECEIPTS", "MAX_KEPT_ROWS", "RunDatabase"]
 
 FILE_NAME: Final = "runs.sqlite3"
 DAMAGED_NAME: Final = "runs.damaged.sqlite3"
@@ -38,13 +39,14 @@ _STEPS: Final = (
         f"ALTER TABLE runs ADD COLUMN {name} TEXT" for name in ("parent", "digests", "stderr_end", "process")
     ),
     ("ALTER TABLE runs ADD COLUMN enforced TEXT",),
+    chain.STEP,
 )
 """What leads from each version of the file to the next. A new file takes all steps."""
 
 VERSION: Final = len(_STEPS)
 """The form of the table. A newer one is not touched."""
 
-_WIDTHS: Final = (0, 18, 22, len(COLUMNS))
+_WIDTHS: Final = (0, 18, 22, 23, len(COLUMNS))
 """How many columns of a record each version has."""
 
 MAX_KEPT_ROWS: Final = 100_000
@@ -52,6 +54,9 @@ MAX_KEPT_ROWS: Final = 100_000
 
 MAX_KEPT_REFUSALS: Final = 10_000
 """How many refused calls are remembered: whoever is refused again and again does not push runs out."""
+
+MAX_KEPT_RECEIPTS: Final = 1_000_000
+"""How many receipts are kept: of more runs than are listed, since they are the evidence."""
 
 ROWS_PER_CHECKPOINT: Final = 500
 """After so many rows the write-ahead log is put into the file."""
@@ -71,6 +76,8 @@ _FORGET: Final = (
 )
 """Rows are counted, each kind by itself. Their numbers say nothing of it, since every row takes one."""
 
+_FORGET_RECEIPTS: Final = "DELETE FROM receipts WHERE number <= (SELECT max(number) FROM receipts) - ?"
+
 _Identity = tuple[int, int]
 Answer = TypeVar("Answer")
 
@@ -83,12 +90,18 @@ class RunDatabase:
     """The open file of the log, for all threads of a process."""
 
     def __init__(
-        self, state: Path, *, kept_rows: int = MAX_KEPT_ROWS, kept_refusals: int = MAX_KEPT_REFUSALS
+        self,
+        state: Path,
+        *,
+        kept_rows: int = MAX_KEPT_ROWS,
+        kept_refusals: int = MAX_KEPT_REFUSALS,
+        kept_receipts: int = MAX_KEPT_RECEIPTS,
     ) -> None:
         self.path = state / FILE_NAME
         self.notices: list[Notice] = []
-        self._kept_rows = kept_rows
-        self._kept_refusals = kept_refusals
+        self.kept_rows = kept_rows
+        self.kept_refusals = kept_refusals
+        self.kept_receipts = kept_receipts
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._identity: _Identity | None = None
@@ -188,8 +201,9 @@ class RunDatabase:
     def _tidy(self) -> None:
         # Another connection: the thread that appends must not wait for this one's disk.
         with suppress(sqlite3.Error), closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
-            for is_refused, kept in ((False, self._kept_rows), (True, self._kept_refusals)):
+            for is_refused, kept in ((False, self.kept_rows), (True, self.kept_refusals)):
                 connection.execute(_FORGET, {"refused": REFUSED, "is_refused": is_refused, "kept": kept})
+            connection.execute(_FORGET_RECEIPTS, (self.kept_receipts,))
             # Without waiting for anybody, unless it has grown so much that somebody has to wait.
             grown = _size_of(f"{self.path}-wal") > MAX_WAL_BYTES
             connection.execute(f"PRAGMA wal_checkpoint({'TRUNCATE' if grown else 'PASSIVE'})")

@@ -11,15 +11,20 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from lilux._dataclasses import dataclass
 from lilux._stamps import Stamp, is_settled, stamp_of
-from rye_mcp.errors import RyeError
+from lilux._trees import UnsafeError
+from rye_mcp.errors import RyeError, printable
 from rye_mcp.notices import Notice
+from rye_mcp.runs import chain
 from rye_mcp.runs._database import MAX_KEPT_REFUSALS, MAX_KEPT_ROWS, RunDatabase
+from rye_mcp.runs.chain import ChainedReceipt, Link, MarkFile, Notary
 from rye_mcp.runs.hosts import is_gone
 from rye_mcp.runs.ids import check_run_id
 from rye_mcp.runs.records import (
@@ -28,6 +33,7 @@ from rye_mcp.runs.records import (
     RUNNING,
     RunFilter,
     RunRecord,
+    named,
     record_of,
     row_of,
 )
@@ -46,14 +52,27 @@ _END: Final = (
 """With a new number: who follows the log has seen the old one."""
 
 _EVERYTHING: Final = RunFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class Attested:
+    """What should be known about a row that was written, and the digest of its receipt, if it has one."""
+
+    notices: tuple[Notice, ...]
+    receipt: str | None = None
+
+
 _NO_LIMIT: Final = -1
 
 
 class RunLog:
     """The log of one user. `notices` tells what happened to it that somebody should know."""
 
-    def __init__(self, state: Path, **options: Any) -> None:
+    def __init__(self, state: Path, *, notary: Notary | None = None, **options: Any) -> None:
         self._database = RunDatabase(state, **options)
+        self._notary = notary
+        self._mark = MarkFile(state)
+        self._has_looked_for_lost = False
 
     @property
     def path(self) -> Path:
@@ -79,8 +98,57 @@ class RunLog:
         try:
             self._database.write(work)
         except RyeError as exc:
-            return (*self.notices[known:], Notice("run_not_logged", f"{exc.message}; hint: {exc.hint}"))
+            return (*self.notices[known:], Notice("run_not_logged", _with_hint(exc)))
         return self.notices[known:]
+
+    def attest(self, record: RunRecord, facts: Any = None) -> Attested:
+        """Write the row of a run that is over, and its receipt behind all others.
+
+        Without a notary, or where the notary cannot sign, only the row is written. The first time, runs whose
+        process is gone get their receipts too.
+        """
+        if self._notary is None:
+            return Attested(self.append(record))
+        try:
+            self._notary.open()
+        except RyeError as exc:
+            return Attested((*self.append(record), Notice("receipt_not_written", _with_hint(exc))))
+        return self._written(self._notary, record, facts)
+
+    def _written(self, notary: Notary, record: RunRecord, facts: Any) -> Attested:
+        made: list[ChainedReceipt] = []
+        known = len(self._database.notices)
+
+        def work(connection: sqlite3.Connection) -> None:
+            made.clear()
+            with _transaction(connection):
+                link = chain.next_link(connection, self._mark.read())
+                made.append(_write_with_receipt(connection, notary, record, link, facts))
+                for lost in self._lost(connection):
+                    link = chain.Link(made[-1].number + 1, made[-1].digest)
+                    made.append(_write_with_receipt(connection, notary, lost, link, None))
+
+        try:
+            self._database.write(work)
+        except RyeError as exc:
+            return Attested((*self.notices[known:], Notice("run_not_logged", _with_hint(exc))))
+        self._has_looked_for_lost = True
+        try:
+            self._mark.raise_to(made[-1].mark)
+        except (OSError, UnsafeError) as exc:
+            what = f"expected to write {printable(self._mark.path)}, found: {exc}"
+            return Attested((*self.notices[known:], Notice("mark_not_written", what)), made[0].digest)
+        return Attested(self.notices[known:], made[0].digest)
+
+    def _lost(self, connection: sqlite3.Connection) -> Iterator[RunRecord]:
+        """The runs whose process has ended without a word about them; once a process."""
+        if self._has_looked_for_lost:
+            return
+        query = f"SELECT {_NAMES} FROM runs WHERE kind = '{RUNNING}'"  # noqa: S608
+        for row in connection.execute(query).fetchall():
+            record = record_of(row)
+            if record.kind != RUNNING:
+                yield replace(record, process=None)
 
     def list(self, wanted: RunFilter = _EVERYTHING) -> tuple[RunRecord, ...]:
         """The newest runs that are wanted, the newest one first."""
@@ -156,3 +224,31 @@ class RunLog:
 
     def _look(self) -> tuple[Stamp | None, ...]:
         return tuple(stamp_of(f"{self.path}{suffix}") for suffix in ("", "-wal"))
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Keep other writers out for a block, whose changes are made together or not at all."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):  # a full disk has rolled it back already
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _write_with_receipt(
+    connection: sqlite3.Connection, notary: Notary, record: RunRecord, link: Link, facts: Any
+) -> ChainedReceipt:
+    row = row_of(record)
+    receipt = notary.attest(record, named(row), link, facts)
+    chain.add(connection, receipt)
+    if not connection.execute(_END, (*row, record.run_id)).rowcount:
+        connection.execute(_INSERT, row)
+    return receipt
+
+
+def _with_hint(error: RyeError) -> str:
+    return f"{error.message}; hint: {error.hint}"

@@ -20,7 +20,17 @@ from rye_mcp.items import is_item_id
 from rye_mcp.runs.hosts import is_gone
 from rye_mcp.runs.ids import StreamName, check_run_id, first_id_at, time_of
 
-__all__ = ["COLUMNS", "REFUSED", "RUNNING", "CallerKind", "RunFilter", "RunRecord", "record_of", "row_of"]
+__all__ = [
+    "COLUMNS",
+    "REFUSED",
+    "RUNNING",
+    "CallerKind",
+    "RunFilter",
+    "RunRecord",
+    "named",
+    "record_of",
+    "row_of",
+]
 
 CallerKind = Literal["person", "agent"]
 
@@ -151,6 +161,11 @@ def row_of(record: RunRecord) -> tuple[Any, ...]:
         record.process,
         None if record.enforced is None else msgspec.json.encode(record.enforced).decode(),
     )
+
+
+def named(row: tuple[Any, ...]) -> dict[str, Any]:
+    """The row of a record by the names of its columns, without those that say nothing."""
+    return {name: value for name, value in zip(COLUMNS, row, strict=True) if value is not None}
 
 
 def record_of(row: tuple[Any, ...]) -> RunRecord:

@@ -23,9 +23,10 @@ from typing import Any, Final
 from lilux import _files as whole_files
 from lilux import _trees
 from lilux._dataclasses import dataclass
-from rye_mcp.errors import RyeError, printable
+from rye_mcp.errors import RyeError
 from rye_mcp.files import OTHERS, refusal
 from rye_mcp.runs.media_types import media_type_of, text_of
+from rye_mcp.visible import visible
 
 __all__ = [
     "MAX_AGE",
@@ -56,6 +57,7 @@ _DIRECTORY_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
 _SHARE_BETWEEN_SWEEPS: Final = 16
 _SHOWN_CHARACTERS: Final = 90
+_BLOCK_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class Kept:
         """Return it as data."""
         return {
             "handle": self.handle,
-            "name": printable(self.name),
+            "name": visible(self.name),
             "bytes": self.size,
             "mime_type": self.media_type,
             "preview": self.preview,
@@ -140,6 +142,27 @@ class KeptResults:
             raise refusal(exc, place, "write_failed") from exc
         self._sweep_sometimes(len(data))
         return Kept.of(data, name, digest, len(data))
+
+    def keep_file(self, source: int, *, name: str, limit: int) -> Kept:
+        """Keep all of an open file; RyeError `too_large` above the limit, or `write_failed`."""
+        hashed, size, beginning = hashlib.sha256(), 0, b""
+        place = self._root / (self._owner or "")
+        try:
+            self._prepare(place)
+            with self._directory(place.name) as directory, _new_file(directory) as (target, temporary):
+                while block := os.pread(source, _BLOCK_BYTES, size):
+                    size += len(block)
+                    if size > limit:
+                        raise RyeError("too_large", f"expected at most {limit} bytes, found more")
+                    beginning = beginning or block[:PREVIEW_BYTES]
+                    hashed.update(block)
+                    _write_all(target, block)
+                os.fsync(target)
+                os.rename(temporary, hashed.hexdigest(), src_dir_fd=directory, dst_dir_fd=directory)
+        except (OSError, _trees.UnsafeError) as exc:
+            raise refusal(exc, place, "write_failed") from exc
+        self._sweep_sometimes(size)
+        return Kept.of(beginning, name, hashed.hexdigest(), size)
 
     @contextmanager
     def opened(self, handle: str) -> Iterator[int]:
@@ -222,6 +245,25 @@ class KeptResults:
             self._since_sweep = 0
             self._sweeping = threading.Thread(target=self.sweep, name="rye-results", daemon=True)
             self._sweeping.start()
+
+
+@contextmanager
+def _new_file(directory: int) -> Iterator[tuple[int, str]]:
+    """A file that is filled, with its name, which is removed unless it was renamed."""
+    temporary = f".lilux-{os.urandom(8).hex()}.tmp"
+    descriptor = os.open(temporary, _trees.NEW_FILE, _FILE_MODE, dir_fd=directory)
+    try:
+        yield descriptor, temporary
+    finally:
+        os.close(descriptor)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=directory)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 def as_bytes(value: Any) -> bytes:

@@ -25,7 +25,10 @@ from rye_mcp.items import printable
 from rye_mcp.other_users import MAX_LINKS, TooManyLinks, followed, upwards, why_others_turn, why_others_write
 from rye_mcp.trust.approvals import Approvals
 
-__all__ = ["Directories", "Look"]
+__all__ = ["KEPT_BY_TOOLS", "Directories", "Look", "cache_of", "home_of"]
+
+KEPT_BY_TOOLS: Final = ("rye", "tools")
+"""Where in the user's cache the files are that tools keep between calls."""
 
 _SPACE: Final = ".ai"
 _REPOSITORY: Final = ".git"
@@ -67,10 +70,15 @@ class Directories:
         state: Callable[[], Path],
         project: Approvals | None = None,
         root: Path | None = None,
+        environment: Mapping[str, str] = os.environ,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`user` is the directory of the user's `.ai`, `root` the directory of the project."""
+        """`user` is the directory of the user's `.ai`, `root` the directory of the project.
+
+        `environment` is the server's own: what nobody confines is started with nothing else.
+        """
         self._clock = clock
+        self.environment = environment
         self.state = state
         self._home = {os.path.realpath(home) for home in (user, os.path.expanduser("~"), _home_of_account())}  # noqa: PTH111
         self._own = {os.path.realpath(sys.base_prefix), *(up for each in self._home for up in upwards(each))}
@@ -92,6 +100,20 @@ class Directories:
             if not self._is_approved(project):
                 return f"{printable(project)} is a project that you have not approved"
         return None
+
+    def why_tools_write(self, path: str) -> str | None:
+        """Why a confined tool may have made what this absolute path leads to; None when none can have.
+
+        What is started without confinement on behalf of a tool lies in no project, approved or not, and not
+        among the files that tools keep.
+        """
+        facts = self._facts(path, Look())
+        if facts.projects:
+            return f"{printable(facts.projects[0])} is a project, in which tools may write"
+        kept = os.path.join(cache_of(self.environment), *KEPT_BY_TOOLS)  # noqa: PTH118
+        if os.path.realpath(path).startswith(f"{os.path.realpath(kept)}/"):
+            return f"{printable(kept)} holds what tools keep"
+        return facts.others
 
     def _facts(self, path: str, look: Look) -> _Facts:
         """What is known of a path, or is found out now."""
@@ -155,6 +177,19 @@ class Directories:
     def _is_set_up(self, repository: str) -> bool:
         hidden = tuple(f"{home.rstrip('/')}/." for home in self._home)
         return repository.startswith((*_OF_THE_SYSTEM, *hidden))
+
+
+def cache_of(environment: Mapping[str, str]) -> str:
+    """Where the user's caches are."""
+    named = environment.get("XDG_CACHE_HOME", "")
+    return named if named.startswith("/") else os.path.join(home_of(environment), ".cache")  # noqa: PTH118
+
+
+def home_of(environment: Mapping[str, str]) -> str:
+    """The home directory, without links; that of the account where the environment names none."""
+    named = environment.get("HOME", "")
+    usable = named.startswith("/") and os.path.realpath(named) != os.sep
+    return os.path.realpath(named if usable else _home_of_account())
 
 
 def _on_the_way(real: str, links: tuple[str, ...]) -> dict[str, None]:

@@ -28,10 +28,11 @@ class Role(StrEnum):
 
 
 class SignerKind(StrEnum):
-    """Who signs: somebody, a program on somebody's behalf, or this package."""
+    """Who signs: somebody, a program on somebody's behalf, what runs tools on a machine, or this package."""
 
     PERSON = "person"
     AGENT = "agent"
+    RUNNER = "runner"
     SYSTEM = "system"
 
 
@@ -70,6 +71,10 @@ def is_id_pattern(text: object) -> bool:
 
 def require_in_scope(file: ItemFile, role: Role, *, kind: SignerKind, origin: Origin, scope: Scope) -> None:
     """RyeError `out_of_scope` unless this signer is trusted for this item."""
+    if kind is SignerKind.RUNNER:
+        raise _out_of_scope(
+            file, "the key of a person or an agent", "that of a runner, which signs receipts alone"
+        )
     if kind is SignerKind.AGENT:
         _require_agents_work(file, role)
     if origin is Origin.PROJECT:

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "8977a6660262897d5677ed89ce2b0fb15cd841c9ce6d5e795025cdf6f1eb0a04"
+MANIFEST_SHA256: Final = "27d4ebe8d7505f4388fd757f10b3eb8799fdbb69da8a930d702629ee22e52442"

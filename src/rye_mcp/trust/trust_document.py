@@ -166,7 +166,7 @@ _MAX_BRACKETS = 256
 _OWNER = (
     f"at most {_toml.MAX_OWNER_CHARACTERS} visible characters, single blanks and no round brackets as owner"
 )
-_KINDS = {"person": SignerKind.PERSON, "agent": SignerKind.AGENT}
+_KINDS = {str(kind): kind for kind in (SignerKind.PERSON, SignerKind.AGENT, SignerKind.RUNNER)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class TrustDocument:
             raise _toml.malformed(place, _OWNER, _toml.shown(owner))
         kind = table.get("kind", "person")
         if not isinstance(kind, str) or kind not in _KINDS:
-            raise _toml.malformed(place, 'kind "person" or "agent"', _toml.shown(kind))
+            raise _toml.malformed(place, 'kind "person", "agent" or "runner"', _toml.shown(kind))
         rotation = _parse_rotation(table, key, _KINDS[kind], place)
         document = cls(key, owner, _parse_scope(table.get("scope", {}), place), _KINDS[kind], data, rotation)
         if place.name != document.file_name:

@@ -269,6 +269,11 @@ class TrustStore:
         own = Seen().look(self._agent)
         return frozenset(keys | ({own.key_id} if own else set())) - self.revocations().keys()
 
+    def runner_keys(self) -> Mapping[str, PublicKey]:
+        """The keys of other machines whose receipts this user believes, by their ids."""
+        documents = self.documents().documents
+        return {each.key.key_id: each.key for each in documents if each.kind is SignerKind.RUNNER}
+
     def candidate_of(self, proposal: TrustDocument) -> Candidate:
         """The subject of a document of the project, as far as this user trusts them there."""
         return self._proposed(proposal, Seen(), ())

@@ -157,6 +157,7 @@ class Trust:
             state=lambda: state or state_directory(),
             project=self.approvals,
             root=project,
+            environment=environment,
         )
         own_space = self._own_space = Path(os.path.realpath(user_space))
         project_space = None if project is None else Path(os.path.realpath(project / ".ai"))

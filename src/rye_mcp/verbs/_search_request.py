@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from lilux._dataclasses import dataclass
 from rye_mcp.catalog import SearchQuery
-from rye_mcp.catalog.query import FIELDS, parse
+from rye_mcp.catalog.query import FIELDS, read_query
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.spaces import Spaces
@@ -70,8 +70,11 @@ def query_of(request: SearchRequest, spaces: Spaces) -> SearchQuery:
     """What a catalog is asked; RyeError `invalid_query`, `invalid_id` or `no_project` when nothing can be."""
     item_types, id_patterns = _scope(_text("scope", request.scope))
     searched = spaces.accessible() if request.space is None else (spaces.space(request.space),)
+    query = read_query(_text("query", request.query))
     return SearchQuery(
-        tree=parse(_text("query", request.query)),
+        tree=query.tree,
+        wish=query.wish,
+        notices=() if query.notice is None else (query.notice,),
         item_types=item_types,
         id_patterns=id_patterns,
         spaces=tuple(space.name for space in searched),

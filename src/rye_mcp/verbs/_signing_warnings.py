@@ -12,7 +12,7 @@ from rye_mcp.executor.chain.builder import Chain, ChainElement
 from rye_mcp.executor.chain.companions import mentioned_companions, placeholders_in_shell
 from rye_mcp.executor.chain.files import BundledFiles
 from rye_mcp.items import ItemFile, ItemType, printable
-from rye_mcp.metadata import ItemMetadata, examples_of, how_to_name_an_executor, misspelt
+from rye_mcp.metadata import ItemMetadata, examples_of, how_to_name_an_executor, misspelt, parse_metadata
 from rye_mcp.notices import Notice
 from rye_mcp.spaces.source_tree import SourceTree
 from rye_mcp.visible import visible
@@ -21,6 +21,7 @@ __all__ = [
     "cannot_run",
     "examples_that_do_not_fit",
     "in_shell",
+    "lacks_wishes",
     "misspelt_fields",
     "named_secrets",
     "not_carried",
@@ -95,6 +96,12 @@ def examples_that_do_not_fit(file: ItemFile, metadata: ItemMetadata) -> Iterator
         if errors and example.expected_code != "invalid_parameters":
             what = f"examples[{number}].parameters do not fit the schema of {file.item_id}: {errors[0]}"
             yield Notice("example_invalid", what)
+
+
+def lacks_wishes(file: ItemFile) -> bool:
+    """Whether a tool that is run has no example that says what it is for."""
+    metadata = parse_metadata(file)
+    return metadata.is_run and not any(example.description for example in examples_of(file))
 
 
 def unknown_keywords_in(metadata: ItemMetadata) -> Iterator[Notice]:

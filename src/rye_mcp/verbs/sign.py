@@ -41,6 +41,7 @@ from rye_mcp.verbs._signing_warnings import (
     cannot_run,
     examples_that_do_not_fit,
     in_shell,
+    lacks_wishes,
     misspelt_fields,
     named_secrets,
     not_carried,
@@ -48,7 +49,16 @@ from rye_mcp.verbs._signing_warnings import (
 )
 from rye_mcp.verbs.context import Context, options_of, whole_hints
 
-__all__ = ["BatchResult", "SignFailure", "SignRequest", "SignResult", "SigningPlan", "plan", "sign"]
+__all__ = [
+    "BatchResult",
+    "SignFailure",
+    "SignRequest",
+    "SignResult",
+    "SigningPlan",
+    "lacks_wishes",
+    "plan",
+    "sign",
+]
 
 
 _TOLD_ALREADY: Final = frozenset({"executor_not_found", "item_not_found"})

@@ -74,13 +74,13 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "A pipe: how many files there are.",
+        "description": "Count files with a pipe of two commands.",
         "parameters": {"command": "ls *.txt | wc -l"},
         "files": {"a.txt": "", "b.txt": ""},
         "expect": {"contains": {"stdout": "2", "exit_code": 0, "success": True}},
     },
     {
-        "description": "A command that fails is a result that says so.",
+        "description": "Run a command that fails: the result says so.",
         "parameters": {"command": "ls ../missing; exit 3", "timeout": 600, "cwd": "backend"},
         "files": {"backend/main.c": ""},
         "expect": {"code": "tool_failed"},

@@ -67,13 +67,13 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "A file, which stays in the trash.",
+        "description": "Throw away a file that is not needed any more; it stays in the trash.",
         "parameters": {"path": "old.txt"},
         "files": {"old.txt": "1"},
         "expect": {"contains": {"path": "old.txt", "type": "file"}},
     },
     {
-        "description": "A directory with something in it needs recursive.",
+        "description": "Remove a directory with everything in it: that needs recursive.",
         "parameters": {"path": "src"},
         "files": {"src/a.txt": "1"},
         "expect": {"code": "tool_failed"},

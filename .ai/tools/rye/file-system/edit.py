@@ -99,13 +99,13 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "One line, with the diff.",
+        "description": "Correct a mistake in one line of a file, and see the diff.",
         "parameters": {"path": "a.py", "edits": [{"old_text": "x = 1", "new_text": "x = 2"}]},
         "files": {"a.py": "x = 1\ny = 1\n"},
         "expect": {"contains": {"replacements": 1, "diff": "-x = 1\n+x = 2\n y = 1\n"}},
     },
     {
-        "description": "A name wherever it stands.",
+        "description": "Replace a name wherever it stands in a file.",
         "parameters": {
             "path": "a.py",
             "edits": [{"old_text": "old", "new_text": "new", "replace_all": True}],
@@ -114,7 +114,7 @@ EXAMPLES = [
         "expect": {"contains": {"replacements": 2}},
     },
     {
-        "description": "A text that is there twice is refused.",
+        "description": "Change a text that is there twice: refused, as it is not clear which is meant.",
         "parameters": {"path": "a.py", "edits": [{"old_text": "old", "new_text": "new"}]},
         "files": {"a.py": "old = 1\nprint(old)\n"},
         "expect": {"code": "tool_failed"},

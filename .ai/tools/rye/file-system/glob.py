@@ -82,7 +82,7 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "All Python files, but not what .gitignore leaves out.",
+        "description": "List the Python files of a project, but not those that .gitignore leaves out.",
         "parameters": {"pattern": "**/*.py"},
         "files": {"a.py": "", "src/b.py": "", "build/c.py": "", ".gitignore": "build/\n"},
         "expect": {"data": {"path": ".", "paths": ["a.py", "src/b.py"], "total": 2}},

@@ -145,13 +145,13 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "Where functions are defined in Python files.",
+        "description": "Where are functions defined in Python files?",
         "parameters": {"pattern": "^def \\w+", "globs": ["*.py"]},
         "files": {"src/a.py": "x = 1\ndef f(y):\n    return y\n", "b.txt": "def g\n"},
         "expect": {"data": {"matches": [{"path": "src/a.py", "line": 2, "text": "def f(y):"}]}},
     },
     {
-        "description": "Which files hold a text, whatever its case.",
+        "description": "Search the source code for a word, in capitals or not.",
         "parameters": {"pattern": "TODO(", "literal": True, "ignore_case": True, "output": "files"},
         "files": {"a.py": "# todo(me): more\n", "b.py": "nothing\n"},
         "expect": {"data": {"files": ["a.py"]}},

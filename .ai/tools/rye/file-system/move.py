@@ -68,7 +68,7 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "Rename a file into a directory that is made for it.",
+        "description": "Give a file another name, in a directory that is made for it.",
         "parameters": {"source": "a.txt", "target": "old/a.txt"},
         "files": {"a.txt": "1"},
         "expect": {
@@ -82,7 +82,7 @@ EXAMPLES = [
         },
     },
     {
-        "description": "What is there is not replaced.",
+        "description": "Move a file to a place where there is one already: that one is not replaced.",
         "parameters": {"source": "a.txt", "target": "b.txt"},
         "files": {"a.txt": "1", "b.txt": "2"},
         "expect": {"code": "tool_failed"},

@@ -110,7 +110,7 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "Two lines of a file, with their numbers.",
+        "description": "Show a few lines of a file, with their numbers.",
         "parameters": {"path": "notes.txt", "start_line": 2, "max_lines": 2},
         "files": {"notes.txt": "one\ntwo\nthree\nfour\n"},
         "expect": {
@@ -118,13 +118,13 @@ EXAMPLES = [
         },
     },
     {
-        "description": "The end of a log, as it is.",
+        "description": "What are the last lines of a log?",
         "parameters": {"path": "run.log", "start_line": -1, "format": "plain"},
         "files": {"run.log": "begun\nfailed\n"},
         "expect": {"contains": {"text": "failed\n", "start_line": 2}},
     },
     {
-        "description": "A file outside the project is refused.",
+        "description": "Read a file outside the project: refused.",
         "parameters": {"path": "../secret.txt"},
         "expect": {"code": "tool_failed"},
     },

@@ -74,7 +74,7 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "A new file, in directories that are made for it.",
+        "description": "Save a note as a new file, in directories that are made for it.",
         "parameters": {"path": "src/demo/hello.txt", "content": "hello\n", "create_only": True},
         "expect": {
             "contains": {
@@ -86,7 +86,7 @@ EXAMPLES = [
         },
     },
     {
-        "description": "With create_only, what is there stays as it is.",
+        "description": "Save a text only if there is no such file yet.",
         "parameters": {"path": "a.txt", "content": "new", "create_only": True},
         "files": {"a.txt": "old"},
         "expect": {"code": "tool_failed"},

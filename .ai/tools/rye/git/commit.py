@@ -70,7 +70,7 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "The first commit, of a new file.",
+        "description": "Record a new file, in the first commit of a repository.",
         "parameters": {"message": "Begin", "paths": ["notes.txt"]},
         "files": {
             ".git/HEAD": "ref: refs/heads/main\n",

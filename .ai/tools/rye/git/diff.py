@@ -94,7 +94,7 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "A repository in which nothing was changed.",
+        "description": "Which lines are different from what was committed? None, here.",
         "parameters": {},
         "files": {
             ".git/HEAD": "ref: refs/heads/main\n",
@@ -104,7 +104,7 @@ EXAMPLES = [
         "expect": {"data": {"files": [], "patch": ""}},
     },
     {
-        "description": "A revision is never an option.",
+        "description": "Compare with an option in place of a revision: refused.",
         "parameters": {"from": "--output=canary"},
         "files": {
             ".git/HEAD": "ref: refs/heads/main\n",

@@ -118,7 +118,7 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "A repository without a commit.",
+        "description": "Who committed what, and when? Nobody, here.",
         "parameters": {"limit": 5},
         "files": {
             ".git/HEAD": "ref: refs/heads/main\n",

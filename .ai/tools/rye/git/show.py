@@ -80,7 +80,7 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "A revision that is not there.",
+        "description": "What did a certain commit change? There is no such revision here.",
         "parameters": {"revision": "nowhere"},
         "files": {
             ".git/HEAD": "ref: refs/heads/main\n",

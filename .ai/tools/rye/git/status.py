@@ -75,7 +75,7 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "A file that nobody has added yet.",
+        "description": "Which files are new, and not added yet?",
         "parameters": {},
         "files": {
             ".git/HEAD": "ref: refs/heads/main\n",
@@ -86,7 +86,7 @@ EXAMPLES = [
         "expect": {"contains": {"branch": "main", "commit": None, "clean": False}},
     },
     {
-        "description": "A project that is in no repository.",
+        "description": "Is this folder in a repository at all? It is not.",
         "parameters": {},
         "expect": {"code": "tool_failed"},
     },

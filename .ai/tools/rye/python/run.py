@@ -76,12 +76,12 @@ ANNOTATIONS = {
 
 EXAMPLES = [
     {
-        "description": "Print something.",
+        "description": "Calculate something with a few lines of Python.",
         "parameters": {"code": "print(6 * 7)"},
         "expect": {"data": {"stdout": "42\n", "stderr": "", "exit_code": 0, "success": True}},
     },
     {
-        "description": "Read a file of the project, and get an argument.",
+        "description": "Count how often a word is in a file of the project, with an argument.",
         "parameters": {
             "code": "import sys\nprint(open('a.txt').read().count(sys.argv[1]))",
             "arguments": ["o"],
@@ -90,7 +90,7 @@ EXAMPLES = [
         "expect": {"contains": {"stdout": "4\n"}},
     },
     {
-        "description": "An exception is a failure.",
+        "description": "Run code that raises an exception: a failure.",
         "parameters": {"code": "raise ValueError('no')"},
         "expect": {"code": "tool_failed"},
     },

@@ -86,9 +86,12 @@ impl Engine {
         let command = Command::prepare(request)?;
         let confinement = self.confinement(request)?;
         let (mut run, mut ends) = Run::open(request, payload, passed)?;
-        if request.prepare && confinement.as_ref().is_some_and(|confinement| confinement.level == Tier::Cell)
-        {
-            let message = "what is forked from a zygote cannot be put into a cell yet";
+        let cannot = |confinement: &Confinement| {
+            confinement.level == Tier::Cell
+                || (confinement.level == Tier::Walls && confinement.opening().is_some())
+        };
+        if request.prepare && confinement.as_deref().is_some_and(cannot) {
+            let message = "what is forked from a zygote has no cell and no broker of its own";
             return Err(SpawnError::new("zygote_unsupported", "fork", None, message));
         }
         let zygote = self.zygote_of(request, confinement.as_deref())?;
@@ -218,7 +221,11 @@ impl Engine {
 
     fn confinement(&mut self, request: &RunRequest) -> Result<Option<Box<Confinement>>, SpawnError> {
         let Some(policy) = &request.policy else { return Ok(None) };
-        Confinement::decide(policy, self.facts()).map(Box::new).map(Some)
+        let facts = match &request.observe {
+            Some(_) => &self.facts().clone().without_broker("what is observed has no broker"),
+            None => self.facts(),
+        };
+        Confinement::decide(policy, facts).map(Box::new).map(Some)
     }
 
     fn open_door(&mut self, confinement: Option<&Confinement>) -> Result<Option<OwnedFd>, Errno> {

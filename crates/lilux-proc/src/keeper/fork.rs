@@ -27,7 +27,7 @@ impl Keeper {
                 return Err(Gone);
             }
         };
-        let Beginning { leader, cell, enforced, observer } = beginning;
+        let Beginning { leader, cell, enforced, observer, mailbox: _ } = beginning;
         passed.truncate(passed.len().saturating_sub(order.descriptors.len()));
         let outputs = passed.split_off(1);
         let memory_kb = self.zygote.as_ref().and_then(super::Zygote::memory_kb);
@@ -45,6 +45,7 @@ impl Keeper {
             enforced,
             door,
             observer,
+            broker: None,
             is_forked: true,
         };
         let end = run.watch()?;
@@ -62,7 +63,7 @@ impl Keeper {
         let leader = zygote.fork(&request, &passed).map_err(|errno| failed("fork", errno))?;
         let enforced = zygote.enforced.clone();
         is_own_child(leader).map_err(|errno| failed("child", errno))?;
-        Ok(Beginning { leader, cell: None, enforced, observer: None })
+        Ok(Beginning { leader, cell: None, enforced, observer: None, mailbox: None })
     }
 }
 

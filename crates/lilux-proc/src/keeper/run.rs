@@ -1,6 +1,6 @@
 //! One run, from its start until nothing of it is left.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal};
 
 use super::zygote::Zygote;
 use super::{Gone, Keeper, TIMEOUT_GRACE, raw};
+use crate::broker::Broker;
 use crate::cell::Cell;
 use crate::door::entrance::Entrance;
 use crate::door::report::Network;
@@ -30,6 +31,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Whether a child has ended already, and is only not reaped yet.
 fn is_over(child: Pid) -> bool {
     matches!(wait::peek(child), Ok(Some(_)))
+}
+
+/// Of two points in time that may not be.
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    [one, other].into_iter().flatten().min()
 }
 
 #[derive(Clone, Copy)]
@@ -77,6 +83,7 @@ pub(super) struct Run<'a> {
     pub(super) enforced: Option<Enforced>,
     pub(super) door: Option<Entrance>,
     pub(super) observer: Option<Observer>,
+    pub(super) broker: Option<Broker>,
     /// From the keeper's zygote, which goes on when this has ended.
     pub(super) is_forked: bool,
 }
@@ -143,14 +150,16 @@ impl Run<'_> {
             Phase::Terminating { until } => Some(until),
             Phase::Lingering => None,
         };
+        let until = earlier(until, self.broker.as_ref().and_then(Broker::deadline));
         let keeper = &mut *self.keeper;
-        let calls = self.observer.as_ref().and_then(Observer::listener);
-        let word = keeper.zygote.as_ref().and_then(Zygote::first_word);
+        let observed = self.observer.as_ref().and_then(Observer::listener).map(AsFd::as_fd);
+        let calls = observed.or_else(|| self.broker.as_ref().map(AsFd::as_fd));
+        let word = keeper.zygote.as_ref().and_then(Zygote::first_word).map(AsFd::as_fd);
         let further = calls.or(word);
         let mut watched = [
             PollFd::new(&keeper.socket, PollFlags::IN),
             PollFd::new(&keeper.signals, PollFlags::IN),
-            PollFd::new(further.unwrap_or(&keeper.socket), PollFlags::IN),
+            PollFd::from_borrowed_fd(further.unwrap_or(keeper.socket.as_fd()), PollFlags::IN),
         ];
         let count = if further.is_some() { 3 } else { 2 };
         if poll_until(&mut watched[..count], until).is_err() {
@@ -164,6 +173,9 @@ impl Run<'_> {
         }
         if let Some(observer) = self.observer.as_mut().filter(|_| call_waits) {
             observer.answer();
+        }
+        if let (Some(broker), Some(door)) = (&mut self.broker, &self.door) {
+            broker.answer(door);
         }
         if word_waits && keeper.hear_zygote().is_err() {
             return Wish::Finish;

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -24,8 +24,10 @@ from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
+from rye_mcp.runs.results import is_result_handle
 
 __all__ = [
+    "HANDLE_FORMAT",
     "MAX_BYTES",
     "MAX_DEPTH",
     "Parameters",
@@ -34,6 +36,7 @@ __all__ = [
     "checked_parameters",
     "is_quick",
     "sketched_parameters",
+    "takes_handle",
 ]
 
 MAX_BYTES: Final = 16 << 20
@@ -41,6 +44,9 @@ MAX_BYTES: Final = 16 << 20
 
 MAX_DEPTH: Final = 64
 """How many objects and lists may stand inside each other."""
+
+HANDLE_FORMAT: Final = "rye-handle"
+"""The format of a parameter that takes a handle: a program gets a file with the result."""
 
 _MAX_ISSUES = 50
 _NAMED = 5
@@ -56,7 +62,8 @@ class Parameters:
 
     `json` is all of them as compact JSON; `declared` are the names that the tool's schema speaks of, given or
     not; `secret` those whose value is marked `writeOnly`, or has something inside that is, and `secret_paths`
-    the ways to just these values. `needs` are those without which nothing runs: of a call there are none.
+    the ways to just these values. `handles` are those that a program gets as a file. `needs` are those
+    without which nothing runs: of a call there are none.
     """
 
     values: Mapping[str, Any] = field(repr=False)
@@ -66,6 +73,12 @@ class Parameters:
     notices: tuple[Notice, ...] = ()
     needs: tuple[str, ...] = ()
     secret_paths: frozenset[tuple[str | int, ...]] = frozenset()
+    handles: frozenset[str] = frozenset()
+
+    def with_values(self, changed: Mapping[str, str]) -> Parameters:
+        """The same parameters, some of them with another text."""
+        values = {**self.values, **changed}
+        return replace(self, values=values, json=_json.encode(values, _ENCODER))
 
 
 class UnfilledError(RyeError):
@@ -212,8 +225,24 @@ def _fitting(
         text = _text_of(element, found.values)
     notices = _notices(element, found.undescribed)
     return Parameters(
-        found.values, text, found.described, found.hidden, notices, needs, secret_paths=found.hidden_paths
+        found.values,
+        text,
+        found.described,
+        found.hidden,
+        notices,
+        needs,
+        secret_paths=found.hidden_paths,
+        handles=frozenset(name for name, value in found.values.items() if takes_handle(schema, name, value)),
     )
+
+
+def takes_handle(schema: Mapping[str, Any], name: str, value: Any) -> bool:
+    """Whether this is a handle of a parameter that takes one, and not the result behind it."""
+    if not is_result_handle(value):
+        return False
+    properties = schema.get("properties")
+    declared = properties.get(name) if isinstance(properties, Mapping) else None
+    return isinstance(declared, Mapping) and declared.get("format") == HANDLE_FORMAT
 
 
 def _needs(element: ChainElement, found: Examination) -> tuple[str, ...]:

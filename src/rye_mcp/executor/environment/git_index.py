@@ -15,7 +15,7 @@ from lilux import _files
 from lilux._dataclasses import dataclass
 from lilux._stamps import Stamp, settled, stamp_of
 
-__all__ = ["MAX_INDEX_BYTES", "GitIndexes", "UnreadableIndexError", "index_tracks"]
+__all__ = ["MAX_INDEX_BYTES", "GitIndexes", "UnreadableIndexError", "index_tracks", "submodules_of"]
 
 MAX_INDEX_BYTES: Final = 128 << 20
 """How large an index may be: 128 MiB."""
@@ -35,6 +35,8 @@ _VERSIONS: Final = (2, 3, 4)
 _COMPRESSED: Final = 4
 _EXTENDED: Final = 0x4000
 _KINDS, _LINK, _SPARSE = 0o170000, 0o120000, 0o040000
+_SUBMODULE: Final = 0o160000
+_WHOLE_SUBMODULE: Final = _SUBMODULE.to_bytes(4, "big")
 _SPLIT: Final = b"link"
 _DIGESTS: Final = (20, 32)
 """How long the digests of a repository are: SHA1, or SHA256."""
@@ -110,6 +112,13 @@ def index_tracks(data: bytes, path: bytes) -> bool:
         if kind == _SPARSE and wanted.startswith(name):
             raise UnreadableIndexError("expected every file in the index, found a sparse directory")
     return False
+
+
+def submodules_of(data: bytes) -> list[bytes]:
+    """The paths of the submodules in the bytes of an index; UnreadableIndexError when they do not say."""
+    if _WHOLE_SUBMODULE not in data and _SPLIT not in data:
+        return []
+    return [name for kind, name in _entries(data) if kind == _SUBMODULE]
 
 
 # --- directories ---

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from lilux._dataclasses import dataclass
 from lilux.runtime.env_resolver import Resolution
 from rye_mcp.executor.caller import TRACE_VARIABLES, TraceContext
-from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.executor.environment.project import ProjectParts
 from rye_mcp.executor.environment.unresolved import (
     Basis,
@@ -39,6 +38,7 @@ from rye_mcp.executor.environment.variables import (
 )
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
+from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ RESULT_DESCRIPTOR: Final = 3
 """Where a tool can write its result; the value of `RYE_RESULT_FD`."""
 
 _WHERE_THINGS_ARE: Final = ("USER_SPACE", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")
-_OF_A_CALL: Final = ("RYE_TOOL_SOURCE", "RYE_RESULT_FD", "RYE_PROJECT_PATH")
+_OF_A_CALL: Final = ("RYE_TOOL_SOURCE", "RYE_RESULT_FD", "RYE_OUTPUT_DIR", "RYE_PROJECT_PATH")
 _MAX_KEPT = 256
 _NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]{2,}")
 
@@ -78,6 +78,11 @@ class SnapshotPlaces(Protocol):
     @property
     def runtime_lib(self) -> Path | None:
         """The library of the runtime, when it has one."""
+        ...
+
+    @property
+    def output_dir(self) -> Path | None:
+        """Where a tool can leave files; None for one that has no private copy."""
         ...
 
 
@@ -114,7 +119,7 @@ class Environment:
     `withheld` are the names of what the server has and the tool does not get; `project_used` says that
     something unsigned of the project is in use; `packages` is where those are which a program for Node.js may
     import from it. `secrets` are the names of what came from the user's store. `interpreters` are those that
-    were found for the chain: its command need not be one, but may start it.
+    were found for the chain, except for what an agent signed: its command need not be one, but may start it.
     """
 
     variables: Mapping[str, str] = field(repr=False)
@@ -174,7 +179,7 @@ class EnvironmentResolver:
         key = (paths.project, permitted, *((item.file.item_id, item.digest) for item in items))
         kept = self._kept.get(key)
         if kept is None or not kept.is_current(basis):
-            kept = await self._resolved(elements, basis, permitted)
+            kept = await self._resolved(verified, basis, permitted)
             if len(self._kept) >= _MAX_KEPT:
                 self._kept.clear()
             self._kept[key] = kept
@@ -253,17 +258,18 @@ class EnvironmentResolver:
             parts = self._projects[project] = ProjectParts(project, self._trust.approvals)
         return parts
 
-    async def _resolved(
-        self, elements: Sequence[ChainElement], basis: Basis, permitted: frozenset[str]
-    ) -> _Kept:
-        draft = UnresolvedEnvironment(basis)
+    async def _resolved(self, verified: VerifiedChain, basis: Basis, permitted: frozenset[str]) -> _Kept:
+        system = self._of_server(basis)
+        draft = UnresolvedEnvironment(basis, self._trust.directories, system)
         variables = self._base(draft, permitted)
-        resolutions = []
-        for element in reversed(elements):
+        resolutions, interpreters = [], []
+        for element, item in reversed(list(verified.pairs)):
             if element.metadata.env_config is not None:
                 resolution = await draft.apply(element, variables)
                 variables = resolution.variables
                 resolutions.append(resolution)
+                if resolution.interpreter is not None and item.signer.kind is not SignerKind.AGENT:
+                    interpreters.append(resolution.interpreter)
         withheld = tuple(sorted({*self._withheld, *draft.withheld} - permitted))
         trace: dict[str, str] = {name: variables.pop(name) for name in TRACE_VARIABLES if name in variables}
         for name in _OF_A_CALL:
@@ -275,9 +281,16 @@ class EnvironmentResolver:
             draft.project_used,
             tuple(draft.notices()),
             basis.packages,
-            interpreters=tuple(each.interpreter for each in resolutions if each.interpreter is not None),
+            interpreters=tuple(interpreters),
         )
         return _Kept(basis, environment, tuple(resolutions), trace)
+
+    def _of_server(self, basis: Basis) -> dict[str, str]:
+        """The variables of the server, without paths that lead where nothing is used."""
+        variables = {**self._passed}
+        for name, paths in self._paths_in(None if basis.project is None else basis.project.root).items():
+            set_paths(variables, name, (path for path in paths if path not in basis.refused_paths))
+        return variables
 
     def _base(self, draft: UnresolvedEnvironment, permitted: frozenset[str]) -> dict[str, str]:
         """Steps 1 and 2."""
@@ -325,4 +338,6 @@ def _withheld_notice(withheld: Sequence[str]) -> Iterator[Notice]:
 def _told(paths: Paths) -> dict[str, str]:
     """What every tool is told, whatever its chain says."""
     told = {"RYE_TOOL_SOURCE": str(paths.tool_source), "RYE_RESULT_FD": str(RESULT_DESCRIPTOR)}
+    if paths.snapshot.output_dir is not None:
+        told["RYE_OUTPUT_DIR"] = str(paths.snapshot.output_dir)
     return told if paths.project is None else {**told, "RYE_PROJECT_PATH": str(paths.project)}

@@ -25,6 +25,7 @@ from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 from lilux.runtime.interpreters import Surroundings
 from lilux.runtime.version_managers import MANAGERS
 from rye_mcp.executor.environment.shim_files import ShimFiles
+from rye_mcp.executor.environment.variables import is_private, is_withheld
 from rye_mcp.other_users import why_others_write
 from rye_mcp.trust.directories import Directories
 
@@ -76,24 +77,29 @@ def is_shim(program: str) -> bool:
     return is_place_of_shims(os.path.dirname(program)) or _manager_of(program) is not None  # noqa: PTH120
 
 
-async def meant(
-    program: str, environment: Mapping[str, str], directories: Directories | None = None
-) -> str | None:
+async def meant(program: str, environment: Mapping[str, str], directories: Directories) -> str | None:
     """What a shim stands for where no project has a say: by files, else as its manager says; None if unknown.
 
-    `directories` says where nothing may be found through. Without it, files that another user can write do
-    not count.
+    `directories` says where nothing may be found through.
     """
-    judge = why_others_write if directories is None else directories.why_not
-    files = ShimFiles(environment, lambda path: judge(path) is None)
+    files = ShimFiles(environment, lambda path: directories.why_not(path) is None)
     found = files.program(_manager_of(program), program)
-    return found if found is not None and _is_program(found) else await _asked(program, environment)
+    return found if found is not None and _is_program(found) else await _asked(program, directories)
 
 
-async def _asked(program: str, environment: Mapping[str, str]) -> str | None:
-    """What the manager of a shim says; None when it does not know."""
+async def _asked(program: str, directories: Directories) -> str | None:
+    """What the manager of a shim says; None when it does not know.
+
+    Nothing confines the manager. So it gets the server's variables, none of a tool, and lies where no tool
+    can have put it.
+    """
+    environment = {
+        name: text
+        for name, text in directories.environment.items()
+        if not (is_withheld(name) or is_private(name))
+    }
     name, manager = os.path.basename(program), _path_of_manager(program, environment)  # noqa: PTH119
-    if manager is None:
+    if manager is None or directories.why_tools_write(manager) is not None:
         return None
     spec = ProcessSpec(
         command=manager,

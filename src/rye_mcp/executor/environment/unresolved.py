@@ -17,10 +17,12 @@ from rye_mcp.executor.environment.project import DOTENV, PACKAGES, USUAL_VENV, P
 from rye_mcp.executor.environment.variables import holds_password, looks_secret
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
+from rye_mcp.trust.directories import Directories
 
 __all__ = ["Basis", "UnresolvedEnvironment", "packages_of", "tracked_node_of", "unsigned_parts", "venvs_of"]
 
 _APPROVE: Final = "rye trust project"
+_MANAGED: Final = "version_manager"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,11 @@ class Basis:
 class UnresolvedEnvironment:
     """An environment that is being resolved, and what was noticed on the way."""
 
-    def __init__(self, basis: Basis) -> None:
+    def __init__(self, basis: Basis, directories: Directories, system: Mapping[str, str]) -> None:
+        """`system` are the variables of the server, of which no item and no project has a say."""
         self._basis = basis
+        self._directories = directories
+        self._system = system
         self._parts = basis.project
         self._left_out = [*basis.unapproved]
         self._venvs_left_out: dict[Path, str] = {}
@@ -85,6 +90,8 @@ class UnresolvedEnvironment:
                 include_dotenv=False,
                 context={"project_path": project},
                 base_env=variables,
+                system_env=self._system,
+                may_ask=lambda manager: self._directories.why_tools_write(str(manager)) is None,
             )
         except ConfigurationError as exc:
             raise RyeError(
@@ -94,9 +101,7 @@ class UnresolvedEnvironment:
                 item_id=element.item_id,
                 field=exc.field,
             ) from exc
-        asked = (_interpreter(element) or {}).get("type") == "version_manager"
-        allowed = project is not None and not asked
-        self._check_interpreter(element, resolution.interpreter, allowed=allowed)
+        self._check_interpreter(element, resolution.interpreter, allowed=project is not None)
         return resolution
 
     def notices(self) -> Iterator[Notice]:
@@ -122,9 +127,9 @@ class UnresolvedEnvironment:
     def _project_for(self, element: ChainElement) -> Path | None:
         """The project, when the interpreter of an element may come from it."""
         parts, interpreter = self._parts, _interpreter(element)
-        if parts is None or interpreter is None:
+        if parts is None or interpreter is None or not self._basis.approved:
             return None
-        if not self._basis.approved:
+        if interpreter.get("type") == _MANAGED:  # nothing confines a manager, so it is asked elsewhere
             return None
         if interpreter.get("type") == PACKAGES and self._basis.refused_node is not None:
             self._node_left_out = self._basis.refused_node

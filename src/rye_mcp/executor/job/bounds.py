@@ -16,6 +16,7 @@ from rye_mcp.apart import off_loop
 if TYPE_CHECKING:
     from lilux.primitives.subprocess import Halves
     from rye_mcp.executor.job.confinement import Confinement, Rights
+    from rye_mcp.trust.directories import Directories
 
 __all__ = ["Bounds"]
 
@@ -26,6 +27,7 @@ class Bounds:
 
     rights: Rights
     confinement: Confinement = field(compare=False, repr=False)
+    directories: Directories = field(compare=False, repr=False)
 
     def shared(self) -> Self:
         """The bounds of a program that all items in a directory share, with the files that it keeps."""

@@ -62,6 +62,7 @@ json.dump({"tag": sys.implementation.cache_tag, "modules": modules}, sys.stdout)
 """What the interpreter is told to do: no module of it is imported, nothing of a source is run."""
 
 _Interpreter = tuple[str, int, int, int, int]
+"""A file: another one, or the same after an upgrade, is another interpreter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,9 @@ class _Compiled:
 class BytecodeStore:
     """The bytecode that a process keeps."""
 
-    def __init__(self, *, max_bytes: int = MAX_KEPT_BYTES) -> None:
+    def __init__(self, may_run: Callable[[str], bool], *, max_bytes: int = MAX_KEPT_BYTES) -> None:
+        """`may_run` says of the real file of an interpreter whether it may be started unconfined."""
+        self._may_run = may_run
         self._kept: OrderedDict[tuple[_Interpreter, str], _Compiled] = OrderedDict()
         self._size = 0
         self._max_bytes = max_bytes
@@ -91,7 +94,7 @@ class BytecodeStore:
     def known(self, carried: BundledFiles, process: Halves) -> Bytecode | None:
         """What there is for a run, to be added to its snapshot; None for nothing."""
         modules = _modules(carried, process)
-        interpreter = _interpreter(process) if modules else None
+        interpreter = self._interpreter(process) if modules else None
         if interpreter is None:
             return None
         files: dict[str, bytes] = {}
@@ -124,13 +127,27 @@ class BytecodeStore:
     ) -> tuple[_Interpreter | None, Mapping[tuple[_Interpreter, str], bytes]]:
         """What is not known yet of a run, unless it is too much."""
         modules = _modules(carried, process)
-        interpreter = _interpreter(process) if modules else None
+        interpreter = self._interpreter(process) if modules else None
         if interpreter is None:
             return None, {}
         known = self._kept.keys() | self._under_way
         keys = {(interpreter, module.digest): module.content for module in modules}
         missing = {key: content for key, content in keys.items() if key not in known}
         return interpreter, missing if sum(map(len, missing.values())) <= MAX_SOURCE_BYTES else {}
+
+    def _interpreter(self, process: Halves) -> _Interpreter | None:
+        """The interpreter that will run, if this process may start it; None when nothing is to be compiled.
+
+        It is the real file: beside a link, a tool may have written what makes Python load its code.
+        """
+        path = _program_of(process)
+        if path is None or not self._may_run(path):
+            return None
+        try:
+            found = os.stat(path)  # noqa: PTH116
+        except OSError:
+            return None
+        return path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
     def _keep(self, key: tuple[_Interpreter, str], compiled: _Compiled) -> None:
         self._kept[key] = compiled
@@ -151,19 +168,14 @@ def _modules(carried: BundledFiles, process: Halves) -> Sequence[BundledFile]:
     return [file for file in candidates if file.relative.endswith(_SOURCE)]
 
 
-def _interpreter(process: Halves) -> _Interpreter | None:
-    """The file that will run: another one, or the same after an upgrade, is another interpreter."""
+def _program_of(process: Halves) -> str | None:
+    """The real file of what will run."""
     runtime = process.runtime
     path: str | None = runtime.command
     if "/" not in runtime.command:
         path = shutil.which(runtime.command, path=runtime.search_path or runtime.env.get("PATH"))
-    try:
-        found = os.stat(path) if path is not None and os.path.isabs(path) else None  # noqa: PTH116, PTH117
-    except OSError:
-        return None
-    if path is None or found is None:
-        return None
-    return path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    real = os.path.realpath(path) if path is not None and os.path.isabs(path) else ""  # noqa: PTH117
+    return real if _PYTHON.fullmatch(real.rpartition("/")[2]) else None
 
 
 def _place(module: BundledFile, tag: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-import pwd
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
@@ -21,11 +20,15 @@ from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Policy, SubprocessPrimitive
+from rye_mcp.executor.job.guarded import Found, Repository, find
 from rye_mcp.executor.job.planted import Missing
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
-from rye_mcp.permissions import Permissions
-from rye_mcp.permissions.planning import Facts, plan
+from rye_mcp.other_users import upwards
+from rye_mcp.permissions import CLOSED, CREDENTIALS, Access, Permissions
+from rye_mcp.permissions.planning import MASKED, Facts, plan
 from rye_mcp.trust.approvals import git_directories
+from rye_mcp.trust.directories import KEPT_BY_TOOLS, cache_of, home_of
+from rye_mcp.trust.scope import SignerKind
 
 if TYPE_CHECKING:
     from rye_mcp.executor.decider import DecidedCall
@@ -64,6 +67,8 @@ class Rights:
     item_id: str
     owner: tuple[str, ...]
     hide: tuple[str, ...] = ()
+    by_agent: bool = False
+    """Whether an agent signed it."""
 
     @classmethod
     def of(cls, decision: DecidedCall) -> Self:
@@ -71,7 +76,8 @@ class Rights:
         root = decision.verified.root
         owner = (str(root.file.space.root), str(root.signer.kind), str(root.signer.fingerprint))
         hide = tuple(sorted(decision.isolation.hide))
-        return cls(decision.permissions, decision.chain.root.item_id, owner, hide)
+        by_agent = root.signer.kind is SignerKind.AGENT
+        return cls(decision.permissions, decision.chain.root.item_id, owner, hide, by_agent)
 
 
 class Confinement:
@@ -82,9 +88,9 @@ class Confinement:
     ) -> None:
         self._project = None if project is None else os.path.realpath(project)
         self._environment = environment
-        self._home = _home(environment)
+        self._home = home_of(environment)
         self._state = os.path.realpath(state)
-        self._cache = _cache(environment, self._home)
+        self._cache = os.path.realpath(cache_of(environment))
         self._facts: MachineFacts | None = None
         self._hidden = tuple(
             dict.fromkeys((os.path.realpath(spaces.user.root), self._state, f"{self._cache}/rye"))
@@ -126,9 +132,14 @@ class Confinement:
             return Confined(process)
         hidden = (*self._hidden, *(_expanded(each, self._home) for each in rights.hide))
         own = private_copy or scratch
+        found = self._found() if permissions.project is Access.WRITE else Found()
         run = {
-            *(os.path.realpath(each) for each in also if each is not None),
-            *self._programs([_command(process), *map(str, interpreters)], hidden),
+            *(
+                path
+                for each in also
+                if each is not None and self._is_open(path := os.path.realpath(each), hidden)
+            ),
+            *self._programs(_command(process), tuple(map(str, interpreters)), rights, hidden),
         }
         plain, linked = self._git_configuration() if "git" in permissions.uses else ((), ())
         facts = Facts(
@@ -141,6 +152,9 @@ class Confinement:
             trash=self._trash() if "trash" in permissions.uses else None,
             hidden=hidden,
             git_directories=self._git() if "git" in permissions.uses else (),
+            repositories=found.repositories,
+            guarded=found.guarded,
+            packages=found.packages,
             git_configuration=plain,
             git_links=linked,
             ssh_agent=self._ssh_agent() if "ssh-agent" in permissions.uses else None,
@@ -157,15 +171,65 @@ class Confinement:
         protected = dict.fromkeys(each for path in planned.policy.protect for each in _with_target(path))
         policy = replace(policy, protect=[each for each in protected if not os.path.islink(each)])  # noqa: PTH114
         call = replace(process.call, policy=policy, env={**process.call.env, **variables})
-        missing = Missing.among(protected, self._trash_place())
+        missing = self._missing(permissions, protected, found)
         return Confined(Halves(process.runtime, call), policy, variables, facts, missing)
 
-    def _programs(self, commands: Iterable[str], hidden: tuple[str, ...]) -> Iterator[str]:
-        """What the programs consist of, as far as that is not a part of the system."""
+    def _found(self) -> Found:
+        """What other programs run or load in the project, wherever it is."""
+        if self._project is None:
+            return Found()
+        top = next(
+            (each for each in upwards(self._project) if os.path.lexists(f"{each}/.git")), self._project
+        )
+        named = (self._environment.get(name, "") for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"))
+        plain, linked = self._git_configuration()
+        files = (
+            each if each.endswith("config") else f"{each}/config"
+            for each in (*plain, *(path for path, _ in linked))
+        )
+        configuration = (*files, *(each for each in named if each.startswith("/")), "/etc/gitconfig")
+        return find(self._project, Repository(top, self._git(), configuration))
+
+    def _missing(self, permissions: Permissions, protected: Iterable[str], found: Found) -> Missing | None:
+        """What the run must not make; None where it can make nothing that others trust."""
+        if self._project is None or permissions.project is not Access.WRITE:
+            return Missing.among(protected, self._trash_place()) if protected else None
+        with_packages = "packages" not in permissions.uses
+
+        def watched(now: Found) -> tuple[str, ...]:
+            return (*now.nested, *(now.packages if with_packages else ()))
+
+        masked = (f"{self._project}/{name}" for name in MASKED)
+        return Missing.among(
+            (*protected, *masked),
+            self._trash_place(),
+            look=lambda: watched(self._found()),
+            known=watched(found),
+        )
+
+    def _programs(
+        self, command: str, interpreters: tuple[str, ...], rights: Rights, hidden: tuple[str, ...]
+    ) -> Iterator[str]:
+        """What the programs consist of, as far as that is not a part of the system.
+
+        An agent's tool can name any file as its program: it may see only what the server itself finds as one.
+        """
         never = (self._home, *hidden, *([] if self._project is None else [self._project]))
-        for command in commands:
-            if command.startswith("/"):
-                yield from _parts_of(command, os.path.realpath(command), never)
+        for each in dict.fromkeys((command, *interpreters)):
+            is_known = each in interpreters or not rights.by_agent or self._is_on_path(each)
+            if each.startswith("/") and is_known:
+                parts = _parts_of(each, os.path.realpath(each), never)
+                yield from (part for part in parts if self._is_open(part, hidden))
+
+    def _is_on_path(self, program: str) -> bool:
+        entries = self._environment.get("PATH", os.defpath).split(os.pathsep)
+        places = {os.path.realpath(each) for each in entries if each.startswith("/")}
+        return program.rpartition("/")[0] in places
+
+    def _is_open(self, path: str, hidden: tuple[str, ...]) -> bool:
+        """Whether a part of a run may be seen: no tool is kept from it, or from anything in it."""
+        closed = (*hidden, *(_expanded(each, self._home) for each in (*CLOSED, *CREDENTIALS)))
+        return not _is_in(path, closed) and not _holds_any(path, (self._home, *hidden))
 
     def _kept(self, rights: Rights) -> str | None:
         """A directory of this tool alone, and of whoever signed it; made when it is used."""
@@ -179,7 +243,7 @@ class Confinement:
 
     def _place_of(self, rights: Rights) -> Path:
         known = "\0".join((rights.item_id, *rights.owner)).encode("utf-8", "surrogateescape")
-        return Path(self._cache, "rye", "tools", hashlib.sha256(known).hexdigest()[:32])
+        return Path(self._cache, *KEPT_BY_TOOLS, hashlib.sha256(known).hexdigest()[:32])
 
     def _trash_place(self) -> str:
         named = self._environment.get("XDG_STATE_HOME", "")
@@ -218,22 +282,6 @@ def _command(process: Halves) -> str:
     return shutil.which(command, path=process.runtime.search_path or process.env.get("PATH")) or ""
 
 
-def _home(environment: Mapping[str, str]) -> str:
-    """The home directory, without links; that of the account where the environment names none."""
-    named = environment.get("HOME", "")
-    if not named.startswith("/") or os.path.realpath(named) == os.sep:
-        try:
-            named = pwd.getpwuid(os.geteuid()).pw_dir
-        except KeyError:
-            named = "/nonexistent"
-    return os.path.realpath(named)
-
-
-def _cache(environment: Mapping[str, str], home: str) -> str:
-    named = environment.get("XDG_CACHE_HOME", "")
-    return os.path.realpath(named if named.startswith("/") else f"{home}/.cache")
-
-
 def _expanded(path: str, home: str) -> str:
     return os.path.realpath(f"{home}{path[1:]}" if path.startswith("~") else path)
 
@@ -248,16 +296,21 @@ def _parts_of(command: str, real: str, never: tuple[str, ...]) -> tuple[str, ...
 
     A prefix that has a home, a project, or what is hidden in it is none: then only the file can be read.
     """
-    found = {real}
+    found = {real} if _is_program(real) else set()
     venv = os.path.dirname(os.path.dirname(command))  # noqa: PTH120
     if (home := _home_of_venv(venv)) is not None:
-        found |= {os.path.realpath(venv), os.path.realpath(home)}
-        found |= _prefix_of(os.path.realpath(f"{home}/{os.path.basename(real)}"), never)  # noqa: PTH119
+        found |= {os.path.realpath(venv)}
+        base = os.path.realpath(f"{home}/{os.path.basename(real)}")  # noqa: PTH119
+        found |= {os.path.realpath(home), *_prefix_of(base, never)} if _is_program(base) else set()
     elif command != real:
         beside = os.path.realpath(os.path.dirname(command))  # noqa: PTH120
         found |= set() if _holds_any(beside, never) else {beside}
     found |= _prefix_of(real, never)
     return tuple(sorted(each for each in found if os.path.lexists(each)))
+
+
+def _is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113
 
 
 def _prefix_of(real: str, never: tuple[str, ...]) -> set[str]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Self
 
@@ -34,18 +35,31 @@ class Missing:
     trash: str
     links: tuple[tuple[str, str], ...] = ()
     """Links, which no mount keeps as they are, and where they led: one that leads elsewhere is the run's."""
+    look: Callable[[], Iterable[str]] = field(default=tuple, compare=False, repr=False)
+    """Finds what is trusted wherever it is; what was there before is in `known`."""
+    known: frozenset[str] = frozenset()
 
     @classmethod
-    def among(cls, protected: Iterable[str], trash: str) -> Self:
-        """Those of the protected paths that are missing now."""
+    def among(
+        cls,
+        protected: Iterable[str],
+        trash: str,
+        *,
+        look: Callable[[], Iterable[str]] = tuple,
+        known: Iterable[str] = (),
+    ) -> Self:
+        """Those of the protected paths that are missing now; `look` finds those that have no known place."""
         paths = tuple(protected)
         links = tuple((path, os.path.realpath(path)) for path in paths if os.path.islink(path))  # noqa: PTH114
-        return cls(tuple(path for path in paths if not os.path.lexists(path)), trash, links)
+        missing = tuple(path for path in paths if not os.path.lexists(path))
+        return cls(missing, trash, links, look, frozenset(known))
 
     def take_away(self, run_id: str) -> tuple[Notice, ...]:
         """Move what is there by now to the trash, and say where it is."""
         turned = (path for path, real in self.links if not _is_link_to(real, path))
-        paths = (*self.paths, *turned)
+        paths = dict.fromkeys(
+            (*self.paths, *turned, *(each for each in self.look() if each not in self.known))
+        )
         return tuple(notice for path in paths if (notice := self._taken(path, run_id)) is not None)
 
     def _taken(self, path: str, run_id: str) -> Notice | None:

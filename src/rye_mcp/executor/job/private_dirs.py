@@ -28,6 +28,7 @@ __all__ = [
     "Place",
     "Station",
     "TreeWriter",
+    "copy_file",
     "made_directory",
     "open_private",
     "opened_private",
@@ -42,6 +43,7 @@ _NAME: Final = re.compile(r"rye-[0-9a-f]{16}")
 _OTHERS = 0o077
 _OTHERS_WRITE = 0o022
 _ATTEMPTS = 16
+_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,11 +321,24 @@ def _write_all(descriptor: int, content: bytes) -> None:
         written += os.write(descriptor, memoryview(content)[written:])
 
 
-def remove_files(name: str, above: int, files: Iterable[str]) -> bool:
-    """Remove a directory in which there are these files and no others; whether that went well."""
+def copy_file(source: int, name: str, directory: int, *, mode: int) -> None:
+    """Make a file in an open directory with all that an open file has, from its beginning on."""
+    target = os.open(name, _trees.NEW_FILE, mode, dir_fd=directory)
+    try:
+        offset = 0
+        while sent := os.sendfile(target, source, offset, _BLOCK_BYTES):
+            offset += sent
+    finally:
+        os.close(target)
+
+
+def remove_files(name: str, above: int, files: Iterable[str], *, empty: Iterable[str] = ()) -> bool:
+    """Remove a directory with these files and `empty` directories and no others; whether that went well."""
     opened: dict[str, int] = {}
     try:
         opened[""] = os.open(name, _trees.DIRECTORY, dir_fd=above)
+        for directory in empty:
+            os.rmdir(directory, dir_fd=opened[""])
         for relative in files:
             directory, _, last = relative.rpartition("/")
             os.unlink(last, dir_fd=_opened_below(directory, opened))

@@ -22,6 +22,7 @@ from rye_mcp.executor.job.private_dirs import (
     Place,
     Station,
     TreeWriter,
+    copy_file,
     made_directory,
     opened_private,
     places,
@@ -33,6 +34,12 @@ from rye_mcp.executor.job.private_dirs import (
 from rye_mcp.items import printable
 
 __all__ = ["Snapshot", "SnapshotStore", "private_directory", "require_place"]
+
+OUTPUT: Final = ".output"
+"""The name of the directory in which a run can leave files."""
+
+RESULTS: Final = ".results"
+"""The name of the directory with the results that a run was given as files."""
 
 SCRATCH: Final = ".scratch"
 """The name of the directory that a run may write; nothing in a space has such a name."""
@@ -51,6 +58,7 @@ class Snapshot:
     def __init__(self, station: Station, name: str, carried: BundledFiles) -> None:
         self._station = station
         self.is_removed = False
+        self._results = False
         self._name = name
         self._carried = carried
         self._written = [file.relative for file in (*carried.files, *carried.library)]
@@ -79,6 +87,11 @@ class Snapshot:
     def runtime_lib(self) -> Path | None:
         """The library of the runtime."""
         return self.root / LIBRARY_DIRECTORY if self._carried.library else None
+
+    @property
+    def output_dir(self) -> Path:
+        """Where a run can leave files; made with the snapshot."""
+        return self.root / OUTPUT
 
     def show(self, text: str) -> str:
         """A text with the paths of the sources in place of those in here."""
@@ -113,9 +126,30 @@ class Snapshot:
             os.close(made_directory(SCRATCH, root))
         return self.root / SCRATCH
 
+    def add_result(self, source: int) -> Path:
+        """A file that has all that an open file has, before anything runs in here."""
+        name = os.urandom(8).hex()
+        with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
+            if not self._results:
+                os.close(made_directory(RESULTS, root))
+            with opened_private(RESULTS, root) as directory:
+                copy_file(source, name, directory, mode=_FILE)
+        self._results = True
+        self._written.append(f"{RESULTS}/{name}")
+        return self.root / RESULTS / name
+
+    @contextmanager
+    def opened_output(self) -> Iterator[int]:
+        """The open directory with the files that a run has left; OSError for what stands in its place."""
+        with (
+            opened_private(self._name, self._station.descriptor) as root,
+            opened_private(OUTPUT, root) as directory,
+        ):
+            yield directory
+
     def remove(self) -> None:
         """Remove it, with everything that was done to it. To do so twice does no harm."""
-        if not remove_files(self._name, self._station.descriptor, self._written):
+        if not remove_files(self._name, self._station.descriptor, self._written, empty=(OUTPUT,)):
             remove_tree(self._name, self._station.descriptor)
         self.is_removed = True
 
@@ -232,6 +266,7 @@ def _made(station: Station, carried: BundledFiles, executable_tool: bool) -> Sna
     with _all_or_nothing(snapshot):
         root = made_directory(name, station.descriptor)
         try:
+            os.close(made_directory(OUTPUT, root))
             _write(root, _files(carried, executable_tool))
         finally:
             os.close(root)

@@ -48,7 +48,7 @@ class Starting:
     """The rule for what one executor starts."""
 
     def __init__(self, directories: Directories) -> None:
-        self._directories = directories
+        self.directories = directories
         self._path = PathWithoutShims(directories.state)
 
     async def process(self, process: Halves, *, direct: bool = False, keep_cwd: bool = False) -> Halves:
@@ -59,7 +59,7 @@ class Starting:
             command, searched = await self._by_path(runtime, cwd, variables, direct=direct)
         else:
             command, searched = await located(
-                runtime.command, runtime.search_path, variables, self._directories
+                runtime.command, runtime.search_path, variables, self.directories
             )
         if command != runtime.command or searched != runtime.search_path:
             runtime = replace(runtime, command=command, search_path=searched)
@@ -86,12 +86,12 @@ class Starting:
             return
         if library is not None and any(str(library) in text for half in process for text in half.args):
             return
-        what = f"started in /, and not in {printable(elsewhere)}: {self._directories.why_not(elsewhere)}"
+        what = f"started in /, and not in {printable(elsewhere)}: {self.directories.why_not(elsewhere)}"
         yield Notice("started_elsewhere", f"{what}. {WORKING_DIRECTORY} names that directory")
 
     def _placed(self, cwd: str, variables: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         """Where a program is started, and what it is told where that is somewhere else."""
-        if self._directories.why_not(cwd) is None:
+        if self.directories.why_not(cwd) is None:
             return cwd, {}
         own = {WORKING_DIRECTORY: cwd}
         if "PATH" in variables:
@@ -103,15 +103,15 @@ class Starting:
     ) -> Located:
         path = os.path.join(cwd, runtime.command)  # noqa: PTH118 - it may be absolute
         if is_shim(path):
-            behind = await meant(path, variables, self._directories)
+            behind = await meant(path, variables, self.directories)
             if behind is None:
                 name = os.path.basename(path)  # noqa: PTH119
-                return await located(name, runtime.search_path, variables, self._directories)
+                return await located(name, runtime.search_path, variables, self.directories)
             path = behind
         if direct:
             return path, runtime.search_path
         started = _real(path)
-        why = _why_not(path, started, self._directories)
+        why = _why_not(path, started, self.directories)
         if why is not None:
             what = f"expected a program that no other user can exchange, found {printable(path)}: {why}"
             raise RyeError("invalid_item", what, hint="rye trust project, or name another program")
@@ -119,7 +119,7 @@ class Starting:
 
 
 async def located(
-    name: str, search_path: str | None, variables: Mapping[str, str], directories: Directories | None = None
+    name: str, search_path: str | None, variables: Mapping[str, str], directories: Directories
 ) -> Located:
     """The real file of a program that is on the PATH; without one, its name and where else to look."""
     passed_over: list[str] = []
@@ -139,11 +139,11 @@ async def located(
     return name, os.pathsep.join(kept) or _NOWHERE
 
 
-async def without_shims(spec: ProcessSpec) -> ProcessSpec:
+async def without_shims(spec: ProcessSpec, directories: Directories) -> ProcessSpec:
     """The same process; a command that is a shim is exchanged for what it stands for in `/`."""
     if "/" in spec.command:
         return spec
-    command, searched = await located(spec.command, spec.search_path, spec.env)
+    command, searched = await located(spec.command, spec.search_path, spec.env, directories)
     return replace(spec, command=command, search_path=searched)
 
 
@@ -155,10 +155,10 @@ def _found(name: str, path: str) -> Iterator[str]:
             yield place
 
 
-def _checked(program: str, directories: Directories | None) -> str | None:
+def _checked(program: str, directories: Directories) -> str | None:
     """What is started for a program: it is resolved once, and is checked itself, as is the way to it."""
     started = _real(program)
-    return started if directories is None or _why_not(program, started, directories) is None else None
+    return started if _why_not(program, started, directories) is None else None
 
 
 def _why_not(program: str, started: str, directories: Directories) -> str | None:

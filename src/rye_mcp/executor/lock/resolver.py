@@ -34,11 +34,13 @@ State = Literal["none", "created", "match", "outdated", "refreshed", "off"]
 @dataclass(frozen=True, slots=True)
 class LockState:
     """What a lockfile had to say: none is there, it was created, it matches, it is outdated since the package
-    was upgraded (and then refreshed), or it was not asked for (off).
+    was upgraded (and then refreshed), or it was not asked for (off). `digest` is the SHA-256 of the file that
+    was compared.
     """
 
     state: State
     path: Path | None = None
+    digest: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the state as data."""
@@ -139,10 +141,12 @@ class LockfileResolver:
             return PinnedChain(valid, LockState(state), root_lock.notices)
         different = pins.differences(stored.pins, Pins.of_chain(valid))
         if not different:
-            return PinnedChain(valid, LockState("match", stored.path), root_lock.notices)
+            return PinnedChain(valid, LockState("match", stored.path, stored.digest), root_lock.notices)
         if self._is_outdated(stored) and pins.only_the_package_differs(stored.pins, valid):
             notice = self._upgrade_notice(root.item_id, stored)
-            return PinnedChain(valid, LockState("outdated", stored.path), (*root_lock.notices, notice))
+            return PinnedChain(
+                valid, LockState("outdated", stored.path, stored.digest), (*root_lock.notices, notice)
+            )
         raise pins.mismatch(different, root.item_id, stored.path)
 
     def create(self, pinned: PinnedChain) -> PinnedChain:
@@ -236,7 +240,7 @@ class LockfileResolver:
         root = pinned.valid.verified.chain.root
         stored = self.store.find(root.item_id, root.version)
         if stored is not None and not pins.differences(stored.pins, Pins.of_chain(pinned.valid)):
-            return PinnedChain(pinned.valid, LockState("match", stored.path), pinned.notices)
+            return PinnedChain(pinned.valid, LockState("match", stored.path, stored.digest), pinned.notices)
         what = f"{root.item_id} was locked meanwhile, as something else than what has run: rye lock verify"
         return PinnedChain(pinned.valid, pinned.lock, (*pinned.notices, Notice("lock_not_saved", what)))
 

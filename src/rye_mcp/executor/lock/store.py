@@ -6,6 +6,7 @@ The nearest lockfile counts. What stands in its place and is no lockfile is an e
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -45,12 +46,13 @@ _SHOWN_ISSUES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class StoredLock:
-    """A lockfile as it was read, and where."""
+    """A lockfile as it was read, and where; `digest` is the SHA-256 of its bytes."""
 
     lockfile: Lockfile
     pins: Pins
     space: Space
     path: Path
+    digest: str
 
     @property
     def package_version(self) -> str | None:
@@ -155,7 +157,9 @@ class LockfileStore:
         if space.name is SpaceName.SYSTEM:
             self._trust.manifest.require_listed(relative, data, path)
         lockfile = _parse(data, path, item_id)
-        stored = StoredLock(lockfile, Pins.of_lockfile(lockfile), space, path)
+        stored = StoredLock(
+            lockfile, Pins.of_lockfile(lockfile), space, path, hashlib.sha256(data).hexdigest()
+        )
         if len(self._kept) >= _MAX_KEPT:
             self._kept.clear()
         self._kept[space.name, relative] = (data, stored)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rye_mcp.catalog._ranking import as_sentence, reciprocal_rank_fusion
+from rye_mcp.catalog._ranking import as_sentence
 from rye_mcp.catalog._store import open_memory
 from rye_mcp.catalog._words import (
     Stemmer,
@@ -146,9 +146,3 @@ def test_the_index_of_deletions_finds_what_a_scan_finds(words: set[str], wanted:
         scanned = {word for word in words - {wanted} if naive_distance(word, wanted) <= limit}
         assert set(similar_words(database, wanted, limit)) == scanned
     database.close()
-
-
-def test_ranks_are_fused_to_shares_of_the_best_that_there_could_be() -> None:
-    fused = reciprocal_rank_fusion([[0, 1, 2], [0, 2, 1]])
-    assert fused[0] == 1.0
-    assert fused[1] == fused[2] < 1

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from lilux.primitives.subprocess import Bind, Hosts
 from rye_mcp.permissions import UNCONFINED, Access, Permissions, read_permissions
-from rye_mcp.permissions.planning import GUARDED, Facts, Plan, plan
+from rye_mcp.permissions.planning import GUARDED, PACKAGED, Facts, Plan, plan
 from tests.permission_strategies import anything
 from tests.trust_world import refused
 
@@ -65,7 +65,7 @@ def test_in_a_project_that_is_written_what_others_run_stays_as_it_is() -> None:
     policy = planned({"project": "write"}).policy
     assert policy.write == [PROJECT, "/state/run/1/scratch"]
     assert policy.read == OWN
-    assert policy.protect == [f"{PROJECT}/{name}" for name in GUARDED]
+    assert policy.protect == [f"{PROJECT}/{name}" for name in (*GUARDED, *PACKAGED)]
     assert policy.mask == [f"{PROJECT}/.env"]
 
 
@@ -94,6 +94,15 @@ def test_a_worktree_brings_the_directories_of_its_repository(project: str, key: 
     assert "/srv/repo/.git" in getattr(found, key)
     assert ("/srv/repo/.git/hooks" in found.protect) is (project == "write")
     assert "/srv/repo/.git" not in planned({"project": project}, facts).policy.read
+
+
+def test_packages_are_opened_for_those_who_use_them() -> None:
+    found = (f"{PROJECT}/backend/.venv",)
+    facts = replace(FACTS, packages=found, guarded=(f"{PROJECT}/.husky/_", f"{PROJECT}/hooks"))
+    opened = planned({"project": "write", "uses": ["packages"]}, facts).policy.protect
+    assert opened == [*(f"{PROJECT}/{name}" for name in GUARDED), f"{PROJECT}/hooks"]
+    assert {*found, *facts.guarded} <= set(planned({"project": "write"}, facts).policy.protect)
+    assert not {*found, *facts.guarded} & set(planned({"project": "read"}, facts).policy.protect)
 
 
 def test_items_are_opened_for_those_who_use_them() -> None:

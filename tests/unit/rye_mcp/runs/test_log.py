@@ -218,7 +218,7 @@ def test_a_log_of_the_first_version_opens_with_its_rows(state: Path) -> None:
         assert log.notices == ()
     assert not (state / "runs.damaged.sqlite3").exists()
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (4,)
 
 
 def test_a_file_that_knows_nothing_of_enforcement_is_brought_up_to_date(state: Path) -> None:

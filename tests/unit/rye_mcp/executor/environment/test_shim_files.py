@@ -74,10 +74,13 @@ def variables(home: Path, **more: str) -> dict[str, str]:
     return {"HOME": str(home), "PATH": f"{home}/.local/bin:/usr/bin:/bin", **more}
 
 
+def around(home: Path, environment: dict[str, str]) -> Directories:
+    return Directories(user=home, state=lambda: home / "state", environment=environment)
+
+
 async def behind(shim: Path, home: Path, **more: str) -> tuple[str, bool]:
     """The program that is meant, below the home; and whether the manager was asked."""
-    directories = Directories(user=home, state=lambda: home / "state")
-    found = await meant(str(shim), variables(home, **more), directories)
+    found = await meant(str(shim), variables(home, **more), around(home, variables(home, **more)))
     assert found is not None
     return below(found, home), was_asked(home)
 
@@ -178,6 +181,7 @@ async def test_a_real_pyenv_says_the_same() -> None:
         "PYENV_ROOT": str(root),
         "PATH": f"{root}/shims:{root}/bin:/usr/bin:/bin",
     }
-    by_files = await meant(shim, environment)
-    asked = await meant(shim, {**environment, "PYENV_DIR": "/"})
+    by_files = await meant(shim, environment, around(root.parent, environment))
+    asked_for = {**environment, "PYENV_DIR": "/"}
+    asked = await meant(shim, asked_for, around(root.parent, asked_for))
     assert by_files == asked

@@ -86,7 +86,8 @@ def test_what_is_not_there_has_no_place(world: World, store: SnapshotStore) -> N
     with store.create(Scene.begin(world).carried()) as snapshot:
         assert snapshot.anchor_path is None
         assert snapshot.runtime_lib is None
-        assert names_in(snapshot.root) == ["tools"]
+        assert names_in(snapshot.root) == [".output", "tools"]
+        assert names_in(snapshot.output_dir) == []
 
 
 def test_only_a_tool_that_is_started_itself_can_be_executed(

@@ -1,0 +1,58 @@
+"""What a receipt says of a call beside its row in the log: the bytes that ran, and what they were given."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import msgspec
+
+from rye_mcp.errors import printable
+from rye_mcp.executor.chain.builder import Chain, once_a_chain
+from rye_mcp.executor.preparation import PreparedCall
+from rye_mcp.receipts.statement import Element, RunFacts
+
+__all__ = ["facts_of", "result_digest"]
+
+
+def facts_of(call: PreparedCall, agreed: str | None) -> RunFacts:
+    """The facts of a call that is about to run."""
+    decision = call.decision
+    verified, lock = decision.verified, decision.pinned.lock
+    digests = _digests(verified.chain)
+    return RunFacts(
+        elements=tuple(
+            Element(
+                element.item_id,
+                digest,
+                item.digest,
+                item.signer.kind.value,
+                item.signer.key_id,
+                element.version,
+            )
+            for (element, item), digest in zip(verified.pairs, digests, strict=True)
+        ),
+        files={printable(path): digest for path, digest in verified.carried.digests.items()},
+        lock={"state": lock.state, "sha256": lock.digest},
+        parameters=_encoded(decision.parameters.values),
+        variables=tuple(sorted(map(printable, call.environment.variables))),
+        agreed=agreed,
+    )
+
+
+def result_digest(data: Any) -> str:
+    """The SHA-256 of the data of what is no program, as JSON with sorted names."""
+    return hashlib.sha256(_encoded(data)).hexdigest()
+
+
+@once_a_chain
+def _digests(chain: Chain) -> tuple[str, ...]:
+    return tuple(hashlib.sha256(element.file.content).hexdigest() for element in chain.elements)
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value, order="deterministic", enc_hook=repr)
+    except (ValueError, OverflowError):  # half a character, or a number of more than 64 bits
+        return json.dumps(value, sort_keys=True, default=repr).encode("ascii")

@@ -1,0 +1,105 @@
+"""Verifies a whole log: its receipts, that none is missing at either end, and the rows they are about.
+
+Receipts and rows that the log forgets by age are no loss. Anything else that is not there is a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from lilux._dataclasses import dataclass
+from rye_mcp.receipts.statement import row_digest
+from rye_mcp.receipts.verification import MAX_PROBLEMS, ChainCheck, Checked, Problem, Signers, missing
+from rye_mcp.runs.chain import ChainedReceipt, Mark
+from rye_mcp.runs.receipts import ReceiptStore
+
+__all__ = ["check_log"]
+
+_REFUSED_RUN = b'"exit":{"kind":"refused"'
+
+
+def check_log(store: ReceiptStore, signers: Signers, *, every_signature: bool = False) -> Checked:
+    """Verify everything; nothing of it is kept in memory but what is wrong."""
+    mark = store.mark()
+    chain = ChainCheck(signers, every_signature=every_signature)
+    rows = _RowCheck()
+    at_mark: str | None = None
+    for receipt, row in store.all_with_rows():
+        rows.take(receipt, row, chain.take(receipt))
+        if mark is not None and receipt.number == mark.number:
+            at_mark = receipt.digest
+    found = chain.finish()
+    problems = [*_at_the_ends(found, mark, at_mark, store.kept), *rows.finish(store)]
+    listed = (*found.problems, *problems)
+    more = found.more_problems + rows.more + max(0, len(listed) - MAX_PROBLEMS)
+    return replace(found, problems=listed[:MAX_PROBLEMS], more_problems=more)
+
+
+def _at_the_ends(found: Checked, mark: Mark | None, at_mark: str | None, kept: int) -> list[Problem]:
+    problems = []
+    last = 0 if found.last is None else found.last.number
+    if found.first is not None and found.first > 1 and last - found.first + 1 < kept:
+        problems.append(_broken(found.first, missing(1, found.first - 1)))
+    if mark is None and found.receipts:
+        problems.append(
+            _broken(last, "the mark of the last receipt is gone: nothing says where the log ends")
+        )
+    if mark is not None and mark.number > last:
+        what = f"{missing(last + 1, mark.number)}: the log was cut, or restored from a backup"
+        problems.append(_broken(mark.number, what))
+    elif mark is not None and at_mark is not None and at_mark != mark.digest:
+        problems.append(_broken(mark.number, f"receipt {mark.number} is not the one that was written"))
+    return problems
+
+
+def _broken(number: int | None, message: str) -> Problem:
+    return Problem("receipts_broken", number, message)
+
+
+@dataclass(slots=True)
+class _Kind:
+    """The rows of one kind: the log forgets each kind by itself, the oldest first."""
+
+    present: int = 0
+    forgotten: int = 0
+
+
+class _RowCheck:
+    """Compares the rows of the log with the receipts of their runs."""
+
+    def __init__(self) -> None:
+        self.more = 0
+        self._problems: list[Problem] = []
+        self._kinds = {False: _Kind(), True: _Kind()}
+
+    def take(self, receipt: ChainedReceipt, row: Mapping[str, Any] | None, digest: str | None) -> None:
+        if digest is None:
+            return
+        kind = self._kinds[_REFUSED_RUN in receipt.payload]
+        if row is None and kind.present:
+            self._add(receipt.number, f"the run {receipt.run_id} was removed from the log")
+        elif row is None:
+            kind.forgotten += 1
+        else:
+            kind.present += 1
+            if row_digest(row) != digest:
+                self._add(receipt.number, f"what the log says of the run {receipt.run_id} was changed")
+
+    def finish(self, store: ReceiptStore) -> list[Problem]:
+        rows = store.rows()
+        kept = {False: rows.kept_runs, True: rows.kept_refusals}
+        found = {False: rows.runs, True: rows.refusals}
+        for is_refused, kind in self._kinds.items():
+            if kind.forgotten and found[is_refused] < kept[is_refused]:
+                self._add(None, f"{kind.forgotten} of the oldest runs were removed from the log")
+        for run_id in store.unattested(MAX_PROBLEMS):
+            self._add(None, f"the run {run_id} has no receipt")
+        return self._problems
+
+    def _add(self, number: int | None, message: str) -> None:
+        if len(self._problems) < MAX_PROBLEMS:
+            self._problems.append(_broken(number, message))
+        else:
+            self.more += 1
