@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "27d4ebe8d7505f4388fd757f10b3eb8799fdbb69da8a930d702629ee22e52442"
+MANIFEST_SHA256: Final = "b4e9fb63763de5391258a3db6e22030850f1c4eb1ce0d3c9128b23c88d5a213c"
