@@ -24,8 +24,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lilux._parking import waiter  # the program that an interpreter waits with is no part of the supervisor
-
 PREFIX = struct.Struct(">II")
 MAX_PAYLOAD = 64 * 1024
 INPUT_WINDOW = 256 * 1024
@@ -34,6 +32,10 @@ ANSWER_S = 30.0
 
 WAIT = 'cat <&20 >/dev/null; exec 20<&-; exec "$@"'
 """A shell that reads its call to the end, and then becomes its arguments."""
+
+BEGIN = 'import sys; exec(compile(sys.argv[1], "<lilux>", "exec"), {})'
+WAITER = Path(__file__).parents[2] / "src" / "lilux" / "_waiter.py"
+"""What a Python interpreter waits with; it is no part of the supervisor, nor of a client."""
 
 TERMINAL = frozenset(["closed", "error", "killed", "status"])
 
@@ -167,7 +169,7 @@ class Client:
     def start_zygote(self, *, preload: Sequence[str] = (), **fields: Any) -> Frame:
         """Start a Python that others are forked from; what it says when it is ready."""
         ready = json.dumps({"preload": list(preload), "scripts": []})
-        args = ["-s", "-B", *waiter("zygote", ready)]
+        args = ["-s", "-B", "-c", BEGIN, WAITER.read_text(), "zygote", ready]
         zygote = self.start_run(sys.executable, *args, park={}, prepare=True, cwd="/", **fields)
         return self.wait_for(zygote, "parked")
 
