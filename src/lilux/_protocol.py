@@ -135,7 +135,9 @@ class CallRequest:
 
     run: RunRequest
 
-    _KNOWN: ClassVar = ("command", "search_path", "result_fd", "policy", "observe", "descriptors", "park", "zygote")
+    _KNOWN: ClassVar = (
+        *("command", "search_path", "result_fd", "policy", "observe", "descriptors", "park", "zygote"),
+    )
 
     def header(self, id: int) -> Header:
         """The header of this request for what is parked under this id."""
