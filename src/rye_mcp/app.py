@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rye_mcp.catalog import Catalog
     from rye_mcp.executor.caller import TraceContext
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+    from rye_mcp.executor.tree import OpenInside
 
 __all__ = [
     "INDEX_DIRECTORY",
@@ -207,7 +208,14 @@ class App:
             open_executor=self.executor,
             client=client,
             trace=trace,
+            open_inside=self._open_inside,
         )
+
+    def _open_inside(self, context: Context) -> OpenInside:
+        """What serves the programs that are called in this context."""
+        from rye_mcp.inside.desk import Desk
+
+        return Desk(context, self.kept_catalog).opened
 
     def executor(self) -> PrimitiveExecutor:
         """What runs tools: made when the first one runs, and kept."""

@@ -30,8 +30,9 @@ from rye_mcp.executor.configuration.parameters import Parameters, checked_parame
 from rye_mcp.executor.lock import pins
 from rye_mcp.executor.lock.agreement import Comparison, Preview, require_agreed
 from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
+from rye_mcp.executor.tree import require_within_approval
 from rye_mcp.notices import Notice
-from rye_mcp.permissions import UNCONFINED, Isolation, Permissions, effective, phrases
+from rye_mcp.permissions import UNCONFINED, Isolation, Permissions, Requirement, effective, phrases
 from rye_mcp.runs.results import KeptResults
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.scope import SignerKind
@@ -97,6 +98,27 @@ class DecidedCall:
         """
         is_persons = self.verified.root.signer.kind is SignerKind.PERSON
         return frozenset(self.chain.root.metadata.named_secrets if is_persons else ())
+
+    @property
+    def calls(self) -> frozenset[str]:
+        """The tools that the run may call: what its signed file names, whatever confines the run itself."""
+        declared = self.chain.root.metadata.permissions
+        return frozenset() if declared is None else declared.calls
+
+    @property
+    def approval(self) -> Permissions:
+        """What the tools that it calls may do at most: what an agent signed reaches no further by calling."""
+        is_agents = self.verified.root.signer.kind is SignerKind.AGENT
+        return self.isolation.agent if is_agents else UNCONFINED
+
+    @property
+    def asked_for(self) -> Permissions:
+        """What the tool itself is granted, without what its runtimes add; calls are judged one by one."""
+        if self.permissions.unconfined:
+            return UNCONFINED
+        declared = self.chain.root.metadata.permissions or Permissions()
+        own = self.permissions.meet(replace(declared, project=self.permissions.project))
+        return replace(own, net=self.permissions.net, calls=frozenset(), require=Requirement.NONE)
 
     def unrestricted(self) -> DecidedCall:
         """The same call, not confined: for learning what it needs, under a policy that only observes."""
@@ -167,6 +189,7 @@ class Decider:
         `agreed` is the mark of what a person was asked about. A state directory that cannot be written stops
         nobody: then the same is asked again.
         """
+        require_within_approval(decided)
         decided.require_agreed(agreed)
         if decided.comparison.new:
             with suppress(RyeError, OSError):

@@ -26,7 +26,7 @@ from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
 from rye_mcp.executor.decider import Decide, DecidedCall, Decider
-from rye_mcp.executor.job.jobs import ProcessJob, Watch
+from rye_mcp.executor.job.jobs import Job, ProcessJob, Watch
 from rye_mcp.executor.job.output_files import kept_files
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.lock.agreement import Preview
@@ -34,6 +34,7 @@ from rye_mcp.executor.lock.resolver import LockfileResolver
 from rye_mcp.executor.logged_call import LoggedCall
 from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chain_as_data
 from rye_mcp.executor.results import ExecutionResult, Outcome
+from rye_mcp.executor.tree import Program
 from rye_mcp.items import SpaceName
 from rye_mcp.notices import Notice
 from rye_mcp.receipts.runner import RunnerNotary
@@ -257,7 +258,8 @@ class PrimitiveExecutor:
             watch.on_begun(logged.run_id)
         try:
             try:
-                outcome = await call.job.run(watch, call.show, partial(off_loop, spool))
+                async with _calling(call, logged.run_id, watch) as job:
+                    outcome = await job.run(watch, call.show, partial(off_loop, spool))
             finally:
                 planted = await _planted(call, logged.run_id)
             return outcome, planted
@@ -386,6 +388,18 @@ async def _planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
     if missing is None:
         return ()
     return await off_loop(partial(missing.take_away, run_id), shielded=True)
+
+
+@asynccontextmanager
+async def _calling(call: PreparedCall, run_id: str, watch: Watch) -> AsyncIterator[Job]:
+    """The job of a call; that of a program asks for calls through its descriptor."""
+    job = call.job
+    if watch.inside is None or not call.decision.calls or not isinstance(job, ProcessJob):
+        yield job
+        return
+    program = Program.of(call.decision, run_id, job.process.call.timeout)
+    async with watch.inside(program, watch.on_call) as descriptor:
+        yield replace(job, asks_at=descriptor)
 
 
 async def _unrestricted(decide: Decide) -> DecidedCall:

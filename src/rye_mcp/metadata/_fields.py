@@ -116,6 +116,8 @@ class ItemMetadata:
     """What it may do; None when it declares nothing, which is not the same as `{}`."""
     needs: Permissions | None = None
     """What a runtime has to read, whatever it runs."""
+    limits: Mapping[str, int] | None = None
+    """`calls`: how many calls of other tools it may make."""
     annotations: Mapping[str, Any] | None = None
     runs_given_code: bool | None = None
     """Whether it runs code that its caller gives it, so that no run of it is sealed."""
@@ -262,6 +264,24 @@ def _needs(value: Any) -> Iterator[Problem]:
     yield from (((), problem) for problem in read_needs(value)[1])
 
 
+MAX_CALLS: Final = 10_000
+"""The most that `limits.calls` can say."""
+
+_LIMITS_SCHEMA: Final[Schema] = {
+    "type": "object",
+    "properties": {"calls": {"type": "integer", "minimum": 1, "maximum": MAX_CALLS}},
+    "additionalProperties": False,
+}
+
+
+def _limits(value: Any) -> Iterator[Problem]:
+    if not isinstance(value, dict) or value.keys() - {"calls"}:
+        found = ", ".join(map(ascii, value))[:80] if isinstance(value, dict) else kind(value)
+        yield (), f"expected a mapping with calls alone, found {found}"
+    elif type(value.get("calls", 1)) is not int or not 1 <= value.get("calls", 1) <= MAX_CALLS:
+        yield ("calls",), f"expected a whole number from 1 to {MAX_CALLS}, found something else"
+
+
 _TEXT: Final = text()
 _ANY_TEXT: Final = text(most=None)
 _TEXTS: Final = list_of(_ANY_TEXT, "texts")
@@ -345,6 +365,11 @@ FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
             "What a runtime has to read, whatever it runs.",
             tools_only=True,
             read=lambda value: read_needs(value)[0],
+        ),
+        "limits": Field(
+            Form(_limits, _LIMITS_SCHEMA),
+            "How much it may do: calls, the number of its calls of other tools.",
+            tools_only=True,
         ),
         "annotations": Field(
             mapping({"title": _TEXT.about("A title."), **dict.fromkeys(HINTS, flag())}),

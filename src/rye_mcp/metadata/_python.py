@@ -109,6 +109,7 @@ PYTHON_NAMES: Final = {
     "INPUTS": "inputs",
     "OUTPUTS": "outputs",
     "PERMISSIONS": "permissions",
+    "LIMITS": "limits",
     "NEEDS": "needs",
     "ANNOTATIONS": "annotations",
     "EXAMPLES": "examples",

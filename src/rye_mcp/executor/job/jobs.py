@@ -32,6 +32,7 @@ from rye_mcp.executor.job.enforcement import Enforcement
 from rye_mcp.executor.job.outcomes import Exit, Outcome, read_http, read_lost, read_process
 from rye_mcp.executor.job.planted import Missing
 from rye_mcp.executor.job.starting import install_hint
+from rye_mcp.executor.tree import CALL_DESCRIPTOR, OnCall, OpenInside
 from rye_mcp.permissions import DEFAULT_PORT, Permissions
 from rye_mcp.permissions.planning import Facts
 from rye_mcp.runs.ids import StreamName
@@ -72,13 +73,16 @@ class Observer(Protocol):
 class Watch:
     """Who looks on: gets the id of the run when it begins, what it prints as it comes, and its pid.
 
-    An `observer`, which only a person at a terminal has, learns what it needs.
+    An `observer`, which only a person at a terminal has, learns what it needs. `inside` opens the descriptor
+    of a program that calls, and `on_call` is told of its calls.
     """
 
     on_output: OnOutput | None = None
     on_started: OnStarted | None = None
     on_begun: Callable[[str], None] | None = None
     observer: Observer | None = None
+    inside: OpenInside | None = None
+    on_call: OnCall | None = None
 
 
 class Job(Protocol):
@@ -108,6 +112,8 @@ class ProcessJob:
     missing: Missing | None = None
     direct: bool = False
     with_flags: bool = False
+    asks_at: int | None = None
+    """The open descriptor through which it asks for calls; None for what may not call."""
 
     def shown(self) -> dict[str, Any]:
         """The command with its arguments, the names of its variables, where and for how long it runs."""
@@ -126,6 +132,7 @@ class ProcessJob:
             digests=True,
             on_output=_shown_live(watch.on_output, show),
             on_started=watch.on_started,
+            **self._asking(),
         )
         if watch.observer is not None:
             spec = watch.observer.prepared(spec)
@@ -145,6 +152,13 @@ class ProcessJob:
         if result.error is not None and result.error.code == "command_hidden":
             outcome = replace(outcome, hint=_HIDDEN)
         return replace(outcome, data=_plain_data(result)) if self.direct else outcome
+
+    def _asking(self) -> dict[str, Any]:
+        """What a program has beside everything else to ask for calls."""
+        if self.asks_at is None:
+            return {}
+        env = {**self.process.env, "RYE_CALL_FD": str(CALL_DESCRIPTOR)}
+        return {"env": env, "descriptors": {CALL_DESCRIPTOR: self.asks_at}}
 
     async def _denied(self, result: SubprocessResult, *, failed: bool) -> Denial | None:
         """What a confined program lacked, as far as it shows."""
