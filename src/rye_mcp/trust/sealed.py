@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "d57f1e0f7928ac17e0a4fa8a59df8866c2e26a636514b27638698418bfd7f78d"
+MANIFEST_SHA256: Final = "abf094fe44015409a3fb9d0e27f055da9c545fb35d255c5328ce0671465fcde8"
