@@ -66,7 +66,8 @@ async def run(client: Any, source: str, *calls: str, **more: Any) -> dict[str, A
         ("try:\n    call('demo/rows', n=1)\nexcept CallError as e:\n    result = e.code", "call_not_allowed"),
         (
             "from rye import aio\nimport asyncio\n"
-            "[each['greeting'] for each in await asyncio.gather(*(aio.call('demo/greet', name=n) for n in 'ab'))]",
+            "found = [aio.call('demo/greet', name=name) for name in 'ab']\n"
+            "[each['greeting'] for each in await asyncio.gather(*found)]",
             ["Hello a", "Hello b"],
         ),
         ("input['n'] + 1", 2),
@@ -151,3 +152,55 @@ async def test_nothing_runs_where_nobody_can_be_asked(tools: Workshop) -> None:
     switch(tools, '"ask"')
     async with tools.served("auto") as client:
         assert (await run(client, "1"))["code"] == "confirmation_required"
+
+
+# --- what proved useful ---
+
+PARAMETERS = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+
+async def save(client: Any, source: str, *calls: str, **more: Any) -> dict[str, Any]:
+    given = {"name": "greets", "description": "Greets.", "source": source, "calls": list(calls), **more}
+    return await execute(client, "rye/code/save", **given)
+
+
+async def test_what_proved_useful_is_a_tool_of_the_agent(tools: Workshop) -> None:
+    source = 'text = """a\n  b"""\n# the last\n(\n    tools.demo_greet(**input)["greeting"], text\n)  # é'
+    async with tools.served("auto", "--expose", "scripts/*") as client:
+        saved = await save(client, source, "demo/greet", parameters=PARAMETERS)
+        assert saved["status"] == "success", saved
+        assert saved["data"]["item_id"] == "scripts/greets"
+        assert saved["data"]["signer"]["kind"] == "agent"
+        assert "may call demo/greet" in saved["data"]["declares"]
+        ran = await execute(client, "scripts/greets", name="Ada")
+        assert ran.get("data") == ["Hello Ada", "a\n  b"], json.dumps(ran)
+        [listed] = [each for each in (await client.list_tools()).tools if each.name == "scripts_greets"]
+        assert listed.input_schema["required"] == ["name"]
+        again = await save(client, source, "demo/greet")
+        assert again["code"] == "tool_failed" or again["code"] == "item_exists"
+        replaced = await save(client, "input['name']", parameters=PARAMETERS, overwrite=True)
+        assert replaced["status"] == "success", replaced
+        assert (await execute(client, "scripts/greets", name="Ada"))["data"] == "Ada"
+    tools.sign("scripts/greets")
+    async with tools.served("auto") as client:
+        refused = await save(client, "1", overwrite=True)
+        assert "signature of a person" in refused["error"]
+    assert "input['name']" in (tools.project / ".ai/tools/scripts/greets.py").read_text()
+
+
+async def test_no_half_of_an_item_stays(tools: Workshop) -> None:
+    async with tools.served("auto") as client:
+        for source in ("def (", "from __future__ import annotations", "\u202e"):
+            assert (await save(client, source))["status"] == "error"
+    assert not (tools.project / ".ai/tools/scripts/greets.py").exists()
+
+
+async def test_it_is_saved_only_as_far_as_an_agent_may_sign(tools: Workshop) -> None:
+    async with tools.served("auto", "--confirm", "sign") as client:
+        assert (await save(client, "1"))["code"] == "confirmation_required"
+    switch(tools, '"on"\nconfirm: [sign]')
+    async with tools.served("auto") as client:
+        assert (await save(client, "1"))["code"] == "confirmation_required"
+    switch(tools, '"off"')
+    async with tools.served("auto") as client:
+        assert (await save(client, "1"))["code"] == "code_switched_off"

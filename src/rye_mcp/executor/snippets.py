@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName
-from rye_mcp.permissions import Requirement
+from rye_mcp.permissions import Permissions, Requirement
 
 if TYPE_CHECKING:
     from rye_mcp.configuration import CodePolicy
     from rye_mcp.executor.chain.builder import ChainElement
     from rye_mcp.executor.configuration.parameters import Parameters
     from rye_mcp.executor.decider import DecidedCall
+    from rye_mcp.executor.tree import Program
 
 __all__ = ["RUNNER", "SAVER", "is_runner", "named_calls", "require_allowed", "require_switched_on"]
 
@@ -33,10 +34,11 @@ def is_runner(root: ChainElement) -> bool:
     return root.item_id == RUNNER and root.space is SpaceName.SYSTEM
 
 
-def named_calls(parameters: Parameters) -> frozenset[str]:
-    """What the caller lets a program call; its schema has checked the form."""
+def named_calls(parameters: Parameters, caller: Program | None) -> frozenset[str]:
+    """What the caller lets a program call; for a caller that is a program, no more than it may call."""
     found = parameters.values.get("calls")
-    return frozenset(found) if isinstance(found, list) else frozenset()
+    named = Permissions(calls=frozenset(found) if isinstance(found, list) else frozenset())
+    return (named if caller is None else named.meet(Permissions(calls=caller.calls))).calls
 
 
 def require_switched_on(item_id: str, policy: CodePolicy) -> None:

@@ -12,6 +12,7 @@ import keyword
 import linecache
 import os
 import re
+import sys
 
 __version__ = "1.0.0"
 __tool_type__ = "python"
@@ -81,8 +82,17 @@ def execute(params, project_path):
     if params["stubs"]:
         return "\n\n".join(map(stub, named(params["calls"])))
     source = params["source"]
-    linecache.cache[NAME] = (len(source), None, source.splitlines(True), NAME)
     names = {"__name__": "__main__", "input": params.get("input"), **clients(params["calls"])}
+    try:
+        return ran(source, names)
+    except Exception as exc:
+        linecache.cache[NAME] = (len(source), None, source.splitlines(True), NAME)
+        show(exc)
+        raise SystemExit(1) from None
+
+
+def ran(source, names):
+    """Run it to its end."""
     tree = ast.parse(source, NAME)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     if last is not None:
@@ -90,15 +100,32 @@ def execute(params, project_path):
         tree.body.append(ast.fix_missing_locations(ast.copy_location(value, last)))
     code = compile(tree, NAME, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     waiting = eval(code, names)
-    if waiting is None:
-        return names.get("result")
-    return finished(waiting, names)
+    if waiting is not None:
+        import asyncio
 
-
-async def finished(waiting, names):
-    """The result of a program that awaits."""
-    await waiting
+        asyncio.run(finished(waiting))
     return names.get("result")
+
+
+async def finished(waiting):
+    """Run a program that awaits."""
+    await waiting
+
+
+def show(error):
+    """Print the traceback from the program on, without the client in which a call was refused."""
+    import traceback
+
+    client = os.path.dirname(os.path.realpath(sys.modules["rye"].__file__)) if "rye" in sys.modules else None
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != NAME:
+        trace = trace.tb_next
+    frames = trace
+    while frames is not None and frames.tb_next is not None:
+        if client and os.path.realpath(frames.tb_next.tb_frame.f_code.co_filename).startswith(client):
+            frames.tb_next = None
+        frames = frames.tb_next
+    traceback.print_exception(type(error), error, trace)
 
 
 def clients(calls):
