@@ -20,7 +20,8 @@ import socket
 import struct
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,6 +125,39 @@ class Door:
             socket.send_fds(self.control, [json.dumps(opening).encode()], [theirs.fileno()])
         ports = sorted({int(host.rpartition(":")[2]) for host in hosts})
         return Run(ours, ports, self.resolver, self.uid)
+
+
+@contextmanager
+def server(handle: Callable[[socket.socket], None], address: str = "127.0.0.1") -> Iterator[int]:
+    """A TCP server, with a thread for each connection; its port."""
+    listener = socket.create_server((address, 0), backlog=512)
+
+    def serve(connection: socket.socket) -> None:
+        with connection:
+            try:
+                handle(connection)
+            except OSError:
+                return  # the other side was ended by its test
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return  # closed: the test is over
+            threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield int(listener.getsockname()[1])
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def greet(connection: socket.socket) -> None:
+    connection.recv(65536)
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
 
 
 def enter_namespaces() -> None:

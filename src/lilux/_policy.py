@@ -133,7 +133,8 @@ class Facts:
     """What this machine can enforce, as it was found out by making a whole cell.
 
     `landlock` is the version of its interface, 0 without it. `cell` says how cells are made, None that they
-    cannot be, and then `no_cell` says why. `proc` says whose processes a cell shows.
+    cannot be, and then `no_cell` says why. `proc` says whose processes a cell shows. With a `broker` hosts
+    are told apart in walls too; without, `no_broker` says why.
     """
 
     landlock: int
@@ -141,6 +142,8 @@ class Facts:
     cell: Literal["administrator", "user_namespace"] | None
     no_cell: str | None
     proc: Literal["private", "shared"]
+    broker: bool
+    no_broker: str | None
 
 
 @dataclass(frozen=True, slots=True)

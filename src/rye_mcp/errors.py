@@ -203,6 +203,9 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "receipts_broken": ErrorKind(
             "Receipts were cut off, changed or removed.", "look at what is missing: rye receipt verify --all"
         ),
+        "run_not_live": ErrorKind(
+            "The run is over, or has no process of its own.", "rye log --status running"
+        ),
         "run_not_found": ErrorKind("The log has no such run.", "rye log"),
         "output_not_found": ErrorKind(
             "Nothing is kept there that you may see: it was not cut, is gone, or belongs to another project.",

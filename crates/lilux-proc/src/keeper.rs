@@ -16,11 +16,13 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::process::{DumpableBehavior, Pid, Signal};
 
+use crate::broker::Broker;
 use crate::cell::Cell;
 use crate::command::Command;
 use crate::confine::{Confinement, Namespaces, Plan};
 use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
+use crate::notify::{Mailbox, Post};
 use crate::observe::{self, Observer};
 use crate::policy::Enforced;
 use crate::process;
@@ -112,6 +114,7 @@ impl Keeper {
             None => Plan::unconfined(self.limits),
         };
         plan.observe(post);
+        let mailbox = plan.take_mailbox();
         let started = command.start(places, &plan);
         if plan.lifeline.is_some() {
             // A user namespace that was entered may have changed it, and the memory was shared.
@@ -119,7 +122,7 @@ impl Keeper {
         }
         let started = started?;
         let cell = started.init.zip(plan.lifeline).map(|(init, lifeline)| Cell::new(init, lifeline));
-        Ok(Beginning { leader: started.leader, cell, enforced: plan.enforced, observer })
+        Ok(Beginning { leader: started.leader, cell, enforced: plan.enforced, observer, mailbox })
     }
 
     /// What was begun at the door is ended there.
@@ -137,7 +140,7 @@ impl Keeper {
             order.descriptors.iter().copied().zip(handed_on.iter().map(AsRawFd::as_raw_fd)).collect();
         let places = Places { first: &first, further: &further };
         let started = Instant::now();
-        let Beginning { leader, cell, enforced, mut observer } =
+        let Beginning { leader, cell, enforced, mut observer, mailbox } =
             match self.start(order, command, places, door.as_ref()) {
                 Ok(started) => started,
                 Err(error) => return self.fail(error, door),
@@ -146,6 +149,7 @@ impl Keeper {
             // A tool whose calls nobody answers is of no use; the supervisor ends it when this process has gone.
             observer.begin().map_err(|_| Gone)?;
         }
+        let broker = broker(mailbox, door.as_ref())?;
         let outputs = passed.split_off(usize::from(order.stdin));
         drop((passed, handed_on));
         if order.notify {
@@ -164,6 +168,7 @@ impl Keeper {
             enforced,
             door,
             observer,
+            broker,
         };
         let end = run.watch()?;
         let clean = end.survivors.is_empty() && !end.unfit;
@@ -180,11 +185,19 @@ struct Beginning {
     cell: Option<Cell>,
     enforced: Option<Enforced>,
     observer: Option<Observer>,
+    mailbox: Option<Mailbox>,
 }
 
-fn observation(order: &StartOrder) -> Result<Option<(Observer, observe::Post)>, SpawnError> {
+fn observation(order: &StartOrder) -> Result<Option<(Observer, Post)>, SpawnError> {
     let prepared = order.observe.as_ref().map(observe::prepare).transpose();
     prepared.map_err(|errno| SpawnError::resources("observe", errno))
+}
+
+/// For a run in walls that may reach hosts. A tool whose calls nobody answers is of no use, as above.
+fn broker(mailbox: Option<Mailbox>, door: Option<&Entrance>) -> Result<Option<Broker>, Gone> {
+    let Some((mailbox, door)) = mailbox.zip(door) else { return Ok(None) };
+    let begun = door.begin_in_walls().and_then(|()| Broker::begin(mailbox));
+    begun.map(Some).map_err(|_| Gone)
 }
 
 /// The way to the door, if the run has one.

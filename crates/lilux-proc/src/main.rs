@@ -7,6 +7,8 @@
 #![cfg_attr(all(target_os = "linux", not(test)), no_main)]
 
 #[cfg(target_os = "linux")]
+mod broker;
+#[cfg(target_os = "linux")]
 mod capture;
 #[cfg(target_os = "linux")]
 mod cell;
@@ -30,6 +32,8 @@ mod exec;
 mod frames;
 #[cfg(target_os = "linux")]
 mod keeper;
+#[cfg(target_os = "linux")]
+mod notify;
 #[cfg(target_os = "linux")]
 mod observe;
 #[cfg(target_os = "linux")]

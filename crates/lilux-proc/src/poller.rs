@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -103,6 +103,13 @@ impl<L: Label> Poller<L> {
             Err(Errno::INTR) => Ok(Vec::new()),
             Err(errno) => Err(errno),
         }
+    }
+}
+
+impl<L> AsFd for Poller<L> {
+    /// Readable when there are events.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
     }
 }
 

@@ -45,6 +45,8 @@ pub enum Guard {
     CellProtect,
     /// A cell shows masked places empty.
     CellMask,
+    /// In walls, connections are made by the keeper.
+    Broker,
     /// The door answers for allowed names only, and leads to no other.
     DoorNames,
     /// The door connects to public addresses only.
@@ -77,6 +79,7 @@ impl Guard {
             Self::CellRoot => "cell-root",
             Self::CellProtect => "cell-protect",
             Self::CellMask => "cell-mask",
+            Self::Broker => "broker",
             Self::DoorNames => "door-names",
             Self::DoorAddresses => "door-addresses",
         }

@@ -178,6 +178,7 @@ def judge_isolation(facts: Facts, settings: Path) -> Finding:
     if can.level == "walls":
         what = f"tools run in walls, since no cell can be made: {can.reason}"
         what += f"; walls do not enforce {', '.join(can.unenforced)}"
+        what += "" if facts.broker else f"; hosts are not told apart: {facts.no_broker}"
     else:
         what = f"nothing confines tools, and what an agent signed is refused: {can.reason}"
     return Finding(check, "warning", what, _more_isolation(facts, settings))

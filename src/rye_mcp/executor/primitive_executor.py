@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError, printable
@@ -38,6 +38,8 @@ from rye_mcp.executor.tree import Program
 from rye_mcp.items import SpaceName
 from rye_mcp.notices import Notice
 from rye_mcp.receipts.runner import RunnerNotary
+from rye_mcp.runs.ids import StreamName
+from rye_mcp.runs.live import LiveRun, LiveRuns
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
 from rye_mcp.runs.results import KeptResults, owner_of
@@ -47,6 +49,9 @@ from rye_mcp.spaces import Spaces
 from rye_mcp.trust.approvals import state_directory
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
+
+if TYPE_CHECKING:
+    from lilux.primitives.subprocess import Enforced
 
 __all__ = ["PrimitiveExecutor", "Watch"]
 
@@ -149,6 +154,7 @@ class PrimitiveExecutor:
             results=self._results,
         )
         self._log = RunLog(where, notary=RunnerNotary(where, revoked=trust.store.revocations))
+        self._live = LiveRuns(where)
         self.shelf = Shelf(self._outputs, self._results, self._may_see)
 
     # --- what callers ask for ---
@@ -256,11 +262,14 @@ class PrimitiveExecutor:
         spool = partial(self._outputs.spool, logged.run_id)
         if watch.on_begun is not None:
             watch.on_begun(logged.run_id)
+        live = self._live.begin(logged.run_id)
         try:
             try:
                 async with _calling(call, logged.run_id, watch) as job:
-                    outcome = await job.run(watch, call.show, partial(off_loop, spool))
+                    seen = _seen_live(watch, live)
+                    outcome = await job.run(seen, call.show, partial(off_loop, spool))
             finally:
+                self._live.end(live)
                 planted = await _planted(call, logged.run_id)
             return outcome, planted
         except BaseException:
@@ -356,7 +365,7 @@ class PrimitiveExecutor:
         """Close what is open in this event loop, and the log."""
         await self._primitives.close()
         await self._preparation.close()
-        for close in (self._outputs.close, self._results.close, self._log.close):
+        for close in (self._live.close, self._outputs.close, self._results.close, self._log.close):
             await off_loop(close, shielded=True)
 
     # --- the stages ---
@@ -400,6 +409,23 @@ async def _calling(call: PreparedCall, run_id: str, watch: Watch) -> AsyncIterat
     program = Program.of(call.decision, run_id, job.process.call.timeout)
     async with watch.inside(program, watch.on_call) as descriptor:
         yield replace(job, asks_at=descriptor)
+
+
+def _seen_live(watch: Watch, live: LiveRun) -> Watch:
+    """The same looking on, and that of everybody who follows the runs of this user."""
+    on_output, on_started = watch.on_output, watch.on_started
+
+    def wrote(stream: StreamName, data: bytes, skipped: int) -> None:
+        live.on_output(data)
+        if on_output is not None:
+            on_output(stream, data, skipped)
+
+    def started(pid: int, enforced: Enforced | None) -> None:
+        live.on_started(pid)
+        if on_started is not None:
+            on_started(pid, enforced)
+
+    return replace(watch, on_output=wrote, on_started=started)
 
 
 async def _unrestricted(decide: Decide) -> DecidedCall:

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "ab611e5ee7088818a243d191f719372a14ba62ac80e733f0dbbba707788ea7ef"
+MANIFEST_SHA256: Final = "6445af2dcd1dac6b9f437a399c1be51cc68f566b58fc564de967927ed6237719"

@@ -35,7 +35,7 @@ _FILE: Final = """\
 {client}
 __version__ = "1.0.0"
 __tool_type__ = "python"
-__executor_id__ = "rye/core/runtimes/python_function_runtime"
+__executor_id__ = "rye/core/runtimes/python_runtime"
 __category__ = "{directory}"
 
 PERMISSIONS = {permissions}

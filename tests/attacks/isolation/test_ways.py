@@ -60,12 +60,13 @@ UP_TO_THE_MACHINE = frozenset(
         "request_key",
         "set-uid by openat2",
         "another protocol above TCP",
+        "source route",
     ]
 )
 """Closed by some machines for everybody, or by the container that the tests run in."""
 
 
-AS_TIGHT_AS = {"cell host": "cell none"}
+AS_TIGHT_AS = {"cell host": "cell none", "walls host": "walls none"}
 """Hosts open no way but the one to them."""
 
 OBJECTS: Mapping[str, object] = {"ports": {"ports": [443]}, "host": {"hosts": ["allowed.example:443"]}}
@@ -93,6 +94,8 @@ def test_the_ways_are_open_to_a_run_that_is_not_confined(world: World) -> None:
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if name != "off"])
 def test_no_way_leads_out_of_a_run_that_is_confined(world: World, name: str) -> None:
+    if name == "walls host":
+        world.needs_a_broker()
     found, enforced = world.attempt(world.policy(name))
     assert wider(found, f"{world.column}:{AS_TIGHT_AS.get(name, name)}") == {}
     tier, net = name.split()
@@ -121,6 +124,11 @@ LAYERS: list[tuple[str, str, Sequence[str]]] = [
     ("capabilities,seccomp", "walls any", ["I/O priority of another"]),
     ("seccomp", "walls ports", ["TCP fast open", "listen on a port", "UDP to the host"]),
     ("seccomp", "walls ports", ["another protocol above TCP"]),
+    ("broker", "walls host", ["TCP to 127.0.0.1", "TCP to the host", "UDP to the host"]),
+    ("broker", "walls host", ["TCP to an address that changes", "TCP by who cannot be read"]),
+    ("broker", "walls host", ["UDP by sendmsg", "UDP by sendmmsg", "fast open by connect"]),
+    ("landlock,seccomp", "walls host", ["TCP to 127.0.0.1"]),
+    ("seccomp", "walls host", ["TCP fast open", "source route", "MPTCP", "listen on a port"]),
     ("seccomp", "cell none", ["leave a set-uid program", "create a set-uid program", "set-uid by openat2"]),
     ("seccomp", "cell none", ["lease on what is read", "btrfs snapshot", "btrfs snapshot, high bits set"]),
     ("seccomp", "cell none", ["other families of sockets", "other netlinks"]),
@@ -150,6 +158,8 @@ def test_without_a_layer_its_ways_are_open(
 ) -> None:
     if world.uid != 0 and (off, policy, rows) in OF_ROOT:
         pytest.skip("only root has this power")
+    if policy == "walls host":
+        world.needs_a_broker()
     world.binary.write_bytes(switched.read_bytes())
     found, _ = world.attempt(world.policy(policy), LILUX_PROC_OFF=off)
     closed = {row: found[row] for row in rows if row in found and found[row] != "OPEN"}

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mqueue.h>
+#include <poll.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <arpa/inet.h>
@@ -143,10 +144,18 @@ WAY(fast_open) {
     struct sockaddr_in to = address("127.0.0.1", tcp_port);
     return s < 0 ? errno : OR(sendto(s, "x", 1, MSG_FASTOPEN, (void *)&to, sizeof to));
 }
+/* What has arrived comes back. */
+static int is_heard(int s) {
+    char byte;
+    struct timeval limit = {.tv_sec = 5};
+    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    return recv(s, &byte, 1, 0) == 1 && byte == 'x' ? 0 : errno ? errno : ENODATA;
+}
 WAY(udp_host) {
     int s = socket(AF_INET, SOCK_DGRAM, 0);
     struct sockaddr_in to = address(host_address, udp_port);
-    return s < 0 ? errno : OR(sendto(s, "x", 1, 0, (void *)&to, sizeof to));
+    if (s < 0 || sendto(s, "x", 1, 0, (void *)&to, sizeof to) < 0) return errno;
+    return is_heard(s);
 }
 WAY(listens) {
     int s = socket(AF_INET, SOCK_STREAM, 0);
@@ -326,6 +335,7 @@ WAY(processes) {
 }
 
 #include "further.c"
+#include "sockets.c"
 
 static const struct { const char *name; int (*try)(void); const char *const *needs; } ways[] = {
     {"read ~/.ssh/id", read_ssh, NULL}, {"read ~/.ai/keys/person", read_key, NULL},
@@ -368,7 +378,7 @@ static const struct { const char *name; int (*try)(void); const char *const *nee
     {"replace .env", replaces_env, NULL}, {"link a protected file", links_protected, NULL},
     {"move over a protected file", moves_over_protected, NULL}, {"remove a protected file", removes_protected, NULL},
     {"limits of another", limits_another, NULL}, {"priority of another", renices_another, NULL},
-    {"inherited descriptors", inherited, NULL}, FURTHER, {"700 processes", processes, NULL},
+    {"inherited descriptors", inherited, NULL}, FURTHER, SOCKETS, {"700 processes", processes, NULL},
 };
 
 static void tries(void) {
@@ -379,7 +389,7 @@ static void tries(void) {
         pid_t pid = fork();
         if (pid == 0) {
             fclose(stdout);
-            alarm(20);
+            alarm(60);
             _exit(ways[i].try());
         }
         int status;
@@ -401,6 +411,8 @@ static void suffer(void) {
     size = sizeof got;
     bind(udp, (void *)&any, sizeof any), getsockname(udp, (void *)&got, &size);
     printf("udp=%d ", ntohs(got.sin_port));
+    fflush(stdout);
+    if (fork() == 0) echoes(udp);
     int stream = socket(AF_UNIX, SOCK_STREAM, 0), datagram = socket(AF_UNIX, SOCK_DGRAM, 0), abstract = socket(AF_UNIX, SOCK_STREAM, 0);
     size = unix_address(&to, at("outside/stream"), 0), bind(stream, (void *)&to, size), listen(stream, 100);
     int readable = socket(AF_UNIX, SOCK_STREAM, 0);

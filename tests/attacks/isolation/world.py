@@ -15,6 +15,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.users import ADA, BOB
 
 __all__ = ["POLICIES", "TABLE", "World", "world_of"]
@@ -23,12 +25,15 @@ POLICIES: Mapping[str, Mapping[str, Any] | None] = {
     "off": None,
     "walls none": {"tier": "walls", "require": "walls"},
     "walls ports": {"tier": "walls", "require": "walls", "net": {"ports": [443]}},
+    "walls host": {"tier": "walls", "require": "walls", "net": {"hosts": ["allowed.example"]}},
     "walls any": {"tier": "walls", "require": "walls", "net": "any"},
     "cell none": {"tier": "cell", "require": "cell"},
     "cell host": {"tier": "cell", "require": "cell", "net": {"hosts": ["allowed.example"]}},
     "cell any": {"tier": "cell", "require": "cell", "net": "any"},
 }
 """What a tool may do beside writing its project, by the columns of the table."""
+
+_LIMIT_MS = 100_000
 
 
 def _table() -> dict[str, dict[str, str]]:
@@ -116,11 +121,13 @@ class World:
         command: list[str | Path],
         policy: Mapping[str, Any] | None,
         around: Sequence[str | Path] = (),
+        timeout_ms: int = _LIMIT_MS,
         **variables: str,
     ) -> dict[str, Any]:
         """The answer of `lilux-proc exec`, which may run in surroundings."""
         name, *args = map(str, command)
         request: dict[str, Any] = {"command": name, "args": args, "env": {"PATH": "/usr/bin:/bin"}}
+        request["timeout_ms"] = timeout_ms
         if policy is not None:
             request["policy"] = policy
         ran = subprocess.run(
@@ -143,11 +150,19 @@ class World:
         facts: dict[str, Any] = json.loads(ran.stdout)
         return facts
 
+    def needs_a_broker(self) -> None:
+        """Skip where hosts cannot be told apart in walls."""
+        facts = self.probe([])
+        if not facts["broker"]:
+            pytest.skip(f"no broker here: {facts['no_broker']}")
+
     def attempt(self, policy: Mapping[str, Any] | None, **variables: str) -> tuple[dict[str, str], Any]:
         """What becomes of every way, and what was said to be enforced."""
         self.fill()
         with self._victim() as facts:
-            answer = self.run([self.ways, "try", self.root, self.unique, *facts], policy, **variables)
+            answer = self.run(
+                [self.ways, "try", self.root, self.unique, *facts], policy, (), _LIMIT_MS, **variables
+            )
         assert answer["return_code"] == 0, answer
         return json.loads(answer["stdout"]), answer.get("enforced")
 

@@ -17,14 +17,13 @@ import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.door_world import Door, Run, enter_namespaces
+from tests.door_world import Door, Run, enter_namespaces, greet, server
 
 NOBODY = 65534
 BINARY = Path(sysconfig.get_path("scripts"), "lilux-proc")
@@ -60,39 +59,6 @@ def door(request: pytest.FixtureRequest) -> Iterator[Door]:
         yield started
     if uid is not None:
         shutil.rmtree(binary.parent)
-
-
-@contextmanager
-def server(handle: Callable[[socket.socket], None], address: str = "127.0.0.1") -> Iterator[int]:
-    """A TCP server, with a thread for each connection; its port."""
-    listener = socket.create_server((address, 0), backlog=512)
-
-    def serve(connection: socket.socket) -> None:
-        with connection:
-            try:
-                handle(connection)
-            except OSError:
-                return  # the other side was ended by its test
-
-    def accept() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return  # closed: the test is over
-            threading.Thread(target=serve, args=(connection,), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    try:
-        yield int(listener.getsockname()[1])
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-
-
-def greet(connection: socket.socket) -> None:
-    connection.recv(65536)
-    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
 
 
 def hold(connection: socket.socket) -> None:

@@ -431,7 +431,7 @@ EVENTS: dict[str, protocol.Event] = {
     "status_of_run": protocol.RunStatus(10, 2, "running"),
     "status_of_unknown_run": protocol.RunStatus(10, 99, "unknown"),
     "status_of_supervisor": protocol.SupervisorStatus(11, 4700, 4699, 1, 4, 3),
-    "probed": protocol.Probed(12, Facts(7, True, "user_namespace", None, "private")),
+    "probed": protocol.Probed(12, Facts(7, True, "user_namespace", None, "private", True, None)),
     "error_of_run": protocol.Refused(2, "keeper_lost", "run", None, "the keeper of this run is gone"),
     "error_of_kill": protocol.Refused(7, "not_permitted", "kill", 1, "process 1 belongs to somebody else"),
     "error_of_stream": protocol.Refused(

@@ -3,22 +3,24 @@
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::Confinement;
 use super::capabilities::{Capabilities, FOR_OTHERS_FILES};
 use super::cell::{Cell, Isolated};
 use super::facts::{CellKind, Facts};
-use super::filter::{Instruction, compile};
+use super::filter::compile;
 use super::hidden;
 use super::holder::Namespaces;
 use super::landlock::{Access, Ruleset, Tcp};
 use super::layout::Layout;
 use super::places::{self, Place, System};
-use super::seal::Walls;
+use super::seal::{Filter, Walls};
 use super::syscalls::{Shape, Sockets, table};
 use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
+use crate::notify::{self, Tells};
 use crate::policy::{Enforced, Net, Policy, Proc};
 use crate::switches::Guard;
 
@@ -93,7 +95,7 @@ impl<'a> Draft<'a> {
         self.gap("metadata_outside");
         self.gap("cmdlines");
         self.facts.landlock.gaps().for_each(|name| self.gap(name));
-        let walls = self.seal(Some(ruleset), Shape { cell: false, sockets, root: self.root }, &written);
+        let walls = self.seal(Some(ruleset), Shape { cell: false, sockets, root: self.root }, &written)?;
         Ok((walls, self.enforced))
     }
 
@@ -115,7 +117,7 @@ impl<'a> Draft<'a> {
         if self.facts.proc == Proc::Shared {
             self.gap("cmdlines");
         }
-        let walls = self.seal(ruleset, Shape { cell: true, sockets, root: self.root }, &written);
+        let walls = self.seal(ruleset, Shape { cell: true, sockets, root: self.root }, &written)?;
         let size = self.policy.limits.temp.unwrap_or(TEMP);
         let parts = CellParts {
             layout,
@@ -148,6 +150,7 @@ impl<'a> Draft<'a> {
             Net::Ports(_) => (Sockets::Any, Some("ports")),
             // Nothing but the door is in the network of the cell.
             Net::Hosts(_) if in_cell => (Sockets::None, None),
+            Net::Hosts(_) if self.facts.broker => (self.brokered(), None),
             Net::Hosts(_) => (Sockets::Any, Some("hosts")),
         };
         self.enforced.net = if missing.is_some() { Net::Any } else { self.policy.net.clone() };
@@ -155,26 +158,36 @@ impl<'a> Draft<'a> {
         sockets
     }
 
+    fn brokered(&self) -> Sockets {
+        if Guard::Broker.is_on() { Sockets::Brokered } else { Sockets::Any }
+    }
+
     /// A cell without a network has a loopback of its own, on which every port is its own.
     fn ruleset(&self, sockets: Sockets, in_cell: bool) -> Result<Ruleset, SpawnError> {
         let tcp = match (sockets, &self.policy.net) {
             (Sockets::Tcp, Net::Ports(ports)) => Tcp::Only(ports),
+            (Sockets::Brokered, _) => Tcp::Only(&[]),
             (Sockets::None, _) if !in_cell => Tcp::Only(&[]),
             _ => Tcp::Unhandled,
         };
         Ruleset::new(self.facts.landlock, tcp).map_err(|errno| SpawnError::resources("landlock", errno))
     }
 
-    fn seal(&mut self, ruleset: Option<Ruleset>, shape: Shape, written: &[Place]) -> Walls {
+    fn seal(
+        &mut self,
+        ruleset: Option<Ruleset>,
+        shape: Shape,
+        written: &[Place],
+    ) -> Result<Walls, SpawnError> {
         let in_user_namespace = shape.cell && self.has_user_namespace();
         let others = self.root && !in_user_namespace && places::owned_by_others(written);
         let keep = if others { FOR_OTHERS_FILES } else { Capabilities::default() };
         self.enforced.capabilities = keep.names();
-        Walls {
+        Ok(Walls {
             keep: Guard::Capabilities.is_on().then_some(keep),
             ruleset: ruleset.filter(|_| Guard::Landlock.is_on()),
-            filter: filter(shape),
-        }
+            filter: filter(shape).map_err(|errno| SpawnError::resources("seccomp", errno))?,
+        })
     }
 
     /// What every program needs.
@@ -208,6 +221,14 @@ fn options(size: u64) -> String {
     format!("mode=755,size={size},nr_inodes={}", (size / 2048).max(4096))
 }
 
-fn filter(shape: Shape) -> Option<Vec<Instruction>> {
-    Guard::Seccomp.is_on().then(|| compile(&table(shape)))
+fn filter(shape: Shape) -> Result<Option<Filter>, Errno> {
+    if !Guard::Seccomp.is_on() {
+        return Ok(None);
+    }
+    let program = compile(&table(shape));
+    if shape.sockets != Sockets::Brokered {
+        return Ok(Some(Filter::Silent(program)));
+    }
+    let (mailbox, post) = notify::post(program, Tells::Once)?;
+    Ok(Some(Filter::Telling(post, Some(mailbox))))
 }

@@ -25,9 +25,20 @@ pub struct Facts {
     pub no_cell: Option<String>,
     /// Whose processes are seen in a cell.
     pub proc: Proc,
+    /// In walls, hosts are told apart by name, too.
+    #[serde(default)]
+    pub broker: bool,
+    /// Why they are not.
+    #[serde(default)]
+    pub no_broker: Option<String>,
 }
 
 impl Facts {
+    /// For a run that has a listener of another kind.
+    pub fn without_broker(self, reason: &str) -> Self {
+        Self { broker: false, no_broker: Some(reason.to_owned()), ..self }
+    }
+
     /// The strongest level up to the one that is wanted, and why it is less.
     pub fn best(&self, wanted: Tier) -> (Tier, Option<String>) {
         if wanted == Tier::None {
@@ -59,6 +70,8 @@ mod tests {
             cell: cell.then_some(CellKind::UserNamespace),
             no_cell: (!cell).then(|| "no user namespaces".to_owned()),
             proc: Proc::Private,
+            broker: false,
+            no_broker: None,
         }
     }
 

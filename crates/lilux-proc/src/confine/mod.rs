@@ -56,29 +56,36 @@ impl Confinement {
         if policy.require > Tier::None
             && let Some(reason) = unmet_net(&policy.net, level, facts)
         {
-            return Err(unavailable(reason));
+            return Err(unavailable(&reason));
         }
         Ok(Self { policy: policy.clone(), level, facts: facts.clone(), reason })
     }
 
-    /// The hosts to which the door leads. Only a cell has a way to it.
+    /// The hosts to which the door leads: a cell has a way to it, and walls have one where there can be a broker.
     pub fn opening(&self) -> Option<&Opening> {
         match &self.policy.net {
-            Net::Hosts(opening) if self.level == Tier::Cell => Some(opening),
+            Net::Hosts(opening) if tells_hosts_apart(self.level, &self.facts) => Some(opening),
             _ => None,
         }
     }
 }
 
 /// What of a network cannot be promised here.
-fn unmet_net(net: &Net, level: Tier, facts: &Facts) -> Option<&'static str> {
+fn unmet_net(net: &Net, level: Tier, facts: &Facts) -> Option<String> {
     match net {
-        Net::Hosts(_) if level < Tier::Cell => Some("hosts are told apart only in a cell"),
+        Net::Hosts(_) if !tells_hosts_apart(level, facts) => {
+            let why = facts.no_broker.as_deref().unwrap_or("nothing else is enforced");
+            Some(format!("hosts are told apart only in a cell here: {why}"))
+        }
         Net::Ports(_) if !facts.landlock.knows_ports() => {
-            Some("this kernel's Landlock knows no ports (Linux 6.7)")
+            Some("this kernel's Landlock knows no ports (Linux 6.7)".to_owned())
         }
         _ => None,
     }
+}
+
+fn tells_hosts_apart(level: Tier, facts: &Facts) -> bool {
+    level == Tier::Cell || (level == Tier::Walls && facts.broker)
 }
 
 fn unavailable(reason: &str) -> SpawnError {

@@ -63,6 +63,7 @@ const ETC: &[&str] = &[
     "/etc/profile.d",
     "/etc/bash.bashrc",
     "/etc/inputrc",
+    "/etc/wgetrc",
     "/etc/shells",
     "/etc/mime.types",
     "/etc/magic",

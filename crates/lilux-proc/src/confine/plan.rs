@@ -11,10 +11,10 @@ use super::cell::Cell;
 use super::draft::Draft;
 use super::facts::{CellKind, Facts};
 use super::holder::Namespaces;
-use super::seal::Seal;
+use super::seal::{Filter, Seal};
 use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
-use crate::observe::Post;
+use crate::notify::{Mailbox, Post};
 use crate::policy::{Enforced, Policy, Tier};
 use crate::sys::launch::{Chamber, Limits, Refused, Restriction};
 
@@ -67,6 +67,14 @@ impl<'a> Plan<'a> {
             plan.cell = Some(parts.with(namespaces, piped.0, door));
         }
         Ok(plan)
+    }
+
+    /// Where the calls are told of that somebody has to answer.
+    pub fn take_mailbox(&mut self) -> Option<Mailbox> {
+        match &mut self.seal.confinement.as_mut()?.filter {
+            Some(Filter::Telling(_, mailbox)) => mailbox.take(),
+            _ => None,
+        }
     }
 
     /// Its calls are told of, too.

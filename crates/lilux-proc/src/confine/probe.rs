@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, WaitOptions};
+use rustix::process::{Signal, WaitOptions, geteuid};
 
 use super::capabilities;
 use super::facts::{CellKind, Facts};
 use super::landlock::Abi;
-use super::{Confinement, Plan};
+use super::syscalls::{Shape, Sockets, table};
+use super::{Confinement, Plan, compile};
+use crate::broker;
 use crate::policy::{Policy, Proc, Tier};
 use crate::sys::launch::{Limits, Places, Program, Stage, launch};
 use crate::sys::pidfd::poll_until;
@@ -35,7 +37,8 @@ impl Facts {
         // SAFETY: the kernel reads one number.
         let answer =
             unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0, &raw const action) };
-        Self { landlock: Abi::of_kernel(), seccomp: answer == 0, ..Self::default() }
+        let facts = Self { landlock: Abi::of_kernel(), seccomp: answer == 0, ..Self::default() };
+        facts.without_broker("it was not tried out")
     }
 }
 
@@ -69,6 +72,7 @@ fn try_out() -> Facts {
         Ok(()) => facts.landlock,
         Err(_) => Abi::default(),
     };
+    facts = with_broker(facts);
     let administrator = capabilities::is_administrator().then_some(CellKind::Administrator);
     let mut reason = None;
     for kind in administrator.into_iter().chain([CellKind::UserNamespace]) {
@@ -81,6 +85,15 @@ fn try_out() -> Facts {
         }
     }
     Facts { no_cell: reason, ..facts }
+}
+
+/// Tried out with the filter that tools get in walls.
+fn with_broker(facts: Facts) -> Facts {
+    let shape = Shape { cell: false, sockets: Sockets::Brokered, root: geteuid().is_root() };
+    match broker::try_out(compile(&table(shape))) {
+        Ok(()) => Facts { broker: true, no_broker: None, ..facts },
+        Err(why) => facts.without_broker(&why),
+    }
 }
 
 /// Everything but the start of a program.

@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::capabilities::{self, Capabilities};
 use super::filter::Instruction;
 use super::landlock::Ruleset;
-use crate::observe::Post;
+use crate::notify::{Mailbox, Post};
 use crate::sys::last_errno;
 use crate::sys::launch::{Limits, Refused, Restriction as _};
 
@@ -28,13 +28,40 @@ pub struct Seal {
 pub struct Walls {
     pub keep: Option<Capabilities>,
     pub ruleset: Option<Ruleset>,
-    pub filter: Option<Vec<Instruction>>,
+    pub filter: Option<Filter>,
+}
+
+/// What decides about system calls.
+#[derive(Debug)]
+pub enum Filter {
+    Silent(Vec<Instruction>),
+    /// Some calls are told of, and whoever takes the mailbox answers them.
+    Telling(Post, Option<Mailbox>),
+}
+
+impl Filter {
+    fn descriptor(&self) -> Option<RawFd> {
+        match self {
+            Self::Silent(_) => None,
+            Self::Telling(post, _) => Some(post.descriptor()),
+        }
+    }
+
+    fn load(&self) -> Result<(), Errno> {
+        match self {
+            Self::Silent(program) => load(program),
+            Self::Telling(post, _) => post.install(),
+        }
+    }
 }
 
 impl Seal {
     pub fn descriptors(&self) -> [Option<RawFd>; 2] {
         let ruleset = self.confinement.as_ref().and_then(|walls| walls.ruleset.as_ref());
-        [ruleset.map(Ruleset::raw), self.post.as_ref().map(Post::descriptor)]
+        let filter = self.confinement.as_ref().and_then(|walls| walls.filter.as_ref());
+        // A process has one listener at most.
+        let post = self.post.as_ref().map(Post::descriptor).or(filter.and_then(Filter::descriptor));
+        [ruleset.map(Ruleset::raw), post]
     }
 
     pub fn apply(&self) -> Result<(), Refused> {
@@ -60,7 +87,7 @@ impl Walls {
             ruleset.enter().map_err(Refused::at("landlock"))?;
         }
         if let Some(filter) = &self.filter {
-            load(filter).map_err(Refused::at("seccomp"))?;
+            filter.load().map_err(Refused::at("seccomp"))?;
         }
         Ok(())
     }

@@ -27,6 +27,18 @@ const BTRFS_SNAPSHOT_2: u32 = 0x5000_9417;
 /// Something else than TCP for what was a TCP socket.
 const TCP_ULP: u32 = 31;
 const MPTCP: i32 = 262;
+/// The hosts that packets visit on their way: the first of them would be sent to in place of the address that was checked.
+const ROUTES: [(i32, u32); 4] = [
+    (libc::IPPROTO_IP, libc::IP_OPTIONS as u32),
+    (libc::IPPROTO_IPV6, libc::IPV6_RTHDR as u32),
+    (libc::IPPROTO_IPV6, IPV6_2292RTHDR),
+    (libc::IPPROTO_IPV6, IPV6_2292PKTOPTIONS),
+];
+const IPV6_2292RTHDR: u32 = 5;
+const IPV6_2292PKTOPTIONS: u32 = 6;
+/// Resolvers want to hear of errors, and give up if they may not. What stands in for their socket has none.
+const ERRORS_OF_UDP: [(i32, u32); 2] =
+    [(libc::IPPROTO_IP, libc::IP_RECVERR as u32), (libc::IPPROTO_IPV6, libc::IPV6_RECVERR as u32)];
 
 /// What a tool may do with sockets of the internet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +46,8 @@ pub enum Sockets {
     None,
     /// TCP to some ports, which Landlock knows: nothing that Landlock does not see.
     Tcp,
+    /// TCP that somebody else connects, and what stands in for UDP to ask for names.
+    Brokered,
     Any,
 }
 
@@ -138,12 +152,13 @@ pub fn table(shape: Shape) -> Table {
     }
     #[cfg(target_arch = "x86_64")]
     always(&[libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_vhangup, libc::SYS_uselib], EPERM);
-    if shape.sockets == Sockets::Tcp {
+    if matches!(shape.sockets, Sockets::Tcp | Sockets::Brokered) {
         always(&[libc::SYS_listen], EACCES);
         rules.extend(without_fast_open());
-        let ulp = vec![equal(1, libc::IPPROTO_TCP as u32), equal(2, TCP_ULP)];
-        let unknown = Verdict::Errno(libc::ENOPROTOOPT);
-        rules.insert(libc::SYS_setsockopt as u32, denied_if(unknown, vec![ulp]));
+        rules.insert(libc::SYS_setsockopt as u32, options(shape.sockets));
+    }
+    if shape.sockets == Sockets::Brokered {
+        rules.insert(libc::SYS_connect as u32, Rule::always(Verdict::Tell));
     }
     if !shape.cell {
         rules.extend(own_only());
@@ -216,7 +231,14 @@ fn sockets(shape: Shape) -> Rule {
             cases.extend(udp.map(|protocol| of(family, libc::SOCK_DGRAM, protocol)));
         }
     }
-    allowed_if(cases)
+    let mut rule = allowed_if(cases);
+    if reach == Sockets::Brokered {
+        let datagrams = [libc::AF_INET, libc::AF_INET6]
+            .into_iter()
+            .flat_map(|family| [0, libc::IPPROTO_UDP].map(|protocol| of(family, libc::SOCK_DGRAM, protocol)));
+        rule.cases.extend(datagrams.map(|tests| (tests, Verdict::Tell)));
+    }
+    rule
 }
 
 fn of(family: i32, kind: i32, protocol: i32) -> Vec<Test> {
@@ -233,6 +255,17 @@ fn pairs(shape: Shape) -> Rule {
     let kinds = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET];
     let kinds = kinds.map(|kind| Test { argument: 1, mask: TYPE, is: Is::Equal(kind as u32) });
     allowed_if(kinds.map(|kind| vec![unix, kind]).to_vec())
+}
+
+/// Options of sockets that lead past who looks at their connections.
+fn options(sockets: Sockets) -> Rule {
+    let option = |(level, name): (i32, u32)| vec![equal(1, level as u32), equal(2, name)];
+    let mut cases = vec![(option((libc::IPPROTO_TCP, TCP_ULP)), Verdict::Errno(libc::ENOPROTOOPT))];
+    if sockets == Sockets::Brokered {
+        cases.extend(ROUTES.map(|name| (option(name), EPERM)));
+        cases.extend(ERRORS_OF_UDP.map(|name| (option(name), Verdict::Errno(0))));
+    }
+    Rule { cases, otherwise: Verdict::Allow }
 }
 
 /// Landlock looks at `connect`; data that is sent with the first packet comes by without one.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddrV4};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
@@ -29,6 +29,52 @@ const MAX_PINNED: usize = 64;
 const MAX_ADDRESSES: usize = 8;
 /// Holds any message.
 pub const BUFFER: usize = 128 * 1024;
+
+/// What a keeper says to the door, with the sockets that it passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// All that listens in the run's namespace.
+    Listeners,
+    /// The run has no namespace: its keeper makes its connections.
+    Walls,
+    /// Somebody in walls wants to ask for names here.
+    Names,
+    /// Somebody in walls wants to reach what this fake address stands for.
+    Connection(SocketAddrV4),
+}
+
+impl Word {
+    /// As it is sent.
+    pub fn encode(self) -> [u8; 7] {
+        let of = |letter, rest: [u8; 6]| {
+            let [a, b, c, d, e, f] = rest;
+            [letter, a, b, c, d, e, f]
+        };
+        match self {
+            Self::Listeners => of(b'L', [0; 6]),
+            Self::Walls => of(b'W', [0; 6]),
+            Self::Names => of(b'N', [0; 6]),
+            Self::Connection(to) => {
+                let ([a, b, c, d], [high, low]) = (to.ip().octets(), to.port().to_be_bytes());
+                of(b'C', [a, b, c, d, high, low])
+            }
+        }
+    }
+
+    /// Of a whole message.
+    pub fn decode(message: &[u8]) -> Option<Self> {
+        match message {
+            [b'L', ..] => Some(Self::Listeners),
+            [b'W', ..] => Some(Self::Walls),
+            [b'N', ..] => Some(Self::Names),
+            [b'C', a, b, c, d, high, low] => {
+                let port = u16::from_be_bytes([*high, *low]);
+                Some(Self::Connection(SocketAddrV4::new([*a, *b, *c, *d].into(), port)))
+            }
+            _ => None,
+        }
+    }
+}
 
 /// Which hosts a run may reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,10 +149,10 @@ impl Opening {
     }
 }
 
-/// Passes what listens in a run's network namespace to the door. It waits for nothing, and may be called between clone and
-/// `execve`: what arrives before the door has looked waits in the kernel.
-pub fn hand_over(channel: &OwnedFd, listeners: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-    fd::send(channel, &[IoSlice::new(b"L")], listeners)
+/// Passes sockets to the door. It waits for nothing, and may be called between clone and `execve`: what arrives before the
+/// door has looked waits in the kernel.
+pub fn hand_over(channel: &OwnedFd, word: Word, sockets: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    fd::send(channel, &[IoSlice::new(&word.encode())], sockets)
 }
 
 /// Ends a run's use of the door. When this returns a report, nothing of the door is left in the run's namespace; without
@@ -141,6 +187,15 @@ mod tests {
     fn an_opening_has_each_port_once() {
         let opened = opening(r#"{"hosts": ["a.example:443", "b.example:80", "*.c.example:443"]}"#);
         assert_eq!((opened.ports(), opened.check()), (vec![80, 443], Ok(())));
+    }
+
+    #[test]
+    fn words_survive_the_channel_and_others_mean_nothing() {
+        let to = SocketAddrV4::new([198, 18, 3, 4].into(), 0x1234);
+        for word in [Word::Listeners, Word::Walls, Word::Names, Word::Connection(to)] {
+            assert_eq!(Word::decode(&word.encode()), Some(word));
+        }
+        assert_eq!((Word::decode(b""), Word::decode(b"C"), Word::decode(b"x")), (None, None, None));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, listen, recv, send, socket_with,
 };
 
-use super::channel::{MAX_PORTS, Opening, finish, hand_over};
+use super::channel::{MAX_PORTS, Opening, Word, finish, hand_over};
 use super::report::Network;
 use crate::policy::Net;
 
@@ -56,7 +56,27 @@ impl Entrance {
             *place = listener.as_fd();
         }
         let passed: &[BorrowedFd<'_>] = &passed[..=self.count];
-        hand_over(&self.channel, passed)
+        hand_over(&self.channel, Word::Listeners, passed)
+    }
+
+    /// For a run in walls, whose connections its keeper makes.
+    pub fn begin_in_walls(&self) -> Result<(), Errno> {
+        hand_over(&self.channel, Word::Walls, &[])
+    }
+
+    /// What is asked through this socket, the door answers.
+    pub fn pass_names(&self, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+        hand_over(&self.channel, Word::Names, &[socket])
+    }
+
+    /// The door leads this connection to what a fake address stands for.
+    pub fn pass_connection(&self, to: SocketAddrV4, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+        hand_over(&self.channel, Word::Connection(to), &[socket])
+    }
+
+    /// Every port that some host may be reached at.
+    pub fn ports(&self) -> &[u16] {
+        &self.ports[..self.count]
     }
 
     /// Call it when nobody of the run is left: what the run did at the door, and the network that it had. Without a report

@@ -9,6 +9,11 @@ const COUNT: u32 = 1 << 17;
 /// Names of one run; a pattern with a star allows any number of them.
 const MAX_NAMES: usize = 4096;
 
+/// It may stand for a name.
+pub fn is_fake(address: Ipv4Addr) -> bool {
+    (FIRST..FIRST + COUNT).contains(&address.to_bits())
+}
+
 /// Where the next address is taken from. It goes round over all runs, so that an address that somebody has kept from an
 /// earlier run stands for nothing, rather than for another name.
 #[derive(Default)]

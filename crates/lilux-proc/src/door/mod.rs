@@ -10,6 +10,7 @@
 //! ```
 
 mod address;
+mod brokered;
 pub mod channel;
 mod connection;
 mod dns;
@@ -36,6 +37,8 @@ use crate::switches::Guard;
 use crate::sys::launch::{LaunchError, Limits, Places, Program, launch};
 use crate::sys::{self, fd, signals};
 use channel::Opening;
+pub use fakes::is_fake;
+pub use run::local_address;
 
 /// The supervisor's handle on its door, which is started when it is first needed.
 pub struct Door {

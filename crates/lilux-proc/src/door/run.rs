@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_type;
-use rustix::net::{RecvFlags, SendFlags, SocketType, getsockname, recvfrom, sendto};
+use rustix::net::{RecvFlags, SendFlags, SocketType, getsockname, recv, recvfrom, send, sendto};
 
 use super::address;
 use super::channel::Opening;
@@ -42,6 +42,8 @@ pub struct Run {
     pub names: Option<OwnedFd>,
     pub listeners: Vec<Listener>,
     pub connections: HashSet<Key>,
+    /// Sockets for names of a run in walls.
+    pub askers: HashSet<Key>,
     /// Connections that wait for the addresses of a name.
     pub waiting: HashMap<String, Vec<Key>>,
     pub tally: Tally,
@@ -60,6 +62,7 @@ impl Run {
             names: None,
             listeners: Vec::new(),
             connections: HashSet::new(),
+            askers: HashSet::new(),
             waiting: HashMap::new(),
             tally: Tally::default(),
             paused: false,
@@ -93,6 +96,11 @@ impl Run {
         }
     }
 
+    /// The run is in walls: its keeper makes its connections.
+    pub fn serve_in_walls(&mut self) {
+        self.tally.serves(self.opening.ports());
+    }
+
     /// Answers some of the questions that have arrived.
     pub fn answer_names(&mut self, cursor: &mut Cursor) {
         let mut packet = [0; dns::MAX_PACKET + 1];
@@ -105,12 +113,36 @@ impl Run {
                 Err(Errno::AGAIN) => return,
                 _ => continue,
             };
-            let Some(question) = dns::parse(&packet[..count]) else { continue };
-            let said = dns::answer(&question, self.answer_to(&question, cursor));
+            let Some(said) = self.answer_packet(&packet[..count], cursor) else { continue };
             let Some(socket) = &self.names else { return };
             // Somebody who does not take the answer asks again.
             let _ = sendto(socket, &said, SendFlags::DONTWAIT | SendFlags::NOSIGNAL, &asker);
         }
+    }
+
+    /// Packets that are no questions have no answer.
+    fn answer_packet(&mut self, packet: &[u8], cursor: &mut Cursor) -> Option<Vec<u8>> {
+        let question = dns::parse(packet)?;
+        Some(dns::answer(&question, self.answer_to(&question, cursor)))
+    }
+
+    /// Answers some of the questions of somebody in walls. The end of file is an error, too.
+    pub fn answer_asker(&mut self, socket: &OwnedFd, cursor: &mut Cursor) -> Result<(), Errno> {
+        let mut packet = [0; dns::MAX_PACKET + 1];
+        for _ in 0..PACKETS_IN_A_ROW {
+            // What is passed with a packet is closed by the kernel: nobody here asks for it.
+            let count = match recv(socket, &mut packet[..], RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => return Err(Errno::PIPE),
+                Ok((_, count)) => count,
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+                Err(errno) => return Err(errno),
+            };
+            if let Some(said) = self.answer_packet(&packet[..count], cursor) {
+                // Somebody who does not take the answer asks again.
+                let _ = send(socket, &said, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            }
+        }
+        Ok(())
     }
 
     fn answer_to(&mut self, question: &Question<'_>, cursor: &mut Cursor) -> Answer {

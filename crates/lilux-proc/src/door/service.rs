@@ -3,6 +3,7 @@
 //! `errands` has what happens to connections. Nothing here waits: names are looked up in threads.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,8 @@ use rustix::event::epoll::{EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, send};
 
-use super::channel::{BUFFER, Opening};
+use super::brokered::Asker;
+use super::channel::{BUFFER, Opening, Word};
 use super::connection::{Connection, reset_on_close};
 use super::fakes::Cursor;
 use super::relay::Pipes;
@@ -20,7 +22,7 @@ use crate::poller::{Key, Label, Poller, Timers};
 use crate::sys::fd;
 
 /// Connections of one run; the next waits in the kernel.
-const MAX_OF_RUN: usize = 256;
+pub(super) const MAX_OF_RUN: usize = 256;
 /// Connections that are accepted before others get their turn.
 const ACCEPTS_IN_A_ROW: usize = 16;
 /// After this time it is seen whether there is room again.
@@ -40,6 +42,7 @@ pub enum Token {
     Listener(Key, u8),
     Tool(Key),
     Host(Key),
+    Asker(Key),
 }
 
 impl Label for Token {
@@ -52,6 +55,7 @@ impl Label for Token {
             Self::Listener(key, index) => (4, index, key),
             Self::Tool(key) => (5, 0, key),
             Self::Host(key) => (6, 0, key),
+            Self::Asker(key) => (7, 0, key),
         };
         EventData::new_u64(sort << 40 | u64::from(index) << 32 | u64::from(key))
     }
@@ -65,7 +69,8 @@ impl Label for Token {
             3 => Self::Names(key),
             4 => Self::Listener(key, index),
             5 => Self::Tool(key),
-            _ => Self::Host(key),
+            6 => Self::Host(key),
+            _ => Self::Asker(key),
         }
     }
 }
@@ -86,11 +91,12 @@ pub struct Service {
     pub(super) pipes: Pipes,
     pub(super) runs: HashMap<Key, Run>,
     pub(super) connections: HashMap<Key, Connection>,
+    pub(super) askers: HashMap<Key, Asker>,
     supervisor: OwnedFd,
-    cursor: Cursor,
+    pub(super) cursor: Cursor,
     buffer: Vec<u8>,
     next_key: Key,
-    max_connections: usize,
+    pub(super) max_connections: usize,
 }
 
 /// The supervisor is gone.
@@ -110,6 +116,7 @@ impl Service {
             pipes: Pipes::default(),
             runs: HashMap::new(),
             connections: HashMap::new(),
+            askers: HashMap::new(),
             supervisor,
             cursor: Cursor::default(),
             buffer: vec![0; BUFFER],
@@ -133,6 +140,7 @@ impl Service {
                     Token::Names(run) => self.answer_names(run),
                     Token::Listener(run, index) => self.accept(run, usize::from(index)),
                     Token::Tool(key) | Token::Host(key) => self.hear_connection(key),
+                    Token::Asker(key) => self.hear_asker(key),
                 }
             }
             let now = Instant::now();
@@ -145,7 +153,7 @@ impl Service {
         }
     }
 
-    fn new_key(&mut self) -> Key {
+    pub(super) fn new_key(&mut self) -> Key {
         self.next_key = self.next_key.wrapping_add(1);
         self.next_key
     }
@@ -178,13 +186,34 @@ impl Service {
         let Some(run) = self.runs.get_mut(&key) else { return };
         match fd::receive(&run.channel, &mut self.buffer, RecvFlags::DONTWAIT) {
             Ok((count, passed)) if count > 0 => {
-                run.take_over(passed);
-                if self.watch_listeners(key).is_err() {
+                let word = Word::decode(&self.buffer[..count]);
+                if self.take_over(key, word, passed).is_err() {
                     self.close(key);
                 }
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             _ => self.close(key),
+        }
+    }
+
+    fn take_over(&mut self, key: Key, word: Option<Word>, mut passed: Vec<OwnedFd>) -> Result<(), Errno> {
+        let Some(run) = self.runs.get_mut(&key) else { return Ok(()) };
+        match (word, passed.pop()) {
+            (Some(Word::Listeners), last) => {
+                passed.extend(last);
+                run.take_over(passed);
+                self.watch_listeners(key)
+            }
+            (Some(Word::Walls), _) => {
+                run.serve_in_walls();
+                Ok(())
+            }
+            (Some(Word::Names), Some(socket)) => self.add_asker(key, socket),
+            (Some(Word::Connection(to)), Some(socket)) => {
+                self.admit_from_walls(key, socket, to);
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -209,6 +238,7 @@ impl Service {
             }
             self.end(connection, None);
         }
+        self.askers.retain(|_, asker| asker.run != key);
         self.resolver.forget(key);
         let Some(Run { channel, names, listeners, tally, .. }) = self.runs.remove(&key) else { return };
         drop((names, listeners));
@@ -241,9 +271,16 @@ impl Service {
     }
 
     fn admit(&mut self, key: Key, tool: OwnedFd) {
+        match local_address(&tool) {
+            Ok(local) => self.lead_to(key, tool, local),
+            Err(_) => reset_on_close(&tool),
+        }
+    }
+
+    /// Leads a connection to what stands behind the fake address that the tool wants to reach.
+    pub(super) fn lead_to(&mut self, key: Key, tool: OwnedFd, to: SocketAddr) {
         let Some(run) = self.runs.get_mut(&key) else { return };
-        let destination = local_address(&tool).ok().and_then(|local| run.destination(local));
-        let Some(destination) = destination else {
+        let Some(destination) = run.destination(to) else {
             run.tally.stray();
             return reset_on_close(&tool);
         };
@@ -287,6 +324,7 @@ mod tests {
         let mut tokens = vec![Token::Supervisor, Token::Resolver];
         for key in [0, 1, Key::MAX] {
             tokens.extend([Token::Channel(key), Token::Names(key), Token::Tool(key), Token::Host(key)]);
+            tokens.push(Token::Asker(key));
             tokens.extend([0, 7, u8::MAX].map(|index| Token::Listener(key, index)));
         }
         for token in tokens {

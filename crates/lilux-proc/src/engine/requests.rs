@@ -183,7 +183,11 @@ impl Engine {
 
     fn confinement(&mut self, request: &RunRequest) -> Result<Option<Box<Confinement>>, SpawnError> {
         let Some(policy) = &request.policy else { return Ok(None) };
-        Confinement::decide(policy, self.facts()).map(Box::new).map(Some)
+        let facts = match &request.observe {
+            Some(_) => &self.facts().clone().without_broker("what is observed has no broker"),
+            None => self.facts(),
+        };
+        Confinement::decide(policy, facts).map(Box::new).map(Some)
     }
 
     fn open_door(&mut self, confinement: Option<&Confinement>) -> Result<Option<OwnedFd>, Errno> {

@@ -1,6 +1,6 @@
 //! One run, from its start until nothing of it is left.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -8,6 +8,7 @@ use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal};
 
 use super::{Gone, Keeper, TIMEOUT_GRACE, raw};
+use crate::broker::Broker;
 use crate::cell::Cell;
 use crate::door::entrance::Entrance;
 use crate::door::report::Network;
@@ -29,6 +30,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Whether a child has ended already, and is only not reaped yet.
 fn is_over(child: Pid) -> bool {
     matches!(wait::peek(child), Ok(Some(_)))
+}
+
+/// Of two points in time that may not be.
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    [one, other].into_iter().flatten().min()
 }
 
 #[derive(Clone, Copy)]
@@ -74,6 +80,7 @@ pub(super) struct Run<'a> {
     pub(super) enforced: Option<Enforced>,
     pub(super) door: Option<Entrance>,
     pub(super) observer: Option<Observer>,
+    pub(super) broker: Option<Broker>,
 }
 
 impl Run<'_> {
@@ -121,12 +128,14 @@ impl Run<'_> {
             Phase::Terminating { until } => Some(until),
             Phase::Lingering => None,
         };
+        let until = earlier(until, self.broker.as_ref().and_then(Broker::deadline));
         let keeper = &mut *self.keeper;
-        let calls = self.observer.as_ref().and_then(Observer::listener);
+        let observed = self.observer.as_ref().and_then(Observer::listener).map(AsFd::as_fd);
+        let calls = observed.or_else(|| self.broker.as_ref().map(AsFd::as_fd));
         let mut watched = [
             PollFd::new(&keeper.socket, PollFlags::IN),
             PollFd::new(&keeper.signals, PollFlags::IN),
-            PollFd::new(calls.unwrap_or(&keeper.socket), PollFlags::IN),
+            PollFd::from_borrowed_fd(calls.unwrap_or(keeper.socket.as_fd()), PollFlags::IN),
         ];
         let count = if calls.is_some() { 3 } else { 2 };
         if poll_until(&mut watched[..count], until).is_err() {
@@ -139,6 +148,9 @@ impl Run<'_> {
         }
         if let Some(observer) = self.observer.as_mut().filter(|_| call_waits) {
             observer.answer();
+        }
+        if let (Some(broker), Some(door)) = (&mut self.broker, &self.door) {
+            broker.answer(door);
         }
         if !order_waits {
             return Wish::Nothing;

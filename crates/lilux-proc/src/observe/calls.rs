@@ -1,13 +1,12 @@
 //! Which system calls are looked at, and what each of them names.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::FactKind;
-use super::memory;
-use super::notices::Notice;
 use super::paths::{Last, View};
 use crate::confine::{Is, Rule, Table, Test, Verdict};
+use crate::notify::peer::Peer;
+use crate::notify::{Notice, memory};
 
 /// Stands in an argument that `execve` does not have: the launch itself is not told of. A keeper that stands still until its
 /// child has executed could not answer. A tool that says the same only hides from being learned about.
@@ -173,7 +172,7 @@ fn peer(notice: &Notice, address: u8, length: u8, kind: FactKind) -> Vec<Sight> 
 }
 
 fn named_peer(notice: &Notice, bytes: &[u8], kind: FactKind) -> Option<Sight> {
-    match peer_of(bytes)? {
+    match Peer::of(bytes)? {
         // Nothing of the file system changes; and with port 0 only the own address is looked for.
         Peer::Internet(address) if kind == FactKind::Connect && address.port() != 0 => {
             Some(Sight::Seen(kind, address.to_string().into_bytes()))
@@ -186,35 +185,7 @@ fn named_peer(notice: &Notice, bytes: &[u8], kind: FactKind) -> Option<Sight> {
                 Err(_) => Some(Sight::Unreadable),
             }
         }
-        Peer::Internet(_) => None,
-    }
-}
-
-enum Peer<'a> {
-    Internet(SocketAddr),
-    Path(&'a [u8]),
-}
-
-/// Abstract sockets and other families are nobody's.
-fn peer_of(bytes: &[u8]) -> Option<Peer<'_>> {
-    let (family, rest) = bytes.split_first_chunk::<2>()?;
-    match i32::from(u16::from_ne_bytes(*family)) {
-        libc::AF_INET => {
-            let (port, rest) = rest.split_first_chunk::<2>()?;
-            let address = Ipv4Addr::from(*rest.first_chunk::<4>()?);
-            Some(Peer::Internet(SocketAddr::new(IpAddr::V4(address), u16::from_be_bytes(*port))))
-        }
-        libc::AF_INET6 => {
-            let (port, rest) = rest.split_first_chunk::<2>()?;
-            let address = Ipv6Addr::from(*rest.get(4..)?.first_chunk::<16>()?);
-            let address = address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4);
-            Some(Peer::Internet(SocketAddr::new(address, u16::from_be_bytes(*port))))
-        }
-        libc::AF_UNIX => {
-            let path = rest.split(|byte| *byte == 0).next().filter(|path| !path.is_empty())?;
-            Some(Peer::Path(path))
-        }
-        _ => None,
+        Peer::Internet(_) | Peer::Unspecified => None,
     }
 }
 
@@ -241,23 +212,5 @@ mod tests {
         assert_eq!(verdict(libc::SYS_sendto, nothing), Verdict::Allow);
         assert_eq!(verdict(libc::SYS_sendto, [3, 1, 1, 0, 0x7000, 16]), Verdict::Tell);
         assert_eq!(interpret(&program, 0x4000_0003, 5, nothing), Verdict::Allow);
-    }
-
-    #[test]
-    fn addresses_are_read_as_the_kernel_reads_them() {
-        let family = |family: i32| (family as u16).to_ne_bytes();
-        let four = [&family(libc::AF_INET)[..], &443u16.to_be_bytes(), &[192, 0, 2, 1], &[0; 8]].concat();
-        let Some(Peer::Internet(found)) = peer_of(&four) else { panic!("no address") };
-        assert_eq!(found.to_string(), "192.0.2.1:443");
-        let mapped = Ipv4Addr::new(192, 0, 2, 1).to_ipv6_mapped().octets();
-        let six = [&family(libc::AF_INET6)[..], &80u16.to_be_bytes(), &[0; 4], &mapped, &[0; 4]].concat();
-        let Some(Peer::Internet(found)) = peer_of(&six) else { panic!("no address") };
-        assert_eq!(found.to_string(), "192.0.2.1:80");
-        let unix = [&family(libc::AF_UNIX)[..], b"/run/agent\0junk"].concat();
-        assert!(matches!(peer_of(&unix), Some(Peer::Path(b"/run/agent"))));
-        let abstracted = [&family(libc::AF_UNIX)[..], b"\0name"].concat();
-        for bytes in [&abstracted[..], &four[..6], &six[..12], &[], &[1]] {
-            assert!(peer_of(bytes).is_none(), "{bytes:?}");
-        }
     }
 }

@@ -8,23 +8,19 @@
 //! proposal for a person, and no boundary. The keeper reads, because the tool is its descendant (Yama allows no other).
 
 mod calls;
-mod memory;
-mod notices;
 mod paths;
-mod post;
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
 use serde::{Deserialize, Serialize};
 
 pub use calls::LAUNCH;
-pub use post::Post;
 
+use crate::confine::compile;
 use crate::error::RequestError;
-use crate::sys::fd;
+use crate::notify::{self, Mailbox, Post, Tells, Waiting};
 use crate::text::OsText;
 use calls::Sight;
 
@@ -132,25 +128,22 @@ impl Collection {
 
 /// The keeper's half: it answers every call, and keeps what it named.
 pub struct Observer {
-    channel: Option<OwnedFd>,
+    mailbox: Option<Mailbox>,
     listener: Option<OwnedFd>,
     collection: Collection,
 }
 
 /// Both halves, before the tool is there.
 pub fn prepare(request: &ObserveRequest) -> Result<(Observer, Post), Errno> {
-    let (ours, theirs) = fd::message_pair()?;
+    let (mailbox, post) = notify::post(compile(&calls::table()), Tells::AsOftenAsItIsMade)?;
     let collection = Collection::new(request);
-    let observer = Observer { channel: Some(ours), listener: None, collection };
-    Ok((observer, Post::new(fd::above_fixed_places(theirs)?)))
+    Ok((Observer { mailbox: Some(mailbox), listener: None, collection }, post))
 }
 
 impl Observer {
     /// The tool has been started, and has sent where its calls are told.
     pub fn begin(&mut self) -> Result<(), Errno> {
-        let channel = self.channel.take().ok_or(Errno::BADF)?;
-        let (_, mut passed) = fd::receive(&channel, &mut [0; 1], RecvFlags::DONTWAIT)?;
-        self.listener = Some(passed.pop().ok_or(Errno::BADF)?);
+        self.listener = Some(self.mailbox.take().ok_or(Errno::BADF)?.open()?);
         Ok(())
     }
 
@@ -163,17 +156,17 @@ impl Observer {
     pub fn answer(&mut self) {
         for _ in 0..CALLS_IN_A_ROW {
             let Some(listener) = &self.listener else { return };
-            match notices::waiting(listener) {
-                notices::Waiting::Nothing => return,
-                notices::Waiting::Over => self.listener = None,
-                notices::Waiting::Call => {
-                    let Ok(notice) = notices::receive(listener) else { continue };
+            match notify::waiting(listener) {
+                Waiting::Nothing => return,
+                Waiting::Over => self.listener = None,
+                Waiting::Call => {
+                    let Ok(notice) = notify::receive(listener) else { continue };
                     let sights = calls::look(&notice);
                     // A number may mean another process by now: then nothing was learned from its memory.
-                    if notices::is_valid(listener, notice.id) {
+                    if notify::is_valid(listener, notice.id) {
                         sights.iter().for_each(|sight| self.collection.take(sight));
                     }
-                    notices::go_on(listener, notice.id);
+                    notify::go_on(listener, notice.id);
                 }
             }
         }

@@ -105,7 +105,7 @@ class Enforceable:
         if not facts.landlock:
             return cls("none", ("everything",), f"{facts.no_cell}; there is no Landlock here")
         asked = {
-            "hosts": isinstance(policy.net, Hosts),
+            "hosts": isinstance(policy.net, Hosts) and not facts.broker,
             "protected_paths": bool(policy.protect),
             "masked_paths": bool(policy.mask),
             "binds": bool(policy.binds),

@@ -10,7 +10,15 @@ import pytest
 from lilux.primitives.subprocess import Facts
 from rye_mcp.cli.doctor import judge_isolation
 
-CELLS = Facts(landlock=7, seccomp=True, cell="user_namespace", no_cell=None, proc="private")
+CELLS = Facts(
+    landlock=7,
+    seccomp=True,
+    cell="user_namespace",
+    no_cell=None,
+    proc="private",
+    broker=True,
+    no_broker=None,
+)
 WALLS = replace(CELLS, cell=None, no_cell="the namespaces could not be made: EPERM")
 
 
@@ -27,7 +35,15 @@ def test_walls_are_told_with_what_they_do_not_enforce_and_why(tmp_path: Path) ->
     found = judge_isolation(WALLS, tmp_path)
     assert found.state == "warning"
     assert "in walls, since no cell can be made: the namespaces could not be made: EPERM" in found.message
-    assert "do not enforce hosts, protected_paths, masked_paths" in found.message
+    assert "do not enforce protected_paths, masked_paths" in found.message
+    assert "hosts" not in found.message
+
+
+def test_without_a_broker_walls_do_not_enforce_hosts_and_it_is_said_why(tmp_path: Path) -> None:
+    without = replace(WALLS, broker=False, no_broker="pidfd_getfd: EPERM")
+    message = judge_isolation(without, tmp_path).message
+    assert "do not enforce hosts, protected_paths, masked_paths" in message
+    assert "hosts are not told apart: pidfd_getfd: EPERM" in message
 
 
 @pytest.mark.parametrize("facts", [replace(WALLS, landlock=0), replace(WALLS, seccomp=False)])

@@ -79,6 +79,37 @@ fn sockets_are_those_of_the_shape() {
 }
 
 #[test]
+fn with_a_broker_no_connection_is_made_and_no_datagram_sent_without_it() {
+    let brokered = Shape { sockets: Sockets::Brokered, ..WALLS };
+    assert_eq!(verdict(brokered, libc::SYS_connect, &[3, 0x7000, 16]), Verdict::Tell);
+    assert_eq!(verdict(WALLS, libc::SYS_connect, &[3, 0x7000, 16]), Verdict::Allow);
+    for (kind, protocol, expected) in [
+        (libc::SOCK_STREAM, 0, Verdict::Allow),
+        (libc::SOCK_STREAM, MPTCP, EACCES),
+        (libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0, Verdict::Tell),
+        (libc::SOCK_DGRAM, libc::IPPROTO_UDP, Verdict::Tell),
+        (libc::SOCK_DGRAM, libc::IPPROTO_ICMP, EACCES),
+        (libc::SOCK_RAW, libc::IPPROTO_TCP, EACCES),
+    ] {
+        assert_eq!(socket(brokered, libc::AF_INET6, kind, protocol), expected, "{kind} {protocol}");
+    }
+    let fast_open = libc::MSG_FASTOPEN as u64;
+    assert_eq!(verdict(brokered, libc::SYS_sendto, &[3, 0, 0, fast_open]), EPERM);
+    assert_eq!(verdict(brokered, libc::SYS_sendmsg, &[3, 0, fast_open]), EPERM);
+    assert_eq!(verdict(brokered, libc::SYS_listen, &[3, 1]), EACCES);
+    let option = |level: i32, name: i32| {
+        verdict(brokered, libc::SYS_setsockopt, &[3, level as u64, name as u64, 0x7000, 4])
+    };
+    for (level, name) in ROUTES {
+        assert_eq!(option(level, name as i32), EPERM, "{level} {name}");
+    }
+    // As if it had been done.
+    assert_eq!(option(libc::IPPROTO_IP, libc::IP_RECVERR), Verdict::Errno(0));
+    assert_eq!(option(libc::IPPROTO_IP, libc::IP_TOS), Verdict::Allow);
+    assert_eq!(option(libc::SOL_SOCKET, libc::SO_KEEPALIVE), Verdict::Allow);
+}
+
+#[test]
 fn a_pair_of_datagram_sockets_would_reach_others() {
     let pair = |shape, kind: i32| {
         verdict(shape, libc::SYS_socketpair, &[libc::AF_UNIX as u64, (kind | libc::SOCK_CLOEXEC) as u64])
