@@ -104,7 +104,7 @@ class DecidedCall:
     def calls(self) -> frozenset[str]:
         """The tools that the run may call: what its signed file names, whatever confines the run itself."""
         if is_runner(self.chain.root):
-            return named_calls(self.parameters, self.caller.program)
+            return self.permissions.calls
         declared = self.chain.root.metadata.permissions
         return frozenset() if declared is None else declared.calls
 

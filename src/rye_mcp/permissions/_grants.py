@@ -16,13 +16,12 @@ from rye_mcp.items import is_item_id
 from rye_mcp.visible import find_hidden
 
 __all__ = [
-    "ANY_CALL",
     "ANY_HOST",
-    "CALL_PATTERN",
     "CLOSED",
     "CREDENTIALS",
     "DEFAULT_PORT",
     "HOST_PATTERN",
+    "ITEM_PATTERN",
     "PATH_PATTERN",
     "VARIABLE_PATTERN",
     "Covers",
@@ -34,7 +33,6 @@ __all__ = [
     "covers_path",
     "is_below",
     "maximal",
-    "problem_of_call",
     "problem_of_host",
     "problem_of_item_pattern",
     "problem_of_path",
@@ -56,7 +54,7 @@ _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 HOST_PATTERN: Final = rf"^(?:\*\.)?{_LABEL}(?:\.{_LABEL})+(?::[1-9][0-9]{{0,4}})?$"
 PATH_PATTERN: Final = r"^~?/[^*?\[\]{}$\\\x00-\x1f]+$"
 VARIABLE_PATTERN: Final = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
-CALL_PATTERN: Final = r"^(?:\*|[A-Za-z0-9_][A-Za-z0-9_./-]*(?:/\*)?)$"
+ITEM_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_./-]*(?:/\*)?$"
 """The forms as JSON Schema has them too; the checks below are stricter."""
 
 _HOST: Final = re.compile(HOST_PATTERN, re.ASCII)
@@ -64,9 +62,6 @@ _PATH: Final = re.compile(PATH_PATTERN)
 _VARIABLE: Final = re.compile(VARIABLE_PATTERN, re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*", re.ASCII)
 _ITEMS_BELOW: Final = "/*"
-
-ANY_CALL: Final = "*"
-"""Stands for every tool, in what may be called and nowhere else."""
 
 _THIS_MACHINE: Final = frozenset({"localhost", "localdomain", "ip6-localhost", "ip6-loopback", "loopback"})
 """The last part, or the only one, of names that mean this machine."""
@@ -129,7 +124,7 @@ def covers_path(wide: str, narrow: str) -> bool:
 
 def covers_items(wide: str, narrow: str) -> bool:
     """Whether the one id or pattern grants all items that the other one grants."""
-    return wide in (narrow, ANY_CALL) or (wide.endswith(_ITEMS_BELOW) and narrow.startswith(wide[:-1]))
+    return wide == narrow or (wide.endswith(_ITEMS_BELOW) and narrow.startswith(wide[:-1]))
 
 
 def allows_call(patterns: Iterable[str], item_id: str) -> bool:
@@ -242,11 +237,6 @@ def _problem_of_place(text: str, shown: str) -> str | None:
 def problem_of_variable(text: str) -> str | None:
     """What is wrong with a text as the name of a variable or a secret."""
     return None if _VARIABLE.fullmatch(text) else f"expected names of variables, found {text[:80]!r}"
-
-
-def problem_of_call(text: str) -> str | None:
-    """What is wrong with a text as what may be called: `*`, an item id, or `directory/*`."""
-    return None if text == ANY_CALL else problem_of_item_pattern(text)
 
 
 def problem_of_item_pattern(text: str) -> str | None:

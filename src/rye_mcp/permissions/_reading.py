@@ -10,14 +10,14 @@ from typing import Any, Final, TypeVar
 from rye_mcp.errors import kind
 from rye_mcp.permissions._grants import (
     ANY_HOST,
-    CALL_PATTERN,
     HOST_PATTERN,
+    ITEM_PATTERN,
     MAX_PATH,
     PATH_PATTERN,
     VARIABLE_PATTERN,
     Host,
-    problem_of_call,
     problem_of_host,
+    problem_of_item_pattern,
     problem_of_path,
     problem_of_variable,
 )
@@ -147,7 +147,7 @@ _READERS: Final[Mapping[str, Callable[[Any, str, list[str]], Any]]] = MappingPro
         "uses": read_set(_problem_of_use),
         "read": _paths,
         "write": _paths,
-        "calls": read_set(problem_of_call),
+        "calls": read_set(problem_of_item_pattern),
         "require": read_word(REQUIREMENTS),
     }
 )
@@ -192,7 +192,7 @@ _CONFINED: Final[Mapping[str, Any]] = {
         "uses": _list("What else it uses.", enum=[*USES]),
         "read": _READABLE,
         "write": _path_list("Other files and directories that it may write."),
-        "calls": _list("Tools that it may call: ids, directory/*, or * for all.", pattern=CALL_PATTERN),
+        "calls": _list("Tools that it may call: ids, or directory/*.", pattern=ITEM_PATTERN),
         "require": {"description": "What has to enforce this.", "enum": [*REQUIREMENTS]},
     },
     "additionalProperties": False,

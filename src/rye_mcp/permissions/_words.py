@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rye_mcp.permissions._grants import ANY_CALL
 from rye_mcp.permissions._value import USES, Access, Permissions
 
 __all__ = ["difference", "phrases", "sentence"]
@@ -51,9 +50,7 @@ def phrases(permissions: Permissions) -> Iterator[str]:
         yield f"may read and write {_named(permissions.write)}"
     yield from (f"may {USES[each]}" for each in sorted(permissions.uses))
     if permissions.calls:
-        yield (
-            "may call any tool" if ANY_CALL in permissions.calls else f"may call {_named(permissions.calls)}"
-        )
+        yield f"may call {_named(permissions.calls)}"
 
 
 def _demand(permissions: Permissions) -> str:

@@ -22,7 +22,8 @@ __category__ = "rye/code"
 __runs_given_code__ = True
 __tags__ = ["code", "program", "python", "calls", "join", "batch"]
 
-PERMISSIONS = {"require": "walls", "calls": ["*"]}
+# What a run may call is what its caller names in calls, and nothing of this list.
+PERMISSIONS = {"require": "walls", "calls": ["rye/*"]}
 LIMITS = {"calls": 500}
 
 CONFIG_SCHEMA = {
