@@ -286,11 +286,21 @@ def _facts(shown: ShownRun) -> Iterator[tuple[str, str]]:
     yield "sealed", "yes" if record.sealed else "no"
     if record.enforced is not None:
         yield "enforced", _enforced(record.enforced)
+    if record.runtime is not None:
+        yield "runtime", _runtime(record.runtime)
     yield from (("parent", record.parent),) if record.parent is not None else ()
     yield "parameters", ", ".join(record.parameters) or "-"
     yield from (("chain", f"{item_id} {digest}") for item_id, digest in record.chain)
     yield from (("sha256", f"{digest} {stream}") for stream, digest in record.digests)
     yield from _kept(shown)
+
+
+def _runtime(text: str) -> str:
+    """Whether it ran warm, and why it did not, on one line."""
+    from rye_mcp.executor.warm.reasons import WHY_COLD
+
+    runtime, _, why = text.partition(" ")
+    return f"{runtime}: {WHY_COLD.get(why, why)}" if why else runtime
 
 
 def _enforced(enforced: Mapping[str, Any]) -> str:

@@ -277,6 +277,8 @@ async def _decided(
     pinned, comparison, isolation = found
     values = await checked_parameters(pinned.valid.verified.chain.root, parameters, sketched=sketched)
     permissions, env, ignored = granted(tuple(pinned.valid.verified.pairs), isolation)
+    if is_runner(pinned.valid.verified.chain.root) and not permissions.unconfined:
+        permissions = replace(permissions, calls=named_calls(values, caller.program))
     notices = (
         *(Notice("chain_warning", warning) for warning in pinned.valid.warnings),
         *pinned.notices,

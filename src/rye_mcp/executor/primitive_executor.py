@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError, printable
@@ -53,7 +53,10 @@ from rye_mcp.trust.verify import Trust
 if TYPE_CHECKING:
     from lilux.primitives.subprocess import Enforced
 
-__all__ = ["PrimitiveExecutor", "Watch"]
+__all__ = ["WARM_VARIABLE", "PrimitiveExecutor", "Watch"]
+
+WARM_VARIABLE: Final = "RYE_WARM"
+"""With `0`, no interpreter waits for a call."""
 
 
 class PrimitiveExecutor:
@@ -103,10 +106,12 @@ class PrimitiveExecutor:
         locked: bool,
         environment: Mapping[str, str],
         writes_locks: Callable[[SpaceName], bool],
+        warm: Callable[[], bool] = lambda: False,
     ) -> Self:
         """One that is made of parts that are there already.
 
-        `writes_locks` says for the tools of which space a successful run writes a lockfile.
+        `writes_locks` says for the tools of which space a successful run writes a lockfile, `warm` whether
+        interpreters may wait for calls.
         """
         executor = cls.__new__(cls)
         executor._wire(
@@ -117,6 +122,7 @@ class PrimitiveExecutor:
             locked=locked,
             environment=environment,
             writes_locks=writes_locks,
+            warm=warm,
         )
         return executor
 
@@ -130,6 +136,7 @@ class PrimitiveExecutor:
         locked: bool,
         environment: Mapping[str, str],
         writes_locks: Callable[[SpaceName], bool] = lambda space: True,
+        warm: Callable[[], bool] = lambda: True,
     ) -> None:
         where = state or state_directory()
         project = None if spaces.project is None else project
@@ -151,6 +158,7 @@ class PrimitiveExecutor:
             project=project,
             state=where,
             environment=environment,
+            warm=lambda: environment.get(WARM_VARIABLE) != "0" and warm(),
             results=self._results,
         )
         self._log = RunLog(where, notary=RunnerNotary(where, revoked=trust.store.revocations))
@@ -246,13 +254,15 @@ class PrimitiveExecutor:
         logged = LoggedCall(self._log, item_id, self._project, caller, agreed)
         if watch is not None and watch.observer is not None:
             decide = partial(_unrestricted, decide)
-        async with logged.refusals(), self._prepared(decide) as call:
+        async with logged.refusals(), self._prepared(decide, runs=True) as call:
             began = await off_loop(partial(logged.began, call))
             outcome, planted = await self._outcome(call, logged, watch or Watch())
             noticed = (*began, *planted)
             result = await off_loop(partial(self._result, call, outcome, logged, noticed), shielded=True)
         if outcome.success:
             self._preparation.learn(call)
+        if call.let_wait is not None:
+            call.let_wait()
         return result
 
     async def _outcome(
@@ -361,6 +371,10 @@ class PrimitiveExecutor:
                 await off_loop(partial(decision.comparison.keep, self._trust))
             return decision.preview()
 
+    async def settle(self) -> None:
+        """Wait until what is done beside the calls is done: interpreters wait, modules are compiled."""
+        await self._preparation.background.wait()
+
     async def close(self) -> None:
         """Close what is open in this event loop, and the log."""
         await self._primitives.close()
@@ -371,9 +385,9 @@ class PrimitiveExecutor:
     # --- the stages ---
 
     @asynccontextmanager
-    async def _prepared(self, decide: Decide) -> AsyncIterator[PreparedCall]:
+    async def _prepared(self, decide: Decide, *, runs: bool = False) -> AsyncIterator[PreparedCall]:
         """A call, ready to run; its private copy is gone when the block ends."""
-        async with admitted(), await self._preparation.begin(await decide()) as draft:
+        async with admitted(), await self._preparation.begin(await decide(), runs=runs) as draft:
             yield await draft.finish()
 
     def _may_see(self, run_id: str) -> bool:
