@@ -1,9 +1,9 @@
 """What a space says in `config/rye.yaml`, which nobody signs.
 
-A project's file counts once a person has approved the project. `confirm` (what a person has to agree to) and
-`handle_over` are read from the user space alone. `isolation`, `rules`, `code` and `warm` are the user's, and a
-project only tightens them. Whatever restricts is a refusal where it is invalid, or where others can write
-the user's file.
+A project's file counts once a person has approved the project. `confirm` (what a person has to agree to)
+and `handle_over` are read from the user space alone. `isolation`, `rules`, `code` and `warm` are the user's,
+and a project only tightens them. Whatever restricts is a refusal where it is invalid, or where others can
+write the user's file.
 """
 
 from __future__ import annotations
