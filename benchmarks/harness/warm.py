@@ -143,7 +143,7 @@ def _waiting_kib() -> float:
             rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii")
         except OSError:
             continue
-        if b"-c" in words and b"call" in words:
+        if b"-c" in words and {b"call", b"zygote"} & {*words}:
             sizes.append(
                 next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
             )
