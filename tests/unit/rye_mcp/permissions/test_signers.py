@@ -110,7 +110,7 @@ def test_an_agents_tool_is_always_within_the_ceiling_and_confined(
     declared: Permissions | None, isolation: Isolation
 ) -> None:
     found = effective(declared, "agent", isolation, item_id="demo/hello").permissions
-    # What it calls is no more than this ceiling, each call by itself: `executor.tree`.
+    # What it calls runs within what it may do itself, so calls need no ceiling of their own.
     assert replace(found, calls=frozenset()).is_within(isolation.agent)
     assert declared is None or found.is_within(declared)
     assert not found.unconfined

@@ -61,6 +61,7 @@ def test_a_receipt_says_what_is_known_and_how(ledger: Ledger) -> None:
         digests=(("stdout", "1" * 64),),
         enforced={"level": "cell", "net": "none"},
         return_code=0,
+        runtime="warm",
         sealed=True,
     )
     [digest] = ledger.write(record, facts=FACTS)
@@ -82,6 +83,7 @@ def test_a_receipt_says_what_is_known_and_how(ledger: Ledger) -> None:
     ]
     assert verified["lock"] == {"state": "match", "sha256": "e" * 64}
     assert (verified["variables"], verified["agreed"]) == (["HOME", "PATH"], "f" * 64)
+    assert observed["runtime"] == "warm"
     assert observed["enforced"] == {"level": "cell", "net": "none"}
     assert observed["exit"] == {"kind": "exited", "return_code": 0, "signal": None}
     assert (reported["client"], reported["versions"]) == ("inspector", {"demo/hello": "1.0.0"})
