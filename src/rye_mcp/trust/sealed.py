@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "6bdc2f0d3155372e5056d24928125ac32dcc2c0b3578f3579d86f61298275bde"
+MANIFEST_SHA256: Final = "1049413a540eb0e147243fb229e0db09ad8dc9e6c2aeff92d67bc6c7eac0d5e6"
