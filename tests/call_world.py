@@ -127,7 +127,7 @@ class Call:
         if self._resolver is None:
             self._resolver = EnvironmentResolver(self.trust, self.server)
         verified = self.valid(item_id).verified
-        _, permitted, notices = granted(verified, Isolation())
+        _, permitted, notices = granted(tuple(verified.pairs), Isolation())
         found = now(self._resolver.resolve(verified, self.paths(), self.anchor, permitted))
         return replace(found, notices=(*notices, *found.notices))
 

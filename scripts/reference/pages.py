@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from scripts.reference import commands, errors, items, metadata, mutations, queries, servers, settings
+from scripts.reference import commands, errors, items, metadata, mutations, queries, runs, servers, settings
 
 __all__ = ["PARTS", "ROOT", "filled", "pages", "stale"]
 
@@ -22,6 +22,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         **metadata.PARTS,
         **mutations.PARTS,
         **queries.PARTS,
+        **runs.PARTS,
         **servers.PARTS,
         **settings.PARTS,
     }

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rye_mcp.catalog import Catalog
     from rye_mcp.executor.caller import TraceContext
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+    from rye_mcp.executor.tree import OpenInside
 
 __all__ = [
     "INDEX_DIRECTORY",
@@ -72,7 +73,7 @@ class Settings:
     `project` is the directory that holds the project's `.ai` (which need not be there yet), `user_directory`
     the one that holds the user's. `system_space` is the system space itself, None for that of this package.
     `cache` is None where the surroundings name no place for one. `no_project` says why there is no project,
-    `is_named` that somebody has named it.
+    `is_named` that somebody has named it, `many_calls` that a server runs, whose interpreters may wait.
     """
 
     project: Path | None
@@ -84,6 +85,7 @@ class Settings:
     locked: bool = False
     no_project: RyeError | None = None
     is_named: bool = False
+    many_calls: bool = False
 
     @classmethod
     def find(
@@ -95,6 +97,7 @@ class Settings:
         state: Path | None = None,
         cache: Path | None = None,
         locked: bool = False,
+        many_calls: bool = False,
         environment: Mapping[str, str] = os.environ,
         working_directory: Path | None = None,
     ) -> Settings:
@@ -107,6 +110,7 @@ class Settings:
             environment=environment,
             cache=cache or _cache_directory(),
             locked=locked or environment.get(LOCKED_VARIABLE, "").strip().lower() not in _NOT_LOCKED,
+            many_calls=many_calls,
         )
         in_environment = environment.get(OWN_PROJECT_VARIABLE) or environment.get(PROJECT_VARIABLE)
         named = project or _path(in_environment)
@@ -207,7 +211,14 @@ class App:
             open_executor=self.executor,
             client=client,
             trace=trace,
+            open_inside=self._open_inside,
         )
+
+    def _open_inside(self, context: Context) -> OpenInside:
+        """What serves the programs that are called in this context."""
+        from rye_mcp.inside.desk import Desk
+
+        return Desk(context, self.kept_catalog).opened
 
     def executor(self) -> PrimitiveExecutor:
         """What runs tools: made when the first one runs, and kept."""
@@ -222,6 +233,7 @@ class App:
                 locked=self.settings.locked,
                 environment=self.settings.environment,
                 writes_locks=self.writes_locks,
+                warm=self.allows_warm,
             )
             self._executors.append(made)
         return self._executors[0]
@@ -250,6 +262,12 @@ class App:
         from rye_mcp.configuration import asks_for_locks
 
         return space is SpaceName.PROJECT and asks_for_locks(self.context())
+
+    def allows_warm(self) -> bool:
+        """Whether interpreters may wait for calls: those of a program that makes many of them."""
+        from rye_mcp.configuration import allows_warm
+
+        return self.settings.many_calls and allows_warm(self.context())
 
     async def close(self) -> None:
         """Close what was opened in this event loop, and what was kept for many calls."""

@@ -1,8 +1,9 @@
 """What a space says in `config/rye.yaml`, which nobody signs.
 
 A project's file counts once a person has approved the project. `confirm` (what a person has to agree to) and
-`handle_over` are read from the user space alone. `isolation` and `rules` are the user's, and a project only
-tightens them. Whatever restricts is a refusal where it is invalid, or where others can write the user's file.
+`handle_over` are read from the user space alone. `isolation`, `rules` and `warm` are the user's, and a
+project only tightens them. Whatever restricts is a refusal where it is invalid, or where others can write
+the user's file.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ __all__ = [
     "DEFAULT_HANDLE_OVER",
     "Action",
     "Place",
+    "allows_warm",
     "approved_root",
     "asks_for_locks",
     "handle_over",
@@ -95,6 +97,22 @@ def asks_for_locks(place: Place) -> bool:
         return found == "auto"
     what = f"expected lock to be {' or '.join(_LOCKING)}, found {ascii(found)[:80]}"
     raise RyeError("invalid_item", what, where=f"{root}/{CONFIGURATION}", hint="such as lock: auto")
+
+
+def allows_warm(place: Place) -> bool:
+    """Whether interpreters may wait for calls: not where the user or the project says `warm: false`.
+
+    RyeError for another word.
+    """
+    user, project = place.spaces.user.root, approved_root(place)
+    said = [(user, _file(user, OTHERS_WRITE).value().get("warm", True))]
+    if project is not None:
+        said.append((project, _file(project, 0).value().get("warm", True)))
+    for root, value in said:
+        if not isinstance(value, bool):
+            what = f"expected warm to be true or false, found {ascii(value)[:80]}"
+            raise RyeError("invalid_item", what, where=f"{root}/{CONFIGURATION}", hint="such as warm: false")
+    return all(value for _, value in said)
 
 
 @lru_cache(maxsize=16)

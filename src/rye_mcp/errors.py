@@ -151,6 +151,31 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "The policy of the user or the project forbids this.",
             "look at isolation and rules in config/rye.yaml",
         ),
+        # --- calls inside of calls ---
+        "call_not_allowed": ErrorKind(
+            "A program called a tool that it may not call.",
+            "look at permissions.calls: rye explain {item_id}",
+        ),
+        "calls_too_deep": ErrorKind(
+            "Programs call programs, more of them than is allowed.",
+            "call the tool from a program further out",
+        ),
+        "too_many_calls": ErrorKind(
+            "A program called more often than its limit allows.", "call less, or raise limits.calls"
+        ),
+        "too_many_calls_at_once": ErrorKind(
+            "Too many calls of a program are unfinished.", "wait for some of them before you make more"
+        ),
+        "answers_too_long": ErrorKind(
+            "The answers to a program's calls are longer than the limit.", "ask for less in each call"
+        ),
+        "approval_required": ErrorKind(
+            "A person has to agree to a call that a program made, and nobody could be asked.",
+            "ask a person to agree to it, then run the program again",
+        ),
+        "malformed_call": ErrorKind(
+            "A program asked for a call in a form that is no request.", "use the client: from rye import call"
+        ),
         # --- servers and clients ---
         "cannot_listen": ErrorKind(
             "The server cannot listen as it was asked to.", "rye-mcp --http with another address"
@@ -177,6 +202,9 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "receipt_not_found": ErrorKind("There is no receipt of this run.", "rye receipt verify --all"),
         "receipts_broken": ErrorKind(
             "Receipts were cut off, changed or removed.", "look at what is missing: rye receipt verify --all"
+        ),
+        "run_not_live": ErrorKind(
+            "The run is over, or has no process of its own.", "rye log --status running"
         ),
         "run_not_found": ErrorKind("The log has no such run.", "rye log"),
         "output_not_found": ErrorKind(

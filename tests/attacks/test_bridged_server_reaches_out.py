@@ -176,3 +176,19 @@ async def apply(scene: Bridged, permissions: Permissions) -> None:
     assert comparison.permissions == permissions
     context = scene.person
     servers.update(known, comparison, offered, context, servers.signing_key(context))
+
+
+async def test_a_call_that_fails_says_what_its_server_lacked(scene: Bridged) -> None:
+    await bring(scene, WRITES)
+    place = "/var/lib"  # every machine has it, and no tool sees it by itself
+    async with scene.serving():
+        result = await reach(scene, "read", place)
+        assert not result.success
+        assert result.denied is not None
+        assert result.denied.as_dict() == {
+            "certain": [],
+            "likely": [place],
+            "would_need": {"read": [place]},
+        }
+        assert (await reach(scene, "read", "/nowhere/at-all")).denied is None
+        assert (await reach(scene, "read", scene.project / "notes.txt")).denied is None

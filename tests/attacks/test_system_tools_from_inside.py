@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from lilux.primitives.subprocess import CallSpec, Halves, RuntimeSpec, SubprocessPrimitive
+from rye_mcp.app import App, Settings
 from rye_mcp.executor.job.confinement import Confinement, Rights
 from rye_mcp.permissions import Access, Permissions, Requirement, hints, sentence
 from rye_mcp.spaces import Spaces
+from rye_mcp.verbs.offers import Offer, OffersRequest, offers
 from tests.unit.rye_mcp.test_system_space import TOOLS, declared
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +56,7 @@ POLICIES = {
 }
 """What system items may do, each once."""
 
+PROGRAM = "rye/core/primitives/subprocess"
 CELL, WALLS = Requirement.CELL, Requirement.WALLS
 
 
@@ -153,11 +156,68 @@ async def test_a_system_item_can_do_what_it_declares_and_its_annotations_say_so(
     permissions = POLICIES[words]
     done = await scene.run(permissions, tier)
     assert done == allowed(permissions, tier, scene)
-    told = hints(permissions, tier)
     changed, reached = done & scene.files.keys(), done & scene.addresses.keys()
-    assert not (told["readOnlyHint"] and (changed or reached))
-    assert told["openWorldHint"] or not reached
-    assert told["destructiveHint"] or not changed - {"trash"}
+    assert hints(permissions, tier) == {
+        "readOnlyHint": tier is CELL and not changed and not reached,
+        "destructiveHint": bool(changed - {"trash"}),
+        "openWorldHint": bool(reached),
+    }
+    for offer in offered(scene.root):
+        if offer.metadata.permissions == permissions:
+            told = offer.annotations(tier)
+            assert not told["readOnlyHint"] or not (changed or reached), offer.item_id
+            assert told["destructiveHint"] or not changed - {"trash"}, offer.item_id
+            assert told["openWorldHint"] or not reached, offer.item_id
+
+
+IN_THIS_PROCESS = {
+    "rye/core/explain",
+    "rye/core/runs",
+    "rye/core/verify",
+    "rye/http/fetch",
+    "rye/process/kill",
+    "rye/process/logs",
+    "rye/process/spawn",
+    "rye/process/status",
+}
+"""System tools that no kernel keeps from anything: what they do is our code."""
+
+
+def offered(root: Path) -> tuple[Offer, ...]:
+    """The tools of the system space, as a server lists them."""
+    settings = Settings.find(
+        project=root / "project", user_directory=root, state=root / "state", environment={}
+    )
+    app = App.open(settings)
+    return offers(OffersRequest(), app.context()).items
+
+
+def test_annotations_claim_nothing_that_is_not_enforced(scene: Scene) -> None:
+    harmless = {"readOnlyHint": True, "destructiveHint": False, "openWorldHint": False}
+    for offer in offered(scene.root):
+        claiming = replace(offer, metadata=replace(offer.metadata, annotations=harmless))
+        permissions = offer.metadata.permissions
+        if offer.item_id in IN_THIS_PROCESS or permissions is None:
+            continue
+        for tier in Requirement:
+            assert claiming.annotations(tier) == hints(permissions, tier), offer.item_id
+
+
+def test_a_system_tool_that_no_kernel_keeps_from_anything_is_told_of_as_its_author_says(
+    scene: Scene,
+) -> None:
+    ours = {
+        each.item_id: each for each in offered(scene.root) if each.executors.pairs[-1][0].item_id != PROGRAM
+    }
+    assert ours.keys() == IN_THIS_PROCESS
+    for tier in Requirement:
+        only_read = {item_id for item_id, each in ours.items() if each.annotations(tier)["readOnlyHint"]}
+        assert only_read == {f"rye/{name}" for name in ("core/explain", "core/runs", "core/verify")} | {
+            "rye/process/logs",
+            "rye/process/status",
+        }
+        reaching = {item_id for item_id, each in ours.items() if each.annotations(tier)["openWorldHint"]}
+        assert reaching == {"rye/http/fetch", "rye/process/spawn"}
 
 
 def test_the_policies_are_those_of_many_items() -> None:

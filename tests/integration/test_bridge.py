@@ -17,7 +17,9 @@ from rye_mcp.bridge import pool as pools
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.jobs import Watch
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP
+from rye_mcp.permissions import Requirement
 from rye_mcp.verbs import mcp_servers as servers
+from rye_mcp.verbs.offers import OffersRequest, offers
 from tests.bridge_world import RAW, Bridged
 from tests.mcp_world import gone
 
@@ -155,6 +157,15 @@ async def test_an_item_says_what_the_server_says_and_hides_nothing(scene: Bridge
         assert (await scene.call("invisible", text="a")).success
     echo = scene.known().items["mcp/raw/echo"][1]
     assert echo.annotations == {"readOnlyHint": True, "title": "Echo"}
+
+
+async def test_what_a_server_claims_about_its_tools_is_not_passed_on(scene: Bridged) -> None:
+    await scene.add(scene.config(), "echo")
+    [offer] = offers(OffersRequest(("mcp/raw/echo",)), scene.person).items
+    assert (offer.metadata.annotations or {})["readOnlyHint"] is True
+    for tier in Requirement:
+        told = offer.annotations(tier)
+        assert told == {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}
 
 
 async def test_names_that_are_no_ids_get_one_each(scene: Bridged) -> None:

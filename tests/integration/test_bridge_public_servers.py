@@ -22,7 +22,10 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.jobs import Watch
+from rye_mcp.verbs.search import SearchRequest, search
+from rye_mcp.verbs.sign import SignRequest, sign
 from tests.bridge_world import Bridged
+from tests.everyday_wishes import BIGGEST, WISHES
 
 NODE = tuple(f"@modelcontextprotocol/server-{name}" for name in ("everything", "filesystem", "memory"))
 PYTHON = ("mcp-server-fetch", "mcp-server-git", "mcp-server-time")
@@ -180,6 +183,34 @@ async def test_fetch(scene: Bridged, python_servers: Path) -> None:
             fetched = await scene.call("fetch", name="fetch", url=url)
     assert fetched.success, fetched.error
     assert "They carry." in fetched.data["content"][0]["text"]
+
+
+async def test_everyday_wishes_find_what_is_meant_among_the_first_three(
+    scene: Bridged, node_servers: Path, python_servers: Path
+) -> None:
+    repository = str(scene.project)
+    subprocess.run(["git", "init", "--quiet", repository], check=True)  # noqa: ASYNC221 - it is at once
+    node = {name: node_servers / f"mcp-server-{name}" for name in ("everything", "memory")}
+    for name, program in node.items():
+        await scene.add(config(name, program, MEMORY_FILE_PATH=str(scene.place / "memory.json")))
+    await scene.add(config("files", node_servers / "mcp-server-filesystem", "{project_path}"))
+    await scene.add(config("fetch", python_servers / "mcp-server-fetch"))
+    await scene.add(config("git", python_servers / "mcp-server-git", "--repository", repository))
+    await scene.add(config("time", python_servers / "mcp-server-time", "--local-timezone", "UTC"))
+    biggest = scene.project / ".ai/tools/files/biggest.py"
+    biggest.parent.mkdir(parents=True)
+    biggest.write_bytes(BIGGEST)
+    sign(SignRequest("files/biggest"), scene.person)
+    missed: dict[str, list[str]] = {}
+    with scene.app.catalog() as catalog:
+        catalog.refresh()
+        for wish, meant in WISHES:
+            found = search(SearchRequest(wish, limit=3), scene.app.context(), catalog).results
+            first = [shown.item_id for shown in found]
+            if not set(first).intersection(meant):
+                missed[wish] = first
+    assert len(missed) <= 2, missed
+    assert missed.keys().isdisjoint({WISHES[0][0], WISHES[1][0]}), missed
 
 
 @contextmanager

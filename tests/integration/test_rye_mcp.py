@@ -191,7 +191,9 @@ async def test_an_agent_finds_and_calls_bridged_tools_in_both_eras(workshop: Wor
             listed = {tool.name: tool for tool in (await client.list_tools()).tools}
             echo = next(tool for name, tool in listed.items() if name.endswith("echo"))
             assert echo.annotations is not None
-            assert (echo.annotations.title, echo.annotations.read_only_hint) == ("Echo", True)
+            assert (echo.annotations.title, echo.annotations.read_only_hint) == ("Echo", False), (
+                "it claims True"
+            )
             assert text_of(await client.call_tool(echo.name, {"text": "hi"})) == "hi"
             blocks = await client.call_tool("execute", {"item_id": "mcp/raw/blocks"})
             assert [block.type for block in blocks.content] == ["image", "text"]

@@ -21,6 +21,7 @@ from mcp.types import (
     ToolListChangedNotification,
 )
 
+from lilux.primitives.subprocess import SubprocessPrimitive
 from tests.mcp_world import *  # noqa: F403
 from tests.mcp_world import Mode, Workshop, facts, text_of
 
@@ -32,7 +33,8 @@ SCHEMA = (
     'CONFIG_SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}\n'
     'OUTPUT_SCHEMA = {"type": "object", "properties": {"greeting": {"type": "string"}}, '
     '"required": ["greeting"]}\n'
-    'ANNOTATIONS = {"readOnlyHint": True, "openWorldHint": False}'
+    'ANNOTATIONS = {"readOnlyHint": True, "openWorldHint": False, "destructiveHint": False}\n'
+    "PERMISSIONS = {}"
 )
 
 GREET = "print(json.dumps({'greeting': f'Hello, {params[\"name\"]}!'}))"
@@ -68,6 +70,25 @@ def names(listed: Any) -> list[str]:
     return [tool.name for tool in listed.tools]
 
 
+async def test_annotations_are_what_is_enforced_and_not_what_an_author_says(workshop: Workshop) -> None:
+    said = 'ANNOTATIONS = {"readOnlyHint": True, "destructiveHint": False, "openWorldHint": False}'
+    workshop.tool("demo/free", "print(1)", metadata=said)
+    workshop.tool("demo/writes", "print(1)", metadata=f'{said}\nPERMISSIONS = {{"project": "write"}}')
+    workshop.tool("demo/asks", "print(1)", metadata=f'{said}\nPERMISSIONS = {{"net": ["a.example.org"]}}')
+    async with workshop.served("auto", "--expose", "demo/*") as client:
+        found = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
+    told = {
+        name: (hints.read_only_hint, hints.destructive_hint, hints.open_world_hint)
+        for name, hints in found.items()
+        if hints is not None and name.startswith("demo_")
+    }
+    assert told == {
+        "demo_free": (False, True, True),
+        "demo_writes": (False, True, False),
+        "demo_asks": (False, False, True),
+    }
+
+
 async def test_exposed_tools_are_tools_of_their_own(workshop: Workshop, mode: Mode) -> None:
     workshop.tool("demo/hello", GREET, description="Greets \\u202esomebody.", metadata=SCHEMA)
     workshop.tool("demo/a_b", "print(1)")
@@ -89,7 +110,10 @@ async def test_exposed_tools_are_tools_of_their_own(workshop: Workshop, mode: Mo
         assert hello.output_schema is not None
         assert hello.output_schema["required"] == ["greeting"]
         assert hello.annotations is not None
-        assert (hello.annotations.read_only_hint, hello.annotations.open_world_hint) == (True, False)
+        hints = hello.annotations
+        here = (await SubprocessPrimitive().probe()).cell is not None
+        assert hints.read_only_hint is here, "walls cannot keep a tool from everything that can be changed"
+        assert (hints.open_world_hint, hints.destructive_hint) == (False, False)
         result = await client.call_tool("demo_hello", {"name": "${HOME} 'é'"})
         assert facts(result) == {"greeting": "Hello, ${HOME} 'é'!"}
         assert json.loads(text_of(result)) == facts(result)

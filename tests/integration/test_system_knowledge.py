@@ -28,9 +28,10 @@ SUBPROCESS = YAML(typ="safe", pure=True).load(SYSTEM / "tools/rye/core/primitive
     "config_schema"
 ]
 WORDS_AT_MOST = 1200
+"""How long a text may be that a model reads before it does something else."""
+
 CODES_AT_MOST = 1500
 """The page of codes is a table that the code knows, and has a row for each of them."""
-"""How long a text may be that a model reads before it does something else."""
 
 QUESTIONS = [
     ("how do I write a tool", "knowledge", "rye/core/authoring"),

@@ -140,6 +140,7 @@ def _pinned_for_node() -> Iterator[str]:
             (f"rye_mcp/executor/{part}", "execution", f"### `{part}`")
             for part in ("chain", "configuration", "environment", "job", "lock")
         ),
+        ("rye_mcp/inside", "inside", "# Calls inside of calls"),
         ("rye_mcp/mcp_server", "mcp-server", "## Modules"),
         ("rye_mcp/metadata", "items", "## Metadata"),
         ("rye_mcp/primitives", "bridge", ""),

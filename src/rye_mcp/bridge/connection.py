@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from lilux.primitives.subprocess import Enforced
     from rye_mcp.bridge.servers import Server
+    from rye_mcp.permissions.denials import Denial
 
 __all__ = ["MAX_PAGES", "MAX_TOOLS", "Connection", "first_of"]
 
@@ -82,6 +83,8 @@ class _Transport(Protocol):
 
     @property
     def last_words(self) -> str: ...
+
+    def denied(self, said: str) -> Denial | None: ...
 
     def streams(self) -> AbstractAsyncContextManager[Any]: ...
 
@@ -135,6 +138,10 @@ class Connection:
     def enforced(self) -> Enforced | None:
         """What stands around a server that is a program; None where nothing does."""
         return None if self._transport is None else self._transport.enforced
+
+    def denied(self, said: str) -> Denial | None:
+        """What a confined program lacked, by what it said of a call that has failed, as far as it shows."""
+        return None if self._transport is None else self._transport.denied(said)
 
     @property
     def noise_lines(self) -> int:

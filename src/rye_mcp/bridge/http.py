@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from lilux.primitives.subprocess import Enforced
     from rye_mcp.bridge.servers import Server
+    from rye_mcp.permissions.denials import Denial
 
 __all__ = ["HttpEndpoint"]
 
@@ -75,6 +76,10 @@ class HttpEndpoint:
         self._server = server
         self._events = Allowance(*EVENTS)
         self._bytes = Allowance(server.max_message_bytes, server.max_message_bytes / REFILL_S)
+
+    def denied(self, said: str) -> Denial | None:
+        """Nothing: a server that is reached over HTTP is not confined by us."""
+        return None
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[Transport]:

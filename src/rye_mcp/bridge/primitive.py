@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from lilux._dataclasses import dataclass
-from rye_mcp.apart import apart
+from rye_mcp.apart import apart, off_loop
 from rye_mcp.bridge.servers import BridgeError, Server, require_variables
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.enforcement import Enforcement
@@ -113,7 +113,8 @@ class McpJob:
         outcome = await apart(partial(read_answer, answer, schema, took(), server=self.server.name))
         enforced = self._enforced(used)
         if not outcome.success and enforced is not None and enforced.level != "none":
-            outcome = replace(outcome, hint=outcome.hint or self.server.how_to_give_more())
+            denied = await off_loop(partial(used[0].denied, outcome.error or ""))
+            outcome = replace(outcome, hint=outcome.hint or self.server.how_to_give_more(), denied=denied)
         return replace(outcome, enforced=enforced)
 
     def _enforced(self, used: list[Connection]) -> Enforcement | None:

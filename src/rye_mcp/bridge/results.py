@@ -63,6 +63,7 @@ def read_failure(error: BridgeError, duration_ms: float) -> Outcome:
         code=error.code,
         error=error.message,
         hint=error.hint,
+        denied=error.denied,
         metadata={"data_from": "none", **({"said": list(error.lines)} if error.lines else {})},
     )
 

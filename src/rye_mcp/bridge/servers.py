@@ -21,6 +21,7 @@ from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from rye_mcp.executor.job.bounds import Bounds
+    from rye_mcp.permissions.denials import Denial
     from rye_mcp.trust.directories import Directories
 
 __all__ = [
@@ -195,11 +196,19 @@ class BridgeError(Exception):
 
     `code` is one of `spawn_failed`, `lost`, `timeout`, `tool_failed` and `remote_changed`; of the last one
     neither message nor `data` hold anything that the other server wrote. `said` is the end of what a program
-    wrote on standard error; the message ends with it in one line, and `lines` are for a terminal.
+    wrote on standard error; the message ends with it in one line, and `lines` are for a terminal. `denied` is
+    what a confined program lacked, as far as it shows.
     """
 
     def __init__(
-        self, code: str, message: str, *, hint: str | None = None, data: Any = None, said: str = ""
+        self,
+        code: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        data: Any = None,
+        said: str = "",
+        denied: Denial | None = None,
     ) -> None:
         told = f"{message}; it last said: {visible(said)}" if said else message
         super().__init__(told)
@@ -208,3 +217,4 @@ class BridgeError(Exception):
         self.lines = tuple(visible(line) for line in said.split("\n")) if said else ()
         self.hint = hint
         self.data = data
+        self.denied = denied

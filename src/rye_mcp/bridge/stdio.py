@@ -7,9 +7,10 @@ counted, and read at a pace. What it writes waits until it was dealt with; what 
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
     from lilux.primitives.subprocess import SubprocessResult
     from rye_mcp.bridge.servers import Server
+    from rye_mcp.permissions.denials import Denial
+    from rye_mcp.permissions.planning import Facts
 
 __all__ = ["StdioProgram"]
 
@@ -83,6 +86,7 @@ class StdioProgram:
         self.noise_lines = 0
         self.enforced: Enforced | None = None
         self._server = server
+        self._where: Facts | None = None
         self._to_client, self._from_server = anyio.create_memory_object_stream[_Message](_BUFFERED)
         self._ready: deque[_Message] = deque()
         self._unfinished = bytearray()
@@ -153,10 +157,20 @@ class StdioProgram:
         )
         process = Halves(runtime, CallSpec(cwd=found.cwd))
         if server.bounds is not None:
-            process = await server.bounds.around(process)
+            confined = await server.bounds.around(process)
+            process, self._where = confined.process, confined.where
         return process.whole(
             timeout=None, max_output=MAX_STDERR_BYTES, on_output=self._hear, on_started=self._started
         )
+
+    def denied(self, said: str, refused: Iterable[str] = ()) -> Denial | None:
+        """What it lacked, by names that the door has refused and by what it said, as far as it shows."""
+        if self._where is None or self.enforced is None or self.enforced.level == "none":
+            return None
+        from rye_mcp.permissions.denials import suspect
+
+        text = f"{self.last_words}\n{said}"
+        return suspect(refused, text, self._server.permissions, self._where, os.path.lexists)
 
     def _started(self, _pid: int, enforced: Enforced | None) -> None:
         self.enforced = enforced
@@ -306,7 +320,9 @@ class StdioProgram:
         if result.signal is not None:
             how = f"signal {result.signal}"
         what = f"expected {self._shown} to go on, found that it ended ({how})"
-        return BridgeError("lost", what, hint=self._hint, said=self.last_words)
+        refused = () if result.network is None else (name for name, _ in result.network.refused)
+        said = self.last_words
+        return BridgeError("lost", what, hint=self._hint, said=said, denied=self.denied("", refused))
 
     @property
     def _hint(self) -> str | None:

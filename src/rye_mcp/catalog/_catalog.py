@@ -60,6 +60,9 @@ LEAST_SIMILARITY: Final = 0.2
 NEARER: Final = {SpaceName.PROJECT: 0.05, SpaceName.USER: 0.025, SpaceName.SYSTEM: 0.0}
 """What an item is worth for its space: of two that are nearly as good, the own one comes first."""
 
+PART: Final = 0.25
+"""What is taken off for a runtime or a primitive: other tools need them, and nobody can call them."""
+
 MAX_FUZZY_WORDS: Final = 16
 """How many words may be taken for slips of others at once."""
 
@@ -355,7 +358,8 @@ class _Search:
 
     def _valued(self, index: SpaceIndex, entry: Entry, features: Features, meaning: bytes) -> _Found:
         worth, sentence = self._scale.worth(features, meaning)
-        return _Found(index, entry, worth + NEARER[index.space.name], sentence)
+        worth += NEARER[index.space.name] - PART * entry.is_part
+        return _Found(index, entry, max(worth, 0.0), sentence)
 
     @property
     def _is_filled_up(self) -> bool:

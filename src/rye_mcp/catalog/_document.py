@@ -86,6 +86,7 @@ class Document:
     executor_id: str
     version: str
     is_destructive: bool
+    is_part: bool
 
 
 def documents_of(files: Sequence[ItemFile], *, brief: bool = False) -> list[Document | None]:
@@ -128,6 +129,7 @@ def _document_of(file: ItemFile, metadata: ItemMetadata | None, named: frozenset
         executor_id=(metadata.executor_id or "")[:MAX_VALUE],
         version=metadata.version[:MAX_VALUE],
         is_destructive=(metadata.annotations or {}).get("destructiveHint") is True,
+        is_part=metadata.is_runtime or metadata.is_primitive,
     )
 
 

@@ -59,6 +59,7 @@ class Entry(NamedTuple):
     date: int
     digest: str
     is_destructive: bool
+    is_part: bool
 
 
 KEYS_OF_A_TYPE: Final = 1 << 40

@@ -45,7 +45,7 @@ from rye_mcp.items import ItemType
 
 __all__ = ["DamagedError", "SqliteEngine", "file_for", "is_whole", "open_file", "open_memory"]
 
-SCHEMA_VERSION: Final = 7
+SCHEMA_VERSION: Final = 8
 BUSY_TIMEOUT_S: Final = 2.0
 """How long to wait for another process that writes; each writes for a second at most."""
 
@@ -64,7 +64,8 @@ CREATE TABLE items(
     key INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, stamp TEXT NOT NULL, digest TEXT NOT NULL,
     is_listed INTEGER NOT NULL, item_id TEXT NOT NULL, extension TEXT NOT NULL, name TEXT NOT NULL,
     date INTEGER NOT NULL, category TEXT NOT NULL, tags TEXT NOT NULL, tool_type TEXT NOT NULL,
-    executor_id TEXT NOT NULL, version TEXT NOT NULL, is_destructive INTEGER NOT NULL
+    executor_id TEXT NOT NULL, version TEXT NOT NULL, is_destructive INTEGER NOT NULL,
+    is_part INTEGER NOT NULL
 );
 CREATE TABLE vectors(key INTEGER PRIMARY KEY, signs BLOB NOT NULL, vector BLOB NOT NULL);
 CREATE TABLE features(
@@ -235,7 +236,7 @@ MAX_PARTS: Final = 64
 MAX_OF_A_PREFIX: Final = 50
 """How many words a beginning stands for when what was found is ranked; all of them are found."""
 
-_ITEM_COLUMNS: Final = "items.key, item_id, extension, items.name, date, digest, is_destructive"
+_ITEM_COLUMNS: Final = "items.key, item_id, extension, items.name, date, digest, is_destructive, is_part"
 _ORDERS: Final = {
     "id": "item_id, extension, items.key",
     "name": "items.name COLLATE NOCASE, item_id, extension, items.key",
@@ -521,8 +522,8 @@ def _is_bare(wanted: Wanted) -> bool:
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
-    key, item_id, extension, name, date, digest, is_destructive = row
-    return Entry(key, _type_of(key), item_id, extension, name, date, digest, bool(is_destructive))
+    key, item_id, extension, name, date, digest, *flags = row
+    return Entry(key, _type_of(key), item_id, extension, name, date, digest, *map(bool, flags))
 
 
 def _type_of(key: int) -> ItemType:

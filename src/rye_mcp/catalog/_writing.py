@@ -246,7 +246,7 @@ class Tally:
 
 
 _COLUMNS: Final = ", ".join(FIELDS)
-_NO_DOCUMENT: Final = ("", "", "", 0, "", "", "", "", "", False)
+_NO_DOCUMENT: Final = ("", "", "", 0, "", "", "", "", "", False, False)
 _OF_DOCUMENTS: Final = ("texts", "features", "vectors")
 _FULL_TEXT: Final = ("stemmed", "written")
 
@@ -414,6 +414,7 @@ def _of_file(change: Change, after: Row) -> Columns:
         document.executor_id,
         document.version,
         document.is_destructive,
+        document.is_part,
     )
 
 

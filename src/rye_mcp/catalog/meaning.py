@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import isqrt, sqrt
 from operator import mul
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from rye_mcp.catalog._words import Stemmer
 
@@ -80,17 +80,10 @@ class WordTable:
 
     identity: Final = DIGEST
 
-    def __init__(self, content: bytes, stemmer: Stemmer) -> None:
-        magic, count, dimensions, length = _HEAD.unpack_from(content)
-        if magic != _MAGIC or dimensions != DIMENSIONS:
-            raise TableError("expected a word table of this version, found something else")
-        start = _HEAD.size
-        lexicon = zlib.decompress(content[start : start + length]).decode("utf-8")
-        words, _, stems = lexicon.partition("\n\n")
-        self.rows = content[start + length :]
-        self.numbers = dict(zip(words.split("\n"), range(count), strict=True))
-        # The first word of a stem is the most frequent one.
-        self._by_stem = dict(zip(reversed(stems.split("\n")), reversed(range(count)), strict=True))
+    def __init__(self, lexicon: _Lexicon, stemmer: Stemmer) -> None:
+        self.rows = lexicon.rows
+        self.numbers = lexicon.numbers
+        self._by_stem = lexicon.by_stem
         self._stemmer = stemmer
 
     @classmethod
@@ -161,8 +154,16 @@ def _weighed(item: Mapping[str, str]) -> dict[str, int]:
     return found
 
 
+class _Lexicon(NamedTuple):
+    """The rows of a table, and the number of the row of each word and of each stem."""
+
+    rows: bytes
+    numbers: Mapping[str, int]
+    by_stem: Mapping[str, int]
+
+
 @lru_cache(maxsize=1)
-def _read(path: Path) -> bytes:
+def _read(path: Path) -> _Lexicon:
     try:
         content = path.read_bytes()
     except OSError as exc:
@@ -170,7 +171,13 @@ def _read(path: Path) -> bytes:
     found = hashlib.sha256(content).hexdigest()
     if found != DIGEST:
         raise TableError(f"expected {path.name} with SHA-256 {DIGEST}, found {found}")
-    return content
+    _, count, _, length = _HEAD.unpack_from(content)
+    start = _HEAD.size
+    words, _, stems = zlib.decompress(content[start : start + length]).decode("utf-8").partition("\n\n")
+    # The first word of a stem is the most frequent one.
+    by_stem = dict(zip(reversed(stems.split("\n")), reversed(range(count)), strict=True))
+    numbers = dict(zip(words.split("\n"), range(count), strict=True))
+    return _Lexicon(content[start + length :], numbers, by_stem)
 
 
 def similarity(one: bytes, other: bytes) -> float:

@@ -140,7 +140,10 @@ def _may_be_boolean(schema: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What somebody asked of `rye run`; `params` is JSON, or `-` for standard input."""
+    """What somebody asked of `rye run`; `params` is JSON, or `-` for standard input.
+
+    `cold` changes nothing: a command makes one call, so no interpreter has waited for it.
+    """
 
     params: str | None = None
     timeout: float | None = None
@@ -149,6 +152,7 @@ class RunOptions:
     item_type: ItemType = ItemType.TOOL
     project: Path | None = None
     as_json: bool = False
+    cold: bool = False
 
     @property
     def which(self) -> tuple[object, ...]:
@@ -198,6 +202,7 @@ _READ: Final[Mapping[str, tuple[str, Callable[[str], object] | None]]] = {
     "timeout": ("timeout", float),
     "dry-run": ("dry_run", None),
     "locked": ("locked", None),
+    "cold": ("cold", None),
     "type": ("item_type", ItemType),
     "project": ("project", Path),
     "json": ("as_json", None),

@@ -95,6 +95,9 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "rye_mcp.cli.run", "run", "Run a tool, with its parameters as --name value.", RUN
         ),
         "log": CommandPlace("rye_mcp.cli.log", "log", "What has run, and what it wrote.", RUN),
+        "kill": CommandPlace(
+            "rye_mcp.cli.kill", "kill", "End a run that is going on, wherever it runs.", RUN
+        ),
         "receipt": CommandPlace(
             "rye_mcp.cli.receipt",
             "receipt",

@@ -40,6 +40,7 @@ Find and run them:
   explain  Show what would run a tool, and what prevents it.
   run      Run a tool, with its parameters as --name value.
   log      What has run, and what it wrote.
+  kill     End a run that is going on, wherever it runs.
   receipt  What is on record of each run, signed: show it, verify it, pass it
            on.
 

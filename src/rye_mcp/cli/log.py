@@ -21,8 +21,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from rye_mcp.cli._command_groups import EXIT_INTERRUPTED, command_group
+from rye_mcp.cli._live_lines import LiveLines
 from rye_mcp.cli._options import JsonOption
 from rye_mcp.cli._printing import print_json, print_table, print_warnings, say
+from rye_mcp.runs.live import LiveView
 from rye_mcp.runs.log import RunLog, RunRecord
 from rye_mcp.runs.outputs import DEFAULT_LENGTH, MAX_LENGTH, RunOutputs
 from rye_mcp.runs.records import RUNNING
@@ -83,6 +85,10 @@ FollowOption = Annotated[
     bool, typer.Option("--follow", "-f", help="Go on with every run that begins or ends, until Ctrl-C.")
 ]
 
+FollowedOutputOption = Annotated[
+    bool, typer.Option("--output", help="With --follow: what they write too, as it comes.")
+]
+
 OutputOption = Annotated[
     bool, typer.Option("--output", help="Print what it wrote, as far as that was kept, and nothing else.")
 ]
@@ -110,6 +116,7 @@ def runs(
     until: UntilOption = None,
     limit: LimitOption = DEFAULT_LIMIT,
     follow: FollowOption = False,
+    output: FollowedOutputOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List what has run, the newest first; or follow it."""
@@ -124,9 +131,12 @@ def runs(
         until=_moment("--until", until),
         limit=limit,
     )
+    if output and not follow:
+        raise typer.BadParameter("expected --follow with --output; for one run: rye log show RUN --output")
     with RunLog(_state()) as kept:
         if follow:
-            _follow(request, kept, as_json=as_json)
+            lines = LiveLines(LiveView(kept.path.parent), as_json=as_json) if output else None
+            _follow(request, kept, lines, as_json=as_json)
             return
         found = list_runs(request, kept)
     if as_json:
@@ -156,7 +166,7 @@ def show(
             _print_output(request, shelf, everything=length is None)
         return
     with RunLog(state) as kept:
-        shown = show_run(run, kept, RunOutputs(state))
+        shown = show_run(run, kept, RunOutputs(state), LiveView(state))
     if as_json:
         print_json(shown.as_dict())
     else:
@@ -194,14 +204,19 @@ def _moment(option: str, text: str | None) -> datetime | None:
         raise typer.BadParameter(what) from exc
 
 
-def _follow(request: RunsRequest, kept: RunLog, *, as_json: bool) -> None:
+def _follow(request: RunsRequest, kept: RunLog, lines: LiveLines | None, *, as_json: bool) -> None:
     if not as_json:
         typer.echo(FOLLOWED.format(*HEADERS))
+    depths: dict[str, int] = {}
     try:
-        for record in follow_runs(request, kept):
-            line = json.dumps(record.as_dict()) if as_json else _line(record)
-            typer.echo(line)
+        for record in follow_runs(request, kept, pause=None if lines is None else lines.pause):
+            if lines is not None:
+                lines.saw(record)
+            depth = depths[record.run_id] = depths.get(record.parent or "", -1) + 1
+            typer.echo(json.dumps(record.as_dict()) if as_json else _line(record, depth))
             sys.stdout.flush()
+            if record.status != RUNNING:
+                del depths[record.run_id]
     except KeyboardInterrupt as exc:
         raise typer.Exit(EXIT_INTERRUPTED) from exc
 
@@ -222,8 +237,10 @@ def _print_run(shown: ShownRun) -> None:
         typer.echo(f"\nwhat it last wrote on standard error:\n\n{visible_lines(shown.record.stderr_end)}")
 
 
-def _line(record: RunRecord) -> str:
-    return FOLLOWED.format(*(visible(cell) for cell in _cells(record)))
+def _line(record: RunRecord, depth: int) -> str:
+    """A run on a line; what another run asked for stands further to the right, below it."""
+    begun, run_id, item_id, *others = (visible(cell) for cell in _cells(record))
+    return FOLLOWED.format(begun, run_id, "  " * depth + item_id, *others)
 
 
 def _cells(record: RunRecord) -> tuple[str, ...]:
@@ -258,17 +275,32 @@ def _facts(shown: ShownRun) -> Iterator[tuple[str, str]]:
     yield "begun", record.begun.astimezone().isoformat(sep=" ", timespec="milliseconds")
     yield "took", _took(_duration_ms(record))
     yield from _used(record)
+    if shown.processes:
+        yield (
+            "now",
+            f"{shown.processes} processes, {shown.memory_kb} KiB; to end it: rye kill {record.run_id}",
+        )
     yield "project", record.project or "-"
     yield "who", record.caller + (f" ({record.client})" if record.client else "")
     yield "signer", record.signer or "-"
     yield "sealed", "yes" if record.sealed else "no"
     if record.enforced is not None:
         yield "enforced", _enforced(record.enforced)
+    if record.runtime is not None:
+        yield "runtime", _runtime(record.runtime)
     yield from (("parent", record.parent),) if record.parent is not None else ()
     yield "parameters", ", ".join(record.parameters) or "-"
     yield from (("chain", f"{item_id} {digest}") for item_id, digest in record.chain)
     yield from (("sha256", f"{digest} {stream}") for stream, digest in record.digests)
     yield from _kept(shown)
+
+
+def _runtime(text: str) -> str:
+    """Whether it ran warm, and why it did not, on one line."""
+    from rye_mcp.executor.warm.reasons import WHY_COLD
+
+    runtime, _, why = text.partition(" ")
+    return f"{runtime}: {WHY_COLD.get(why, why)}" if why else runtime
 
 
 def _enforced(enforced: Mapping[str, Any]) -> str:

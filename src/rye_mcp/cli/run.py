@@ -70,6 +70,12 @@ def run_item(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run, and run nothing.")] = False,
     locked: Annotated[bool, typer.Option("--locked", help="Run only what a lockfile has pinned.")] = False,
+    cold: Annotated[
+        bool,
+        typer.Option(
+            "--cold", help="Start the interpreter for this call. A command always does; a server may not."
+        ),
+    ] = False,
     item_type: TypeOption = ItemType.TOOL,
     project: ProjectOption = None,
     as_json: JsonOption = False,
@@ -81,7 +87,7 @@ def run_item(
 
     if item.startswith("-"):
         raise typer.BadParameter(f"expected the id of an item first, found the option {item!r:.80}")
-    before = RunOptions(params, timeout, dry_run, locked, item_type, project, as_json)
+    before = RunOptions(params, timeout, dry_run, locked, item_type, project, as_json, cold)
     found, words = _found(item, before, ctx)
     options, metadata = found.options, found.metadata
     if _HELP & set(words):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rye_mcp.catalog.reasons import Why
 from rye_mcp.cli._options import JsonOption, ProjectOption, SpaceOption, TypeOption, open_app, person
 from rye_mcp.cli._printing import LONG_WORK, print_json, print_table, say, warn
 from rye_mcp.cli._signers import signers_in_words
@@ -23,6 +24,7 @@ from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
 from rye_mcp.trust.verify import Signer
 from rye_mcp.verbs.search import DEFAULT_LIMIT, MAX_LIMIT, SearchRequest, SearchResult, Shown, search
+from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
     from rye_mcp.verbs.context import Context
@@ -67,6 +69,7 @@ FuzzyOption = Annotated[
     int, typer.Option("--fuzzy", metavar="N", min=0, max=2, help="How many letters of a word may differ.")
 ]
 DetailOption = Annotated[bool, typer.Option("--detail", help="With --json: schemas and previews too.")]
+ExplainOption = Annotated[bool, typer.Option("--explain", help="Also say why each result was found.")]
 OpenOption = Annotated[bool, typer.Option("--open", help="Show the first result, as rye show does.")]
 
 
@@ -80,6 +83,7 @@ def search_items(
     filters: FiltersOption = None,
     fuzzy: FuzzyOption = 0,
     detail: DetailOption = False,
+    explain: ExplainOption = False,
     open_first: OpenOption = False,
     space: SpaceOption = None,
     item_type: TypeOption = ItemType.TOOL,
@@ -97,7 +101,7 @@ def search_items(
         fields=fields or None,
         filters=_filters(filters or []),
         fuzzy={"max_distance": fuzzy} if fuzzy else False,
-        detail=detail,
+        detail=detail or explain,
     )
     context, result = _search(request, project, as_json=as_json)
     if open_first:
@@ -107,6 +111,8 @@ def search_items(
         print_json(result.as_dict())
     else:
         _print(result, signers_in_words(context))
+    if explain and not (as_json or open_first):
+        _print_reasons(result)
 
 
 def _search(request: SearchRequest, project: Path | None, *, as_json: bool) -> tuple[Context, SearchResult]:
@@ -185,6 +191,20 @@ def _print(result: SearchResult, in_words: Callable[[Signer | None], str]) -> No
     last = result.request.offset + result.request.limit
     if last < result.total:
         typer.echo(f"{result.request.offset + 1} to {last} of {result.total}; next page: --offset {last}")
+
+
+def _print_reasons(result: SearchResult) -> None:
+    for shown in result.results:
+        if shown.why is not None:
+            typer.echo(f"{shown.item_id}: {'; '.join(_reasons(shown.why))}")
+
+
+def _reasons(why: Why) -> Iterator[str]:
+    yield f"has {', '.join(why.words)}" if why.words else "has no word of the query"
+    if why.near:
+        yield f"near in meaning: {', '.join(f'{asked} and {word}' for asked, word in why.near)}"
+    if why.sentence is not None:
+        yield f'answers "{visible(why.sentence)}"'
 
 
 def _hint(result: SearchResult) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from lilux._dataclasses import dataclass
 
 if TYPE_CHECKING:
+    from rye_mcp.executor.tree import Program
     from rye_mcp.runs.records import CallerKind
 
 __all__ = ["TRACE_VARIABLES", "Caller", "TraceContext"]
@@ -57,6 +58,7 @@ class Caller:
     """Who asks for a run: a person or an agent, and the program that an agent came with, by its own account.
 
     `parent` is the run that asks, when one does, and `depth` how many runs are above this one.
+    `program` is that run, when it called through its descriptor.
     """
 
     kind: CallerKind = "person"
@@ -64,6 +66,7 @@ class Caller:
     parent: str | None = None
     depth: int = 0
     trace: TraceContext | None = None
+    program: Program | None = None
 
 
 def _is_state(text: str) -> bool:

@@ -6,7 +6,7 @@ again = await elsewhere.accept(Bundle.from_bytes(decision.bundle().to_bytes()))
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
@@ -22,7 +22,7 @@ from rye_mcp.configuration import isolation_of
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.bundle import Bundle, BundleSpaces
 from rye_mcp.executor.caller import Caller
-from rye_mcp.executor.chain.builder import Chain, ChainBuilder
+from rye_mcp.executor.chain.builder import Chain, ChainBuilder, ChainElement
 from rye_mcp.executor.chain.validator import ValidChain, require_valid
 from rye_mcp.executor.chain.verifier import IntegrityVerifier, VerifiedChain
 from rye_mcp.executor.configuration.handles import with_results
@@ -30,12 +30,13 @@ from rye_mcp.executor.configuration.parameters import Parameters, checked_parame
 from rye_mcp.executor.lock import pins
 from rye_mcp.executor.lock.agreement import Comparison, Preview, require_agreed
 from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
+from rye_mcp.executor.tree import require_within_approval
 from rye_mcp.notices import Notice
-from rye_mcp.permissions import UNCONFINED, Isolation, Permissions, effective, phrases
+from rye_mcp.permissions import UNCONFINED, Isolation, Permissions, Requirement, effective, phrases
 from rye_mcp.runs.results import KeptResults
 from rye_mcp.spaces import Spaces
 from rye_mcp.trust.scope import SignerKind
-from rye_mcp.trust.verify import Trust
+from rye_mcp.trust.verify import Trust, VerifiedItem
 
 __all__ = ["Decide", "DecidedCall", "Decider", "granted"]
 
@@ -97,6 +98,27 @@ class DecidedCall:
         """
         is_persons = self.verified.root.signer.kind is SignerKind.PERSON
         return frozenset(self.chain.root.metadata.named_secrets if is_persons else ())
+
+    @property
+    def calls(self) -> frozenset[str]:
+        """The tools that the run may call: what its signed file names, whatever confines the run itself."""
+        declared = self.chain.root.metadata.permissions
+        return frozenset() if declared is None else declared.calls
+
+    @property
+    def approval(self) -> Permissions:
+        """What the tools that it calls may do at most: what an agent signed reaches no further by calling."""
+        is_agents = self.verified.root.signer.kind is SignerKind.AGENT
+        return self.isolation.agent if is_agents else UNCONFINED
+
+    @property
+    def asked_for(self) -> Permissions:
+        """What the tool itself is granted, without what its runtimes add; calls are judged one by one."""
+        if self.permissions.unconfined:
+            return UNCONFINED
+        declared = self.chain.root.metadata.permissions or Permissions()
+        own = self.permissions.meet(replace(declared, project=self.permissions.project))
+        return replace(own, net=self.permissions.net, calls=frozenset(), require=Requirement.NONE)
 
     def unrestricted(self) -> DecidedCall:
         """The same call, not confined: for learning what it needs, under a policy that only observes."""
@@ -167,6 +189,7 @@ class Decider:
         `agreed` is the mark of what a person was asked about. A state directory that cannot be written stops
         nobody: then the same is asked again.
         """
+        require_within_approval(decided)
         decided.require_agreed(agreed)
         if decided.comparison.new:
             with suppress(RyeError, OSError):
@@ -248,7 +271,7 @@ async def _decided(
     """Stage 7, and what the chain may do."""
     pinned, comparison, isolation = found
     values = await checked_parameters(pinned.valid.verified.chain.root, parameters, sketched=sketched)
-    permissions, env, ignored = granted(pinned.valid.verified, isolation)
+    permissions, env, ignored = granted(tuple(pinned.valid.verified.pairs), isolation)
     notices = (
         *(Notice("chain_warning", warning) for warning in pinned.valid.warnings),
         *pinned.notices,
@@ -260,7 +283,7 @@ async def _decided(
 
 
 def granted(
-    verified: VerifiedChain, isolation: Isolation
+    pairs: Sequence[tuple[ChainElement, VerifiedItem]], isolation: Isolation
 ) -> tuple[Permissions, frozenset[str], tuple[Notice, ...]]:
     """What a chain may do, which variables it gets, and whose wish for something counts for nothing.
 
@@ -269,11 +292,12 @@ def granted(
     names: set[str] = set()
     needs = Permissions()
     ignored = []
-    for element, item in verified.pairs:
+    (root, item_of_root), primitive = pairs[0], pairs[-1][0]
+    for element, item in pairs:
         asked = element.metadata.permitted_env
         if item.signer.kind in _GRANTING:
             names.update(asked)
-            if element is not verified.chain.root and element.metadata.needs is not None:
+            if element is not root and element.metadata.needs is not None:
                 needs = needs.join(element.metadata.needs)
         elif asked:
             message = (
@@ -281,10 +305,9 @@ def granted(
                 f"a person who has read it signs it with: rye sign {element.item_id}"
             )
             ignored.append(Notice("permissions_ignored", message))
-    root = verified.chain.root
-    kind = verified.root.signer.kind
+    kind = item_of_root.signer.kind
     declared = root.metadata.permissions
-    if _is_older_than_permissions(verified):
+    if kind is SignerKind.PERSON and primitive.item_id == _BRIDGE and _is_older_than_permissions(declared):
         declared = None
     found = effective(declared, kind, isolation, item_id=root.item_id, needs=needs)
     permissions = found.permissions
@@ -302,10 +325,6 @@ def granted(
     return permissions, frozenset(names), tuple(ignored)
 
 
-def _is_older_than_permissions(verified: VerifiedChain) -> bool:
+def _is_older_than_permissions(declared: Permissions | None) -> bool:
     """Whether an item of a bridged server names variables alone, as all of them did before permissions."""
-    root = verified.chain.root
-    declared = root.metadata.permissions
-    is_persons = verified.root.signer.kind is SignerKind.PERSON
-    is_bridged = verified.chain.primitive.item_id == _BRIDGE
-    return is_persons and is_bridged and declared is not None and declared.names_env_alone
+    return declared is not None and declared.names_env_alone

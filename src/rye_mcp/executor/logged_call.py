@@ -103,6 +103,7 @@ class LoggedCall:
             max_rss_kb=None if usage is None else usage.max_rss_kb,
             digests=outcome.digests,
             enforced=None if outcome.enforced is None else outcome.enforced.as_dict(),
+            runtime=None if outcome.runtime is None else " ".join(outcome.runtime.as_dict().values()),
             stderr_end=None if outcome.success else outcome.stderr or None,
         )
         if not outcome.digests:

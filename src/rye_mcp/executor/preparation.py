@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
+
+import anyio
 
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Facts, Halves, SubprocessPrimitive
@@ -39,9 +41,10 @@ from rye_mcp.executor.job.enforcement import Enforceable
 from rye_mcp.executor.job.in_process import InProcessPrimitive, build_in_process
 from rye_mcp.executor.job.jobs import HttpJob, Job, OtherJob, ProcessJob, address_of
 from rye_mcp.executor.job.primitives import Primitives
-from rye_mcp.executor.job.snapshot import Snapshot, SnapshotStore
+from rye_mcp.executor.job.snapshot import SCRATCH, Room, Snapshot, SnapshotStore
 from rye_mcp.executor.job.starting import Starting, why_not_there
 from rye_mcp.executor.lock.resolver import LockState, PinnedChain
+from rye_mcp.executor.warm.turns import Turn, Warmth
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
 from rye_mcp.permissions import UNCONFINED, Host, Permissions, Requirement, problem_of_host, sentence
@@ -74,6 +77,8 @@ class PreparedCall:
     notices: tuple[Notice, ...] = ()
     why_not_sealed: str | None = None
     enforceable: Enforceable | None = None
+    let_wait: Callable[[], None] | None = None
+    """Lets an interpreter wait for the next call of this kind."""
 
     @property
     def sealed(self) -> bool:
@@ -243,7 +248,9 @@ class Preparation:
         state: Path,
         environment: Mapping[str, str],
         results: KeptResults,
+        warm: Callable[[], bool],
     ) -> None:
+        """`warm` says whether interpreters may wait for calls, each time that one could."""
         self.results = results
         self.primitives = primitives
         self.confinement = Confinement(spaces, project, state, environment)
@@ -256,13 +263,22 @@ class Preparation:
         self._project = project
         self._snapshots = SnapshotStore(environment=environment)
         self._is_swept = False
+        self.warmth = Warmth(self._snapshots, self.background, warm)
 
-    async def begin(self, decision: DecidedCall) -> UnfinishedCall:
-        """The call up to its private copy, which is there when this returns."""
+    async def begin(self, decision: DecidedCall, *, runs: bool = False) -> UnfinishedCall:
+        """The call up to its private copy, which is there when this returns.
+
+        It may run in an interpreter that waited, if it `runs` at all.
+        """
         verified = decision.verified
         primitive = self.primitives.at_end_of(verified.chain)
         copied = isinstance(primitive, SubprocessPrimitive) and not verified.chain.root.metadata.is_primitive
-        basis, snapshot = await off_loop(partial(self._look, verified, copied=copied))
+        turn = self.warmth.turn(decision) if runs and copied else Turn()
+        try:
+            basis, snapshot = await off_loop(partial(self._look, verified, turn.room, copied=copied))
+        except BaseException:
+            await turn.close()
+            raise
         paths = Paths(
             project=self._project,
             user_space=self._spaces.user.root,
@@ -270,7 +286,7 @@ class Preparation:
             tool_source=verified.chain.root.path,
             snapshot=snapshot or _Sources(verified.chain.root.path),
         )
-        return UnfinishedCall(self, decision, primitive, snapshot, paths, basis)
+        return UnfinishedCall(self, decision, primitive, snapshot, paths, basis, turn)
 
     async def facts(self) -> Facts:
         """What this machine can enforce; it is found out once."""
@@ -284,22 +300,25 @@ class Preparation:
                 self.background.start(partial(self.bytecode.learn, carried, process))
 
     async def close(self) -> None:
-        """End what is under way, and remove every private copy that is left."""
+        """End what is under way or waits, and remove every private copy that is left."""
+        await self.warmth.close()
         await self.background.close()
         await off_loop(self._snapshots.close, shielded=True)
 
-    def _look(self, verified: VerifiedChain, *, copied: bool) -> tuple[Basis, Snapshot | None]:
+    def _look(
+        self, verified: VerifiedChain, room: Room | None, *, copied: bool
+    ) -> tuple[Basis, Snapshot | None]:
         """What a call does with files before it runs: what its environment depends on, and its copy."""
         basis = self.environments.look(verified, self._project)
-        return basis, self._snapshot(verified) if copied else None
+        return basis, self._snapshot(verified, room) if copied else None
 
-    def _snapshot(self, verified: VerifiedChain) -> Snapshot:
+    def _snapshot(self, verified: VerifiedChain, room: Room | None) -> Snapshot:
         if not self._is_swept:
             self._is_swept = True
             self._snapshots.sweep()
         command = merge_config(verified.chain).get("command")
         runs_itself = isinstance(command, str) and command.strip() == _TOOL_ITSELF
-        return self._snapshots.create(verified.carried, executable_tool=runs_itself)
+        return self._snapshots.create(verified.carried, executable_tool=runs_itself, room=room)
 
 
 class UnfinishedCall:
@@ -313,6 +332,7 @@ class UnfinishedCall:
         snapshot: Snapshot | None,
         paths: Paths,
         basis: Basis,
+        turn: Turn,
     ) -> None:
         self._preparation = preparation
         self._decision = decision
@@ -320,6 +340,8 @@ class UnfinishedCall:
         self._snapshot = snapshot
         self._paths = paths
         self._basis = basis
+        self._turn = turn
+        self._let_wait: Callable[[], None] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -327,6 +349,8 @@ class UnfinishedCall:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._turn.close()
         if self._snapshot is not None and not self._snapshot.is_removed:
             await off_loop(self._snapshot.remove, shielded=True)
 
@@ -358,28 +382,51 @@ class UnfinishedCall:
         enforceable = None
         if isinstance(job, ProcessJob) and (policy := job.process.call.policy) is not None:
             enforceable = Enforceable.of(await self._preparation.facts(), policy)
-        return PreparedCall(decision, environment, self._snapshot, job, notices, unsealed, enforceable)
+        return PreparedCall(
+            decision, environment, self._snapshot, job, notices, unsealed, enforceable, self._let_wait
+        )
 
     async def _confined(
         self, process: Halves, environment: Environment, interpreters: tuple[Path, ...]
     ) -> Confined:
-        """The process, confined to what its tool may do."""
+        """The process, confined to what its tool may do; and whether it fits an interpreter that waited."""
+        snapshot, lockfile = self._snapshot, self._decision.pinned.lock.path
+        scratch, needs_scratch = None, False
+        if not self._decision.permissions.unconfined:
+            needs_scratch = snapshot is not None and (await self._preparation.facts()).cell is None
+        if snapshot is not None and needs_scratch:
+            scratch = await off_loop(snapshot.make_scratch)
+        confine = partial(self._confine, process, environment, interpreters)
+        confined = await off_loop(partial(confine, None if snapshot is None else snapshot.root, scratch))
+        if self._turn.warm is not None:
+            await off_loop(partial(self._turn.settle, confined.process, lockfile))
+
+            def elsewhere(room: Room) -> Halves:
+                return confine(room.root, room.root / SCRATCH if needs_scratch else None).process
+
+            over = partial(self._preparation.warmth.over, self._turn, self._primitive, elsewhere)
+            self._let_wait = partial(over, scratch=needs_scratch, lockfile=lockfile)
+        return confined
+
+    def _confine(
+        self,
+        process: Halves,
+        environment: Environment,
+        interpreters: tuple[Path, ...],
+        root: Path | None,
+        scratch: Path | None,
+    ) -> Confined:
+        """The process as it is confined with its private copy at `root`."""
         if self._decision.permissions.unconfined:
             return Confined(process)
-        snapshot, anchor = self._snapshot, self._paths.snapshot.anchor_path
-        scratch = None
-        if snapshot is not None and (await self._preparation.facts()).cell is None:
-            scratch = await off_loop(snapshot.make_scratch)
-        confine = partial(
-            self._preparation.confinement.confine,
+        return self._preparation.confinement.confine(
             Rights.of(self._decision),
             process,
-            private_copy=None if snapshot is None else snapshot.root,
+            private_copy=root,
             scratch=scratch,
-            also=(environment.packages, anchor),
+            also=(environment.packages, self._paths.snapshot.anchor_path),
             interpreters=interpreters,
         )
-        return await off_loop(confine)
 
     def _require_confinable(self) -> None:
         """RyeError `isolation_unavailable` for work of this process that must be confined."""
@@ -460,6 +507,7 @@ class UnfinishedCall:
                 missing=confined.missing,
                 direct=direct,
                 with_flags=with_flags,
+                turn=self._turn,
             )
             return job, notices
         if _is_http(primitive):

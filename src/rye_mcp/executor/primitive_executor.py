@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError, printable
@@ -26,7 +26,7 @@ from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
 from rye_mcp.executor.decider import Decide, DecidedCall, Decider
-from rye_mcp.executor.job.jobs import ProcessJob, Watch
+from rye_mcp.executor.job.jobs import Job, ProcessJob, Watch
 from rye_mcp.executor.job.output_files import kept_files
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
 from rye_mcp.executor.lock.agreement import Preview
@@ -34,9 +34,12 @@ from rye_mcp.executor.lock.resolver import LockfileResolver
 from rye_mcp.executor.logged_call import LoggedCall
 from rye_mcp.executor.preparation import DryRun, Preparation, PreparedCall, chain_as_data
 from rye_mcp.executor.results import ExecutionResult, Outcome
+from rye_mcp.executor.tree import Program
 from rye_mcp.items import SpaceName
 from rye_mcp.notices import Notice
 from rye_mcp.receipts.runner import RunnerNotary
+from rye_mcp.runs.ids import StreamName
+from rye_mcp.runs.live import LiveRun, LiveRuns
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
 from rye_mcp.runs.results import KeptResults, owner_of
@@ -47,7 +50,13 @@ from rye_mcp.trust.approvals import state_directory
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
 
-__all__ = ["PrimitiveExecutor", "Watch"]
+if TYPE_CHECKING:
+    from lilux.primitives.subprocess import Enforced
+
+__all__ = ["WARM_VARIABLE", "PrimitiveExecutor", "Watch"]
+
+WARM_VARIABLE: Final = "RYE_WARM"
+"""With `0`, no interpreter waits for a call."""
 
 
 class PrimitiveExecutor:
@@ -97,10 +106,12 @@ class PrimitiveExecutor:
         locked: bool,
         environment: Mapping[str, str],
         writes_locks: Callable[[SpaceName], bool],
+        warm: Callable[[], bool] = lambda: False,
     ) -> Self:
         """One that is made of parts that are there already.
 
-        `writes_locks` says for the tools of which space a successful run writes a lockfile.
+        `writes_locks` says for the tools of which space a successful run writes a lockfile, `warm` whether
+        interpreters may wait for calls.
         """
         executor = cls.__new__(cls)
         executor._wire(
@@ -111,6 +122,7 @@ class PrimitiveExecutor:
             locked=locked,
             environment=environment,
             writes_locks=writes_locks,
+            warm=warm,
         )
         return executor
 
@@ -124,6 +136,7 @@ class PrimitiveExecutor:
         locked: bool,
         environment: Mapping[str, str],
         writes_locks: Callable[[SpaceName], bool] = lambda space: True,
+        warm: Callable[[], bool] = lambda: True,
     ) -> None:
         where = state or state_directory()
         project = None if spaces.project is None else project
@@ -145,9 +158,11 @@ class PrimitiveExecutor:
             project=project,
             state=where,
             environment=environment,
+            warm=lambda: environment.get(WARM_VARIABLE) != "0" and warm(),
             results=self._results,
         )
         self._log = RunLog(where, notary=RunnerNotary(where, revoked=trust.store.revocations))
+        self._live = LiveRuns(where)
         self.shelf = Shelf(self._outputs, self._results, self._may_see)
 
     # --- what callers ask for ---
@@ -239,13 +254,15 @@ class PrimitiveExecutor:
         logged = LoggedCall(self._log, item_id, self._project, caller, agreed)
         if watch is not None and watch.observer is not None:
             decide = partial(_unrestricted, decide)
-        async with logged.refusals(), self._prepared(decide) as call:
+        async with logged.refusals(), self._prepared(decide, runs=True) as call:
             began = await off_loop(partial(logged.began, call))
             outcome, planted = await self._outcome(call, logged, watch or Watch())
             noticed = (*began, *planted)
             result = await off_loop(partial(self._result, call, outcome, logged, noticed), shielded=True)
         if outcome.success:
             self._preparation.learn(call)
+        if call.let_wait is not None:
+            call.let_wait()
         return result
 
     async def _outcome(
@@ -255,10 +272,14 @@ class PrimitiveExecutor:
         spool = partial(self._outputs.spool, logged.run_id)
         if watch.on_begun is not None:
             watch.on_begun(logged.run_id)
+        live = self._live.begin(logged.run_id)
         try:
             try:
-                outcome = await call.job.run(watch, call.show, partial(off_loop, spool))
+                async with _calling(call, logged.run_id, watch) as job:
+                    seen = _seen_live(watch, live)
+                    outcome = await job.run(seen, call.show, partial(off_loop, spool))
             finally:
+                self._live.end(live)
                 planted = await _planted(call, logged.run_id)
             return outcome, planted
         except BaseException:
@@ -350,19 +371,23 @@ class PrimitiveExecutor:
                 await off_loop(partial(decision.comparison.keep, self._trust))
             return decision.preview()
 
+    async def settle(self) -> None:
+        """Wait until what is done beside the calls is done: interpreters wait, modules are compiled."""
+        await self._preparation.background.wait()
+
     async def close(self) -> None:
         """Close what is open in this event loop, and the log."""
         await self._primitives.close()
         await self._preparation.close()
-        for close in (self._outputs.close, self._results.close, self._log.close):
+        for close in (self._live.close, self._outputs.close, self._results.close, self._log.close):
             await off_loop(close, shielded=True)
 
     # --- the stages ---
 
     @asynccontextmanager
-    async def _prepared(self, decide: Decide) -> AsyncIterator[PreparedCall]:
+    async def _prepared(self, decide: Decide, *, runs: bool = False) -> AsyncIterator[PreparedCall]:
         """A call, ready to run; its private copy is gone when the block ends."""
-        async with admitted(), await self._preparation.begin(await decide()) as draft:
+        async with admitted(), await self._preparation.begin(await decide(), runs=runs) as draft:
             yield await draft.finish()
 
     def _may_see(self, run_id: str) -> bool:
@@ -386,6 +411,35 @@ async def _planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
     if missing is None:
         return ()
     return await off_loop(partial(missing.take_away, run_id), shielded=True)
+
+
+@asynccontextmanager
+async def _calling(call: PreparedCall, run_id: str, watch: Watch) -> AsyncIterator[Job]:
+    """The job of a call; that of a program asks for calls through its descriptor."""
+    job = call.job
+    if watch.inside is None or not call.decision.calls or not isinstance(job, ProcessJob):
+        yield job
+        return
+    program = Program.of(call.decision, run_id, job.process.call.timeout)
+    async with watch.inside(program, watch.on_call) as descriptor:
+        yield replace(job, asks_at=descriptor)
+
+
+def _seen_live(watch: Watch, live: LiveRun) -> Watch:
+    """The same looking on, and that of everybody who follows the runs of this user."""
+    on_output, on_started = watch.on_output, watch.on_started
+
+    def wrote(stream: StreamName, data: bytes, skipped: int) -> None:
+        live.on_output(data)
+        if on_output is not None:
+            on_output(stream, data, skipped)
+
+    def started(pid: int, enforced: Enforced | None) -> None:
+        live.on_started(pid)
+        if on_started is not None:
+            on_started(pid, enforced)
+
+    return replace(watch, on_output=wrote, on_started=started)
 
 
 async def _unrestricted(decide: Decide) -> DecidedCall:

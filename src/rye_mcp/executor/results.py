@@ -20,7 +20,7 @@ from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Usage
 from rye_mcp.errors import ERRORS, RyeError, printable
 from rye_mcp.executor.job.enforcement import Enforcement
-from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome, read_http, read_lost, read_process
+from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome, Runtime, read_http, read_lost, read_process
 from rye_mcp.notices import Notice
 from rye_mcp.runs.ids import handle_of
 from rye_mcp.runs.results import Kept
@@ -59,6 +59,7 @@ class ExecutionResult:
     notices: tuple[Notice, ...] = ()
     lock: Mapping[str, Any] | None = None
     enforced: Enforcement | None = None
+    runtime: Runtime | None = None
     denied: Denial | None = None
     kept: tuple[Kept, ...] = ()
     receipt: str | None = None
@@ -101,6 +102,7 @@ class ExecutionResult:
             notices=(*notices, *outcome.notices, *(cut.notice(run_id) for cut in outcome.cuts)),
             lock=lock,
             enforced=outcome.enforced,
+            runtime=outcome.runtime,
             denied=outcome.denied,
             kept=kept,
             receipt=receipt,
@@ -146,6 +148,7 @@ class ExecutionResult:
         answer |= {} if self.receipt is None else {"receipt": self.receipt}
         answer |= {"duration_ms": round(self.duration_ms, 3), "sealed": self.sealed}
         answer["enforced"] = None if self.enforced is None else self.enforced.as_dict(detail=detail)
+        answer |= {} if self.runtime is None else self.runtime.as_dict()
         answer["usage"] = None if self.usage is None else asdict(self.usage)
         answer |= self._rest(detail=detail)
         return answer

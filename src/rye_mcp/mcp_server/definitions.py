@@ -75,6 +75,7 @@ _RESULTS: Final = {
     },
     "total": {"type": "integer"},
     "did_you_mean": _LIST,
+    "notices": _LIST,
 }
 _LOADED: Final = {
     "content": _TEXT,
@@ -125,7 +126,7 @@ _SEARCH: Final = Definition(
             "default": False,
             "description": 'Allow misspellings; {"max_distance": 1 | 2}.',
         },
-        "detail": {"type": "boolean", "default": False, "description": "Add schemas and previews."},
+        "detail": {"type": "boolean", "default": False, "description": "Add schemas, previews and reasons."},
         "project_path": _PROJECT,
     },
     (),

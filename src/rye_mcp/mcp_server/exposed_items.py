@@ -38,6 +38,7 @@ from rye_mcp.mcp_server.answers import seen
 from rye_mcp.mcp_server.definitions import DEFINITIONS
 from rye_mcp.mcp_server.listings import Listed, entries, names_of, possible_names
 from rye_mcp.mcp_server.logs import facts_of
+from rye_mcp.permissions import Requirement
 from rye_mcp.runs.media_types import media_type_of, text_of
 from rye_mcp.runs.results import PREVIEW_BYTES, is_result_handle
 from rye_mcp.trust.scope import SignerKind
@@ -66,8 +67,6 @@ LOOK_AGAIN_S: Final = 2.0
 
 _log = logging.getLogger(__name__)
 
-_HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-
 
 class ExposedTools:
     """The tools of a server that are exposed: by patterns of its start, or of an approved project."""
@@ -79,6 +78,20 @@ class ExposedTools:
         self._looked_at = -math.inf
         self._schemas: dict[str, Mapping[str, Any]] = {}
         self._inputs: dict[str, dict[str, Any]] = {}
+        self._tier: Requirement | None = None
+
+    async def find_tier(self, app: App) -> None:
+        """Find out, once and if there are tools to tell of, what this machine enforces."""
+        if self._tier is not None or not await apart(lambda: bool(self._offers(app))):
+            return
+        from lilux.primitives.errors import ToolExecutionError
+        from lilux.primitives.subprocess import SubprocessPrimitive
+        from rye_mcp.verbs.offers import tier_of
+
+        try:
+            self._tier = tier_of(await SubprocessPrimitive().probe())
+        except ToolExecutionError as exc:  # without its supervisor, nothing is enforced, and nothing runs
+            _log.warning("nothing is known of what this machine enforces", extra=facts_of(reason=exc.message))
 
     def listed(self, app: App) -> list[Listed[Tool]]:
         """The tools as they are now."""
@@ -87,8 +100,8 @@ class ExposedTools:
         names = names_of(by_id, taken=DEFINITIONS, kept={**self._of_persons(by_id, app), **self._ids})
         self._ids |= names
         name_of = {item_id: name for name, item_id in names.items()}
-        offers = (by_id[item_id] for item_id in name_of)
-        listed = entries(offers, lambda offer: _tool(name_of[offer.item_id], offer))
+        offers, tier = (by_id[item_id] for item_id in name_of), self._tier or Requirement.NONE
+        listed = entries(offers, lambda offer: _tool(name_of[offer.item_id], offer, tier))
         tools = [each.entry for each in listed]
         self._schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
         self._inputs = {tool.name: tool.input_schema for tool in tools}
@@ -150,7 +163,7 @@ class ExposedTools:
             _log.warning("a tool is not offered", extra=facts)
 
 
-def _tool(name: str, offer: Offer) -> Tool:
+def _tool(name: str, offer: Offer, tier: Requirement) -> Tool:
     metadata = offer.metadata
     schema = {"type": "object", **seen(metadata.config_schema or {})}
     if schema["type"] != "object":
@@ -158,14 +171,13 @@ def _tool(name: str, offer: Offer) -> Tool:
         raise RyeError("invalid_item", what, item_id=offer.item_id)
     declared = dict(metadata.annotations or {})
     title = visible(str(declared.get("title") or metadata.name))
-    hints = {hint: declared[hint] for hint in _HINTS if hint in declared}
     return Tool(
         name=name,
         title=title,
         description=visible_lines(metadata.description) or title,
         input_schema=schema,
         output_schema=_object_schema(metadata.output_schema),
-        annotations=ToolAnnotations.model_validate({"title": title, **hints}),
+        annotations=ToolAnnotations.model_validate({"title": title, **offer.annotations(tier)}),
         _meta={"rye/item": offer.item_id, "rye/signer": offer.item.signer.as_dict()},
     )
 

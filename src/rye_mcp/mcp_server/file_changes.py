@@ -327,7 +327,7 @@ BEGUN_MS: Final = 1000
 """After how long without a change it is known that changes are seen."""
 
 _OF_THE_LOG: Final = ("runs.sqlite3", "receipts.mark")
-_OF_RUNS: Final = frozenset({"lockfiles", "outputs", "results"})
+_OF_RUNS: Final = frozenset({"lockfiles", "outputs", "results", "live"})
 _OF_ITEMS: Final = frozenset(item_type.directory for item_type in ItemType)
 
 

@@ -250,6 +250,8 @@ class Listings:
 
     async def _made(self, listed: ListName, app: App) -> list[Listed[Any]]:
         """A list, with what it looked like; how many items there are, and how long, is up to others."""
+        if listed == "tools":
+            await self._native.find_tier(app)
         made, self._known[listed] = await apart(partial(_made_of, _makers(self._native)[listed], app))
         self._app = app
         return made

@@ -229,7 +229,7 @@ class Projects:
         """The parts for the project that a call names, or for none; RyeError `no_project`."""
         from rye_mcp.app import App, Settings
 
-        return App.open(Settings.find(project=self._chosen(asked)))
+        return App.open(Settings.find(project=self._chosen(asked), many_calls=True))
 
     def _chosen(self, asked: Path | None) -> Path | None:
         if asked is None:

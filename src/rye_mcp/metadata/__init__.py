@@ -28,6 +28,7 @@ from rye_mcp.metadata._reading import (
     misspelt,
     parse_metadata,
 )
+from rye_mcp.metadata._warm import Warm
 from rye_mcp.metadata._yaml import parse_configuration, yaml_lines
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "Flag",
     "ItemMetadata",
     "Positional",
+    "Warm",
     "arguments_of",
     "body_of",
     "examine",

@@ -28,6 +28,7 @@ from rye_mcp.metadata._forms import (
     text,
 )
 from rye_mcp.metadata._raw import Issues, Raw, Way
+from rye_mcp.metadata._warm import WARM_FORM, Warm, read_warm
 from rye_mcp.permissions import NEEDS_SCHEMA, PERMISSIONS_SCHEMA, Permissions, read_needs, read_permissions
 
 __all__ = [
@@ -116,6 +117,10 @@ class ItemMetadata:
     """What it may do; None when it declares nothing, which is not the same as `{}`."""
     needs: Permissions | None = None
     """What a runtime has to read, whatever it runs."""
+    warm: Warm | None = None
+    """How a runtime starts its interpreter before a call; None when it does not."""
+    limits: Mapping[str, int] | None = None
+    """`calls`: how many calls of other tools it may make."""
     annotations: Mapping[str, Any] | None = None
     runs_given_code: bool | None = None
     """Whether it runs code that its caller gives it, so that no run of it is sealed."""
@@ -187,9 +192,14 @@ def _check_roles(raw: Raw, file: ItemFile, issues: Issues) -> None:
     if file.item_type is not ItemType.TOOL:
         for name in OF_TOOLS & raw.values.keys():
             issues.add(f"{name}: expected none in a {file.item_type}, found one", raw.lines.get(name), name)
-    elif problem := _executor_problem(raw.values):
+        return
+    if problem := _executor_problem(raw.values):
         line = raw.lines.get("executor_id", raw.lines.get("tool_type"))
         issues.add(f"executor_id: {problem}", line, "executor_id")
+    if raw.values.get("warm") is not None and raw.values.get("tool_type") != "runtime":
+        issues.add(
+            "tool_type: expected runtime, as warm is there, found another", raw.lines.get("warm"), "warm"
+        )
 
 
 def _check_calling(checked: Mapping[str, Any], raw: Raw, issues: Issues) -> None:
@@ -260,6 +270,24 @@ def _permissions(value: Any) -> Iterator[Problem]:
 
 def _needs(value: Any) -> Iterator[Problem]:
     yield from (((), problem) for problem in read_needs(value)[1])
+
+
+MAX_CALLS: Final = 10_000
+"""The most that `limits.calls` can say."""
+
+_LIMITS_SCHEMA: Final[Schema] = {
+    "type": "object",
+    "properties": {"calls": {"type": "integer", "minimum": 1, "maximum": MAX_CALLS}},
+    "additionalProperties": False,
+}
+
+
+def _limits(value: Any) -> Iterator[Problem]:
+    if not isinstance(value, dict) or value.keys() - {"calls"}:
+        found = ", ".join(map(ascii, value))[:80] if isinstance(value, dict) else kind(value)
+        yield (), f"expected a mapping with calls alone, found {found}"
+    elif type(value.get("calls", 1)) is not int or not 1 <= value.get("calls", 1) <= MAX_CALLS:
+        yield ("calls",), f"expected a whole number from 1 to {MAX_CALLS}, found something else"
 
 
 _TEXT: Final = text()
@@ -345,6 +373,17 @@ FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
             "What a runtime has to read, whatever it runs.",
             tools_only=True,
             read=lambda value: read_needs(value)[0],
+        ),
+        "warm": Field(
+            WARM_FORM,
+            "How a runtime starts its interpreter before there is a call for it.",
+            tools_only=True,
+            read=read_warm,
+        ),
+        "limits": Field(
+            Form(_limits, _LIMITS_SCHEMA),
+            "How much it may do: calls, the number of its calls of other tools.",
+            tools_only=True,
         ),
         "annotations": Field(
             mapping({"title": _TEXT.about("A title."), **dict.fromkeys(HINTS, flag())}),

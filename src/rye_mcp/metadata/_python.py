@@ -109,6 +109,8 @@ PYTHON_NAMES: Final = {
     "INPUTS": "inputs",
     "OUTPUTS": "outputs",
     "PERMISSIONS": "permissions",
+    "__warm__": "warm",
+    "LIMITS": "limits",
     "NEEDS": "needs",
     "ANNOTATIONS": "annotations",
     "EXAMPLES": "examples",

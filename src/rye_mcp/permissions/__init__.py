@@ -13,6 +13,7 @@ from rye_mcp.permissions._grants import (
     DEFAULT_PORT,
     VARIABLE_PATTERN,
     Host,
+    allows_call,
     problem_of_host,
 )
 from rye_mcp.permissions._hints import hints
@@ -49,6 +50,7 @@ __all__ = [
     "Requirement",
     "Rule",
     "Undeclared",
+    "allows_call",
     "difference",
     "effective",
     "hints",

@@ -26,6 +26,7 @@ __all__ = [
     "VARIABLE_PATTERN",
     "Covers",
     "Host",
+    "allows_call",
     "common",
     "covers_host",
     "covers_items",
@@ -124,6 +125,11 @@ def covers_path(wide: str, narrow: str) -> bool:
 def covers_items(wide: str, narrow: str) -> bool:
     """Whether the one id or pattern grants all items that the other one grants."""
     return wide == narrow or (wide.endswith(_ITEMS_BELOW) and narrow.startswith(wide[:-1]))
+
+
+def allows_call(patterns: Iterable[str], item_id: str) -> bool:
+    """Whether one of the ids and patterns is, or covers, the id of an item."""
+    return is_item_id(item_id) and any(covers_items(each, item_id) for each in patterns)
 
 
 def maximal(grants: Iterable[_G], covers: Covers[_G]) -> frozenset[_G]:

@@ -60,8 +60,9 @@ def effective(
     """
     granted = taken_to_declare(declared, signer)
     if signer == "agent":
-        granted = granted.meet(isolation.agent)
-        granted = replace(granted, require=max(granted.require, Requirement.WALLS))
+        calls, granted = granted.calls, granted.meet(isolation.agent)
+        # What an agent's program calls does no more than the program may; see `executor.tree`.
+        granted = replace(granted, calls=calls, require=max(granted.require, Requirement.WALLS))
     elif isolation.lifts(item_id):
         granted = UNCONFINED
     elif declared is None and signer == "person":

@@ -116,7 +116,7 @@ class ProcessesPrimitive:
         process = Halves(RuntimeSpec(command=command, env=call.environment), CallSpec(cwd=str(cwd)))
         process = await self._starting.process(process, direct=True, keep_cwd=True)
         if call.bounds is not None:
-            process = await call.bounds.around(process)
+            process = (await call.bounds.around(process)).process
         policy = process.call.policy
         asked |= {
             "program": process.runtime.command,

@@ -65,7 +65,7 @@ class RunRecord:
     that an agent came with. The time at which a run began is in its id. `parent` is the run that asked for
     this one. `digests` has the SHA-256 of all that was written to each stream, `stderr_end` the last of
     standard error of a failure. `process` says who looks after a run that has not ended. `enforced` is what
-    was enforced of its permissions.
+    was enforced of its permissions. `runtime` is `warm`, or `cold` and the word for why.
     """
 
     run_id: str
@@ -91,6 +91,7 @@ class RunRecord:
     stderr_end: str | None = None
     process: str | None = None
     enforced: Mapping[str, Any] | None = None
+    runtime: str | None = None
 
     @property
     def status(self) -> str:
@@ -120,6 +121,7 @@ class RunRecord:
             "signer": self.signer,
             "sealed": self.sealed,
             "enforced": None if self.enforced is None else dict(self.enforced),
+            **_runtime(self.runtime),
             "exit": {"kind": self.kind, "return_code": self.return_code, "signal": self.signal},
             "usage": None if self.user_ms is None else usage,
             "parameters": list(self.parameters),
@@ -128,6 +130,12 @@ class RunRecord:
             "parent": self.parent,
             "sha256": dict(self.digests),
         }
+
+
+def _runtime(text: str | None) -> dict[str, str]:
+    """`warm`, or `cold` and why, as data."""
+    words = () if text is None else text.split(" ", 1)
+    return dict(zip(("runtime", "why_cold"), words, strict=False))
 
 
 COLUMNS: Final = tuple(each.name for each in fields(RunRecord))
@@ -160,6 +168,7 @@ def row_of(record: RunRecord) -> tuple[Any, ...]:
         None if record.stderr_end is None else _end(record.stderr_end),
         record.process,
         None if record.enforced is None else msgspec.json.encode(record.enforced).decode(),
+        record.runtime,
     )
 
 

@@ -29,7 +29,7 @@ from rye_mcp.trust.verify import VerifiedItem
 from rye_mcp.verbs._signing_rights import relative_of
 from rye_mcp.verbs.context import Context, whole_hints
 
-__all__ = ["Chains", "Dependencies", "LockState", "LockStates", "Runners", "dependencies_of"]
+__all__ = ["Chains", "Dependencies", "Executors", "LockState", "LockStates", "Runners", "dependencies_of"]
 
 
 class Chains:
@@ -240,29 +240,40 @@ def _is_part(metadata: ItemMetadata) -> bool:
     return metadata.is_library or metadata.is_runtime or metadata.is_primitive
 
 
+@dataclass(frozen=True, slots=True)
+class Executors:
+    """What runs a tool: each element behind it, with what the gate said of that."""
+
+    pairs: tuple[tuple[ChainElement, VerifiedItem], ...] = ()
+
+
 class Runners:
     """What runs the tools that one call of a verb looks at; it is not kept for the next one."""
 
     def __init__(self, context: Context) -> None:
         self._verify = context.verify
         self._builder = ChainBuilder(context.spaces, context.verify)
-        self._known: dict[tuple[str | None, SpaceName], RyeError | None] = {}
+        self._known: dict[tuple[str | None, SpaceName], RyeError | Executors] = {}
 
     def why_not(self, file: ItemFile, metadata: ItemMetadata) -> RyeError | None:
         """Why nothing would run a verified tool; None when its chain is there and passes."""
+        found = self.executors(file, metadata)
+        return found if isinstance(found, RyeError) else None
+
+    def executors(self, file: ItemFile, metadata: ItemMetadata) -> Executors | RyeError:
+        """What runs a verified tool; the error if nothing would."""
         key = (metadata.executor_id, file.space.name)
-        if key not in self._known:
-            found = self._known[key] = self._follow(ChainElement(file, metadata))
-            return found
-        known = self._known[key]
+        known = self._known.get(key)
         if known is None:
-            return None
+            known = self._known[key] = self._follow(ChainElement(file, metadata))
+            return known
+        if not isinstance(known, RyeError):
+            return known
         return RyeError(known.code, f"{file.item_id} has the same executor: {known.message}", hint=known.hint)
 
-    def _follow(self, root: ChainElement) -> RyeError | None:
+    def _follow(self, root: ChainElement) -> Executors | RyeError:
         try:
-            for element in self._builder.follow(root).elements[1:]:
-                self._verify(element.file)
+            elements = self._builder.follow(root).elements[1:]
+            return Executors(tuple((element, self._verify(element.file)) for element in elements))
         except RyeError as exc:
             return exc
-        return None

@@ -26,6 +26,7 @@ from rye_mcp.trust.verify import Trust, VerifiedItem, verify_item
 if TYPE_CHECKING:
     from rye_mcp.executor.caller import TraceContext
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+    from rye_mcp.executor.tree import OpenInside, Program
 
 __all__ = ["Context", "options_of", "whole_hints"]
 
@@ -39,7 +40,8 @@ class Context:
 
     `project` is the directory that holds the project's `.ai`; `locked` says that nothing runs without a
     lockfile that it matches. `client` is the program that an agent came with, by its own account, `trace` the
-    trace that it says the call belongs to.
+    trace that it says the call belongs to. `open_inside` makes what serves programs, `program` is the one
+    that asks.
     """
 
     spaces: Spaces
@@ -52,11 +54,13 @@ class Context:
     open_executor: Callable[[], PrimitiveExecutor] | None = None
     client: str | None = None
     trace: TraceContext | None = None
+    open_inside: Callable[[Context], OpenInside] | None = None
+    program: Program | None = None
 
     @property
     def is_person(self) -> bool:
-        """Whether a person asks, at a terminal or in a script of theirs."""
-        return self.caller is SignerKind.PERSON
+        """Whether a person asks, at a terminal or in a script of theirs, and no program of theirs."""
+        return self.caller is SignerKind.PERSON and self.program is None
 
     def executor(self) -> PrimitiveExecutor:
         """What runs tools; it is made when it is asked for first."""

@@ -231,6 +231,9 @@ def log_refusal(request: ExecuteRequest, error: RyeError, context: Context) -> N
 
 
 def _caller(context: Context) -> Caller:
+    program = context.program
+    if program is not None:
+        return replace(program.caller, parent=program.run_id, depth=program.depth, program=program)
     return Caller("person" if context.is_person else "agent", context.client, trace=context.trace)
 
 
@@ -263,6 +266,8 @@ async def _run(request: ExecuteRequest, context: Context, watch: Watch) -> Execu
     if request.dry_run:
         return await executor.dry_run(request.item_id, request.parameters, timeout=request.timeout)
     request = await _allowed(request, context)
+    if watch.inside is None and context.open_inside is not None:
+        watch = replace(watch, inside=context.open_inside(context))
     return await executor.run(
         request.item_id,
         request.parameters,

@@ -9,19 +9,23 @@ passes too. At most `MAX_OFFERS` are.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import field
 from typing import Final
 
 from lilux._dataclasses import dataclass
-from rye_mcp.configuration import approved_root, list_of_texts
+from rye_mcp.configuration import approved_root, isolation_of, list_of_texts
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.chain.builder import ChainElement
 from rye_mcp.items import ItemPlace, ItemType
 from rye_mcp.metadata import ItemMetadata
+from rye_mcp.permissions import Isolation, Requirement
 from rye_mcp.trust.verify import VerifiedItem
-from rye_mcp.verbs._chains import Runners
+from rye_mcp.verbs._annotations import annotations_of, tier_of
+from rye_mcp.verbs._chains import Executors, Runners
 from rye_mcp.verbs._selection import EVERYTHING, select
 from rye_mcp.verbs.context import Context
 
-__all__ = ["MAX_OFFERS", "Offer", "Offers", "OffersRequest", "exposed", "offers"]
+__all__ = ["MAX_OFFERS", "Offer", "Offers", "OffersRequest", "exposed", "offers", "tier_of"]
 
 MAX_OFFERS: Final = 500
 """How many items are offered."""
@@ -41,11 +45,18 @@ class Offer:
 
     item: VerifiedItem
     metadata: ItemMetadata
+    executors: Executors = Executors()
+    isolation: Isolation = field(default_factory=Isolation)
 
     @property
     def item_id(self) -> str:
         """Its id."""
         return self.item.file.item_id
+
+    def annotations(self, tier: Requirement) -> dict[str, bool]:
+        """The hints of MCP for a tool, on a machine that enforces so much; RyeError if it may not run."""
+        root = (ChainElement(self.item.file, self.metadata), self.item)
+        return annotations_of((root, *self.executors.pairs), self.isolation, tier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +72,11 @@ def offers(request: OffersRequest, context: Context) -> Offers:
     found: list[Offer] = []
     refused: list[tuple[str, RyeError]] = []
     runners = Runners(context)
+    isolation = isolation_of(context) if request.item_type is ItemType.TOOL else Isolation()
     places, unreadable = _places(request, context)
     for place in places[:MAX_OFFERS]:
         try:
-            offer = _offer(place, context, runners)
+            offer = _offer(place, context, runners, isolation)
         except RyeError as exc:
             refused.append((place.item_id, exc))
         else:
@@ -96,13 +108,14 @@ def _by_precedence(places: Iterable[ItemPlace]) -> list[ItemPlace]:
     return sorted(places, key=lambda place: -place.space.precedence)
 
 
-def _offer(place: ItemPlace, context: Context, runners: Runners) -> Offer | None:
+def _offer(place: ItemPlace, context: Context, runners: Runners, isolation: Isolation) -> Offer | None:
     verified = context.verify(context.spaces.read(place))
     metadata = context.metadata(verified)
-    if place.item_type is ItemType.TOOL:
-        if metadata.is_library or metadata.is_runtime or metadata.is_primitive:
-            return None
-        refused = runners.why_not(verified.file, metadata)
-        if refused is not None:
-            raise refused
-    return Offer(verified, metadata)
+    if place.item_type is not ItemType.TOOL:
+        return Offer(verified, metadata)
+    if metadata.is_library or metadata.is_runtime or metadata.is_primitive:
+        return None
+    executors = runners.executors(verified.file, metadata)
+    if isinstance(executors, RyeError):
+        raise executors
+    return Offer(verified, metadata, executors, isolation)

@@ -19,6 +19,7 @@ from rye_mcp.errors import ERRORS, RyeError
 from rye_mcp.items import check_item_id
 from rye_mcp.notices import Notice
 from rye_mcp.runs.ids import StreamName, check_stream, handle_of, parse_handle
+from rye_mcp.runs.live import LiveView
 from rye_mcp.runs.log import RunFilter, RunLog, RunRecord
 from rye_mcp.runs.outputs import DEFAULT_LENGTH, OutputPiece, RunOutputs
 from rye_mcp.runs.records import RUNNING
@@ -32,6 +33,7 @@ __all__ = [
     "RunsRequest",
     "ShownRun",
     "follow_runs",
+    "kill_run",
     "list_runs",
     "read_output",
     "show_run",
@@ -96,10 +98,12 @@ class RunList:
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
-    """One run, and how many bytes of which streams were kept."""
+    """One run, and how many bytes of which streams were kept; what it holds now, while it is going on."""
 
     record: RunRecord
     kept: Mapping[StreamName, int]
+    processes: int = 0
+    memory_kb: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as data. Its status is that of the run."""
@@ -107,7 +111,9 @@ class ShownRun:
             stream: {"handle": handle_of(self.record.run_id, stream), "bytes": size}
             for stream, size in self.kept.items()
         }
-        return self.record.as_dict() | {"stderr_end": self.record.stderr_end, "output": output}
+        now = {"processes": self.processes, "memory_kb": self.memory_kb}
+        answer = self.record.as_dict() | {"stderr_end": self.record.stderr_end, "output": output}
+        return answer | ({"now": now} if self.processes else {})
 
 
 def read_output(request: OutputRequest, shelf: Shelf) -> OutputPiece:
@@ -141,10 +147,25 @@ def follow_runs(
     return log.follow(wanted) if pause is None else log.follow(wanted, pause=pause)
 
 
-def show_run(run_id: str, log: RunLog, outputs: RunOutputs) -> ShownRun:
+def show_run(run_id: str, log: RunLog, outputs: RunOutputs, live: LiveView) -> ShownRun:
     """One run, by its id or by a handle of its output."""
     run_id, _ = parse_handle(run_id)
-    return ShownRun(log.get(run_id), outputs.kept(run_id))
+    record = log.get(run_id)
+    holds = live.processes(run_id) if record.status == RUNNING else (0, 0)
+    return ShownRun(record, outputs.kept(run_id), *holds)
+
+
+def kill_run(run_id: str, log: RunLog, live: LiveView) -> str:
+    """End a run of this user, in whatever server or command; the signal that did it.
+
+    RyeError `run_not_live` for one that is over, or that has no process of its own.
+    """
+    run_id, _ = parse_handle(run_id)
+    record = log.get(run_id)
+    if record.status != RUNNING:
+        what = f"expected a run that is going on, found that {run_id} is over: {record.code or record.status}"
+        raise RyeError("run_not_live", what, run_id=run_id)
+    return live.kill(run_id)
 
 
 def _filter(request: RunsRequest) -> RunFilter:

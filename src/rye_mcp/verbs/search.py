@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import field, replace
 from typing import Any, Final, Protocol
 
 from lilux._dataclasses import dataclass
 from rye_mcp.catalog import Hit, Page, SearchQuery
 from rye_mcp.catalog.query import parse
+from rye_mcp.catalog.reasons import Reasons, Why
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, SpaceName
 from rye_mcp.metadata import ItemMetadata, body_of
@@ -119,6 +121,7 @@ class Shown:
     description: str = ""
     shadows: tuple[SpaceName, ...] = ()
     detail: Detail | None = None
+    why: Why | None = None
 
     @property
     def runnable(self) -> bool:
@@ -140,7 +143,9 @@ class Shown:
             answer["reason"] = self.reason
         if self.shadows:
             answer["shadows"] = [space.value for space in self.shadows]
-        return answer | ({} if self.detail is None else {"detail": self.detail.as_dict()})
+        if self.detail is not None:
+            answer["detail"] = self.detail.as_dict()
+        return answer | ({} if self.why is None else {"why": self.why.as_dict()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +183,13 @@ def search(request: SearchRequest, context: Context, finder: Finder) -> SearchRe
     5. what is suggested instead of nothing is tried out
     """
     query = query_of(request, context.spaces)
-    view = _View(context, request.detail, Runners(context))
-    sifted = _Sifted(query, view)
-    sifted.sift(finder)
-    suggested = () if sifted.total else tuple(_vouched(sifted.did_you_mean, query, finder, view))
-    return SearchResult(tuple(sifted.shown()), sifted.total, request, suggested, query.notices)
+    with ExitStack() as ending:
+        reasons = ending.enter_context(Reasons(query)) if request.detail else None
+        view = _View(context, reasons, Runners(context))
+        sifted = _Sifted(query, view)
+        sifted.sift(finder)
+        suggested = () if sifted.total else tuple(_vouched(sifted.did_you_mean, query, finder, view))
+        return SearchResult(tuple(sifted.shown()), sifted.total, request, suggested, query.notices)
 
 
 def _vouched(words: Iterable[str], query: SearchQuery, finder: Finder, view: _View) -> Iterable[str]:
@@ -285,7 +292,7 @@ class _View:
     """Looks at hits for one search; what runs them is looked at once for all."""
 
     context: Context
-    detail: bool
+    reasons: Reasons | None
     runners: Runners
 
     def judged(self, hit: Hit) -> _Passed | Shown | None:
@@ -315,7 +322,8 @@ class _View:
             signer=passed.verified.signer,
             description=_one_line(metadata.description),
             shadows=tuple(place.space.name for place in passed.found.shadowed),
-            detail=_detail(passed.verified, metadata) if self.detail else None,
+            detail=None if self.reasons is None else _detail(passed.verified, metadata),
+            why=None if self.reasons is None else self.reasons.of(passed.hit, file),
         )
 
     def _find(self, hit: Hit) -> tuple[Found, str | None]:

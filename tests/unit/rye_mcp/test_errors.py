@@ -59,6 +59,7 @@ STABLE = [
     "malformed_receipt",
     "receipt_not_found",
     "receipts_broken",
+    "run_not_live",
     "run_not_found",
     "too_many_runs",
     "output_not_found",

@@ -99,7 +99,7 @@ ANCHOR = {"mode": "always", "env_paths": {"PYTHONPATH": {"prepend": ["{anchor_pa
 
 EXAMPLES = [
     {
-        "description": "Correct one line of a file, and see the diff.",
+        "description": "Correct a mistake in one line of a file, and see the diff.",
         "parameters": {"path": "a.py", "edits": [{"old_text": "x = 1", "new_text": "x = 2"}]},
         "files": {"a.py": "x = 1\ny = 1\n"},
         "expect": {"contains": {"replacements": 1, "diff": "-x = 1\n+x = 2\n y = 1\n"}},

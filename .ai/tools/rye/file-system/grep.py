@@ -151,7 +151,7 @@ EXAMPLES = [
         "expect": {"data": {"matches": [{"path": "src/a.py", "line": 2, "text": "def f(y):"}]}},
     },
     {
-        "description": "Which files contain a text, in capitals or not?",
+        "description": "Search the source code for a word, in capitals or not.",
         "parameters": {"pattern": "TODO(", "literal": True, "ignore_case": True, "output": "files"},
         "files": {"a.py": "# todo(me): more\n", "b.py": "nothing\n"},
         "expect": {"data": {"files": ["a.py"]}},

@@ -65,6 +65,9 @@ __all__ = [
 LIBRARY_DIRECTORY: Final = "lib"
 """Where the library of a runtime is in a snapshot, beside `tools`."""
 
+CALLS_DIRECTORY: Final = "calls"
+"""Where in a library the client for calls is; only a tool that may call brings it along."""
+
 _UNSEALED = "its anchor is the project's directory, whose files nobody signed"
 
 
@@ -158,7 +161,10 @@ def bundled_files(
     library = library_of(chain)
     if not _config_names_library(chain) and (anchor is None or not names_library(anchor)):
         library = None
-    brought, sources = ((), []) if library is None else _library_files(library, trust, open_tree)
+    may_call = bool(tool.metadata.permissions is not None and tool.metadata.permissions.calls)
+    brought, sources = (
+        ((), []) if library is None else _library_files(library, trust, open_tree, may_call=may_call)
+    )
     if files or brought:
         _require_room((itself, *files, *brought), tool)
     return BundledFiles(
@@ -332,7 +338,7 @@ class _Dependencies:
 
 
 def _library_files(
-    library: Library, trust: Trust, open_tree: OpenTree
+    library: Library, trust: Trust, open_tree: OpenTree, *, may_call: bool
 ) -> tuple[tuple[BundledFile, ...], list[Source]]:
     """What is in the directory that a runtime brings along, as files of a snapshot and as they were read."""
     runtime, below = library.runtime, f"{library.relative}/"
@@ -340,7 +346,8 @@ def _library_files(
         needs = _Dependencies(runtime, None, Role.RUNTIME, trust, tree)
         if runtime.space is not SpaceName.SYSTEM:
             needs.list_by(directory_of(runtime))
-        needs.look_for(DependencyRules(enabled=True), library.relative)
+        left_out = frozenset() if may_call else frozenset({CALLS_DIRECTORY})
+        needs.look_for(DependencyRules(enabled=True, exclude_dirs=left_out), library.relative)
         files = [file for file in needs.files() if file.relative.startswith(below)]
     if not files:
         shown = printable(runtime.file.space.root / library.relative)

@@ -67,7 +67,9 @@ MAX_ENV_CHARACTERS: Final = 2 << 20
 _PROCESS_TIMEOUT_S: Final = 300
 _REQUEST_TIMEOUT_S: Final = 30
 _PASSED: Final = ("command", "args", "input_data", "shell", "max_output")
-_TOLD: Final = frozenset({"RYE_PROJECT_PATH", "RYE_TOOL_SOURCE", "RYE_RESULT_FD", "RYE_OUTPUT_DIR"})
+_TOLD: Final = frozenset(
+    {"RYE_PROJECT_PATH", "RYE_TOOL_SOURCE", "RYE_RESULT_FD", "RYE_CALL_FD", "RYE_OUTPUT_DIR"}
+)
 _PREFIX: Final = re.compile(r"[A-Z][A-Z0-9_]{0,62}_", re.ASCII)
 _VARIABLE: Final = re.compile(r"[A-Za-z0-9_]{1,128}", re.ASCII)
 _SINKS: Final = "__sinks"

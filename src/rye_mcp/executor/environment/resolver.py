@@ -52,7 +52,9 @@ RESULT_DESCRIPTOR: Final = 3
 """Where a tool can write its result; the value of `RYE_RESULT_FD`."""
 
 _WHERE_THINGS_ARE: Final = ("USER_SPACE", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")
-_OF_A_CALL: Final = ("RYE_TOOL_SOURCE", "RYE_RESULT_FD", "RYE_OUTPUT_DIR", "RYE_PROJECT_PATH")
+_OF_A_CALL: Final = (
+    *("RYE_TOOL_SOURCE", "RYE_RESULT_FD", "RYE_CALL_FD", "RYE_OUTPUT_DIR", "RYE_PROJECT_PATH"),
+)
 _MAX_KEPT = 256
 _NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]{2,}")
 

@@ -15,7 +15,7 @@ from rye_mcp.apart import off_loop
 
 if TYPE_CHECKING:
     from lilux.primitives.subprocess import Halves
-    from rye_mcp.executor.job.confinement import Confinement, Rights
+    from rye_mcp.executor.job.confinement import Confined, Confinement, Rights
     from rye_mcp.trust.directories import Directories
 
 __all__ = ["Bounds"]
@@ -34,8 +34,8 @@ class Bounds:
         directory = str(PurePosixPath(self.rights.item_id).parent)
         return replace(self, rights=replace(self.rights, item_id=directory))
 
-    async def around(self, process: Halves) -> Halves:
+    async def around(self, process: Halves) -> Confined:
         """The process under its policy; RyeError `denied_by_policy` for what no program gets here."""
         facts = await self.confinement.facts()
         confine = partial(self.confinement.confine_lasting, self.rights, process, facts)
-        return (await off_loop(confine)).process
+        return await off_loop(confine)

@@ -233,8 +233,9 @@ class Background:
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, work: Work) -> None:
-        """Do this, a moment later."""
+    def start(self, work: Work, *, after: float | None = None) -> None:
+        """Do this, a moment later; `after` is in seconds."""
+        delay = BEGINS_AFTER_S if after is None else after
         self._count += 1
         key = (_loops.running(), self._count)
         scope, is_over = self._under_way[key] = anyio.CancelScope(), anyio.Event()
@@ -242,7 +243,7 @@ class Background:
         async def done() -> None:
             try:
                 with scope:
-                    await anyio.sleep(BEGINS_AFTER_S)
+                    await anyio.sleep(delay)
                     await work()
             except Exception:
                 _logger.exception("work in the background has failed")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from lilux._dataclasses import dataclass
 from lilux.primitives.errors import SupervisorError, ToolExecutionError
 from lilux.primitives.subprocess import (
+    CallSpec,
     Halves,
     OnOutput,
     OnStarted,
@@ -29,15 +30,17 @@ from lilux.primitives.subprocess import (
 )
 from rye_mcp.apart import apart_if_large, off_loop
 from rye_mcp.executor.job.enforcement import Enforcement
-from rye_mcp.executor.job.outcomes import Exit, Outcome, read_http, read_lost, read_process
+from rye_mcp.executor.job.outcomes import Exit, Outcome, Runtime, read_http, read_lost, read_process
 from rye_mcp.executor.job.planted import Missing
 from rye_mcp.executor.job.starting import install_hint
+from rye_mcp.executor.tree import CALL_DESCRIPTOR, OnCall, OpenInside
 from rye_mcp.permissions import DEFAULT_PORT, Permissions
 from rye_mcp.permissions.planning import Facts
 from rye_mcp.runs.ids import StreamName
 
 if TYPE_CHECKING:
     from lilux.primitives.http_client import HttpClientPrimitive, HttpSpec
+    from rye_mcp.executor.warm.turns import Turn
     from rye_mcp.permissions.denials import Denial
 
 __all__ = ["HttpJob", "Job", "Observer", "OtherJob", "ProcessJob", "Spooling", "Watch", "address_of"]
@@ -72,13 +75,16 @@ class Observer(Protocol):
 class Watch:
     """Who looks on: gets the id of the run when it begins, what it prints as it comes, and its pid.
 
-    An `observer`, which only a person at a terminal has, learns what it needs.
+    An `observer`, which only a person at a terminal has, learns what it needs. `inside` opens the descriptor
+    of a program that calls, and `on_call` is told of its calls.
     """
 
     on_output: OnOutput | None = None
     on_started: OnStarted | None = None
     on_begun: Callable[[str], None] | None = None
     observer: Observer | None = None
+    inside: OpenInside | None = None
+    on_call: OnCall | None = None
 
 
 class Job(Protocol):
@@ -98,7 +104,7 @@ class ProcessJob:
     """A program to run. `direct` is for who asked for the primitive itself, and gets what it says.
 
     `missing` are names that it must not make. Of one that is called `with_flags`, all of standard output is
-    the result.
+    the result. `turn` is an interpreter that waited for the call, or the reason that there is none.
     """
 
     primitive: SubprocessPrimitive
@@ -108,6 +114,9 @@ class ProcessJob:
     missing: Missing | None = None
     direct: bool = False
     with_flags: bool = False
+    turn: Turn | None = None
+    asks_at: int | None = None
+    """The open descriptor through which it asks for calls; None for what may not call."""
 
     def shown(self) -> dict[str, Any]:
         """The command with its arguments, the names of its variables, where and for how long it runs."""
@@ -121,17 +130,22 @@ class ProcessJob:
 
     async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
         """Run it to its end."""
-        spec = self.process.whole(
+        call = replace(
+            self.process.call,
             spool=await spool(),
             digests=True,
             on_output=_shown_live(watch.on_output, show),
             on_started=watch.on_started,
         )
+        spec = Halves(self.process.runtime, call).whole(**self._asking())
         if watch.observer is not None:
             spec = watch.observer.prepared(spec)
         begun = time.perf_counter()
         try:
-            result = await self.primitive.run(spec)
+            result = await self._run_warm(call, watch)
+            runtime = Runtime(None if self.turn is None else self.turn.why, is_warm=result is not None)
+            if result is None:
+                result = await self.primitive.run(spec)
         except SupervisorError as exc:
             return read_lost(exc, (time.perf_counter() - begun) * 1000)
         if watch.observer is not None:
@@ -139,12 +153,27 @@ class ProcessJob:
         read = partial(read_process, result, timeout=spec.timeout, show=show, last_line=not self.with_flags)
         outcome = await apart_if_large((result.stdout, result.result), read)
         denied = await self._denied(result, failed=not outcome.success)
-        outcome = replace(outcome, enforced=self._enforced(result), denied=denied)
+        outcome = replace(outcome, enforced=self._enforced(result), denied=denied, runtime=runtime)
         if result.error is not None and result.error.code == "command_not_found":
             outcome = replace(outcome, hint=install_hint(spec.command))
         if result.error is not None and result.error.code == "command_hidden":
             outcome = replace(outcome, hint=_HIDDEN)
         return replace(outcome, data=_plain_data(result)) if self.direct else outcome
+
+    async def _run_warm(self, call: CallSpec, watch: Watch) -> SubprocessResult | None:
+        """What comes of it in an interpreter that waited; None where there is none for it."""
+        if self.turn is None:
+            return None
+        if self.asks_at is not None or watch.observer is not None:
+            self.turn.refuse("watched" if self.asks_at is None else "descriptors")
+        return await self.turn.run(call)
+
+    def _asking(self) -> dict[str, Any]:
+        """What a program has beside everything else to ask for calls."""
+        if self.asks_at is None:
+            return {}
+        env = {**self.process.env, "RYE_CALL_FD": str(CALL_DESCRIPTOR)}
+        return {"env": env, "descriptors": {CALL_DESCRIPTOR: self.asks_at}}
 
     async def _denied(self, result: SubprocessResult, *, failed: bool) -> Denial | None:
         """What a confined program lacked, as far as it shows."""

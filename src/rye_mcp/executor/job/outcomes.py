@@ -31,6 +31,7 @@ __all__ = [
     "Cut",
     "Exit",
     "Outcome",
+    "Runtime",
     "missing_package_hint",
     "read_http",
     "read_lost",
@@ -107,6 +108,20 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
+class Runtime:
+    """Whether a program ran in an interpreter that waited for the call; why not, in a word of `WHY_COLD`."""
+
+    why_cold: str | None = None
+    is_warm: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        if self.is_warm:
+            return {"runtime": "warm"}
+        return {"runtime": "cold", **({} if self.why_cold is None else {"why_cold": self.why_cold})}
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a primitive did, as far as it alone can tell.
 
@@ -130,6 +145,7 @@ class Outcome:
     notices: tuple[Notice, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     enforced: Enforcement | None = None
+    runtime: Runtime | None = None
     denied: Denial | None = None
 
     @property

@@ -10,11 +10,12 @@ import errno
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.files import LIBRARY_DIRECTORY, BundledFiles
 from rye_mcp.executor.job.bytecode import Bytecode
@@ -24,6 +25,7 @@ from rye_mcp.executor.job.private_dirs import (
     TreeWriter,
     copy_file,
     made_directory,
+    open_private,
     opened_private,
     places,
     remove_files,
@@ -33,7 +35,7 @@ from rye_mcp.executor.job.private_dirs import (
 )
 from rye_mcp.items import printable
 
-__all__ = ["Snapshot", "SnapshotStore", "private_directory", "require_place"]
+__all__ = ["SCRATCH", "Room", "Snapshot", "SnapshotStore", "private_directory", "require_place"]
 
 OUTPUT: Final = ".output"
 """The name of the directory in which a run can leave files."""
@@ -47,6 +49,23 @@ SCRATCH: Final = ".scratch"
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FILE: Final = 0o400
 _EXECUTABLE: Final = 0o500
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """An empty private directory, for a call that is not known yet."""
+
+    station: Station
+    name: str
+
+    @property
+    def root(self) -> Path:
+        """Where it is."""
+        return Path(self.station.path, self.name)
+
+    def remove(self) -> None:
+        """Remove it, with everything in it."""
+        remove_tree(self.name, self.station.descriptor)
 
 
 class Snapshot:
@@ -123,7 +142,7 @@ class Snapshot:
     def make_scratch(self) -> Path:
         """A directory that what runs may write, where nothing can give it a private home."""
         with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
-            os.close(made_directory(SCRATCH, root))
+            _make_scratch(root)
         return self.root / SCRATCH
 
     def add_result(self, source: int) -> Path:
@@ -178,12 +197,20 @@ class SnapshotStore:
         self._lock = threading.Lock()
 
     def create(
-        self, carried: BundledFiles, *, executable_tool: bool = False, bytecode: Bytecode | None = None
+        self,
+        carried: BundledFiles,
+        *,
+        executable_tool: bool = False,
+        bytecode: Bytecode | None = None,
+        room: Room | None = None,
     ) -> Snapshot:
         """The private copy of everything that is carried, in the first place that has room for it.
 
-        RyeError `write_failed` when none has. `executable_tool` is for a tool that is started itself.
+        RyeError `write_failed` when none has. `executable_tool` is for a tool that is started itself. It is
+        made in a `room` that was prepared, if there is one.
         """
+        if room is not None:
+            return _made(room.station, carried, executable_tool, room.name)
         refusals: list[RyeError] = []
         for place in sorted(self._places, key=self._refused.__contains__):  # nothing is looked at twice
             try:
@@ -194,6 +221,19 @@ class SnapshotStore:
             if bytecode is not None:
                 snapshot.add(bytecode)
             return snapshot
+        raise _nowhere(refusals)
+
+    def prepare(self, *, scratch: bool) -> Room:
+        """An empty directory of this process, which no other one sweeps; RyeError as `create`.
+
+        With `scratch` it has a directory in it that what runs may write.
+        """
+        refusals: list[RyeError] = []
+        for place in sorted(self._places, key=self._refused.__contains__):
+            try:
+                return _prepared(self._station(place, executable=False), scratch=scratch)
+            except RyeError as exc:
+                refusals.append(exc)
         raise _nowhere(refusals)
 
     def sweep(self) -> int:
@@ -260,11 +300,31 @@ def _nowhere(refusals: Sequence[RyeError]) -> RyeError:
     return RyeError("write_failed", what, where=refusals[-1].where, hint=refusals[-1].hint)
 
 
-def _made(station: Station, carried: BundledFiles, executable_tool: bool) -> Snapshot:
-    name = os.urandom(8).hex()
+def _prepared(station: Station, *, scratch: bool) -> Room:
+    room = Room(station, os.urandom(8).hex())
+    with _all_or_nothing(room):
+        root = made_directory(room.name, station.descriptor)
+        try:
+            if scratch:
+                _make_scratch(root)
+        finally:
+            os.close(root)
+    return room
+
+
+def _make_scratch(root: int) -> None:
+    with suppress(FileExistsError):  # of a room that was prepared
+        os.close(made_directory(SCRATCH, root))
+
+
+def _made(
+    station: Station, carried: BundledFiles, executable_tool: bool, prepared: str | None = None
+) -> Snapshot:
+    name = prepared or os.urandom(8).hex()
     snapshot = Snapshot(station, name, carried)
     with _all_or_nothing(snapshot):
-        root = made_directory(name, station.descriptor)
+        opened = open_private if prepared else made_directory
+        root = opened(name, station.descriptor)
         try:
             os.close(made_directory(OUTPUT, root))
             _write(root, _files(carried, executable_tool))
@@ -289,7 +349,7 @@ def _write(root: int, files: Iterable[tuple[str, bytes, int]]) -> None:
 
 
 @contextmanager
-def _all_or_nothing(snapshot: Snapshot) -> Iterator[None]:
+def _all_or_nothing(snapshot: Snapshot | Room) -> Iterator[None]:
     try:
         yield
     except OSError as exc:

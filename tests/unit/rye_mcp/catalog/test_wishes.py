@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from rye_mcp.catalog import meaning as meanings
 from rye_mcp.catalog._words import Stemmer, words_of
 from rye_mcp.catalog.meaning import WordTable, packed, sign_bits, similarity
 from rye_mcp.catalog.query import read_query
-from rye_mcp.items import SpaceName
+from rye_mcp.catalog.reasons import Reasons
+from rye_mcp.items import ItemType, SpaceName
+from tests.catalog_twin import hit
 from tests.catalog_world import Shelf, tool
 
 
@@ -315,6 +318,35 @@ def test_saying_a_word_a_thousand_times_gains_no_more_than_saying_it_often(shelf
         shelf.put(name, tool("x", body=f"{'convert ' * times} {filler}"))
     thousand, eight = shelf.search("convert").hits
     assert thousand.score == pytest.approx(eight.score, abs=0.02)
+
+
+# --- why ---
+
+
+def test_an_item_tells_why_it_was_found_by_its_bytes_as_they_are(shelf: Shelf) -> None:
+    shelf.put("send", tool("send_invoice", "Send an invoice to customers by mail"))
+    shelf.put("other", tool("other", "Weather forecasts"))
+    read = read_query("Tell me the weather forecast of today. Then post letter invoices to my clients!")
+    query = SearchQuery(read.tree, read.wish)
+    with Catalog.open(shelf.ground.spaces, None) as catalog, Reasons(query) as reasons:
+        catalog.refresh()
+        hits = {hit.item_id: hit for hit in catalog.search(query).hits}
+        file = shelf.ground.spaces.find("send", ItemType.TOOL).item
+        why = reasons.of(hits["send"], file)
+        lying = reasons.of(replace(hits["send"], sentence=7), file)
+    assert why.words == ("invoices",)
+    assert why.sentence == "Then post letter invoices to my clients"
+    assert ("letter", "mail") in why.near
+    assert lying.sentence is None
+    assert why.as_dict()["near"][0].keys() == {"asked", "item"}
+
+
+def test_a_query_with_operators_is_explained_by_its_words_alone(shelf: Shelf) -> None:
+    shelf.put("send", tool("send_invoice", "Send an invoice to customers by mail"))
+    query = SearchQuery(read_query("invo* AND clients").tree)
+    with Reasons(query) as reasons:
+        why = reasons.of(hit("send"), shelf.ground.spaces.find("send", ItemType.TOOL).item)
+    assert (why.words, why.sentence, why.near) == (("invo*",), None, ())
 
 
 # --- what nobody expects ---

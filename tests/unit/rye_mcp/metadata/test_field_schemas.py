@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,15 @@ import rye_mcp
 from lilux.schemas import validate_parameters
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType
-from rye_mcp.metadata import PYTHON_NAMES, SCHEMA_KINDS, TOOL_TYPES, examine, metadata_schema, parse_metadata
+from rye_mcp.metadata import (
+    PYTHON_NAMES,
+    SCHEMA_KINDS,
+    TOOL_TYPES,
+    Warm,
+    examine,
+    metadata_schema,
+    parse_metadata,
+)
 from rye_mcp.permissions import Permissions
 from tests.metadata_helpers import FIELDS, item
 
@@ -40,6 +49,12 @@ ANYTHING: list[Any] = [
     *({hint: "yes"} for hint in HINTS),
     *({"min_version": "1.0"}, {"max_version": "one"}, {"min_version": None}, {"max_version": 1}),
     *TOOL_TYPES,
+    *({"prepare": "python"}, {"prepare": "python", "keep": 16, "seconds": 600}, {"prepare": "cold"}),
+    *(
+        {"keep": 1},
+        *({"prepare": "python", name: value} for name in ("keep", "seconds") for value in (0, True, 601)),
+    ),
+    {"prepare": "python", "preload": ["json"]},
     *("demo/hello", "/a", "a/", "a//b", "../a", "a" * 65, "a" * 64, "__pycache__", "a/__pycache__/b"),
     *("a__pycache__", "/".join("a" * 8), "/".join("a" * 9), "-a", "a.b", "ä"),
     *("1", "1.0", "1.2.3", "0.0.0", "1.0.0-beta.1", "2026.1", "1!2.0+local", "1.0rc1", "1.0.dev1", "1.0-1"),
@@ -87,6 +102,7 @@ def said_in(path: Path) -> dict[str, Any]:
     metadata = parse_metadata(item(content, extension, type_of(path)))
     said = {name: getattr(metadata, name) for name in FIELDS} | {"tags": list(metadata.tags)}
     said |= {name: value.canonical() for name, value in said.items() if isinstance(value, Permissions)}
+    said |= {name: asdict(value) for name, value in said.items() if isinstance(value, Warm)}
     without = {name for name, value in said.items() if value is None}
     if metadata.declares_executor:
         without -= {"executor_id"}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rye_mcp.errors import RyeError
-from rye_mcp.metadata import PYTHON_NAMES, examine, parse_metadata
+from rye_mcp.metadata import PYTHON_NAMES, Warm, examine, parse_metadata
 from rye_mcp.permissions import Permissions
 from tests.metadata_helpers import issues_of, item, messages_of
 
@@ -78,12 +78,15 @@ def test_every_name_of_the_table_is_read() -> None:
         "annotations": {"readOnlyHint": True},
         "examples": [{"parameters": {}}],
         "runs_given_code": True,
+        "limits": {"calls": 3},
+        "warm": {"prepare": "python", "keep": 3},
         "child_constraints": {"min_version": "1.0"},
     }
     source = "".join(f"{name} = {values.get(field, {field: 1})!r}\n" for name, field in PYTHON_NAMES.items())
     metadata = parse_metadata(item(source))
     assert metadata.needs == Permissions(read=frozenset(["/opt/x"]))
-    for field in set(PYTHON_NAMES.values()) - {"tags", "author", "examples", "permissions", "needs"}:
+    assert metadata.warm == Warm("python", keep=3)
+    for field in set(PYTHON_NAMES.values()) - {"tags", "author", "examples", "permissions", "needs", "warm"}:
         assert getattr(metadata, field) == values.get(field, {field: 1}), field
     assert metadata.tags == ("t",)
     assert metadata.permitted_env == ("API_KEY",)

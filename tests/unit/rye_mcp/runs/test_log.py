@@ -85,7 +85,7 @@ def test_there_is_no_room_for_values_environments_and_output(log: RunLog) -> Non
     assert {each.name for each in fields(RunRecord)} == {
         *("run_id", "item_id", "item_type", "project", "chain", "signer", "kind", "return_code", "signal"),
         *("code", "duration_ms", "user_ms", "system_ms", "max_rss_kb", "parameters", "caller", "client"),
-        *("sealed", "parent", "digests", "stderr_end", "process", "enforced"),
+        *("sealed", "parent", "digests", "stderr_end", "process", "enforced", "runtime"),
     }
 
 
@@ -218,7 +218,7 @@ def test_a_log_of_the_first_version_opens_with_its_rows(state: Path) -> None:
         assert log.notices == ()
     assert not (state / "runs.damaged.sqlite3").exists()
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (4,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (5,)
 
 
 def test_a_file_that_knows_nothing_of_enforcement_is_brought_up_to_date(state: Path) -> None:
@@ -236,6 +236,32 @@ def test_a_file_that_knows_nothing_of_enforcement_is_brought_up_to_date(state: P
             added := run(enforced={"level": "cell", "project": "write", "net": ["api.github.com:443"]})
         )
         assert log.list()[0] == added
+        assert log.notices == ()
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_file_that_knows_nothing_of_warm_runs_is_brought_up_to_date(state: Path, version: int) -> None:
+    """The files were written by versions without that column."""
+    state.mkdir(mode=0o700)
+    path = state / "runs.sqlite3"
+    path.write_bytes((ASSETS / f"runs-{version}.sqlite3").read_bytes())
+    path.chmod(0o600)
+    with RunLog(state) as log:
+        failed, worked = log.list()
+        assert (failed.item_id, failed.code, failed.stderr_end) == ("demo/fail", "tool_failed", "no")
+        assert (worked.client, worked.enforced) == (
+            "inspector",
+            {"level": "cell", "project": "none", "net": "none"},
+        )
+        assert worked.runtime is failed.runtime is None
+        assert "runtime" not in worked.as_dict()
+        for text, data in (
+            ("warm", {"runtime": "warm"}),
+            ("cold packages", {"runtime": "cold", "why_cold": "packages"}),
+        ):
+            log.append(added := run(runtime=text))
+            assert log.list()[0] == added
+            assert data.items() <= added.as_dict().items()
         assert log.notices == ()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from rye_mcp.errors import RyeError
 from rye_mcp.runs.ids import handle_of, new_run_id
+from rye_mcp.runs.live import LiveView
 from rye_mcp.runs.log import RunLog, RunRecord
 from rye_mcp.runs.outputs import RunOutputs
 from rye_mcp.runs.shelf import Shelf
@@ -147,7 +148,7 @@ def test_one_run_is_shown_with_what_was_kept(state: Path) -> None:
     run_id = kept(state, stderr="error")
     with RunLog(state) as log:
         for name in (run_id, handle_of(run_id, "stderr")):
-            shown = show_run(name, log, RunOutputs(state)).as_dict()
+            shown = show_run(name, log, RunOutputs(state), LiveView(state)).as_dict()
             assert shown["output"] == {"stderr": {"handle": handle_of(run_id, "stderr"), "bytes": 5}}
             assert (shown["item_id"], shown["status"], shown["usage"]) == ("demo/hello", "success", None)
 

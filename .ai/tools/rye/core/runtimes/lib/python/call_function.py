@@ -46,6 +46,8 @@ def load(tool: str) -> object:
     name = file_name.removesuffix(".py")
     if name in sys.modules:
         name = f"tool_{name}"
+    if os.environ.get("RYE_CALL_FD"):
+        sys.path.insert(1, os.path.join(sys.path[0], "calls"))
     sys.path[0] = directory  # so far the directory of this file, which is no business of a tool
     sys.argv[:] = [tool]
     loader = SourceFileLoader(name, tool)
@@ -88,8 +90,18 @@ def fail_with(exc: Exception, tool: str) -> int:
     frames = exc.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename != tool:
         frames = frames.tb_next
+    leave_out_client(frames)
     sys.excepthook(type(exc), exc.with_traceback(frames), frames)
     return 1
+
+
+def leave_out_client(frames) -> None:
+    """End a traceback at the line of the tool that called another one, and not in our client."""
+    client = os.path.join(os.path.dirname(__file__), "calls", "")
+    while frames is not None and frames.tb_next is not None:
+        if frames.tb_next.tb_frame.f_code.co_filename.startswith(client):
+            frames.tb_next = None
+        frames = frames.tb_next
 
 
 if __name__ == "__main__":

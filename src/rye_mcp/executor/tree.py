@@ -1,0 +1,197 @@
+"""The calls that a run makes, as a tree: which run asks, what it may call, and what all of them share.
+
+A `Program` is a run whose signed file names tools in `permissions.calls`. It counts its own calls and those
+of all programs below it, so that no program gets more by calling another one. The rules are in
+docs/architecture/inside.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Final
+
+from rye_mcp.errors import RyeError
+from rye_mcp.permissions import Permissions, allows_call, sentence
+
+if TYPE_CHECKING:
+    from rye_mcp.executor.caller import Caller
+    from rye_mcp.executor.decider import DecidedCall
+
+__all__ = [
+    "CALL_DESCRIPTOR",
+    "DEFAULT_CALLS",
+    "MAX_AT_ONCE",
+    "MAX_CALL_DEPTH",
+    "MAX_OUTPUT_BYTES",
+    "OnCall",
+    "OpenInside",
+    "Program",
+    "require_within_approval",
+]
+
+CALL_DESCRIPTOR: Final = 5
+"""Where a program asks for calls; the value of `RYE_CALL_FD`."""
+
+MAX_CALL_DEPTH: Final = 8
+"""How many programs may be above a call."""
+
+DEFAULT_CALLS: Final = 50
+"""How many calls a program may make that does not say it in `limits`."""
+
+MAX_AT_ONCE: Final = 128
+"""How many calls of one tree may be unfinished at a time."""
+
+MAX_OUTPUT_BYTES: Final = 64 << 20
+"""How long all answers to one tree of calls may be together: 64 MiB."""
+
+
+class _Shared:
+    """What all programs of one tree have together."""
+
+    def __init__(self) -> None:
+        self.unfinished = 0
+        self.answered_bytes = 0
+
+
+class Program:
+    """A run that may call. `above` is the program that called it, None for the outermost one."""
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        item_id: str,
+        calls: frozenset[str],
+        limit: int,
+        approval: Permissions,
+        caller: Caller,
+        deadline: float | None,
+    ) -> None:
+        above = caller.program
+        self.run_id = run_id
+        self.item_id = item_id
+        self.calls = calls
+        self.caller = caller
+        self.above = above
+        self.approval: Permissions = approval if above is None else above.approval.meet(approval)
+        deadlines = [
+            each for each in (deadline, None if above is None else above.deadline) if each is not None
+        ]
+        self.deadline: float | None = min(deadlines, default=None)
+        self.depth: int = 1 if above is None else above.depth + 1
+        self.made = 0
+        self._limit = limit
+        self._begun = 0
+        self._shared: _Shared = _Shared() if above is None else above._shared
+
+    @classmethod
+    def of(cls, decided: DecidedCall, run_id: str, timeout: float | None) -> Program:
+        """That of a run which is about to begin."""
+        limits = decided.chain.root.metadata.limits or {}
+        return cls(
+            run_id=run_id,
+            item_id=decided.chain.root.item_id,
+            calls=decided.calls,
+            limit=limits.get("calls", DEFAULT_CALLS),
+            approval=decided.approval,
+            caller=decided.caller,
+            deadline=None if timeout is None else time.monotonic() + timeout,
+        )
+
+    @property
+    def outermost(self) -> Program:
+        """The program that was called from outside."""
+        return list(self._upward())[-1]
+
+    def begun_one(self) -> int:
+        """One call more has begun; which one it is, among all of this program and of those below it."""
+        self._begun += 1
+        return self._begun
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The programs from the outermost one to this one."""
+        return tuple(each.item_id for each in reversed([*self._upward()]))
+
+    def count(self, what: str) -> None:
+        """One call more, of this program and of all above it; RyeError when that is too many."""
+        for each in self._upward():
+            if each.made >= each._limit:
+                found = f"expected at most {each._limit} calls by {each.item_id}, found one more: {what}"
+                hint = f"call less, or a person writes limits: {{calls: N}} into {each.item_id} and signs it"
+                raise RyeError("too_many_calls", found, item_id=each.item_id, hint=hint)
+        for each in self._upward():
+            each.made += 1
+
+    def begin(self, what: str) -> None:
+        """A call is under way; RyeError when there are too many at once. `end` ends it."""
+        if self._shared.unfinished >= MAX_AT_ONCE:
+            found = f"expected at most {MAX_AT_ONCE} unfinished calls, found one more: {what}"
+            raise RyeError("too_many_calls_at_once", found, item_id=self.item_id)
+        self._shared.unfinished += 1
+
+    def end(self) -> None:
+        """A call is under way no more."""
+        self._shared.unfinished -= 1
+
+    def answer(self, size: int) -> None:
+        """So many bytes are answered; RyeError when all answers would be too long."""
+        if self._shared.answered_bytes + size > MAX_OUTPUT_BYTES:
+            found = f"expected at most {MAX_OUTPUT_BYTES} bytes in all answers, found more"
+            raise RyeError("answers_too_long", found, item_id=self.item_id)
+        self._shared.answered_bytes += size
+
+    def require_callable(self, item_id: str) -> None:
+        """RyeError when its signed file does not name this tool, or too many programs are above."""
+        if not allows_call(self.calls, item_id):
+            named = ", ".join(sorted(self.calls))
+            found = f"({named}), found {item_id!r:.200}"
+            what = f"expected {self.item_id} to call what its signed file names {found}"
+            hint = f"a person writes it into permissions.calls of {self.item_id}, and signs it"
+            raise RyeError("call_not_allowed", what, hint=hint, item_id=self.item_id, called=item_id)
+        if self.depth > MAX_CALL_DEPTH:
+            way = " → ".join((*self.path, item_id))
+            what = f"expected at most {MAX_CALL_DEPTH} programs above a call, found more: {way}"
+            raise RyeError("calls_too_deep", what, item_id=self.item_id)
+
+    def time_left(self, asked: float | None) -> float | None:
+        """How many seconds a call may take; RyeError when there are none left."""
+        if self.deadline is None:
+            return asked
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            what = f"expected a call before the time of {self.path[0]} is over, found one after it"
+            raise RyeError("timeout", what, item_id=self.item_id)
+        return left if asked is None else min(asked, left)
+
+    def _upward(self) -> Iterator[Program]:
+        each: Program | None = self
+        while each is not None:
+            yield each
+            each = each.above
+
+
+def require_within_approval(decided: DecidedCall) -> None:
+    """RyeError `call_not_allowed` when a run calls a tool that may do more than was agreed to for the run."""
+    program = decided.caller.program
+    if program is None or program.approval.unconfined:
+        return
+    beyond = decided.asked_for.beyond(program.approval)
+    if beyond == Permissions():
+        return
+    item_id = decided.chain.root.item_id
+    what = (
+        f"expected {program.path[0]} to call tools that do no more than was agreed for it "
+        f"({sentence(program.approval)}), found {item_id}, which {sentence(beyond)}"
+    )
+    hint = f"a person who has read {program.item_id} signs it: rye sign {program.item_id}"
+    raise RyeError("call_not_allowed", what, hint=hint, item_id=program.item_id, called=item_id)
+
+
+OnCall = Callable[[int, int, str], None]
+"""Is told that the call with this number, out of so many so far, begins, and which tool it is of."""
+
+OpenInside = Callable[[Program, OnCall | None], AbstractAsyncContextManager[int]]
+"""Opens the descriptor through which a program asks for calls, as long as the program runs."""

@@ -1,0 +1,112 @@
+"""What a waiting interpreter was made of, and whether a call would be made of the same.
+
+A call is prepared whole, as if it ran cold. Only if its process, its confinement and everything that the
+interpreter has read when it started are those of the waiting one does it run there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from lilux._dataclasses import dataclass
+from lilux._stamps import Stamp, settled, stamp_of
+from lilux.primitives.subprocess import Halves, Policy, RuntimeSpec
+from lilux.primitives.subprocess import Hosts as NamedHosts
+from rye_mcp.metadata import Warm
+
+__all__ = ["Recipe", "why_never"]
+
+_PACKAGES: Final = ("site-packages", "dist-packages")
+_SYSTEM_PACKAGES: Final = "/usr/lib/python3/dist-packages"
+_STARTS_CODE: Final = (".pth", "sitecustomize.py", "usercustomize.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything that a waiting interpreter was made from."""
+
+    runtime: RuntimeSpec
+    policy: Policy | None
+    warm: Warm
+    interpreter: tuple[Stamp | None, ...]
+    packages: Mapping[str, Stamp | None]
+    lockfile: Stamp | None
+
+    @classmethod
+    def of(cls, process: Halves, warm: Warm, lockfile: Path | None) -> Recipe:
+        """The recipe that a prepared process is made by."""
+        command = process.runtime.command
+        stamps = (stamp_of(command), stamp_of(f"{_prefix(command)}/pyvenv.cfg"))
+        packages = dict(_packages(command))
+        locked = None if lockfile is None else stamp_of(lockfile)
+        return cls(process.runtime, process.call.policy, warm, stamps, packages, locked)
+
+    def why_not(self, other: Recipe) -> str | None:
+        """The word for what another one was made of otherwise; None when it is the same."""
+        mine, its = self.runtime, other.runtime
+        if self.interpreter != other.interpreter or mine.command != its.command:
+            return "interpreter"
+        if mine.args != its.args or self.warm != other.warm:
+            return "arguments"
+        if mine.env != its.env or mine.search_path != its.search_path:
+            return "environment"
+        if self.packages != other.packages:
+            return "packages"
+        if self.lockfile is not None and self.lockfile != other.lockfile:  # a first run may have written it
+            return "lockfile"
+        return None if self.policy == other.policy else "permissions"
+
+
+def why_never(process: Halves) -> str | None:
+    """The word for why no interpreter can wait for such a process; None where one can."""
+    runtime, call = process
+    if call.observe is not None:
+        return "watched"
+    if call.policy is not None and isinstance(call.policy.net, NamedHosts):
+        return "network"
+    if not runtime.command.startswith("/"):
+        return "interpreter"
+    return "descriptors" if call.descriptors else None
+
+
+def _prefix(command: str) -> str:
+    return os.path.dirname(os.path.dirname(command))  # noqa: PTH120 - in every call
+
+
+def _packages(command: str) -> Iterator[tuple[str, Stamp | None]]:
+    """The directories of installed packages, and the files in them that run code when Python starts."""
+    for prefix in dict.fromkeys((_prefix(command), _prefix(os.path.realpath(command)))):
+        for directory in _directories(prefix, stamp_of(f"{prefix}/lib")):
+            stamp = stamp_of(directory)
+            yield directory, stamp
+            names = _starting_code(directory, stamp) if settled(stamp) else _names(directory)
+            yield from ((path, stamp_of(path)) for path in (f"{directory}/{name}" for name in names))
+
+
+@lru_cache(maxsize=64)
+def _directories(prefix: str, _stamp: Stamp | None) -> tuple[str, ...]:
+    """Where the Pythons of a prefix may have packages; a directory that is not there yet is one, too."""
+    found = [each.path for each in _entries(f"{prefix}/lib") if each.name.startswith("python3")]
+    places = [f"{library}/{name}" for library in sorted(found) for name in _PACKAGES]
+    return (*places, *([_SYSTEM_PACKAGES] if prefix == "/usr" else []))
+
+
+@lru_cache(maxsize=64)
+def _starting_code(directory: str, _stamp: Stamp) -> tuple[str, ...]:
+    return _names(directory)
+
+
+def _names(directory: str) -> tuple[str, ...]:
+    return tuple(sorted(each.name for each in _entries(directory) if each.name.endswith(_STARTS_CODE)))
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError:
+        return []

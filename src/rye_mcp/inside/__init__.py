@@ -1,0 +1,1 @@
+"""Calls that a running tool makes: see `docs/architecture/inside.md`."""

@@ -1,0 +1,164 @@
+"""Carries out what programs ask for, as if it came from outside: same verbs, same checks, same log.
+
+A `Desk` serves one call from outside, and every program below it. What a program may call is decided here by
+`executor.tree` before anything else is looked at; what the tool that is called may do is decided by the
+executor, as always. The rules are in docs/architecture/inside.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from rye_mcp.apart import apart, off_loop
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.tree import OnCall, Program
+from rye_mcp.inside.messages import Request
+from rye_mcp.inside.service import serving
+from rye_mcp.permissions import allows_call
+from rye_mcp.verbs.context import Context
+from rye_mcp.verbs.execute import ExecuteRequest, execute, log_refusal
+from rye_mcp.verbs.load import LoadRequest, load
+from rye_mcp.verbs.search import MAX_LIMIT, SearchRequest, search
+
+if TYPE_CHECKING:
+    from rye_mcp.catalog import Catalog
+
+__all__ = ["Agree", "Desk"]
+
+Agree = Callable[[ExecuteRequest, Context, bool], Awaitable[ExecuteRequest]]
+"""Has a person agree to a call where somebody has to; the flag says that the tool may do more than before."""
+
+_log: Final = logging.getLogger(__name__)
+
+_ASKED: Final = frozenset({"confirmation_required", "permissions_widened"})
+"""Refusals that a person's agreement would lift."""
+
+
+class Desk:
+    """Where the programs of one call from outside ask. `context` is that of the call."""
+
+    def __init__(self, context: Context, catalog: Callable[[], Catalog], agree: Agree | None = None) -> None:
+        self._context = context
+        self._catalog = catalog
+        self._agree = agree
+
+    @asynccontextmanager
+    async def opened(self, program: Program, on_call: OnCall | None = None) -> AsyncIterator[int]:
+        """The descriptor for a program, which is served until the block ends."""
+        async with serving(partial(self._answer, program, on_call), program.answer) as descriptor:
+            yield descriptor
+
+    async def _answer(self, program: Program, on_call: OnCall | None, request: Request) -> Mapping[str, Any]:
+        try:
+            program.count(request.what)
+            program.begin(request.what)
+        except RyeError as exc:
+            await self._log(program, request, exc)
+            raise
+        try:
+            return await self._carried_out(program, on_call, request)
+        except RyeError:
+            raise
+        except Exception as exc:
+            _log.exception("a call of a program ended with an error that nobody expected")
+            what = f"expected none of this, found {type(exc).__name__}"
+            raise RyeError("internal", what) from exc
+        finally:
+            program.end()
+
+    async def _carried_out(
+        self, program: Program, on_call: OnCall | None, request: Request
+    ) -> Mapping[str, Any]:
+        if request.kind == "call":
+            return await self._call(program, on_call, request)
+        work = _search if request.kind == "search" else _describe
+        return await apart(partial(work, request, program, self._of(program), self._catalog))
+
+    async def _call(self, program: Program, on_call: OnCall | None, request: Request) -> Mapping[str, Any]:
+        try:
+            program.require_callable(request.what)
+            timeout = program.time_left(request.timeout)
+        except RyeError as exc:
+            await self._log(program, request, exc)
+            raise
+        if on_call is not None:
+            outermost = program.outermost
+            on_call(outermost.begun_one(), outermost.made, request.what)
+        asked = ExecuteRequest(request.what, parameters=request.parameters, timeout=timeout)
+        result = await self._agreed_and_run(asked, self._of(program), program, on_call)
+        facts: Mapping[str, Any] = result.as_dict()
+        return facts
+
+    async def _agreed_and_run(
+        self, request: ExecuteRequest, context: Context, program: Program, on_call: OnCall | None
+    ) -> Any:
+        run = partial(execute, context=context, watch=self.watch(on_call))
+        if self._agree is None:
+            try:
+                return await run(request)
+            except RyeError as exc:
+                if exc.code in _ASKED:
+                    raise _needs_approval(exc, request, program) from exc
+                raise
+        try:
+            agreed = await self._agree(request, context, False)
+            try:
+                return await run(agreed)
+            except RyeError as exc:
+                if exc.code != "permissions_widened" or agreed.agreed is not None:
+                    raise
+            return await run(await self._agree(request, context, True))
+        except RyeError as exc:
+            if exc.code in _ASKED:
+                raise _needs_approval(exc, request, program) from exc
+            raise
+
+    def watch(self, on_call: OnCall | None) -> Any:
+        """Who looks on at what a program calls: programs among them ask here, too."""
+        from rye_mcp.executor.primitive_executor import Watch
+
+        return Watch(on_call=on_call, inside=self.opened)
+
+    def _of(self, program: Program) -> Context:
+        """The context of what a program asks for: nobody takes its word for a person's."""
+        return replace(self._context, program=program)
+
+    async def _log(self, program: Program, request: Request, error: RyeError) -> None:
+        if request.kind == "call":
+            asked = ExecuteRequest(request.what)
+            await off_loop(partial(log_refusal, asked, error, self._of(program)), shielded=True)
+
+
+def _needs_approval(error: RyeError, request: ExecuteRequest, program: Program) -> RyeError:
+    what = (
+        f"expected a person to agree to {request.item_id}, called by {' → '.join(program.path)}, "
+        f"found that nobody could be asked: {error.message}"
+    )
+    return RyeError("approval_required", what, hint=error.hint, item_id=request.item_id, why=error.code)
+
+
+def _describe(
+    request: Request, program: Program, context: Context, catalog: Callable[[], Catalog]
+) -> Mapping[str, Any]:
+    """What a tool that the program may call says about itself; not its source."""
+    program.require_callable(request.what)
+    found = load(LoadRequest(request.what), context).as_dict()
+    metadata = found["metadata"]
+    told = ("name", "description", "version", "config_schema", "output_schema")
+    return {"item_id": found["item_id"], **{name: metadata[name] for name in told if metadata.get(name)}}
+
+
+def _search(
+    request: Request, program: Program, context: Context, catalog: Callable[[], Catalog]
+) -> Mapping[str, Any]:
+    """The tools that the program may call, among those that are found."""
+    found = catalog()
+    found.refresh()
+    hits = search(SearchRequest(request.what, limit=MAX_LIMIT), context, found).as_dict()["results"]
+    allowed = [each for each in hits if allows_call(program.calls, each["id"])]
+    return {"results": allowed[: request.limit], "total": len(allowed)}

@@ -1,0 +1,59 @@
+"""What `warm` of a runtime says: how its interpreter is started before there is a call for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from lilux._dataclasses import dataclass
+from rye_mcp.metadata._forms import Form, Problem, expected, mapping, one_of
+
+__all__ = ["WARM_FORM", "Warm", "read_warm"]
+
+PYTHON: Final = "python"
+"""The one way to prepare an interpreter: lilux has a Python wait."""
+
+MAX_KEPT: Final = 16
+MAX_SECONDS: Final = 600
+
+_KEPT: Final = 2
+_SECONDS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """How interpreters of a runtime wait for calls: how many at most, and how many seconds each."""
+
+    prepare: str
+    keep: int = _KEPT
+    seconds: int = _SECONDS
+
+
+def read_warm(value: Any) -> Warm:
+    """What a value says in which `WARM_FORM` finds nothing wrong."""
+    return Warm(**value)
+
+
+def _number(most: int, meaning: str) -> Form:
+    """A whole number from 1 on."""
+    what = f"a whole number from 1 to {most}"
+
+    def check(value: Any) -> Iterator[Problem]:
+        if isinstance(value, bool) or not isinstance(value, int):
+            yield expected(what, value)
+        elif not 1 <= value <= most:
+            yield (), f"expected {what}, found {value}"
+
+    return Form(check, {"type": "integer", "minimum": 1, "maximum": most, "description": meaning})
+
+
+WARM_FORM: Final = mapping(
+    {
+        "prepare": one_of(PYTHON).about("How the interpreter is had wait."),
+        "keep": _number(MAX_KEPT, f"How many wait at most for calls of one kind; {_KEPT} by default."),
+        "seconds": _number(MAX_SECONDS, f"How long one waits; {_SECONDS} by default."),
+    },
+    needs="prepare",
+    closed=True,
+)
+"""The form of such a value."""

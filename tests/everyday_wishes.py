@@ -1,0 +1,48 @@
+"""What people wish for on a usual day, and the items that would do: written down before a search was tried.
+
+The items are those of the system space, of public MCP servers that are bridged, and a tool of the project.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["BIGGEST", "WISHES"]
+
+BIGGEST: Final = b'''"""The biggest files of a directory, with their sizes."""
+
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python_function_runtime"
+'''
+
+_FILES, _GIT, _PROCESS = "rye/file-system", "rye/git", "rye/process"
+
+WISHES: Final = [
+    ("find big files in a folder", ["files/biggest", f"{_FILES}/ls", "mcp/files/list_directory_with_sizes"]),
+    ("remember a fact about somebody", ["mcp/memory/add_observations", "mcp/memory/create_entities"]),
+    (
+        "what did I change since the last commit",
+        [f"{_GIT}/diff", f"{_GIT}/status", "mcp/git/git_diff_unstaged"],
+    ),
+    ("show me the history of this repository", [f"{_GIT}/log", "mcp/git/git_log"]),
+    ("save my work as a commit", [f"{_GIT}/commit", "mcp/git/git_commit"]),
+    ("download a web page", ["rye/http/fetch", "mcp/fetch/fetch"]),
+    ("is my dev server still running", [f"{_PROCESS}/status"]),
+    ("start the development server and leave it running", [f"{_PROCESS}/spawn"]),
+    ("stop a background process", [f"{_PROCESS}/kill"]),
+    ("see what the server printed", [f"{_PROCESS}/logs"]),
+    ("look for a word in all source files", [f"{_FILES}/grep"]),
+    ("rename a file", [f"{_FILES}/move", "mcp/files/move_file"]),
+    ("get rid of an old directory", [f"{_FILES}/delete"]),
+    ("what is in this folder", [f"{_FILES}/ls", "mcp/files/list_directory", "mcp/files/directory_tree"]),
+    ("find every python file", [f"{_FILES}/glob", "mcp/files/search_files"]),
+    ("fix a typo in a file", [f"{_FILES}/edit", "mcp/files/edit_file"]),
+    ("what time is it in Tokyo", ["mcp/time/get_current_time", "mcp/time/convert_time"]),
+    (
+        "show me the contents of a config file",
+        [f"{_FILES}/read", "mcp/files/read_text_file", "mcp/files/read_file"],
+    ),
+    ("run a shell command", ["rye/bash/bash"]),
+    ("which tool calls failed today", ["rye/core/runs"]),
+]

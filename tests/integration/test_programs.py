@@ -1,0 +1,219 @@
+"""Tools that call tools: what they get, what is refused to them, and what the log says of it."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from tests.inside_world import DOOR, Programs, execute
+from tests.mcp_world import Workshop, workshop
+
+__all__ = ["workshop"]
+
+CALLS_ECHO = "from rye import call\ndef main(**given):\n    return call('demo/echo', given)"
+
+
+@pytest.fixture
+def programs(workshop: Workshop) -> Programs:
+    return Programs(workshop)
+
+
+def test_a_program_gets_the_data_of_what_it_calls(programs: Programs) -> None:
+    programs.add("demo/program", CALLS_ECHO, calls=["demo/echo"])
+    assert programs.run("demo/program", name="Ada")["data"] == {"name": "Ada"}
+
+
+async def test_over_mcp_it_is_the_same(programs: Programs) -> None:
+    programs.add("demo/program", CALLS_ECHO, calls=["demo/*"])
+    async with programs.workshop.served("auto") as client:
+        assert (await execute(client, "demo/program", name="Ada"))["data"] == {"name": "Ada"}
+
+
+def test_the_log_has_a_row_for_each_call_with_its_parent(programs: Programs) -> None:
+    programs.add("demo/program", CALLS_ECHO, calls=["demo/echo"])
+    run_id = programs.run("demo/program")["run_id"]
+    rows = {row["item_id"]: row for row in programs.log()}
+    assert rows["demo/echo"]["parent"] == run_id
+    assert rows["demo/program"]["parent"] is None
+    assert rows["demo/echo"]["caller"] == "person"
+
+
+def test_what_the_file_does_not_name_is_refused_and_logged(programs: Programs) -> None:
+    programs.add("demo/other", "def main():\n    return 1")
+    programs.add("demo/program", CALLS_OTHER, calls=["demo/echo", "others/*"])
+    assert programs.run("demo/program")["data"] == "call_not_allowed"
+    [refused] = [row for row in programs.log() if row["item_id"] == "demo/other"]
+    assert (refused["code"], refused["exit"]["kind"]) == ("call_not_allowed", "refused")
+    assert refused["parent"] is not None
+
+
+CALLS_OTHER = """
+from rye import CallError, call
+def main():
+    try:
+        return call("demo/other")
+    except CallError as error:
+        return error.code
+"""
+
+
+def test_a_tool_without_calls_has_no_descriptor(programs: Programs) -> None:
+    programs.add(
+        "demo/plain", "import os\ndef main():\n    return [os.environ.get('RYE_CALL_FD'), can()]\n" + CAN
+    )
+    assert programs.run("demo/plain")["data"] == [None, False]
+
+
+CAN = """
+def can():
+    try:
+        os.fstat(5)
+    except OSError:
+        return False
+    return True
+"""
+
+
+def test_what_it_calls_is_checked_as_always(programs: Programs) -> None:
+    code = "from rye import *\ndef main():\n" + "    try:\n        call('demo/echo')\n"
+    code += "    except CallError as error:\n        return error.code"
+    programs.add("demo/program", code, calls=["demo/echo"])
+    path = programs.workshop.project / ".ai/tools/demo/echo.py"
+    path.write_text(path.read_text() + "\n# changed")
+    assert programs.run("demo/program")["data"] == "content_changed"
+
+
+async def test_a_failing_call_shows_the_line_of_the_program(programs: Programs) -> None:
+    programs.add("demo/fails", "def main():\n    raise ValueError('no')")
+    code = "from rye import call\ndef main():\n    return call('demo/fails')"
+    programs.add("demo/program", code, calls=["demo/fails"])
+    async with programs.workshop.served("auto") as client:
+        stderr = (await execute(client, "demo/program"))["stderr"]
+    assert "return call('demo/fails')" in stderr
+    assert "rye.CallError: tool_failed" in stderr
+    assert "lib/python/calls" not in stderr
+
+
+def test_programs_call_in_threads_and_in_tasks(programs: Programs) -> None:
+    threads = """
+from concurrent.futures import ThreadPoolExecutor
+from rye import call
+def main():
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(lambda n: call("demo/echo", n=n)["n"], range(8)))
+"""
+    tasks = """
+from asyncio import gather
+from rye.aio import call
+async def main():
+    return [each["n"] for each in await gather(*(call("demo/echo", n=n) for n in range(8)))]
+"""
+    for name, code in {"threads": threads, "tasks": tasks}.items():
+        programs.add(f"demo/{name}", code, calls=["demo/echo"])
+        assert programs.run(f"demo/{name}")["data"] == [*range(8)]
+
+
+def test_it_finds_and_describes_only_what_it_may_call(programs: Programs) -> None:
+    programs.add("demo/other", "def main():\n    return 1")
+    code = """
+from rye import CallError, describe, search
+def main():
+    found = [each["id"] for each in search("does what a test needs")]
+    try:
+        return [found, describe("demo/echo")["description"], describe("demo/other")]
+    except CallError as error:
+        return [found, error.code]
+"""
+    programs.add("demo/program", code, calls=["demo/echo"])
+    assert programs.run("demo/program")["data"] == [["demo/echo"], "call_not_allowed"]
+
+
+def test_calls_that_were_sent_are_answered_on_a_half_closed_socket(programs: Programs) -> None:
+    code = (
+        DOOR
+        + """
+def main():
+    asked = [{"id": n, "call": "demo/echo", "parameters": {"n": n}} for n in (1, 2)]
+    asked = [json.dumps(each).encode() + b"\\n" for each in asked]
+    return sorted([each["id"], each["result"]["data"]["n"]] for each in said(*asked))
+"""
+    )
+    programs.add("demo/program", code, calls=["demo/echo"])
+    assert programs.run("demo/program")["data"] == [[1, 1], [2, 2]]
+
+
+def test_the_number_of_calls_has_a_limit(programs: Programs) -> None:
+    code = """
+from rye import CallError, call
+def main():
+    done = 0
+    try:
+        while True:
+            call("demo/echo")
+            done += 1
+    except CallError as error:
+        return [done, error.code]
+"""
+    programs.add("demo/program", code, calls=["demo/echo"], limit=3)
+    assert programs.run("demo/program")["data"] == [3, "too_many_calls"]
+
+
+def test_a_program_that_calls_itself_ends_at_the_deepest_level(programs: Programs) -> None:
+    code = """
+from rye import CallError, call
+def main(level=1):
+    try:
+        return call("demo/program", level=level + 1)
+    except CallError as error:
+        return [level, error.code]
+"""
+    programs.add("demo/program", code, calls=["demo/program"])
+    assert programs.run("demo/program")["data"] == [9, "calls_too_deep"]
+
+
+WAITS = """
+import signal
+def main(pipe):
+    with open(pipe, "w") as stream:
+        stream.write("started")
+        stream.flush()
+        signal.pause()
+"""
+CALLS_WAITS = "from rye import call\ndef main(pipe):\n    return call('demo/waits', pipe=pipe)"
+
+
+@pytest.fixture
+def waiting(programs: Programs) -> Programs:
+    """With `demo/program`, which calls `demo/waits`, which holds a pipe open for as long as it runs."""
+    programs.add("demo/waits", WAITS, project="write")
+    programs.add("demo/program", CALLS_WAITS, calls=["demo/waits"])
+    programs.workshop.pipe()
+    return programs
+
+
+def test_calls_end_with_the_time_of_the_program(waiting: Programs) -> None:
+    pipe = waiting.workshop.project / "pipe"
+    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as held:
+        assert waiting.run("demo/program", "--timeout", "2", code=1, pipe=str(pipe))["code"] == "timeout"
+        os.set_blocking(held.fileno(), True)
+        assert held.read() in {"", "started"}  # to its end: nobody holds it any more
+    rows = {row["item_id"]: row["code"] for row in waiting.log()}
+    assert rows["demo/program"] == "timeout"
+    assert rows.get("demo/waits", "cancelled") in {"cancelled", "timeout"}
+
+
+async def test_cancelling_a_program_ends_what_it_has_called(waiting: Programs) -> None:
+    pipe = waiting.workshop.project / "pipe"
+    async with waiting.workshop.served("auto") as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(execute, client, "demo/program", pipe=str(pipe)))
+            stream = await to_thread.run_sync(pipe.open)
+            assert await to_thread.run_sync(stream.read, 7) == "started"
+            tasks.cancel_scope.cancel()
+        with anyio.fail_after(60):
+            assert await to_thread.run_sync(stream.read, abandon_on_cancel=True) == ""
+        stream.close()

@@ -1,0 +1,329 @@
+"""Calls in interpreters that waited for them are those that would have been started cold; nothing is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rye_mcp.executor.primitive_executor import PrimitiveExecutor
+from rye_mcp.executor.results import ExecutionResult
+from tests.runtime_workshop import Workshop
+from tests.trust_world import World
+
+FUNCTION, SCRIPT = "rye/core/runtimes/python_function_runtime", "rye/core/runtimes/python_script_runtime"
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    return Workshop(World(tmp_path))
+
+
+def tool(workshop: Workshop, body: str, *, name: str = "a", runtime: str = FUNCTION, more: str = "") -> str:
+    head = f'"""Does what a test needs."""\n\n__executor_id__ = "{runtime}"\n{more}\n\n'
+    return workshop.sign(f"demo/{name}.py", head + body)
+
+
+def function(code: str) -> str:
+    lines = "\n    ".join(code.splitlines())
+    return f"import os, sys\n\n\ndef execute(params, project_path):\n    {lines}\n"
+
+
+class Calls:
+    """An executor, and what it says of its calls."""
+
+    def __init__(self, executor: PrimitiveExecutor) -> None:
+        self.executor = executor
+
+    async def run(self, item_id: str, **parameters: Any) -> ExecutionResult:
+        """One call, after which everything waits that is going to wait."""
+        result = await self.executor.execute(item_id, parameters)
+        await self.executor.settle()
+        return result
+
+    async def runtime(self, item_id: str, **parameters: Any) -> str:
+        """How a call ran that succeeds: `warm`, or the word for why it did not."""
+        result = await self.run(item_id, **parameters)
+        assert result.success, (result.error, result.stderr)
+        assert result.runtime is not None
+        return "warm" if result.runtime.is_warm else str(result.runtime.why_cold)
+
+    async def data(self, item_id: str, **parameters: Any) -> Any:
+        """The data of a call that runs warm."""
+        result = await self.run(item_id, **parameters)
+        assert result.success, (result.error, result.stderr)
+        assert result.runtime is not None
+        assert result.runtime.is_warm, result.runtime
+        return result.data
+
+
+@asynccontextmanager
+async def calls(workshop: Workshop, **environment: str) -> AsyncIterator[Calls]:
+    world = workshop.world
+    executor = PrimitiveExecutor(
+        workshop.project,
+        user_space=world.user_space.parent,
+        state=world.state,
+        environment={**os.environ, **environment},
+    )
+    try:
+        yield Calls(executor)
+    finally:
+        await executor.close()
+
+
+async def test_the_second_call_of_a_kind_runs_warm_and_so_does_another_tool_of_it(workshop: Workshop) -> None:
+    one, other = tool(workshop, function("return 1")), tool(workshop, function("return 2"), name="b")
+    async with calls(workshop) as run:
+        assert await run.runtime(one) == "first_call"
+        assert await run.data(one) == 1
+        assert await run.data(other) == 2
+
+
+async def test_a_script_runs_warm_too(workshop: Workshop) -> None:
+    item_id = tool(workshop, "import sys\nprint(len(sys.argv))\n", runtime=SCRIPT)
+    async with calls(workshop) as run:
+        assert await run.runtime(item_id) == "first_call"
+        assert await run.data(item_id) == 5
+
+
+async def test_the_log_says_how_a_call_ran(workshop: Workshop) -> None:
+    item_id = tool(workshop, function("return 1"))
+    async with calls(workshop) as run:
+        cold, warm = await run.run(item_id), await run.run(item_id)
+    from rye_mcp.runs.log import RunLog
+
+    with RunLog(workshop.world.state) as log:
+        assert [log.get(str(each.run_id)).runtime for each in (cold, warm)] == ["cold first_call", "warm"]
+    assert cold.as_dict()["runtime"] == "cold"
+    assert cold.as_dict()["why_cold"] == "first_call"
+    assert warm.as_dict()["runtime"] == "warm"
+    assert "why_cold" not in warm.as_dict()
+
+
+async def test_a_tool_of_other_permissions_has_interpreters_of_its_own(workshop: Workshop) -> None:
+    wide = tool(
+        workshop, function("return os.listdir(project_path) != []"), more='PERMISSIONS = {"project": "read"}'
+    )
+    narrow = tool(
+        workshop, function("return os.path.exists(project_path)"), name="b", more="PERMISSIONS = {}"
+    )
+    async with calls(workshop) as run:
+        assert await run.runtime(wide) == "first_call"
+        assert await run.runtime(narrow) == "first_call"
+        assert await run.data(wide) is True
+        assert await run.data(narrow) is False
+        result = await run.run(narrow)
+    assert result.enforced is not None
+    assert result.enforced.level != "none"
+
+
+LEAVES = """\
+import builtins, gc, json, random, signal
+found = [getattr(builtins, "left", None), os.environ.get("LEFT"), getattr(json, "left", None)]
+found += [str(signal.getsignal(signal.SIGUSR1)), os.umask(0o22), os.getcwd(), sys.argv[1:], sys.path[1:]]
+found += [os.environ.get("RYE_TOOL_SOURCE"), sorted(os.listdir("/proc/self/fd"))]
+builtins.left = json.left = os.environ["LEFT"] = "left"
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+os.umask(0)
+os.chdir("/")
+sys.path.append("/left")
+if os.fork() == 0:
+    signal.pause()
+return [found, random.random()]
+"""
+"""Changes everything that the next call could see, and leaves a process behind."""
+
+
+async def test_nothing_of_one_call_is_there_in_the_next(workshop: Workshop) -> None:
+    item_id = tool(workshop, function(LEAVES))
+    async with calls(workshop) as run:
+        cold = (await run.run(item_id)).data
+        first, second = await run.data(item_id), await run.data(item_id)
+    assert cold[0] == first[0] == second[0]
+    assert first[1] != second[1]
+
+
+async def test_each_warm_call_is_a_process_of_its_own(workshop: Workshop) -> None:
+    item_id = tool(workshop, function("return [os.getpid(), os.stat('/proc/self').st_ctime_ns]"))
+    async with calls(workshop) as run:
+        await run.run(item_id)
+        found = [tuple(await run.data(item_id)) for _ in range(3)]
+    assert len(set(found)) == 3
+
+
+async def test_variables_of_a_call_are_not_in_the_environment_that_it_waited_with(workshop: Workshop) -> None:
+    item_id = tool(workshop, function("return open('/proc/self/environ', 'rb').read().decode('latin-1')"))
+    async with calls(workshop) as run:
+        await run.run(item_id)
+        assert "RYE_TOOL_SOURCE" not in await run.data(item_id)
+
+
+# --- what makes the next call cold ---
+
+
+def environment_of_its_own(workshop: Workshop) -> Path:
+    """A virtual environment of the user, which the runtime finds."""
+    venv = workshop.world.user_space.parent / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    [packages] = venv.glob("lib/python3*/site-packages")
+    return packages
+
+
+USES_VENV = 'ENV_CONFIG = {"interpreter": {"type": "venv_python", "search": ["user"], "var": "RYE_PYTHON"}}'
+
+
+async def test_a_package_that_is_installed_or_upgraded_is_the_new_one_in_the_next_call(
+    workshop: Workshop,
+) -> None:
+    packages = environment_of_its_own(workshop)
+    item_id = tool(workshop, function("import thing\nreturn thing.version"), more=USES_VENV)
+    async with calls(workshop, HOME=str(packages.parents[3])) as run:
+        for version in (1, 2):
+            (packages / "thing.py").unlink(missing_ok=True)
+            (packages / "thing.py").write_text(f"version = {version}\n")
+            (packages / f"thing-{version}.dist-info").mkdir()
+            result = await run.run(item_id)
+            assert result.data == version, result.error
+            assert result.runtime is not None
+            assert result.runtime.why_cold == ("first_call" if version == 1 else "packages")
+            assert await run.data(item_id) == version
+
+
+async def test_a_pth_file_that_is_edited_counts_in_the_next_call(workshop: Workshop) -> None:
+    packages = environment_of_its_own(workshop)
+    item_id = tool(workshop, function("return getattr(sys, 'by_pth', None)"), more=USES_VENV)
+    start = "import sys; sys.by_pth = '{}'\n"
+    (packages / "own.pth").write_text(start.format("one"))
+    async with calls(workshop, HOME=str(packages.parents[3])) as run:
+        assert (await run.run(item_id)).data == "one"
+        assert await run.data(item_id) == "one"
+        (packages / "own.pth").write_text(start.format("another"))
+        result = await run.run(item_id)
+        assert (result.data, result.runtime and result.runtime.why_cold) == ("another", "packages")
+        assert await run.data(item_id) == "another"
+
+
+async def test_another_interpreter_runs_the_next_call(workshop: Workshop) -> None:
+    packages = environment_of_its_own(workshop)
+    item_id = tool(workshop, function("return sys.version_info[0]"), more=USES_VENV)
+    async with calls(workshop, HOME=str(packages.parents[3])) as run:
+        await run.run(item_id)
+        assert await run.data(item_id) == 3
+        python = packages.parents[2] / "bin/python"
+        copy = python.with_name("copy")
+        shutil.copy(python, copy)
+        copy.replace(python)
+        assert await run.runtime(item_id) == "interpreter"
+
+
+async def test_a_lockfile_that_changes_makes_the_next_call_cold(workshop: Workshop) -> None:
+    item_id = tool(workshop, function("return 1"))
+    async with calls(workshop) as run:
+        assert [await run.runtime(item_id) for _ in range(3)] == ["first_call", "warm", "warm"]
+        [lockfile] = workshop.project.glob(".ai/lockfiles/**/*.json")
+        copy = lockfile.with_name("copy")
+        shutil.copy(lockfile, copy)
+        copy.replace(lockfile)
+        assert [await run.runtime(item_id) for _ in range(2)] == ["lockfile", "warm"]
+
+
+async def test_what_an_agent_tampers_with_does_not_run_warm_either(workshop: Workshop) -> None:
+    item_id = tool(workshop, function("return 1"))
+    async with calls(workshop) as run:
+        await run.run(item_id)
+        [file] = workshop.project.glob(".ai/tools/demo/a.py")
+        file.write_text(file.read_text().replace("return 1", "return 2"))
+        result = await run.run(item_id)
+    assert result.code == "content_changed"
+
+
+# --- who wants none ---
+
+
+async def test_a_variable_switches_it_off(workshop: Workshop) -> None:
+    item_id = tool(workshop, function("return 1"))
+    async with calls(workshop, RYE_WARM="0") as run:
+        assert [await run.runtime(item_id) for _ in range(2)] == ["off", "off"]
+
+
+async def test_a_runtime_that_does_not_say_it_keeps_none(workshop: Workshop) -> None:
+    item_id = workshop.sign("demo/b.sh", BASH)
+    async with calls(workshop) as run:
+        assert [await run.runtime(item_id) for _ in range(2)] == ["not_offered", "not_offered"]
+
+
+BASH = """\
+# /// rye
+# executor_id: rye/core/runtimes/bash_runtime
+# description: Says a word.
+# ///
+echo '"a"'
+"""
+
+
+async def test_a_call_that_is_only_looked_at_takes_no_interpreter(workshop: Workshop) -> None:
+    item_id = tool(workshop, function("return 1"))
+    async with calls(workshop) as run:
+        await run.run(item_id)
+        await run.executor.dry_run(item_id)
+        assert await run.runtime(item_id) == "warm"
+
+
+# --- the end ---
+
+
+def waiting() -> set[str]:
+    """The interpreters below this process that wait for a call."""
+    return {place.name for place in Path("/proc").glob("[0-9]*") if _waits(place) and _is_below(place.name)}
+
+
+def _waits(place: Path) -> bool:
+    try:
+        words = (place / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return b"-c" in words and b"call" in words
+
+
+def _is_below(pid: str) -> bool:
+    while pid not in ("0", "1", str(os.getpid())):
+        try:
+            pid = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            return False
+    return pid == str(os.getpid())
+
+
+async def test_closing_ends_what_waits_and_leaves_no_directory(workshop: Workshop) -> None:
+    item_id = tool(workshop, function("return list(__file__)"), more="PERMISSIONS = 'unconfined'")
+    async with calls(workshop) as run:
+        place = Path("".join((await run.run(item_id)).data))
+        assert waiting()
+        station = next(each for each in place.parents if each.name.startswith("rye-"))
+        assert station.exists()
+    assert not waiting()
+    assert not station.exists()
+
+
+def descriptors() -> int:
+    """How many this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_many_warm_calls_leave_nothing_open(workshop: Workshop, rounds: int) -> None:
+    item_id = tool(workshop, function("return 1"))
+    async with calls(workshop) as run:
+        for _ in range(5):
+            await run.run(item_id)
+        before = descriptors()
+        for _ in range(10 * rounds):
+            assert await run.data(item_id) == 1
+        assert descriptors() == before
