@@ -24,7 +24,7 @@ impl Cell {
     }
 
     /// Init has been reaped.
-    pub fn is_over(self) {
+    pub fn reaped(self) {
         self.process.reaped();
     }
 

@@ -301,7 +301,7 @@ impl Run<'_> {
             }
             self.wait_for_child(Instant::now() + LOOK_AGAIN);
         }
-        cell.is_over();
+        cell.reaped();
         if matches!(wait::reap(None), Ok(Reap::NoChildren)) { Ok(()) } else { Err(Gone) }
     }
 
