@@ -89,9 +89,14 @@ class RunRequest:
     """Open descriptors of this process, by the numbers that they have in the tool."""
     park_limit_ms: int | None = None
     """How long the tool waits for its call; None for one that is not parked."""
+    prepare: bool = False
+    """It waits for no call: it is a zygote."""
+    zygote: int | None = None
+    """The id of the zygote that it is forked from."""
 
     _PLAIN: ClassVar = (
         *("cwd", "search_path", "stdin", "timeout_ms", "max_output", "result_fd", "digests", "notify"),
+        *("prepare", "zygote"),
     )
 
     def header(self, id: int) -> Header:
@@ -130,7 +135,9 @@ class CallRequest:
 
     run: RunRequest
 
-    _KNOWN: ClassVar = ("command", "search_path", "result_fd", "policy", "observe", "descriptors", "park")
+    _KNOWN: ClassVar = (
+        *("command", "search_path", "result_fd", "policy", "observe", "descriptors", "park", "zygote"),
+    )
 
     def header(self, id: int) -> Header:
         """The header of this request for what is parked under this id."""
@@ -235,11 +242,12 @@ class Started(_Event, frozen=True, tag="started"):
 
 
 class Parked(_Event, frozen=True, tag="parked"):
-    """The tool waits for its call."""
+    """The tool waits for its call, or the zygote to be forked."""
 
     id: int
     pid: int
     enforced: Enforced | None = None
+    memory_kb: int | None = None
 
 
 class Output(_Event, frozen=True, tag="output"):

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 
-if sys.argv[2:] == ["typed"]:  # never: what the annotations name takes long to import
+if sys.argv[2:3] == ["typed"]:  # never: what the annotations name takes long to import
     import types
     from typing import Any
 
@@ -117,12 +117,22 @@ def code_of(script: str) -> types.CodeType:
     try:
         with open(script, "rb") as file:
             source = file.read()
+        known = KNOWN.get(source)
+        if known is not None:
+            return renamed(known, script)
     except OSError as exc:
         sys.stderr.write(
             f"{sys.executable}: can't open file {script!r}: [Errno {exc.errno}] {exc.strerror}\n"
         )
         sys.exit(2)
     return compile(source, script, "exec", dont_inherit=True)
+
+
+def renamed(code: types.CodeType, script: str) -> types.CodeType:
+    """The same code, as if it had been compiled from this file."""
+    inner = type(code)
+    constants = tuple(renamed(each, script) if isinstance(each, inner) else each for each in code.co_consts)
+    return code.replace(co_filename=script, co_consts=constants)
 
 
 def run(script: str) -> None:
@@ -159,10 +169,277 @@ def run(script: str) -> None:
         sys.exit(1)
 
 
+# --- a zygote -------------------------------------------------------------------
+
+CLONE_PARENT = 0x00008000
+CLONE_SETTID = 0x01000000 | 0x00200000  # and clear it at the end, for the C library
+NAMESPACES = {"pid": 0x20000000, "mnt": 0x00020000, "ipc": 0x08000000}
+CLONE = {"x86_64": 56, "aarch64": 220}
+PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_GET_TID_ADDRESS = 4, 24, 40
+MEASURE_EVERY = 64
+
+
+class Zygote:
+    """An interpreter that has imported what it was told, and is forked for each call.
+
+    It has one thread and knows nothing of any call. What it forks is a child of its own parent, the keeper.
+    """
+
+    def __init__(self, preload: list[str], scripts: list[str]) -> None:
+        import _socket
+        import ctypes
+        import importlib
+
+        self.ctypes = ctypes
+        self.libc = ctypes.PyDLL(None, use_errno=True)
+        self.libc.syscall.argtypes = [ctypes.c_long] * 6
+        self.control = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, CALL)
+        self.scope = _socket.SOL_SOCKET, _socket.SCM_RIGHTS
+        self.space = _socket.CMSG_SPACE(32 * 4)
+        self.flags = _socket.MSG_CMSG_CLOEXEC
+        self.umask = os.umask(0o77)
+        os.umask(self.umask)
+        self.tid = self.place_of_tid()
+        self.forks = 0
+        for name in preload:
+            importlib.import_module(name)
+        for source in scripts:
+            text = source.encode()
+            KNOWN[text] = compile(text, PLACEHOLDER, "exec", dont_inherit=True)
+        self.libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        require_one_thread()
+
+    def place_of_tid(self) -> int:
+        """Where the C library keeps the number of its thread, which a fork has to change."""
+        address = self.ctypes.c_void_p()
+        failed = self.libc.prctl(PR_GET_TID_ADDRESS, self.ctypes.byref(address), 0, 0, 0)
+        import threading
+
+        if failed or self.ctypes.c_int.from_address(address.value or 0).value != threading.get_native_id():
+            sys.exit(
+                "lilux: expected a C library that keeps the number of a thread where the kernel clears it"
+            )
+        return address.value or 0
+
+    def serve(self) -> dict[str, Any] | None:
+        """Fork when it is asked to. Returns in what was forked."""
+        import gc
+
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        self.say(None)
+        while True:
+            text, ancillary, _, _ = self.control.recvmsg(1 << 16, self.space, self.flags)
+            if not text:
+                os._exit(0)
+            order: dict[str, Any] = json.loads(text)
+            passed = []
+            for level, kind, data in ancillary:
+                if (level, kind) == self.scope:
+                    passed += memoryview(data[: len(data) & ~3]).cast("i").tolist()
+            pid = self.fork(order, passed)
+            if not pid:
+                gc.enable()
+                self.arrive(order, passed)
+                return order
+            for descriptor in passed:
+                os.close(descriptor)
+            self.forks += 1
+            self.say(pid)
+
+    def say(self, pid: int | None) -> None:
+        """Tell the keeper who was forked, and how much memory this takes."""
+        if self.forks % MEASURE_EVERY == 0:
+            self.memory = memory_kb()
+        self.control.send(json.dumps({"pid": pid, "memory_kb": self.memory}).encode())
+
+    def fork(self, order: dict[str, Any], passed: list[int]) -> int:
+        """As `os.fork`, but the child is one of this process's parent."""
+        require_one_thread()
+        if order["in_cell"]:
+            self.enter(passed[-3], "pid")
+        api, number = self.ctypes.pythonapi, CLONE[os.uname().machine]
+        flags = CLONE_PARENT | CLONE_SETTID | 17  # SIGCHLD
+        fourth, fifth = (0, self.tid) if number == CLONE["aarch64"] else (self.tid, 0)
+        api.PyOS_BeforeFork()
+        pid: int = self.libc.syscall(number, flags, 0, 0, fourth, fifth)
+        if pid:
+            api.PyOS_AfterFork_Parent()
+        else:
+            api.PyOS_AfterFork_Child()
+        if pid < 0:
+            raise OSError(self.ctypes.get_errno(), "clone")
+        return pid
+
+    def enter(self, descriptor: int, kind: str) -> None:
+        """Enter a namespace; that of processes is one for children only."""
+        if self.libc.setns(descriptor, NAMESPACES[kind]):
+            raise OSError(self.ctypes.get_errno(), f"setns {kind}")
+
+    def arrive(self, order: dict[str, Any], passed: list[int]) -> None:
+        """In what was forked: a session, namespaces and descriptors of its own, and no power left over."""
+        os.setsid()
+        if order["in_cell"]:
+            self.enter(passed[-2], "mnt")
+            self.enter(passed[-1], "ipc")
+            self.give_up(order["keep"])
+        os.umask(self.umask)
+        self.place(order["places"], passed)
+        self.libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+        renew_randomness()
+        open_streams()
+
+    def give_up(self, keep: int) -> None:
+        """Keep these capabilities and no others, also for whatever is executed."""
+        for number in range(64):
+            if not keep >> number & 1 and self.libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) < 0:
+                break
+        word = self.ctypes.c_uint32
+        header = (word * 2)(0x20080522, 0)
+        low, high = keep & 0xFFFFFFFF, keep >> 32
+        if self.libc.capset(header, (word * 6)(low, low, 0, high, high, 0)):
+            raise OSError(self.ctypes.get_errno(), "capset")
+
+    def place(self, places: list[int], passed: list[int]) -> None:
+        """Put each descriptor at its number, tell the keeper, and close all others."""
+        import fcntl
+
+        moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 64) for descriptor in passed[: len(places)]]
+        control = fcntl.fcntl(CALL, fcntl.F_DUPFD_CLOEXEC, 64)
+        for place, descriptor in zip(places, moved):  # noqa: B905 - not before 3.10
+            os.dup2(descriptor, place)
+        low = 0
+        for place in places:
+            if low < place:  # an empty range would be taken for an endless one
+                os.closerange(low, place)
+            low = place + 1
+        word = json.dumps({"pid": None, "memory_kb": self.memory}).encode()
+        self.control.detach()
+        os.write(control, word)
+        self.libc.syscall(436, low, 0xFFFFFFFF, 0, 0, 0)  # close_range
+
+
+def require_one_thread() -> None:
+    """A fork takes one thread along, and leaves the locks of all others as they are."""
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        sys.exit(
+            f"lilux: expected one thread in a zygote, found {threads}: something that it imports starts them"
+        )
+
+
+def memory_kb() -> int:
+    """What this process takes of the memory, shared pages in proportion."""
+    with open("/proc/self/smaps_rollup", "rb") as file:
+        for line in file:
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1])
+    return 0
+
+
+def renew_randomness() -> None:
+    """What would otherwise be the same in everything that is forked."""
+    if "_ssl" in sys.modules:
+        sys.modules["_ssl"].RAND_add(os.urandom(32), 32.0)
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+    if "tempfile" in sys.modules:
+        setattr(sys.modules["tempfile"], "_name_sequence", None)  # noqa: B010
+
+
+def open_streams() -> None:
+    """The standard streams as an interpreter makes them when it starts, with what was chosen then."""
+    import io
+
+    for number, name, mode in [(0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")]:
+        old = getattr(sys, f"__{name}__")
+        unbuffered = mode == "w" and old.write_through
+        binary: Any = open(number, f"{mode}b", 0 if unbuffered else -1, closefd=False)  # noqa: SIM115 - for as long as the process lives
+        stream: Any = io.TextIOWrapper(
+            binary,
+            old.encoding,
+            old.errors,
+            "\n",
+            line_buffering=not unbuffered and (number == 2 or binary.isatty()),
+            write_through=unbuffered,
+        )
+        (binary if unbuffered else binary.raw).name = f"<{name}>"
+        stream.mode = mode
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def finish(code: int, known: set[str]) -> None:
+    """End as an interpreter does, but leave alone what the zygote had imported: that would take longest."""
+    import atexit
+    import gc
+
+    try:
+        if "threading" in sys.modules:
+            sys.modules["threading"]._shutdown()
+        atexit._run_exitfuncs()
+        own = [sys.modules[name] for name in [*sys.modules] if name not in known or name == "__main__"]
+        gc.collect()
+        for module in reversed(own):
+            clear(getattr(module, "__dict__", {}))
+        del own
+        gc.collect()
+    finally:
+        os._exit(code if flushed() else 120)
+
+
+def clear(names: dict[str, Any]) -> None:
+    """As an interpreter does it: first what is private, then the rest, but for the built-in functions."""
+    for is_private in (True, False):
+        for name in [*names]:
+            if name != "__builtins__" and name.startswith("_") is is_private:
+                names[name] = None
+
+
+def flushed() -> bool:
+    """Whether what was written has gone out."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except Exception as exc:
+            if stream is sys.stdout:
+                sys.stderr.write(f"Exception ignored in: {stream!r}\n{type(exc).__name__}: {exc}\n")
+                sys.stderr.flush()
+                return False
+    return True
+
+
+def exit_code(error: SystemExit) -> int:
+    """What a process ends with that has raised this."""
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF
+    sys.stderr.write(f"{error.code}\n")
+    return 1
+
+
+# --- what to do -----------------------------------------------------------------
+
 GIVEN = environment()
 COERCED = None if "LC_CTYPE" in GIVEN else os.environ.get("LC_CTYPE")
+KNOWN: dict[bytes, types.CodeType] = {}
+"""The code of scripts that were known before, by their source."""
+PLACEHOLDER = "<known>"
 
-if sys.argv[2:] == ["call"]:
-    call = read_call()
-    take_on(call)
+if sys.argv[2] == "call":
+    take_on(read_call())
     run(sys.argv[0])
+else:
+    zygote = Zygote(**json.loads(sys.argv[3]))
+    zygote.serve()
+    del zygote
+    modules = {*sys.modules}
+    take_on(read_call())
+    try:
+        run(sys.argv[0])
+    except SystemExit as exc:
+        finish(exit_code(exc), modules)
+    finish(0, modules)

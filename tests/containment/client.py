@@ -1,6 +1,7 @@
 """A client of `lilux-proc serve` that knows nothing but frames.
 
-It shares no line with `lilux`, so that these tests say something about the supervisor and about nothing else.
+It speaks without any line of `lilux`, so that these tests say something about the supervisor and about
+nothing else.
 
     with Client.start(binary) as client:
         ended = client.run("echo", "hello")
@@ -14,6 +15,7 @@ import os
 import socket
 import struct
 import subprocess
+import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +32,10 @@ ANSWER_S = 30.0
 
 WAIT = 'cat <&20 >/dev/null; exec 20<&-; exec "$@"'
 """A shell that reads its call to the end, and then becomes its arguments."""
+
+BEGIN = 'import sys; exec(compile(sys.argv[1], "<lilux>", "exec"), {})'
+WAITER = Path(__file__).parents[2] / "src" / "lilux" / "_waiter.py"
+"""What a Python interpreter waits with; it is no part of the supervisor, nor of a client."""
 
 TERMINAL = frozenset(["closed", "error", "killed", "status"])
 
@@ -157,6 +163,19 @@ class Client:
     def park(self, command: str | Path, *args: Any, **fields: Any) -> int:
         """Start something that waits for its call, and then is this command; its id."""
         run = self.start_run("/bin/bash", "-c", WAIT, "bash", command, *args, park={}, **fields)
+        self.wait_for(run, "parked")
+        return run
+
+    def start_zygote(self, *, preload: Sequence[str] = (), **fields: Any) -> Frame:
+        """Start a Python that others are forked from; what it says when it is ready."""
+        ready = json.dumps({"preload": list(preload), "scripts": []})
+        args = ["-s", "-B", "-c", BEGIN, WAITER.read_text(), "zygote", ready]
+        zygote = self.start_run(sys.executable, *args, park={}, prepare=True, cwd="/", **fields)
+        return self.wait_for(zygote, "parked")
+
+    def fork(self, zygote: int | None, **fields: Any) -> int:
+        """Have a zygote fork what waits for its call; its id."""
+        run = self.send("run", command="", zygote=zygote, park={}, **fields)
         self.wait_for(run, "parked")
         return run
 

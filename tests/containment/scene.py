@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SWITCH = "LILUX_PROC_OFF"
 EXEC = "exec"
 PARKED = "parked"
+FORKED = "forked"
 LOOPS = ("asyncio", "trio")
 
 WAYS = (
@@ -95,14 +96,16 @@ def play(
 ) -> Iterator[Scene]:
     """A run that has got away, under a supervisor without the guards that are named in `off`.
 
-    `face` is how the supervisor is used: by this process, at once or for a parked process, through `exec`, by
-    `lilux` on an event loop, or by a host in the given manner.
+    `face` is how the supervisor is used: by this process, at once, for a parked process or for one that is
+    forked from a zygote, through `exec`, by `lilux` on an event loop, or by a host in the given manner.
     """
     binary = programs.switched if off else programs.binary
     env = {**os.environ, SWITCH: off}
     if face in LOOPS:
         binary = programs.switched_python if off else programs.python
-    stage = {"": _own, PARKED: _parked, EXEC: _exec, **dict.fromkeys(LOOPS, _primitive)}.get(face, _hosted)
+    stage = {"": _own, PARKED: _parked, FORKED: _forked, EXEC: _exec, **dict.fromkeys(LOOPS, _primitive)}.get(
+        face, _hosted
+    )
     with leash() as held, ExitStack() as stack:
         command = [str(binary), *held.command(programs.misbehave, way)]
         scene = stack.enter_context(stage(held, command, env, face, timeout_ms))
@@ -132,6 +135,22 @@ def _parked(
         pids = cast_of(client, client.wait_for(run, "started"))
         held.wait_until_away()
         yield Scene(held, pids, client, run)
+
+
+@contextmanager
+def _forked(
+    held: Leash, command: list[str], env: dict[str, str], _: str, timeout_ms: int | None
+) -> Iterator[Scene]:
+    with Client.start(Path(command[0]), env=env) as client:
+        zygote = client.start_zygote()
+        run = client.fork(zygote.id)
+        script = held.directory / "becomes.py"
+        script.write_text("import os, sys\nos.execv(sys.argv[1], sys.argv[1:])\n")
+        args = [str(script), *command[1:]]
+        client.send("call", id=run, args=args, notify=True, timeout_ms=timeout_ms)
+        pids = cast_of(client, client.wait_for(run, "started"))
+        held.wait_until_away()
+        yield Scene(held, {**pids, "zygote": zygote.header["pid"]}, client, run)
 
 
 @contextmanager

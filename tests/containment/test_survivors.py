@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.containment.endings import Control, Ending
-from tests.containment.scene import EXEC, LOOPS, PARKED, WAYS, Programs, Scene
+from tests.containment.scene import EXEC, FORKED, LOOPS, PARKED, WAYS, Programs, Scene
 
 DRAIN_S = 0.5
 """How long a finished tool's children may go on writing before they are killed."""
@@ -275,10 +275,22 @@ def test_nothing_survives_when(ending: Ending, way: str, programs: Programs, rou
         ending.leaves_nobody(programs, (way,))
 
 
-EARLY = [replace(ending, face=PARKED) for ending in ENDINGS if not ending.face]
+EARLY = [replace(ending, face=face) for face in (PARKED, FORKED) for ending in ENDINGS if not ending.face]
+WITH_ZYGOTE = [
+    Ending(
+        f"the zygote and {' and '.join(names)} are killed", kill("zygote", *names), (), face=FORKED, gone=gone
+    )
+    for names, gone in [
+        (("keeper",), ("zygote", "keeper")),
+        (("serve",), (*ALL, "zygote")),
+        (("warden",), (*ALL, "zygote")),
+    ]
+]
 
 
-@pytest.mark.parametrize("ending", EARLY, ids=str)
+@pytest.mark.parametrize(
+    "ending", [pytest.param(each, id=f"{each} ({each.face})") for each in (*EARLY, *WITH_ZYGOTE)]
+)
 @pytest.mark.parametrize("way", SLOWLY)
 def test_nothing_survives_of_what_was_parked_when(ending: Ending, way: str, programs: Programs) -> None:
     if way in ending.ways:

@@ -150,6 +150,10 @@ def test_only_the_supervisor_starts_processes() -> None:
     found = everywhere(lambda module: process_starts(module.read_text(encoding="utf-8")))
     become = found.pop("rye_mcp/inspector.py")
     assert [each.rpartition(" ")[2] for each in become] == ["execv"], "it becomes the server, no more"
+    forks = found.pop("lilux/_waiter.py")
+    assert [each.rpartition(" ")[2] for each in forks] == ["fork"], (
+        "a text for interpreters that have a keeper"
+    )
     assert found.keys() == {"lilux/_supervisor.py"}, "nothing else may start processes"
 
 

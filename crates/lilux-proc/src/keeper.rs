@@ -7,7 +7,9 @@
 //! The tool's end is known from the kernel (SIGCHLD, then a look that does not reap). The tool stays unreaped until its
 //! group is dead, so its number cannot come to mean somebody else while it is still used for signals.
 
+mod fork;
 mod run;
+mod zygote;
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -31,8 +33,9 @@ use crate::sys::children::Children;
 use crate::sys::launch::{Limits, Places};
 use crate::sys::signals::{self, SignalQueue};
 use crate::sys::{self, fd};
-use crate::wire::{self, Order, Received, ReceivedOrder, Report, StartOrder};
+use crate::wire::{self, Order, Received, ReceivedOrder, Report, Role, StartOrder};
 use run::{Phase, Run};
+use zygote::Zygote;
 
 /// Between SIGTERM and SIGKILL when a run has used up its time.
 pub const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
@@ -54,6 +57,8 @@ struct Keeper {
     buffer: Vec<u8>,
     /// For cells; made for the first of them.
     namespaces: Option<Namespaces>,
+    /// What it looks after all the time, while it looks after one thing that was forked from it.
+    zygote: Option<Zygote>,
 }
 
 /// The supervisor is gone, or this keeper can no longer promise anything.
@@ -72,6 +77,7 @@ impl Keeper {
             limits,
             buffer: vec![0; wire::BUFFER],
             namespaces: None,
+            zygote: None,
         })
     }
 
@@ -90,11 +96,18 @@ impl Keeper {
 
     fn carry_out(&mut self, received: ReceivedOrder) -> Result<(), Gone> {
         match (received.order, received.command) {
+            // Its zygote has ended in the meantime, which the supervisor is told of.
+            (Order::Start(StartOrder { role: Role::Forked, .. }), _) => Ok(()),
             (Order::Start(order), Some(command)) => self.run(&order, &command, received.descriptors),
             (Order::KillPid { pid, grace_ms }, _) => self.report(&kill_somebody(pid, grace_ms)),
             // These cross the end of a run on the wire.
             (Order::Cancel { .. } | Order::Call { .. } | Order::Finish | Order::Start(_), _) => Ok(()),
         }
+    }
+
+    /// Says something about what was forked.
+    fn report_forked(&self, report: Report) -> Result<(), Gone> {
+        self.report(&Report::OfForked(Box::new(report)))
     }
 
     fn report(&self, report: &Report) -> Result<(), Gone> {
@@ -136,8 +149,12 @@ impl Keeper {
         let door = entrance(order, &mut passed);
         let handed_on = passed.split_off(passed.len().saturating_sub(order.descriptors.len()));
         let first = first_places(order, &passed);
-        let further: Vec<(RawFd, RawFd)> =
+        let mut further: Vec<(RawFd, RawFd)> =
             order.descriptors.iter().copied().zip(handed_on.iter().map(AsRawFd::as_raw_fd)).collect();
+        let control = match control(order, &mut further) {
+            Ok(control) => control,
+            Err(error) => return self.fail(error, door),
+        };
         let places = Places { first: &first, further: &further };
         let started = Instant::now();
         let Beginning { leader, cell, enforced, mut observer, mailbox } =
@@ -152,8 +169,11 @@ impl Keeper {
         let broker = broker(mailbox, door.as_ref())?;
         let outputs = passed.split_off(usize::from(order.stdin));
         drop((passed, handed_on));
-        if order.notify {
-            self.report(&Report::Started { pid: raw(leader), enforced: enforced.clone() })?;
+        if let Some((ours, theirs)) = control {
+            drop(theirs);
+            self.zygote = Some(Zygote::new(leader, ours, enforced.clone()));
+        } else if order.notify {
+            self.report(&Report::Started { pid: raw(leader), enforced: enforced.clone(), memory_kb: None })?;
         }
         let phase = Phase::running_since(started, order.timeout_ms);
         let mut run = Run {
@@ -169,11 +189,16 @@ impl Keeper {
             door,
             observer,
             broker,
+            is_forked: false,
         };
         let end = run.watch()?;
         let clean = end.survivors.is_empty() && !end.unfit;
-        run.keeper.report(&Report::Ended(Box::new(end)))?;
+        run.report(Report::Ended(Box::new(end)))?;
         run.close_cell()?;
+        if self.zygote.take().is_some() {
+            // They were made for the zygote.
+            self.namespaces = None;
+        }
         // With survivors this process is not fit for another run; ending it hands them to the supervisor, which kills.
         if clean { Ok(()) } else { Err(Gone) }
     }
@@ -186,6 +211,21 @@ struct Beginning {
     enforced: Option<Enforced>,
     observer: Option<Observer>,
     mailbox: Option<Mailbox>,
+}
+
+/// Both ends of what one talks with a zygote by; it has its own where others read their call.
+fn control(
+    order: &StartOrder,
+    further: &mut [(RawFd, RawFd)],
+) -> Result<Option<(OwnedFd, OwnedFd)>, SpawnError> {
+    if order.role != Role::Zygote {
+        return Ok(None);
+    }
+    let (ours, theirs) = fd::message_pair().map_err(|errno| SpawnError::resources("zygote", errno))?;
+    if let Some(place) = further.last_mut() {
+        place.1 = theirs.as_raw_fd();
+    }
+    Ok(Some((ours, theirs)))
 }
 
 fn observation(order: &StartOrder) -> Result<Option<(Observer, Post)>, SpawnError> {

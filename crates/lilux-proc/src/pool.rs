@@ -29,6 +29,8 @@ pub enum Job {
 pub struct Keeper {
     pub socket: OwnedFd,
     pub job: Option<Job>,
+    /// What is forked from the zygote that is its job.
+    pub forked: Option<Key>,
     idle_since: Instant,
 }
 
@@ -75,7 +77,7 @@ impl Pool {
         self.pids.insert(pid, key);
         // From here on a failure closes our end, and the keeper goes home by itself.
         poller.add(&ours, Token::Keeper(key), EventFlags::IN)?;
-        let keeper = Keeper { socket: ours, job: None, idle_since: Instant::now() };
+        let keeper = Keeper { socket: ours, job: None, forked: None, idle_since: Instant::now() };
         self.keepers.insert(key, keeper);
         Ok(key)
     }
@@ -83,6 +85,13 @@ impl Pool {
     /// Somebody who has not been dismissed.
     pub fn get(&self, key: Key) -> Option<&Keeper> {
         self.keepers.get(&key)
+    }
+
+    /// Something is forked from the zygote of this keeper, or that is over.
+    pub fn set_forked(&mut self, key: Key, forked: Option<Key>) {
+        if let Some(keeper) = self.keepers.get_mut(&key) {
+            keeper.forked = forked;
+        }
     }
 
     /// The job is done and the keeper fit for the next.

@@ -132,6 +132,12 @@ pub struct RunRequest {
     /// Start it now; what it is to do follows in a `call`.
     #[serde(default)]
     pub park: Option<ParkRequest>,
+    /// It waits for no call: it is a zygote, which others are forked from.
+    #[serde(default)]
+    pub prepare: bool,
+    /// The id of the zygote that it is forked from. Nothing else is started, so the command counts for nothing.
+    #[serde(default)]
+    pub zygote: Option<u64>,
 }
 
 /// How a process waits for its call.
@@ -172,6 +178,8 @@ impl Default for RunRequest {
             observe: None,
             descriptors: Vec::new(),
             park: None,
+            prepare: false,
+            zygote: None,
         }
     }
 }
@@ -188,8 +196,12 @@ impl RunRequest {
             return refuse(format!("max_output must be {low} to {high} bytes, not {}", self.max_output));
         }
         self.check_descriptors()?;
-        if let Some(park) = &self.park {
-            self.check_parked(park)?;
+        match &self.park {
+            Some(park) => self.check_parked(park)?,
+            None if self.prepare || self.zygote.is_some() => {
+                return refuse("a zygote, and what is forked from one, is parked: give `park`".to_owned());
+            }
+            None => {}
         }
         self.policy.as_ref().map_or(Ok(()), Policy::check)?;
         self.observe.as_ref().map_or(Ok(()), ObserveRequest::check)?;
@@ -227,6 +239,9 @@ impl RunRequest {
             (self.spool.is_some(), "spool"),
             (self.observe.is_some(), "observe"),
         ];
+        if self.prepare && (self.zygote.is_some() || self.result_fd || !self.descriptors.is_empty()) {
+            return refuse("a zygote is started, not forked, and has no descriptors of a run".to_owned());
+        }
         if let Some((_, name)) = early.into_iter().find(|(given, _)| *given) {
             return refuse(format!("a parked process gets its `{name}` with its call, not before"));
         }

@@ -8,7 +8,7 @@ use rustix::process::Pid;
 use crate::capture::Kept;
 use crate::channel::{Input, Output, Spool, input_pipe, output_pipe, own_input};
 use crate::error::{RequestError, SpawnError};
-use crate::policy::Enforced;
+use crate::policy::{Enforced, Policy, Tier};
 use crate::poller::Key;
 use crate::protocol::{
     CallRequest, Cleanup, Event, Kind, RunRequest, RunResult, Stdin, Stream, StreamCounts, StreamRequest,
@@ -27,6 +27,22 @@ pub enum Phase {
     Draining,
     /// The keeper has been told to finish, or has.
     Finishing,
+}
+
+/// What a zygote was started with.
+pub struct Profile(Option<Policy>);
+
+impl Profile {
+    /// Everything in a cell of its own has its own view of the files. All else comes with the zygote.
+    pub fn fits(&self, policy: Option<&Policy>, level: Option<Tier>) -> bool {
+        match (&self.0, policy, level) {
+            (Some(own), Some(policy), Some(Tier::Cell)) => {
+                let of = |policy: &Policy| (policy.tier, policy.limits);
+                of(own) == of(policy) && own.net == policy.net && own.devices == policy.devices
+            }
+            (own, policy, _) => own.as_ref() == policy,
+        }
+    }
 }
 
 /// The client's wish to see output as it comes.
@@ -62,6 +78,8 @@ pub struct Run {
     pub input: Option<Input>,
     /// Where the call of a parked process goes; open until it has come.
     parked: Option<OwnedFd>,
+    /// Of a zygote: what everything that is forked from it may do.
+    pub profile: Option<Profile>,
     /// What was parked: its pid, and what is enforced.
     pub tool: Option<(i32, Option<Enforced>)>,
     /// The call, on its way.
@@ -146,6 +164,7 @@ impl Run {
             outputs,
             input,
             parked,
+            profile: request.prepare.then(|| Profile(request.policy.clone())),
             tool: None,
             call: None,
             watch: request.stream.as_ref().map(Watch::new),

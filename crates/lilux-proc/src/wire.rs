@@ -41,6 +41,25 @@ pub struct StartOrder {
     pub door: bool,
     /// What to learn from the run.
     pub observe: Option<ObserveRequest>,
+    pub role: Role,
+}
+
+impl StartOrder {
+    /// The numbers of the descriptors that travel with it, of which there are so many: streams, then further ones.
+    pub fn places(&self, count: usize) -> Vec<RawFd> {
+        let streams = count.saturating_sub(self.descriptors.len()) as RawFd;
+        (0..streams).chain(self.descriptors.iter().copied()).collect()
+    }
+}
+
+/// What is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    Tool,
+    /// Others are forked from it.
+    Zygote,
+    /// It is forked from the keeper's zygote, not executed.
+    Forked,
 }
 
 impl StartOrder {
@@ -57,7 +76,12 @@ impl StartOrder {
         let mut descriptors = request.sorted_descriptors();
         descriptors.extend(parked.map(|_| fd::CALL_PLACE));
         let (in_file, door) = (false, false);
-        Self { shape, stdin, in_file, notify, timeout_ms, descriptors, confinement, door, observe }
+        let role = match (request.prepare, request.zygote) {
+            (true, _) => Role::Zygote,
+            (false, Some(_)) => Role::Forked,
+            (false, None) => Role::Tool,
+        };
+        Self { shape, stdin, in_file, notify, timeout_ms, descriptors, confinement, door, observe, role }
     }
 }
 
@@ -95,6 +119,7 @@ pub enum Report {
     Started {
         pid: i32,
         enforced: Option<Enforced>,
+        memory_kb: Option<u64>,
     },
     Failed {
         error: SpawnError,
@@ -104,6 +129,8 @@ pub enum Report {
         pid: i32,
         ending: Ending,
     },
+    /// About what was forked from the zygote that the keeper looks after.
+    OfForked(Box<Self>),
     /// Nothing of the run is left, but for `survivors`.
     Ended(Box<EndReport>),
     PidKilled {

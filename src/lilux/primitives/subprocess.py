@@ -33,6 +33,7 @@ from lilux._policy import Bind, Enforced, Facts, Hosts, Limits, Policy, Ports
 from lilux._process import CONFIG_KEYS, CallSpec, Halves, ProcessSpec, RuntimeSpec, render
 from lilux._protocol import Killed, KillRequest, Probed, ProbeRequest, ProcessStatus, Spool, StatusRequest
 from lilux._results import Cleanup, Fact, Failure, HostTraffic, Network, Observed, StreamCounts, Usage
+from lilux._zygote import Zygote, ZygoteFacts, ZygoteSpec, zygote_request
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 
 __all__ = [
@@ -70,6 +71,9 @@ __all__ = [
     "SubprocessPrimitive",
     "SubprocessResult",
     "Usage",
+    "Zygote",
+    "ZygoteFacts",
+    "ZygoteSpec",
     "execute",
     "render",
 ]
@@ -189,6 +193,12 @@ class SubprocessPrimitive:
         supervisor = _supervisor.supervisor(self._lilux_proc)
         waiting = await supervisor.park(request)
         return Parked(supervisor, waiting, spec, _result)
+
+    async def zygote(self, spec: ZygoteSpec) -> Zygote[SubprocessResult]:
+        """Prepare a Python interpreter that others are forked from. NotParked if that does not work here."""
+        request = zygote_request(spec)
+        supervisor = _supervisor.supervisor(self._lilux_proc)
+        return Zygote(supervisor, await supervisor.park(request), spec, _result)
 
     async def spawn(
         self,

@@ -17,18 +17,28 @@ from lilux.primitives.subprocess import (
     CallSpec,
     Halves,
     NotParked,
+    Parked,
     ParkSpec,
     Policy,
     RuntimeSpec,
     Spool,
     SubprocessPrimitive,
     SubprocessResult,
+    ZygoteSpec,
 )
 
 PREFIXES = sorted({os.path.realpath(place) for place in (sys.prefix, sys.base_prefix)})
 """What the interpreter of the tests consists of."""
 
-TIERS = ("none", "walls", "cell")
+TIERS = [
+    ("started", "none"),
+    ("started", "walls"),
+    ("started", "cell"),
+    ("forked", "none"),
+    ("forked", "walls"),
+]
+WAYS = ("started", "forked")
+"""How what waits came to be: started early, or forked from a zygote."""
 
 TELL = """
 import json, os, sys
@@ -87,6 +97,16 @@ def call_of(spec: ParkSpec, script: Path, *args: str, **fields: Any) -> CallSpec
     return CallSpec(args=[str(script), *args], **fields)
 
 
+async def parked_by(way: str, primitive: SubprocessPrimitive, spec: ParkSpec) -> Parked[SubprocessResult]:
+    """What waits for its call. A zygote ends with the event loop."""
+    if way == "started":
+        return await primitive.park(spec)
+    zygote = await primitive.zygote(ZygoteSpec(runtime=spec.runtime, policy=spec.policy))
+    return await zygote.park(
+        policy=spec.policy, result_fd=spec.result_fd, descriptors=spec.descriptors, limit=spec.limit
+    )
+
+
 async def cold(primitive: SubprocessPrimitive, spec: ParkSpec, call: CallSpec) -> SubprocessResult:
     return await primitive.run(Halves(spec.runtime, call).whole())
 
@@ -95,10 +115,10 @@ def comparable(result: SubprocessResult) -> tuple[Any, ...]:
     return result.kind, result.return_code, result.signal, result.stdout, result.stderr, result.enforced
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize(("way", "tier"), TIERS)
 @pytest.mark.parametrize("name", SCRIPTS)
 async def test_a_parked_interpreter_does_what_one_does_that_is_started_for_the_call(
-    primitive: SubprocessPrimitive, tmp_path: Path, tier: str, name: str
+    primitive: SubprocessPrimitive, tmp_path: Path, way: str, tier: str, name: str
 ) -> None:
     place = tmp_path / "copy"
     script = script_of(place, SCRIPTS[name])
@@ -106,7 +126,7 @@ async def test_a_parked_interpreter_does_what_one_does_that_is_started_for_the_c
     env = {"A": "1", "PYTHONPATH": f"{place}{os.pathsep}/srv", "LANG": "C.UTF-8", "TZ": "Asia/Tokyo"}
     call = call_of(spec, script, str(place / "kept"), "a b", env=env, cwd=place, input=b"words")
     expected = await cold(primitive, spec, call)
-    parked = await primitive.park(spec)
+    parked = await parked_by(way, primitive, spec)
     result = await parked.run(call)
     if name == "tells":
         assert json.loads(result.stdout) == json.loads(expected.stdout)
@@ -115,22 +135,25 @@ async def test_a_parked_interpreter_does_what_one_does_that_is_started_for_the_c
         assert (place / "kept").read_text() == "kept"
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize(("way", "tier"), TIERS)
 async def test_what_is_written_into_a_directory_after_parking_is_there_for_the_call(
-    primitive: SubprocessPrimitive, tmp_path: Path, tier: str
+    primitive: SubprocessPrimitive, tmp_path: Path, way: str, tier: str
 ) -> None:
     place = tmp_path / "copy"
     place.mkdir()
-    parked = await primitive.park(spec := spec_of(tier, place))
+    parked = await parked_by(way, primitive, spec := spec_of(tier, place))
     script = script_of(place, "print('came later')")
     assert (await parked.run(call_of(spec, script))).stdout == "came later\n"
 
 
-async def test_a_call_carries_all_that_a_run_carries(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_call_carries_all_that_a_run_carries(
+    primitive: SubprocessPrimitive, tmp_path: Path, way: str
+) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         spec = spec_of("none", tmp_path, descriptors={7: theirs.fileno()}, result_fd=True)
-        parked = await primitive.park(spec)
+        parked = await parked_by(way, primitive, spec)
         source = "import os, sys\nos.write(7, b'seven')\nos.write(3, b'three')\nprint('x' * 5000)\n"
         seen: list[bytes] = []
         pids: list[int] = []
@@ -152,22 +175,29 @@ async def test_a_call_carries_all_that_a_run_carries(primitive: SubprocessPrimit
     assert sorted(b"".join(seen)) == sorted(b"three" + b"x" * 5000 + b"\n")
 
 
-async def test_a_long_input_and_a_long_call_arrive(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
-    parked = await primitive.park(spec := spec_of("none", tmp_path))
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_long_input_and_a_long_call_arrive(
+    primitive: SubprocessPrimitive, tmp_path: Path, way: str
+) -> None:
+    parked = await parked_by(way, primitive, spec := spec_of("none", tmp_path))
     script = script_of(tmp_path, "import sys\nprint(len(sys.stdin.read()), len(sys.argv[1]))")
     result = await parked.run(call_of(spec, script, "y" * 200_000, input=b"x" * 1_000_000))
     assert result.stdout == "1000000 200000\n"
 
 
-async def test_bytes_that_are_no_text_arrive(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
-    parked = await primitive.park(spec := spec_of("none", tmp_path))
+@pytest.mark.parametrize("way", WAYS)
+async def test_bytes_that_are_no_text_arrive(
+    primitive: SubprocessPrimitive, tmp_path: Path, way: str
+) -> None:
+    parked = await parked_by(way, primitive, spec := spec_of("none", tmp_path))
     script = script_of(tmp_path, "import os, sys\nprint(os.fsencode(sys.argv[1]), os.environb[b'B'])")
     result = await parked.run(call_of(spec, script, "\udcff", env={"B": "\udcfe"}))
     assert result.stdout == "b'\\xff' b'\\xfe'\n"
 
 
-async def test_it_takes_one_call_only(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
-    parked = await primitive.park(spec := spec_of("none", tmp_path))
+@pytest.mark.parametrize("way", WAYS)
+async def test_it_takes_one_call_only(primitive: SubprocessPrimitive, tmp_path: Path, way: str) -> None:
+    parked = await parked_by(way, primitive, spec := spec_of("none", tmp_path))
     call = call_of(spec, script_of(tmp_path, "print(1)"))
     assert parked.is_waiting
     await parked.run(call)
@@ -177,33 +207,41 @@ async def test_it_takes_one_call_only(primitive: SubprocessPrimitive, tmp_path: 
     assert caught.value.code == "parked_gone"
 
 
-async def test_one_that_has_ended_gets_no_call(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", WAYS)
+async def test_one_that_has_ended_gets_no_call(
+    primitive: SubprocessPrimitive, tmp_path: Path, way: str
+) -> None:
     spec = spec_of("none", tmp_path, limit=0.05)
-    parked = await primitive.park(spec)
+    parked = await parked_by(way, primitive, spec)
     await parked.ended()
     with pytest.raises(NotParked) as caught:
         await parked.run(call_of(spec, tmp_path / "never.py"))
     assert caught.value.code == "parked_gone"
 
 
+@pytest.mark.parametrize("way", WAYS)
 async def test_one_that_is_killed_while_it_waits_gets_no_call(
-    primitive: SubprocessPrimitive, tmp_path: Path
+    primitive: SubprocessPrimitive, tmp_path: Path, way: str
 ) -> None:
-    parked = await primitive.park(spec := spec_of("none", tmp_path))
+    parked = await parked_by(way, primitive, spec := spec_of("none", tmp_path))
     await primitive.kill(parked.pid, grace=0)
     with pytest.raises(NotParked):
         await parked.run(call_of(spec, tmp_path / "never.py"))
 
 
-async def test_one_that_is_not_needed_is_ended(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
-    parked = await primitive.park(spec_of("cell", tmp_path))
+@pytest.mark.parametrize("way", WAYS)
+async def test_one_that_is_not_needed_is_ended(
+    primitive: SubprocessPrimitive, tmp_path: Path, way: str
+) -> None:
+    parked = await parked_by(way, primitive, spec_of("walls", tmp_path))
     await parked.end()
     assert not (await primitive.status(parked.pid)).alive
     await parked.end()
 
 
-async def test_a_cancelled_call_is_ended(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
-    parked = await primitive.park(spec := spec_of("none", tmp_path))
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_cancelled_call_is_ended(primitive: SubprocessPrimitive, tmp_path: Path, way: str) -> None:
+    parked = await parked_by(way, primitive, spec := spec_of("none", tmp_path))
     script = script_of(tmp_path, "import time\ntime.sleep(600)")
     with anyio.move_on_after(0.2):
         await parked.run(call_of(spec, script))

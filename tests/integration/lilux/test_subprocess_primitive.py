@@ -73,6 +73,9 @@ def test_the_public_names_are_those_listed() -> None:
         "SubprocessPrimitive",
         "SubprocessResult",
         "Usage",
+        "Zygote",
+        "ZygoteFacts",
+        "ZygoteSpec",
         "execute",
         "render",
     ]

@@ -147,6 +147,11 @@ REQUESTS: dict[str, tuple[protocol.Request, int]] = {
         ),
         7,
     ),
+    "run_zygote": (
+        protocol.RunRequest(command="python3", args=["-B"], park_limit_ms=60_000, prepare=True),
+        7,
+    ),
+    "run_forked": (protocol.RunRequest(command="", zygote=7, result_fd=True, park_limit_ms=60_000), 8),
     "call_minimal": (protocol.CallRequest(protocol.RunRequest(command="python3")), 7),
     "call_full": (
         protocol.CallRequest(
@@ -332,6 +337,7 @@ EVENTS: dict[str, protocol.Event] = {
     "started": protocol.Started(2, 4711),
     "started_enforced": protocol.Started(2, 4711, ENFORCED),
     "parked": protocol.Parked(7, 4711),
+    "parked_zygote": protocol.Parked(7, 4711, memory_kb=9620),
     "parked_enforced": protocol.Parked(7, 4711, ENFORCED),
     "output_stdout": protocol.Output(2, "stdout", 0, 0),
     "output_stderr_skipped": protocol.Output(2, "stderr", 1, 1_048_576),

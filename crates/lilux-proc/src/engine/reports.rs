@@ -2,7 +2,7 @@
 
 use super::{DRAIN, Engine, Notice};
 use crate::channel::ReadOutcome;
-use crate::error::RequestError;
+use crate::error::{RequestError, SpawnError};
 use crate::poller::{Alarm, Key};
 use crate::pool::Job;
 use crate::protocol::{Event, KillMethod, Stream};
@@ -26,6 +26,7 @@ impl Engine {
 
     fn hear(&mut self, keeper: Key, job: Option<Job>, report: Report) {
         match (job, report) {
+            (Some(Job::Run(_)), Report::OfForked(report)) => self.hear_of_forked(keeper, *report),
             (Some(Job::Run(run)), report) => self.hear_of_run(keeper, run, report),
             (Some(Job::KillPid { request, pid }), Report::PidKilled { method }) => {
                 self.keepers.release(keeper);
@@ -49,10 +50,10 @@ impl Engine {
 
     fn hear_of_run(&mut self, keeper: Key, key: Key, report: Report) {
         match report {
-            Report::Started { pid, enforced } => {
+            Report::Started { pid, enforced, memory_kb } => {
                 if let Some(run) = self.runs.get_mut(&key).filter(|run| run.phase == Phase::Parked) {
                     run.tool = Some((pid, enforced.clone()));
-                    self.notices.push(Notice::Event(Event::Parked { id: run.id, pid, enforced }));
+                    self.notices.push(Notice::Event(Event::Parked { id: run.id, pid, enforced, memory_kb }));
                     return;
                 }
                 if let Some(run) = self.runs.get_mut(&key) {
@@ -69,7 +70,32 @@ impl Engine {
             }
             Report::Lingering { ending, .. } => self.begin_draining(key, ending),
             Report::Ended(end) => self.end_run(keeper, key, end),
-            Report::PidKilled { .. } | Report::PidRefused { .. } => self.lose_keeper(keeper),
+            Report::PidKilled { .. } | Report::PidRefused { .. } | Report::OfForked(_) => {
+                self.lose_keeper(keeper);
+            }
+        }
+    }
+
+    /// The keeper goes on to look after its zygote, unless it can promise nothing any more.
+    fn hear_of_forked(&mut self, keeper: Key, report: Report) {
+        let Some(key) = self.keepers.get(keeper).and_then(|keeper| keeper.forked) else {
+            return self.lose_keeper(keeper);
+        };
+        match report {
+            Report::Failed { error } => {
+                self.keepers.set_forked(keeper, None);
+                self.answer_killers(key, KillMethod::AlreadyDead);
+                self.close_run(key, Outcome::Failed(error));
+            }
+            Report::Ended(end) => {
+                self.keepers.set_forked(keeper, None);
+                let clean = end.survivors.is_empty() && !end.unfit;
+                self.close_ended(key, end);
+                if !clean {
+                    self.lose_keeper(keeper);
+                }
+            }
+            report => self.hear_of_run(keeper, key, report),
         }
     }
 
@@ -91,8 +117,12 @@ impl Engine {
     }
 
     fn end_run(&mut self, keeper: Key, key: Key, end: Box<EndReport>) {
-        self.notify_exited(key, end.ending);
-        self.read_what_is_left(key);
+        if let Some(forked) = self.keepers.get(keeper).and_then(|keeper| keeper.forked) {
+            // It was asked for when its zygote had ended already.
+            self.keepers.set_forked(keeper, None);
+            let error = SpawnError::new("zygote_lost", "fork", None, "the zygote has ended");
+            self.close_run(forked, Outcome::Failed(error));
+        }
         if end.survivors.is_empty() && !end.unfit {
             self.keepers.release(keeper);
         } else {
@@ -103,6 +133,12 @@ impl Engine {
             self.keepers.dismiss(keeper, &self.poller);
             self.begin_sweep(None);
         }
+        self.close_ended(key, end);
+    }
+
+    fn close_ended(&mut self, key: Key, end: Box<EndReport>) {
+        self.notify_exited(key, end.ending);
+        self.read_what_is_left(key);
         self.answer_killers(key, if end.forced { KillMethod::Killed } else { KillMethod::Terminated });
         self.close_run(key, Outcome::Ended(end));
         self.plan_trim();

@@ -14,8 +14,9 @@ use crate::command::Command;
 use crate::confine::{Confinement, Facts};
 use crate::error::{RequestError, SpawnError};
 use crate::keeper::TIMEOUT_GRACE;
+use crate::policy::Tier;
 use crate::poller::{Alarm, Key, Token};
-use crate::pool::Job;
+use crate::pool::{Job, Keeper};
 use crate::process;
 use crate::protocol::{
     CallRequest, CancelRequest, CreditRequest, Event, InputRequest, KillRequest, Request, RunRequest, Status,
@@ -85,6 +86,15 @@ impl Engine {
         let command = Command::prepare(request)?;
         let confinement = self.confinement(request)?;
         let (mut run, mut ends) = Run::open(request, payload, passed)?;
+        let cannot = |confinement: &Confinement| {
+            confinement.level == Tier::Cell
+                || (confinement.level == Tier::Walls && confinement.opening().is_some())
+        };
+        if request.prepare && confinement.as_deref().is_some_and(cannot) {
+            let message = "what is forked from a zygote has no cell and no broker of its own";
+            return Err(SpawnError::new("zygote_unsupported", "fork", None, message));
+        }
+        let zygote = self.zygote_of(request, confinement.as_deref())?;
         let key = self.new_key();
         let resources = |errno| SpawnError::resources("keeper", errno);
         if request.park.is_none() {
@@ -96,7 +106,11 @@ impl Engine {
         order.door = ends.door.is_some();
         run.door = self.door.pid().filter(|_| order.door);
         let message = StartMessage::new(&command, order).map_err(resources)?;
-        run.keeper = self.keepers.hire(&self.poller, Job::Run(key)).map_err(resources)?;
+        run.keeper = match zygote {
+            None => self.keepers.hire(&self.poller, Job::Run(key)).map_err(resources)?,
+            Some(keeper) => keeper,
+        };
+        self.keepers.set_forked(run.keeper, zygote.map(|_| key));
         let keeper = self.keepers.get(run.keeper).ok_or_else(|| resources(rustix::io::Errno::CHILD))?;
         // If the keeper is dead this fails, its end of file follows, and the run ends as `keeper_lost`.
         let _ = message.send(&keeper.socket, &ends.borrowed());
@@ -108,6 +122,30 @@ impl Engine {
             self.write_input(key);
         }
         Ok(())
+    }
+
+    /// The keeper of the zygote that this is to be forked from.
+    fn zygote_of(
+        &mut self,
+        request: &RunRequest,
+        confinement: Option<&Confinement>,
+    ) -> Result<Option<Key>, SpawnError> {
+        let Some(id) = request.zygote else { return Ok(None) };
+        let refuse = |code, message: &str| Err(SpawnError::new(code, "fork", None, message));
+        let Some((_, zygote)) = self.live(id) else {
+            return refuse("zygote_lost", "the zygote has ended");
+        };
+        let Some(profile) = zygote.profile.as_ref().filter(|_| zygote.tool.is_some()) else {
+            return refuse("zygote_lost", "that run is no zygote, or not ready");
+        };
+        if !profile.fits(request.policy.as_ref(), confinement.map(|confinement| confinement.level)) {
+            return refuse("zygote_profile", "the zygote was started for another policy");
+        }
+        let keeper = zygote.keeper;
+        match self.keepers.get(keeper) {
+            Some(Keeper { forked: None, .. }) => Ok(Some(keeper)),
+            _ => refuse("zygote_busy", "what was forked from it before has not ended"),
+        }
     }
 
     fn expect_end_of(&mut self, key: Key, timeout_ms: Option<u64>) {
@@ -231,7 +269,13 @@ impl Engine {
 
     fn end_soon(&mut self, key: Key, grace_ms: u64) {
         let Some(run) = self.runs.get(&key) else { return };
-        self.order(run.keeper, &Order::Cancel { grace_ms });
+        let keeper = run.keeper;
+        if self.keepers.get(keeper).is_some_and(|keeper| keeper.forked.is_some_and(|forked| forked != key)) {
+            // It looks after what was forked from this zygote, and hears of nothing else. Both end with it.
+            self.keepers.kill(keeper);
+            return;
+        }
+        self.order(keeper, &Order::Cancel { grace_ms });
         self.expect_end(key, Duration::from_millis(grace_ms));
     }
 
@@ -336,7 +380,7 @@ impl Engine {
 /// Hands the call over, if it can be one.
 fn begun(run: &mut Run, request: &CallRequest, payload: &[u8]) -> Result<(), RequestError> {
     request.as_run().check(payload)?;
-    if run.phase != Phase::Parked {
+    if run.phase != Phase::Parked || run.profile.is_some() {
         return Err(RequestError::new("not_parked", "call", "this run has its call already, or is over"));
     }
     let failed = |SpawnError { errno, message, .. }| RequestError {

@@ -29,6 +29,7 @@ impl Engine {
     /// The keeper has ended, or can no longer be trusted. A keeper that was sent home is not a loss.
     pub(super) fn lose_keeper(&mut self, key: Key) {
         let Some(keeper) = self.keepers.dismiss(key, &self.poller) else { return };
+        let forked = keeper.forked.and_then(|forked| self.take_run(forked));
         let lost = match keeper.job {
             Some(Job::Run(run)) => self.take_run(run),
             Some(Job::KillPid { request, pid: _ }) => {
@@ -40,11 +41,11 @@ impl Engine {
             }
             None => None,
         };
-        self.begin_sweep(lost);
+        self.begin_sweep(lost.into_iter().chain(forked));
     }
 
     /// A keeper is gone or going, and what it leaves behind comes to us. `lost` ends when nothing of it is left.
-    pub(super) fn begin_sweep(&mut self, lost: Option<Run>) {
+    pub(super) fn begin_sweep(&mut self, lost: impl IntoIterator<Item = Run>) {
         let sweep = self.sweep.get_or_insert_with(|| Sweep { deadline: Instant::now(), runs: Vec::new() });
         sweep.deadline = Instant::now() + DEADLINE;
         sweep.runs.extend(lost);

@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal};
 
+use super::zygote::Zygote;
 use super::{Gone, Keeper, TIMEOUT_GRACE, raw};
 use crate::broker::Broker;
 use crate::cell::Cell;
@@ -18,7 +19,7 @@ use crate::protocol::Usage;
 use crate::switches::Guard;
 use crate::sys::pidfd::poll_until;
 use crate::sys::wait::{self, Ending, Reap};
-use crate::wire::{self, Cause, EndReport, Order, Received, Report};
+use crate::wire::{self, Cause, EndReport, Order, Received, ReceivedOrder, Report, Role, StartOrder};
 
 /// How long SIGKILL is given before survivors are reported.
 const KILL_DEADLINE: Duration = Duration::from_secs(5);
@@ -63,6 +64,8 @@ enum Wish {
     Call(Option<u64>),
     Cancel(Duration),
     Finish,
+    /// Fork something from the zygote that this is.
+    Fork(Box<ReceivedOrder>),
     Gone,
 }
 
@@ -81,6 +84,8 @@ pub(super) struct Run<'a> {
     pub(super) door: Option<Entrance>,
     pub(super) observer: Option<Observer>,
     pub(super) broker: Option<Broker>,
+    /// From the keeper's zygote, which goes on when this has ended.
+    pub(super) is_forked: bool,
 }
 
 impl Run<'_> {
@@ -92,6 +97,7 @@ impl Run<'_> {
                 Wish::Call(timeout_ms) => self.begin_call(timeout_ms),
                 Wish::Cancel(grace) => self.terminate(Cause::Cancelled, grace),
                 Wish::Finish => return self.kill_and_close(),
+                Wish::Fork(received) => self.fork(*received)?,
                 Wish::Gone => {
                     if Guard::KeeperEndOfFile.is_on() {
                         self.kill_everything();
@@ -110,7 +116,7 @@ impl Run<'_> {
                 (Phase::Running { .. }, Some(ending)) => {
                     self.phase = Phase::Lingering;
                     self.outputs.clear();
-                    self.keeper.report(&Report::Lingering { pid: raw(self.leader), ending })?;
+                    self.report(Report::Lingering { pid: raw(self.leader), ending })?;
                 }
                 (Phase::Running { deadline: Some(deadline) }, None) if Instant::now() >= deadline => {
                     self.terminate(Cause::Timeout, TIMEOUT_GRACE);
@@ -119,6 +125,22 @@ impl Run<'_> {
                 _ => {}
             }
         }
+    }
+
+    pub(super) fn report(&self, report: Report) -> Result<(), Gone> {
+        if self.is_forked { self.keeper.report_forked(report) } else { self.keeper.report(&report) }
+    }
+
+    /// One that has ended forks nobody, and the supervisor hears of that end.
+    fn fork(&mut self, received: ReceivedOrder) -> Result<(), Gone> {
+        if !matches!(self.phase, Phase::Running { .. }) || self.leader_ending().is_some() {
+            return Ok(());
+        }
+        let forked = self.keeper.fork(received);
+        if forked.is_err() {
+            self.kill_everything();
+        }
+        forked
     }
 
     /// Until a child changes, an order comes, or the next deadline.
@@ -132,17 +154,20 @@ impl Run<'_> {
         let keeper = &mut *self.keeper;
         let observed = self.observer.as_ref().and_then(Observer::listener).map(AsFd::as_fd);
         let calls = observed.or_else(|| self.broker.as_ref().map(AsFd::as_fd));
+        let word = keeper.zygote.as_ref().and_then(Zygote::first_word).map(AsFd::as_fd);
+        let further = calls.or(word);
         let mut watched = [
             PollFd::new(&keeper.socket, PollFlags::IN),
             PollFd::new(&keeper.signals, PollFlags::IN),
-            PollFd::from_borrowed_fd(calls.unwrap_or(keeper.socket.as_fd()), PollFlags::IN),
+            PollFd::from_borrowed_fd(further.unwrap_or(keeper.socket.as_fd()), PollFlags::IN),
         ];
-        let count = if calls.is_some() { 3 } else { 2 };
+        let count = if further.is_some() { 3 } else { 2 };
         if poll_until(&mut watched[..count], until).is_err() {
             return Wish::Gone;
         }
         let order_waits = !watched[0].revents().is_empty();
         let call_waits = !watched[2].revents().is_empty();
+        let word_waits = word.is_some() && call_waits;
         if !watched[1].revents().is_empty() {
             keeper.signals.drain(Signal::CHILD);
         }
@@ -152,6 +177,9 @@ impl Run<'_> {
         if let (Some(broker), Some(door)) = (&mut self.broker, &self.door) {
             broker.answer(door);
         }
+        if word_waits && keeper.hear_zygote().is_err() {
+            return Wish::Finish;
+        }
         if !order_waits {
             return Wish::Nothing;
         }
@@ -160,6 +188,7 @@ impl Run<'_> {
                 Order::Cancel { grace_ms } => Wish::Cancel(Duration::from_millis(grace_ms)),
                 Order::Call { timeout_ms } => Wish::Call(timeout_ms),
                 Order::Finish => Wish::Finish,
+                Order::Start(StartOrder { role: Role::Forked, .. }) => Wish::Fork(Box::new(received)),
                 Order::Start(_) | Order::KillPid { .. } => Wish::Gone,
             },
             Received::Nothing => Wish::Nothing,
@@ -202,11 +231,13 @@ impl Run<'_> {
 
     fn others(&self) -> Vec<Pid> {
         let listed = self.keeper.children.list().unwrap_or_default();
-        listed.into_iter().filter(|pid| *pid != self.leader && !self.is_init(*pid)).collect()
+        listed.into_iter().filter(|pid| *pid != self.leader && !self.is_kept(*pid)).collect()
     }
 
-    fn is_init(&self, pid: Pid) -> bool {
-        self.cell.as_ref().is_some_and(|cell| cell.init == pid)
+    /// It is not the tool's: process 1 of its cell, or the zygote that it comes from.
+    fn is_kept(&self, pid: Pid) -> bool {
+        let is_zygote = || self.keeper.zygote.as_ref().is_some_and(|zygote| zygote.pid == pid);
+        self.cell.as_ref().is_some_and(|cell| cell.init == pid) || (self.is_forked && is_zygote())
     }
 
     /// Nobody is left in the cell, but for init and the tool itself.
@@ -279,11 +310,12 @@ impl Run<'_> {
 
     /// As the kernel says it. Of a cell, init is left; it is ended when the result is under way.
     fn survivors(&self) -> Result<Vec<i32>, Gone> {
-        if matches!(wait::reap(None), Ok(Reap::NoChildren)) {
+        // Reaping whoever it is would take the end of a zygote away from the one who waits for it.
+        if !self.is_forked && matches!(wait::reap(None), Ok(Reap::NoChildren)) {
             return Ok(Vec::new());
         }
         let left = self.keeper.children.list().map_err(|_| Gone)?;
-        let others = left.into_iter().filter(|pid| !self.is_init(*pid)).map(raw);
+        let others = left.into_iter().filter(|pid| !self.is_kept(*pid)).map(raw);
         let inside = self.cell.as_ref().map_or_else(Vec::new, Cell::left);
         Ok(others.chain(inside).take(MAX_NAMED).collect())
     }
@@ -302,7 +334,12 @@ impl Run<'_> {
             self.wait_for_child(Instant::now() + LOOK_AGAIN);
         }
         cell.reaped();
-        if matches!(wait::reap(None), Ok(Reap::NoChildren)) { Ok(()) } else { Err(Gone) }
+        let alone = if self.is_forked {
+            self.others().is_empty()
+        } else {
+            matches!(wait::reap(None), Ok(Reap::NoChildren))
+        };
+        if alone { Ok(()) } else { Err(Gone) }
     }
 
     /// Reaps the leader and asks the kernel whether anybody is left.

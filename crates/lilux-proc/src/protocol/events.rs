@@ -153,12 +153,15 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         enforced: Option<Enforced>,
     },
-    /// It waits for its call.
+    /// It waits for its call, or to be forked.
     Parked {
         id: u64,
         pid: i32,
         #[serde(skip_serializing_if = "Option::is_none")]
         enforced: Option<Enforced>,
+        /// What a zygote takes of the memory, in KiB, when it was last measured: its own, or that of the one it comes from.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        memory_kb: Option<u64>,
     },
     Output {
         id: u64,

@@ -45,18 +45,36 @@ fn full_call() -> CallRequest {
     }
 }
 
-pub fn requests() -> [(&'static str, Request); 3] {
+fn zygote() -> RunRequest {
+    RunRequest { prepare: true, result_fd: false, policy: None, env: environment([]), ..parked_run() }
+}
+
+fn forked_run() -> RunRequest {
+    RunRequest {
+        id: 8,
+        zygote: Some(7),
+        result_fd: true,
+        park: Some(ParkRequest { limit_ms: 60_000 }),
+        ..run(8, "")
+    }
+}
+
+pub fn requests() -> [(&'static str, Request); 5] {
     [
+        ("run_zygote", Request::Run(Box::new(zygote()))),
+        ("run_forked", Request::Run(Box::new(forked_run()))),
         ("run_parked", Request::Run(Box::new(parked_run()))),
         ("call_minimal", Request::Call(Box::new(call()))),
         ("call_full", Request::Call(Box::new(full_call()))),
     ]
 }
 
-pub fn events() -> [(&'static str, Event); 2] {
+pub fn events() -> [(&'static str, Event); 3] {
+    let parked = |enforced, memory_kb| Event::Parked { id: 7, pid: 4711, enforced, memory_kb };
     [
-        ("parked", Event::Parked { id: 7, pid: 4711, enforced: None }),
-        ("parked_enforced", Event::Parked { id: 7, pid: 4711, enforced: Some(enforced()) }),
+        ("parked", parked(None, None)),
+        ("parked_enforced", parked(Some(enforced()), None)),
+        ("parked_zygote", parked(None, Some(9620))),
     ]
 }
 

@@ -1,0 +1,169 @@
+"""Python interpreters that are forked from a prepared one, a zygote, instead of being started.
+
+A zygote is a run that waits to be forked. It looks after nothing: what is forked from it, one at a time, is a
+child of its keeper. The rules are in docs/architecture/lilux.md.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Generic
+
+from lilux._connection import Outcome
+from lilux._dataclasses import dataclass
+from lilux._parking import PARK_LIMIT_S, NotParked, Parked, ParkSpec, R, not_started, waiter
+from lilux._policy import Enforced, Policy
+from lilux._process import CallSpec, Halves, ProcessSpec, RuntimeSpec, milliseconds, request_of
+from lilux._protocol import RunRequest
+from lilux._supervisor import Supervisor
+from lilux._waiting import Waiting
+
+__all__ = ["Zygote", "ZygoteFacts", "ZygoteSpec"]
+
+ZYGOTE_LIMIT_S = 3600.0
+"""How long a zygote lives at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZygoteSpec:
+    """A Python interpreter with options only, and what it has ready for those that are forked from it.
+
+    `preload` are modules that it imports; they do so under `policy`, which everything that is forked shares.
+    `scripts` are sources whose code it has ready: a call that runs a file of these bytes need not compile it.
+    It holds nothing of a call, so its environment should be empty, but for what interpreters are set up with.
+    """
+
+    runtime: RuntimeSpec
+    preload: Sequence[str] = ()
+    scripts: Sequence[bytes] = ()
+    policy: Policy | None = None
+    limit: float = ZYGOTE_LIMIT_S
+
+    def process(self) -> ProcessSpec:
+        """What is started."""
+        ready = {"preload": list(self.preload), "scripts": [each.decode() for each in self.scripts]}
+        runtime = self.runtime
+        args = [*runtime.args, *waiter("zygote", json.dumps(ready))]
+        call = CallSpec(cwd="/", timeout=None, policy=self.policy)
+        started = RuntimeSpec(
+            command=runtime.command, args=args, env=runtime.env, search_path=runtime.search_path
+        )
+        return Halves(started, call).whole()
+
+
+@dataclass(frozen=True, slots=True)
+class ZygoteFacts:
+    """How a zygote is doing, for deciding when to replace it.
+
+    `memory_kb` is what it took when it was last measured (proportional set size), which is every 64 forks.
+    `last_fork_ms` is how long the last fork took until it was parked.
+    """
+
+    pid: int
+    started_at: float
+    forks: int
+    memory_kb: int
+    memory_at_start_kb: int
+    last_fork_ms: float | None
+
+
+class Zygote(Generic[R]):
+    """A prepared interpreter, from which one process after the other is forked."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        waiting: Waiting,
+        spec: ZygoteSpec,
+        read: Callable[[Outcome, float | None], R],
+    ) -> None:
+        parked = waiting.parked
+        if parked is None or not waiting.is_parked:
+            raise _not_ready(waiting)
+        self.enforced: Enforced | None = parked.enforced
+        memory = parked.memory_kb or 0
+        self._facts = ZygoteFacts(parked.pid, time.monotonic(), 0, memory, memory, None)
+        self._supervisor = supervisor
+        self._waiting = waiting
+        self._spec = spec
+        self._read = read
+        self._forked: Parked[R] | None = None
+
+    @property
+    def facts(self) -> ZygoteFacts:
+        """How it is doing."""
+        return self._facts
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be forked, now or when what was forked before has ended."""
+        return not self._waiting.done.is_set()
+
+    async def park(
+        self,
+        *,
+        policy: Policy | None = None,
+        result_fd: bool = False,
+        descriptors: Mapping[int, int] | None = None,
+        limit: float = PARK_LIMIT_S,
+    ) -> Parked[R]:
+        """Fork what waits for the next call. NotParked `zygote_busy` until what was forked before has ended.
+
+        In a cell it gets one of its own; its policy may differ from that of the zygote in what it sees.
+        """
+        if not self.is_alive:
+            raise NotParked("the zygote has ended", code="zygote_lost")
+        spec = ParkSpec(
+            runtime=self._spec.runtime,
+            policy=policy,
+            result_fd=result_fd,
+            descriptors=descriptors or {},
+            python=True,
+            limit=limit,
+        )
+        begun = time.monotonic()
+        waiting = await self._supervisor.park(self._request(spec))
+        self._forked = Parked(self._supervisor, waiting, spec, self._read)
+        parked = waiting.parked
+        self._facts = replace(
+            self._facts,
+            forks=self._facts.forks + 1,
+            memory_kb=(parked and parked.memory_kb) or self._facts.memory_kb,
+            last_fork_ms=(time.monotonic() - begun) * 1000,
+        )
+        return self._forked
+
+    async def close(self) -> None:
+        """End it. What waits for a call is ended with it, what has one comes to its own end before."""
+        forked = self._forked
+        if forked is not None and forked.is_waiting:
+            await forked.end()
+        elif forked is not None:
+            await forked.ended()
+        if self.is_alive:
+            await self._supervisor.discard(self._waiting)
+
+    def _request(self, spec: ParkSpec) -> RunRequest:
+        call = CallSpec(
+            timeout=None, policy=spec.policy, result_fd=spec.result_fd, descriptors=spec.descriptors, cwd="/"
+        )
+        request = request_of(Halves(RuntimeSpec(command="python"), call).whole())
+        limit = milliseconds("limit", spec.limit)
+        return replace(request, park_limit_ms=limit, zygote=self._waiting.id)
+
+
+def zygote_request(spec: ZygoteSpec) -> RunRequest:
+    """What the supervisor is asked to have one."""
+    return replace(request_of(spec.process()), park_limit_ms=milliseconds("limit", spec.limit), prepare=True)
+
+
+def _not_ready(waiting: Waiting) -> NotParked:
+    """Why there is no zygote, with what it has said about that itself."""
+    reason = not_started(waiting)
+    if waiting.error is not None or reason.code != "parked_gone":
+        return reason
+    said = waiting.outcome().streams["stderr"].decode(errors="replace").strip()
+    return NotParked(f"expected a zygote, found its end: {said[-2000:]}", code="zygote_failed")
