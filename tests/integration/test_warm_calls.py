@@ -290,7 +290,7 @@ def _waits(place: Path) -> bool:
         words = (place / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return b"-c" in words and b"call" in words
+    return b"-c" in words and bool({b"call", b"zygote"} & {*words})
 
 
 def _is_below(pid: str) -> bool:

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "e11e2aea98d14ca285ee45633ca73951a677c48d7db7acd825ab408434043515"
+MANIFEST_SHA256: Final = "b97b701cbfe0d936f525e20503ac77bdcec5bffd0c1375893b8f93c12154ba57"
