@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "1049413a540eb0e147243fb229e0db09ad8dc9e6c2aeff92d67bc6c7eac0d5e6"
+MANIFEST_SHA256: Final = "55e34852a26f2f7f84e27565652f74e4a081d9b424fcc1c6b7ddf5c0b07c8ce8"
