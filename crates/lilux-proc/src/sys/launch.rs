@@ -92,6 +92,16 @@ pub trait Chamber {
     /// In a process that shares the parent's memory and starts the tool: makes what is around it. Only system calls.
     fn build(&self) -> Result<(), Refused>;
 
+    /// Somebody has to hold it together.
+    fn has_guard(&self) -> bool {
+        true
+    }
+
+    /// As `build`, when process 1 is there.
+    fn complete(&self) -> Result<(), Refused> {
+        Ok(())
+    }
+
     /// In process 1 of the chamber, which has memory of its own.
     fn guard(&self) -> !;
 }
@@ -147,6 +157,11 @@ pub struct LaunchError {
 }
 
 impl LaunchError {
+    /// It has ended without a word.
+    pub fn lost() -> Self {
+        Self { stage: Stage::Session, errno: Errno::CHILD, step: None }
+    }
+
     fn at(stage: Stage) -> impl Fn(Errno) -> Self {
         move |errno| Self { stage, errno, step: None }
     }
@@ -224,8 +239,7 @@ pub fn launch(program: &Program<'_>) -> Result<Launched, LaunchError> {
                 let _ = rustix::process::kill_process(init, rustix::process::Signal::KILL);
             }
             wait_for(init);
-            let lost = LaunchError { stage: Stage::Session, errno: Errno::CHILD, step: None };
-            Err(failure.unwrap_or(lost))
+            Err(failure.unwrap_or_else(LaunchError::lost))
         }
     }
 }
@@ -258,18 +272,68 @@ extern "C" fn builder(argument: *mut c_void) -> c_int {
 /// Both become children of the builder's parent: the tool is watched and waited for as every other.
 fn start_inside(chamber: &dyn Chamber, shared: &mut Shared<'_>) -> Result<(), LaunchError> {
     chamber.build()?;
+    if chamber.has_guard() {
+        shared.init = start_guard(chamber)?;
+    }
+    let (stack, argument): (_, *mut c_void) = (shared.stack, (&raw mut *shared).cast());
+    // SAFETY: as in `launch`; this process stands still until the child has executed or exited, and reads what it wrote after.
+    let leader = unsafe { libc::clone(child, stack, SHARING | libc::CLONE_PARENT, argument) };
+    shared.leader = checked(leader).map_err(LaunchError::at(Stage::Session))?;
+    shared.failure.map_or(Ok(()), Err)
+}
+
+/// A child of the builder's parent.
+fn start_guard(chamber: &dyn Chamber) -> Result<c_int, LaunchError> {
     let flags = libc::CLONE_PARENT | libc::SIGCHLD;
     // SAFETY: a plain fork, without what the C library does around it: a copy of all memory, and this very stack.
     let init = unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) };
     if init == 0 {
         chamber.guard();
     }
-    shared.init = checked(init as c_int).map_err(LaunchError::at(Stage::Session))?;
-    let (stack, argument): (_, *mut c_void) = (shared.stack, (&raw mut *shared).cast());
-    // SAFETY: as in `launch`; this process stands still until the child has executed or exited, and reads what it wrote after.
-    let leader = unsafe { libc::clone(child, stack, SHARING | libc::CLONE_PARENT, argument) };
-    shared.leader = checked(leader).map_err(LaunchError::at(Stage::Session))?;
-    shared.failure.map_or(Ok(()), Err)
+    checked(init as c_int).map_err(LaunchError::at(Stage::Session))
+}
+
+struct Founding<'a> {
+    chamber: &'a dyn Chamber,
+    init: c_int,
+    failure: Option<LaunchError>,
+}
+
+/// Makes a chamber that nobody is started in: whoever belongs there comes in by itself. Its process 1.
+///
+/// What the builder opens is open in this process, too. The caller must have blocked all signals and be of one thread.
+pub fn found(chamber: &dyn Chamber) -> Result<Pid, LaunchError> {
+    let stack = Stack::new().map_err(LaunchError::at(Stage::Session))?;
+    let mut founding = Founding { chamber, init: 0, failure: None };
+    let argument: *mut c_void = (&raw mut founding).cast();
+    // SAFETY: as in `launch`.
+    let raw = unsafe { libc::clone(founder, stack.top(), SHARING | libc::CLONE_FILES, argument) };
+    wait_for(checked(raw).map_err(LaunchError::at(Stage::Session))?);
+    match (Pid::from_raw(founding.init), founding.failure) {
+        (Some(init), None) => Ok(init),
+        (init, failure) => {
+            if let Some(init) = init {
+                // Our own unreaped child: the number cannot mean anybody else.
+                let _ = rustix::process::kill_process(init, rustix::process::Signal::KILL);
+                wait_for(founding.init);
+            }
+            Err(failure.unwrap_or_else(LaunchError::lost))
+        }
+    }
+}
+
+extern "C" fn founder(argument: *mut c_void) -> c_int {
+    let founding: *mut Founding<'_> = argument.cast();
+    // SAFETY: as in `child`.
+    let founding = unsafe { &mut *founding };
+    founding.failure = found_inside(founding).err();
+    super::exit_now(0)
+}
+
+fn found_inside(founding: &mut Founding<'_>) -> Result<(), LaunchError> {
+    founding.chamber.build()?;
+    founding.init = start_guard(founding.chamber)?;
+    founding.chamber.complete().map_err(LaunchError::from)
 }
 
 /// Returns only when something failed.
