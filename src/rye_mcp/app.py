@@ -218,7 +218,7 @@ class App:
         """What serves the programs that are called in this context."""
         from rye_mcp.inside.desk import Desk
 
-        return Desk(context, self.kept_catalog).opened
+        return Desk(context, self.kept_catalog, context.agree).opened
 
     def executor(self) -> PrimitiveExecutor:
         """What runs tools: made when the first one runs, and kept."""

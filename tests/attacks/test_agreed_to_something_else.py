@@ -17,7 +17,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, ElicitResult, InputRequiredResult
 
-from rye_mcp.mcp_server.confirmation import Tickets
+from rye_mcp.mcp_server.tickets import Tickets
 from tests.http_world import HttpServer, connected, http_server
 from tests.mcp_world import Workshop, facts, python_tool
 from tests.people import Person

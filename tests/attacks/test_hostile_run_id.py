@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from rye_mcp.errors import RyeError
+from rye_mcp.runs.live import LiveRuns, LiveView
 from rye_mcp.runs.log import RunLog, RunRecord
 from rye_mcp.runs.outputs import RunOutputs
+from rye_mcp.runs.receipts import ReceiptStore
 from rye_mcp.runs.shelf import Shelf
-from rye_mcp.verbs.runs import OutputRequest, read_output, show_run
+from rye_mcp.verbs.receipts import export_run
+from rye_mcp.verbs.runs import OutputRequest, kill_run, read_output, show_run
 from tests.people import Person
 
 GOOD = "01m7r64xnv25r13hyhb9ccmrbf"
@@ -91,7 +94,12 @@ DOORS: dict[str, Callable[[Path, Any], object]] = {
     "finish": lambda state, run_id: RunOutputs(state).finish(run_id),
     "get": lambda state, run_id: RunLog(state).get(run_id),
     "read_output": lambda state, run_id: read_output(OutputRequest(run_id), Shelf.of_person(state)),
-    "show_run": lambda state, run_id: show_run(run_id, RunLog(state), RunOutputs(state)),
+    "show_run": lambda state, run_id: show_run(run_id, RunLog(state), RunOutputs(state), LiveView(state)),
+    "kill_run": lambda state, run_id: kill_run(run_id, RunLog(state), LiveView(state)),
+    "kill": lambda state, run_id: LiveView(state).kill(run_id),
+    "begin": lambda state, run_id: LiveRuns(state).begin(run_id),
+    "receipt": lambda state, run_id: ReceiptStore(state).of(run_id),
+    "export": lambda state, run_id: list(export_run(run_id, ReceiptStore(state))),
 }
 
 

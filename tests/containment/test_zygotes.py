@@ -1,4 +1,4 @@
-"""What a zygote forks is parked only if the kernel says that it is where it must be, and the supervisor's own child."""
+"""What a zygote forks is parked only if the kernel says that it is where it must be, and whose child."""
 
 from __future__ import annotations
 

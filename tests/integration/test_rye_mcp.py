@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
+from lilux.primitives.subprocess import SubprocessPrimitive
 from tests.bridge_world import RAW
 from tests.mcp_world import *  # noqa: F403
 from tests.mcp_world import SERVER, Mode, Workshop, facts, gone, text_of
@@ -251,3 +253,54 @@ def with_in_command_line(mark: Path) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def needs_a_place(workshop: Workshop) -> list[str]:
+    """The command of a server that ends where it cannot see a place that every machine has."""
+    needs = (
+        "import os, sys\n"
+        "if not os.path.isdir('/var/lib'):\n    sys.exit('cannot open /var/lib')\n"
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])\n"
+    )
+    script, server = workshop.project / "needs.py", workshop.project / "server.py"
+    script.write_text(needs)
+    server.write_bytes(RAW.read_bytes())
+    return ["mcp", "add", "raw", "--only", "echo", "--", sys.executable, str(script), str(server)]
+
+
+async def cells_can_be_made() -> bool:
+    return (await SubprocessPrimitive().probe()).cell is not None
+
+
+@pytest.mark.anyio
+async def test_what_a_server_lacks_when_it_starts_is_proposed(workshop: Workshop) -> None:
+    if not await cells_can_be_made():
+        pytest.skip("no cells can be made here")
+    command = needs_a_place(workshop)
+    answer = workshop.person.rye(*command[:5], "--json", *command[5:], cwd=workshop.project, code=1).json
+    assert answer["code"] == "lost"
+    assert answer["denied"] == {
+        "certain": [],
+        "likely": ["/var/lib"],
+        "would_need": {"read": ["/var/lib"]},
+    }
+    start, _, rest = answer["hint"].partition("--permissions ")
+    assert "may read /var/lib" in start
+    permissions, _ = shlex.split(rest)
+    added = workshop.person.rye(
+        *command[:5], "--permissions", permissions, *command[5:], cwd=workshop.project
+    )
+    assert added.out == "added mcp/raw/echo\n"
+
+
+@pytest.mark.anyio
+async def test_at_a_terminal_a_server_gets_what_it_lacks_after_a_yes(workshop: Workshop) -> None:
+    if not await cells_can_be_made():
+        pytest.skip("no cells can be made here")
+    command = needs_a_place(workshop)
+    command[5:5] = ["--project-access", "read", "--net", "none"]
+    no = workshop.person.types([("Allow raw that", "n\n")], *command, cwd=workshop.project, code=1)
+    assert "may read /var/lib" in no.out
+    yes = workshop.person.types([("Allow raw that", "y\n")], *command, cwd=workshop.project)
+    assert "added mcp/raw/echo" in yes.out
+    assert "/var/lib" in (workshop.project / ".ai/tools/mcp/raw/echo.yaml").read_text()

@@ -61,6 +61,16 @@ def test_a_run_and_a_refusal_have_receipts_that_verify(bob: Person, project: Pat
     assert (whole["status"], whole["receipts"], whole["problems"]) == ("success", 2, [])
     assert "1 receipt verified" in bob.rye("receipt", "verify", ran["run_id"], cwd=project).out
 
+    verified = bob.rye("receipt", "verify", ran["run_id"], "--json", cwd=project).json
+    assert set(verified["items"].values()) == {"as it was"}
+    path = project / ".ai/tools/demo/end.sh"
+    path.write_text(path.read_text() + "# more\n")
+    changed = bob.rye("receipt", "verify", ran["run_id"], cwd=project).out
+    assert "demo/end has changed since" in changed
+    assert "rye/core/runtimes/bash_runtime is as it was" in changed
+    elsewhere = bob.rye("receipt", "verify", ran["run_id"], "--json", cwd=tmp_path).json
+    assert elsewhere["items"]["demo/end"] == "not here"
+
     refused = next(each for each in log_of(bob, project) if each["code"] == "item_not_found")
     shown = bob.rye("receipt", "show", refused["run_id"], "--json", cwd=project).json
     assert shown["statement"]["predicate"]["verified"]["code"] == "item_not_found"

@@ -198,6 +198,8 @@ async def offered_by(
         refusal = RyeError(exc.code, exc.message, hint=hint)
         if exc.lines:
             refusal.details["said"] = list(exc.lines)
+        if exc.denied is not None:
+            refusal.details["denied"] = exc.denied.as_dict()
         raise refusal from exc
     finally:
         await pool.close()

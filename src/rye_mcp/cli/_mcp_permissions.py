@@ -6,7 +6,9 @@ is usual; the person is asked at a terminal, and is told in words what they sign
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +28,16 @@ from rye_mcp.visible import visible
 if TYPE_CHECKING:
     from rye_mcp.verbs.mcp_servers import ServerPlan
 
-__all__ = ["AccessOption", "NetOption", "PermissionsOption", "Wish", "proposed", "tell", "tell_difference"]
+__all__ = [
+    "AccessOption",
+    "NetOption",
+    "PermissionsOption",
+    "Wish",
+    "proposed",
+    "tell",
+    "tell_difference",
+    "widened",
+]
 
 AccessOption = Annotated[
     str | None,
@@ -122,6 +133,27 @@ def tell(plan: ServerPlan) -> None:
     declared = plan.declared()
     if declared is not None and plan.allowed is not None:
         say(f"rye: {plan.name} {sentence(declared)}", err=True)
+
+
+def widened(plan: ServerPlan, error: RyeError, *, can_ask: bool) -> ServerPlan | None:
+    """The plan with what a server lacked that ended when it was started, if the person agrees to that.
+
+    Otherwise the hint of the error says how to allow it.
+    """
+    had = plan.declared()
+    lacked, _ = read_permissions(error.details.get("denied", {}).get("would_need", {}))
+    if had is None or had.unconfined or not (added := difference(had, now := had.join(lacked))):
+        return None
+    shown = "; ".join(added)
+    if can_ask:
+        say(f"rye: {plan.name} ended, and seems to need more than it may do: {visible(shown)}", err=True)
+        if typer.confirm(f"Allow {visible(plan.name)} that", default=False, err=True):
+            return replace(plan, allowed=now)
+    words = shlex.quote(json.dumps(now.canonical()))
+    error.hint = (
+        f"it seems to need that it {shown}; to allow it: rye mcp add {plan.name} --permissions {words} …"
+    )
+    return None
 
 
 def tell_difference(name: str, had: Permissions | None, now: Permissions) -> None:

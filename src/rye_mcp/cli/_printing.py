@@ -191,6 +191,12 @@ class Live:
             target.buffer.write(data)
             target.flush()
 
+    def on_call(self, number: int, of: int, item_id: str) -> None:
+        """Say at a terminal that a program makes a call."""
+        if not self._quiet and sys.stderr.isatty():
+            self.end_line()
+            say(f"rye: {number} of {of}: {item_id}", err=True)
+
     def end_line(self) -> None:
         """At a terminal, let what follows begin in a line of its own; a file gets what was printed, alone."""
         if self._is_open_line:

@@ -22,6 +22,7 @@ from rye_mcp.cli._mcp_permissions import (
     proposed,
     tell,
     tell_difference,
+    widened,
 )
 from rye_mcp.cli._mcp_sources import Configured, Found, Origin, chosen, configured, plan_of
 from rye_mcp.cli._options import JsonOption, ProjectOption, open_app, person
@@ -276,7 +277,14 @@ def _brought_in(
     plan = proposed(plan, wish, app.settings.environment, context.project, can_ask=may_ask)
     if not as_json:
         tell(plan)
-    return bring_in(plan, app, context, values, network=network, can_ask=may_ask)
+    while True:
+        try:
+            return bring_in(plan, app, context, values, network=network, can_ask=may_ask)
+        except RyeError as exc:
+            wider = widened(plan, exc, can_ask=may_ask)
+            if wider is None:
+                raise
+            plan = wider
 
 
 def _agrees(*, as_json: bool) -> bool:

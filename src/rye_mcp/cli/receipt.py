@@ -23,12 +23,14 @@ from rye_mcp.runs.receipts import ReceiptStore
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.verbs.receipts import (
+    AtHand,
     ReceiptSources,
     ShownReceipt,
     checkpoint_of,
     export_all,
     export_day,
     export_run,
+    items_at_hand,
     read_key,
     rekor_entry,
     runner_key,
@@ -95,6 +97,7 @@ def verify(
     if [what is not None, everything, checkpoint is not None].count(True) != 1:
         raise typer.BadParameter("expected one of FILE, RUN, --all and --checkpoint")
     sources = _sources(key)
+    items: Mapping[str, AtHand] = {}
     with ReceiptStore(sources.state) as store:
         if checkpoint is not None:
             mark = verify_checkpoint(checkpoint, sources, store)
@@ -103,7 +106,9 @@ def verify(
             found = verify_everything(sources, store, every_signature=every_signature)
         else:
             found = _verify(str(what), sources, store)
-    _report(found, as_json=as_json)
+            if not _is_file(str(what)):
+                items = items_at_hand(str(what), store, open_app(None).spaces)
+    _report(found, items, as_json=as_json)
 
 
 @receipt.command()
@@ -163,23 +168,29 @@ def _sources(keys: list[Path] | None = None) -> ReceiptSources:
 def _verify(what: str, sources: ReceiptSources, store: ReceiptStore) -> Checked:
     if what == "-":
         return verify_file(sys.stdin.buffer, "standard input", sources)
-    path = Path(what)
-    if not path.exists():
+    if not _is_file(what):
         return verify_run(what, sources, store)
     try:
-        with path.open("rb") as file:
+        with Path(what).open("rb") as file:
             return verify_file(file, what, sources)
     except OSError as exc:
         found = f"expected receipts in {what}, found: {exc.strerror}"
         raise RyeError("read_failed", found, where=what) from exc
 
 
-def _report(found: Checked, *, as_json: bool) -> None:
+def _is_file(what: str) -> bool:
+    return what == "-" or Path(what).exists()
+
+
+def _report(found: Checked, items: Mapping[str, AtHand], *, as_json: bool) -> None:
     is_good = not found.problems
     if as_json:
-        print_json({"status": "success" if is_good else "error"} | found.as_dict())
+        told = {"items": dict(items)} if items else {}
+        print_json({"status": "success" if is_good else "error"} | found.as_dict() | told)
     else:
         _print_checked(found)
+        for item_id, state in items.items():
+            say(f"{item_id} is {state}" if state != "changed since" else f"{item_id} has changed since")
     if not is_good:
         raise typer.Exit(EXIT_FAILED)
 

@@ -175,7 +175,7 @@ async def _run(request: ExecuteRequest, app: App, context: Context, as_json: boo
 
     live = Live(quiet=as_json)
     async with app.closing():
-        result = await execute(request, context, watch=Watch(on_output=live.show))
+        result = await execute(request, context, watch=Watch(on_output=live.show, on_call=live.on_call))
     if as_json:
         print_json(result.as_dict(detail=True))
     else:

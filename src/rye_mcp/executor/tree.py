@@ -28,6 +28,7 @@ __all__ = [
     "OnCall",
     "OpenInside",
     "Program",
+    "ProgramInterrupted",
     "require_within_approval",
 ]
 
@@ -45,6 +46,10 @@ MAX_AT_ONCE: Final = 128
 
 MAX_OUTPUT_BYTES: Final = 64 << 20
 """How long all answers to one tree of calls may be together: 64 MiB."""
+
+
+class ProgramInterrupted(Exception):  # noqa: N818 - nothing is wrong
+    """Ends a program and all above it: what it called has to wait for an answer from outside."""
 
 
 class _Shared:

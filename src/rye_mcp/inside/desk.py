@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rye_mcp.apart import apart, off_loop
 from rye_mcp.errors import RyeError
-from rye_mcp.executor.tree import OnCall, Program
+from rye_mcp.executor.tree import OnCall, Program, ProgramInterrupted
 from rye_mcp.inside.messages import Request
 from rye_mcp.inside.service import serving
 from rye_mcp.permissions import allows_call
@@ -62,7 +62,7 @@ class Desk:
             raise
         try:
             return await self._carried_out(program, on_call, request)
-        except RyeError:
+        except (RyeError, ProgramInterrupted):
             raise
         except Exception as exc:
             _log.exception("a call of a program ended with an error that nobody expected")

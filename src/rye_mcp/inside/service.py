@@ -17,6 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.tree import ProgramInterrupted
 from rye_mcp.inside.messages import MAX_LINE_BYTES, Request, answer_line, failure_line, read_request
 
 __all__ = ["Answer", "serving"]
@@ -50,11 +51,24 @@ async def serving(answer: Answer, took: Callable[[int], None]) -> AsyncIterator[
             except Exception as exc:  # noqa: BLE001 - it is passed on as it is, and not as a group of one
                 failed = exc
             tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        failed = _interruption(group)
+        if failed is None:
+            raise
     finally:
         theirs.close()
         service.close()
     if failed is not None:
         raise failed
+
+
+def _interruption(group: BaseExceptionGroup[BaseException]) -> Exception | None:
+    """What has interrupted a program first, if nothing else has happened."""
+    interruptions, rest = group.split(ProgramInterrupted)
+    found: BaseException | None = None if rest is not None else interruptions
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found if isinstance(found, ProgramInterrupted) else None
 
 
 class _Service:
@@ -101,6 +115,7 @@ class _Channel:
         self._sent = anyio.Event()
         self._to_send = anyio.Event()
         self._is_read = False
+        self._is_passed_over = False
         self._under_way = 0
         self.is_over = False
 
@@ -140,23 +155,26 @@ class _Channel:
                 self._end_of_requests()
                 return
             self._received += data
-            if not self._take_lines(tasks):
-                return
+            self._take_lines(tasks)
 
-    def _take_lines(self, tasks: TaskGroup) -> bool:
-        """Begin what whole lines ask for; False when nothing more can be understood."""
-        *lines, rest = self._received.split(b"\n")
+    def _take_lines(self, tasks: TaskGroup) -> None:
+        """Begin what whole lines ask for. A line that is too long is refused once, and passed over."""
+        *lines, self._received = self._received.split(b"\n")
         for line in lines:
-            self._take(bytes(line), tasks)
-        self._received = rest
-        if len(rest) > MAX_LINE_BYTES:
+            if self._is_passed_over:
+                self._is_passed_over = False
+            else:
+                self._take(bytes(line), tasks)
+        if self._is_passed_over:
+            self._received.clear()
+        elif len(self._received) > MAX_LINE_BYTES:
             what = f"expected a line of at most {MAX_LINE_BYTES} bytes, found a longer one"
             self._refuse(RyeError("malformed_call", what))
-            return False
-        return True
+            self._received.clear()
+            self._is_passed_over = True
 
     def _end_of_requests(self) -> None:
-        if self._received:
+        if self._received and not self._is_passed_over:
             what = f"expected a whole line, found the end after {len(self._received)} bytes of one"
             self._refuse(RyeError("malformed_call", what))
 

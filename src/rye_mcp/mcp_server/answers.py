@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcp.types import CallToolResult, InputRequiredResult, ResourceLink, TextContent
 
 from rye_mcp.errors import RyeError, addressed_to_a_person, printable
+from rye_mcp.executor.tree import ProgramInterrupted
 from rye_mcp.marks import without_marks
 from rye_mcp.visible import visible, visible_lines, with_texts
 
@@ -194,7 +195,7 @@ _IN_DATA: Final = "execute returns them as data"
 _log = logging.getLogger(__name__)
 
 
-class QuestionAsked(Exception):  # noqa: N818 - nothing is wrong
+class QuestionAsked(ProgramInterrupted):
     """A call ends with a question; the client calls again with what was said."""
 
     def __init__(self, result: InputRequiredResult) -> None:

@@ -15,6 +15,7 @@ from rye_mcp.app import App
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.caller import TraceContext
 from rye_mcp.executor.primitive_executor import Watch
+from rye_mcp.executor.tree import OnCall
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.mcp_server.background_runs import BackgroundRuns
 from rye_mcp.mcp_server.confirmation import Confirmer
@@ -69,7 +70,8 @@ class Asked:
 
     def context(self) -> Context:
         """What verbs work with: it is an agent that asks."""
-        return self.app.context(client=self.client, trace=self.trace)
+        context = self.app.context(client=self.client, trace=self.trace)
+        return context if self.confirmer is None else replace(context, agree=self.confirmer.inner)
 
 
 async def _search(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
@@ -175,25 +177,28 @@ async def _agreed(
 async def _watched(request: ExecuteRequest, asked: Asked) -> Executed:
     async with AsyncExitStack() as stack:
         heard: list[OnOutput] = []
+        on_call: OnCall | None = None
         if asked.tell is not None:
-            heard.append((await stack.enter_async_context(reporting(asked.tell))).on_output)
+            reporter = await stack.enter_async_context(reporting(asked.tell))
+            heard.append(reporter.on_output)
+            on_call = reporter.on_call
         if asked.sender is not None:
             send = asked.sender(request.item_id)
             heard.append((await stack.enter_async_context(sending(send))).on_output)
         try:
-            return await execute(request, asked.context(), watch=_watch_of(heard))
+            return await execute(request, asked.context(), watch=_watch_of(heard, on_call))
         finally:
             asked.changes.look_again(asked.app)
 
 
-def _watch_of(heard: list[OnOutput]) -> Watch | None:
+def _watch_of(heard: list[OnOutput], on_call: OnCall | None) -> Watch | None:
     """What tells all of them of output; None when there is nobody to tell."""
 
     def on_output(stream: str, data: bytes, skipped: int) -> None:
         for each in heard:
             each(stream, data, skipped)
 
-    return Watch(on_output=on_output) if heard else None
+    return Watch(on_output=on_output, on_call=on_call) if heard else None
 
 
 async def _in_background(request: ExecuteRequest, asked: Asked, *, detail: bool) -> Mapping[str, Any]:

@@ -9,28 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import secrets
 import shlex
-import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from lilux import _trees
 from lilux._dataclasses import dataclass
 from rye_mcp.apart import apart, off_loop
 from rye_mcp.configuration import Action, to_be_confirmed
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.variables import MAX_NAME, looks_secret
-from rye_mcp.files import Tree
+from rye_mcp.executor.snippets import SAVER
 from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
+from rye_mcp.mcp_server.tickets import Given, Tickets
 from rye_mcp.permissions import Action as RuleAction
 from rye_mcp.trust.control_variables import chooses_code
 from rye_mcp.trust.scope import SignerKind
@@ -46,7 +43,7 @@ if TYPE_CHECKING:
     from rye_mcp.verbs.context import Context
     from rye_mcp.verbs.sign import SigningPlan
 
-__all__ = ["Confirmer", "Question", "Tickets", "about_run", "about_signing"]
+__all__ = ["Confirmer", "Question", "about_run", "about_signing"]
 
 MAX_CHARACTERS: Final = 20_000
 """How long a question may be; nobody would read a longer one to its end."""
@@ -79,37 +76,50 @@ _GAP: Final = re.compile(r"\s{40,}")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to ask. `action` is what would be done to `item_id`, `command` does it in a terminal."""
+    """What to ask. `action` is what would be done to `item_id`, `command` does it in a terminal.
+
+    It `is_inner` if it is about what a program calls.
+    """
 
     action: Action
     item_id: str
     text: str
     mark: str
     command: str
+    is_inner: bool = False
 
 
 def about_run(
-    request: ExecuteRequest, found: Preview, project: Path | None, *, in_background: bool = False
+    request: ExecuteRequest,
+    found: Preview,
+    project: Path | None,
+    *,
+    in_background: bool = False,
+    called_by: tuple[str, ...] = (),
 ) -> Question:
-    """Whether to run a tool."""
+    """Whether to run a tool; `called_by` are the programs that call it, the outermost first."""
     values = found.parameters.values
     shown = {name: _shown(found, name, value) for name, value in values.items()}
     signer = found.signer
+    # The time that is left to a program is another one at each call.
+    timeout = None if called_by else request.timeout
     facts = {
+        "called by": " → ".join(called_by),
         "signed by": signer_in_words(SignerKind(signer["kind"]), signer["owner"], signer["fingerprint"]),
         "sha256": found.digest,
         "permissions": found.may,
         "MORE THAN AGREED": "; ".join(found.widened),
         "project": "none" if project is None else printable(project),
         "brings": ", ".join(_first(list(found.brought))),
-        "time limit": "" if request.timeout is None else f"{request.timeout:g} s",
+        "time limit": "" if timeout is None else f"{timeout:g} s",
         "beside": "nobody waits for its end" if in_background else "",
     }
     parameters = [f"  {visible(name)} = {text}" for name, text in shown.items()]
     lines = [f"Run {found.item_id}?", *_lines(facts), *(["parameters:", *parameters] if shown else [])]
-    whole = [dict(values), request.timeout, in_background]
+    whole = [dict(values), timeout, in_background, *([list(called_by)] if called_by else [])]
     command = _run_command(found, shown, project)
-    return _question("execute", found.item_id, lines, [found.mark, whole, str(project)], command)
+    question = _question("execute", found.item_id, lines, [found.mark, whole, str(project)], command)
+    return replace(question, is_inner=bool(called_by))
 
 
 def about_signing(request: SignRequest, found: SigningPlan, project: Path | None) -> Question:
@@ -308,6 +318,8 @@ class Confirmer:
     app: App
     always: frozenset[Action] = frozenset()
     client: Any = None
+    _answered: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+    """What was answered to questions by this request and those before it, by their marks."""
 
     async def run(
         self,
@@ -331,14 +343,21 @@ class Confirmer:
             asks = self._is_asked_about("execute", context)
         else:
             asks = judgement is RuleAction.ASK or "execute" in self.always
+        asks = asks or (request.item_id == SAVER and "sign" in self.always)
         looks = asks or is_widened or in_background or self._is_answered
         if not looks:
             return request
         found = found or await preview(request, context)
         if not asks and not (found.widened and self.can_ask):
             return request
-        await self._ask(about_run(request, found, context.project, in_background=in_background))
+        path = () if context.program is None else context.program.path
+        question = about_run(request, found, context.project, in_background=in_background, called_by=path)
+        await self._ask(question)
         return replace(request, agreed=found.mark)
+
+    async def inner(self, request: ExecuteRequest, context: Context, is_widened: bool) -> ExecuteRequest:
+        """As `run`, for what a program calls."""
+        return await self.run(request, context, is_widened=is_widened)
 
     async def signing(self, request: SignRequest, context: Context) -> SignRequest:
         """The request as it was agreed to; RyeError when it was not."""
@@ -372,17 +391,30 @@ class Confirmer:
             await _ask_at_once(question, client)
 
     async def _ask_by_answer(self, question: Question) -> None:
-        answers = self.client.input_responses or {}
-        state = self.client.request_state
+        """Ask, or take the answer that the call brings.
+
+        A program that asks several things is run again for each answer. Each state has what was answered
+        before, so that nothing is asked twice.
+        """
+        state, answers = self.client.request_state, self.client.input_responses or {}
         if state is None or _KEY not in answers:
-            raise _asked(question)
-        ticket, mark = _opened(state)
-        used_up = partial(Tickets(self.app.settings.state).use, ticket)
-        await off_loop(used_up, shielded=True)  # a no uses it up as well
-        if mark != question.mark:
+            raise _asked(question, {})
+        given = Given.read(state)
+        if not self._answered:
+            used_up = partial(Tickets(self.app.settings.state).use, given.ticket)
+            await off_loop(used_up, shielded=True)  # a no uses it up as well
+            self._answered.update(given.before)
+            self._answered[given.mark] = getattr(answers[_KEY], "action", None) == "accept"
+        if question.mark == given.mark:
+            _require_yes(question, answers[_KEY])
+        elif question.mark in self._answered:
+            if not self._answered[question.mark]:
+                raise _declined(question, _NO["decline"])
+        elif question.is_inner:
+            raise _asked(question, self._answered)
+        else:
             what = f"expected {question.item_id} as the person was shown it, found that something has changed"
             raise RyeError("confirmation_outdated", what, item_id=question.item_id)
-        _require_yes(question, answers[_KEY])
 
 
 def _can_ask(capabilities: Any) -> bool:
@@ -391,24 +423,14 @@ def _can_ask(capabilities: Any) -> bool:
     return found is not None and (found.form is not None or found.url is None)
 
 
-def _asked(question: Question) -> QuestionAsked:
+def _asked(question: Question, before: Mapping[str, bool]) -> QuestionAsked:
     from mcp.types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
     asked = ElicitRequest(
         params=ElicitRequestFormParams(message=question.text, requested_schema=dict(_SCHEMA))
     )
-    state = json.dumps({"ticket": Tickets.new(), "mark": question.mark})
+    state = Given(Tickets.new(), question.mark, before).text()
     return QuestionAsked(InputRequiredResult(input_requests={_KEY: asked}, request_state=state))
-
-
-def _opened(state: str) -> tuple[str, str]:
-    """Ticket and mark of a state, which the SDK has unsealed: it is one of ours, but perhaps of long ago."""
-    try:
-        found = json.loads(state)
-        return str(found["ticket"]), str(found["mark"])
-    except (ValueError, KeyError, TypeError) as exc:
-        what = "expected the state of a question of this server, found another"
-        raise RyeError("confirmation_outdated", what) from exc
 
 
 async def _ask_at_once(question: Question, client: Any) -> None:
@@ -443,51 +465,3 @@ def _nobody_to_ask(question: Question) -> RyeError:
     )
     hint = f"ask a person to do it in a terminal: {question.command}"
     return RyeError("confirmation_required", what, item_id=question.item_id, hint=hint)
-
-
-_DIRECTORY: Final = "confirmations"
-_FORM: Final = re.compile(r"[0-9a-f]{32}")
-_MODE: Final = 0o600
-_PRIVATE: Final = 0o700
-_FORBIDDEN: Final = 0o077
-
-
-class Tickets:
-    """The tickets of one user; `state` is their state directory."""
-
-    def __init__(self, state: Path) -> None:
-        self._state = Path(os.path.realpath(state))
-
-    @staticmethod
-    def new() -> str:
-        """One that nobody has used, and nobody can guess."""
-        return secrets.token_hex(16)
-
-    def use(self, ticket: str) -> None:
-        """Use it up; RyeError `confirmation_outdated` when somebody has."""
-        if not _FORM.fullmatch(ticket):
-            raise RyeError("confirmation_outdated", "expected the ticket of a question, found none")
-        try:
-            with Tree(self._state, forbidden=_FORBIDDEN).opened(
-                _DIRECTORY, create_mode=_PRIVATE
-            ) as directory:
-                os.close(os.open(ticket, _trees.NEW_FILE, _MODE, dir_fd=directory))
-                _sweep(directory)
-        except FileExistsError as exc:
-            what = "expected an answer that was not given before, found one that was"
-            raise RyeError("confirmation_outdated", what) from exc
-        except OSError as exc:
-            where = self._state / _DIRECTORY
-            raise RyeError("write_failed", f"the system said: {exc.strerror}", where=where) from exc
-
-
-def _sweep(directory: int) -> None:
-    """Remove what no seal is left for."""
-    oldest = time.time() - 2 * QUESTION_LIFETIME_S
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            try:
-                if entry.stat(follow_symlinks=False).st_mtime < oldest:
-                    os.unlink(entry.name, dir_fd=directory)
-            except FileNotFoundError:
-                continue  # another process was faster

@@ -71,6 +71,11 @@ class Reporter:
             self._line = _shown(_text(spoken[-1][:_MAX_PROGRESS_BYTES]).strip(), MAX_PROGRESS_CHARACTERS)
             self._printed.set()
 
+    def on_call(self, number: int, of: int, item_id: str) -> None:
+        """Take note of a call that a program makes: this one, of so many that it has asked for so far."""
+        self._line = f"{number} of {of}: {item_id}"
+        self._printed.set()
+
     async def run(self) -> None:
         """Tell, until it is cancelled."""
         while True:

@@ -154,6 +154,7 @@ def _observed(record: RunRecord, node: str) -> dict[str, Any]:
             "max_rss_kb": record.max_rss_kb,
         },
         "enforced": record.enforced,
+        "runtime": record.runtime,
     }
 
 

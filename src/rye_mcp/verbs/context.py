@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
@@ -41,7 +41,7 @@ class Context:
     `project` is the directory that holds the project's `.ai`; `locked` says that nothing runs without a
     lockfile that it matches. `client` is the program that an agent came with, by its own account, `trace` the
     trace that it says the call belongs to. `open_inside` makes what serves programs, `program` is the one
-    that asks.
+    that asks, and `agree` has a person agree to what one calls.
     """
 
     spaces: Spaces
@@ -56,6 +56,7 @@ class Context:
     trace: TraceContext | None = None
     open_inside: Callable[[Context], OpenInside] | None = None
     program: Program | None = None
+    agree: Callable[[Any, Context, bool], Awaitable[Any]] | None = None
 
     @property
     def is_person(self) -> bool:

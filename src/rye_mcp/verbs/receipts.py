@@ -6,16 +6,18 @@ with ReceiptStore(state) as store:
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Literal
 
 import msgspec
 
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemType
 from rye_mcp.receipts.checkpoint import entry_for_rekor, mark_in, payload_of
 from rye_mcp.receipts.envelope import MAX_ENVELOPE_BYTES, Envelope
 from rye_mcp.receipts.log_check import check_log
@@ -24,16 +26,19 @@ from rye_mcp.receipts.verification import ChainCheck, Checked, Problem, Signers,
 from rye_mcp.runs.chain import ChainedReceipt, Mark
 from rye_mcp.runs.ids import first_id_at, parse_handle
 from rye_mcp.runs.receipts import ReceiptStore
+from rye_mcp.spaces import Spaces
 from rye_mcp.trust.trust_document import PublicKey
 from rye_mcp.trust.trust_store import TrustStore
 
 __all__ = [
+    "AtHand",
     "ReceiptSources",
     "ShownReceipt",
     "checkpoint_of",
     "export_all",
     "export_day",
     "export_run",
+    "items_at_hand",
     "read_key",
     "rekor_entry",
     "runner_key",
@@ -47,6 +52,10 @@ __all__ = [
 MAX_TREE: Final = 10_000
 """How many runs below one are exported with it."""
 
+AtHand = Literal["as it was", "changed since", "not here"]
+"""What became of an item since it ran."""
+
+_ITEM: Final = "item:"
 _MAX_KEY_BYTES: Final = 16 * 1024
 _PEM: Final = re.compile(rb"-----BEGIN PUBLIC KEY-----\n[A-Za-z0-9+/=\n]+-----END PUBLIC KEY-----\n")
 
@@ -118,6 +127,22 @@ def show_receipt(run_id: str, sources: ReceiptSources, store: ReceiptStore) -> S
     receipt = store.of(parse_handle(run_id)[0])
     problems = _alone(receipt, sources).problems
     return ShownReceipt(receipt, problems[0] if problems else None)
+
+
+def items_at_hand(run_id: str, store: ReceiptStore, spaces: Spaces) -> dict[str, AtHand]:
+    """For each item of a run's chain, whether the file that has its id here is the one that ran."""
+    statement = msgspec.json.decode(store.of(parse_handle(run_id)[0]).payload)
+    named = ((each["name"], each["digest"]["sha256"]) for each in statement["subject"])
+    items = {name.removeprefix(_ITEM): digest for name, digest in named if name.startswith(_ITEM)}
+    return {item_id: _at_hand(item_id, digest, spaces) for item_id, digest in items.items()}
+
+
+def _at_hand(item_id: str, digest: str, spaces: Spaces) -> AtHand:
+    try:
+        content = spaces.find(item_id, ItemType.TOOL).item.content
+    except RyeError:
+        return "not here"
+    return "as it was" if hashlib.sha256(content).hexdigest() == digest else "changed since"
 
 
 def verify_run(run_id: str, sources: ReceiptSources, store: ReceiptStore) -> Checked:

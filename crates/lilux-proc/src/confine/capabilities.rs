@@ -52,7 +52,8 @@ impl Capabilities {
 
     /// Drops all others, and has a program that is executed keep these, whoever its user is. Only system calls.
     pub fn hold(self) -> Result<(), Errno> {
-        self.drop_others(self.0)?;
+        self.drop_others();
+        self.set(self.0)?;
         for number in (0..=LAST).filter(|number| self.0 & (1 << number) != 0) {
             // SAFETY: numbers only.
             checked(unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, number, 0, 0) })?;
@@ -62,10 +63,16 @@ impl Capabilities {
 
     /// Drops all others, also for whatever root executes later. Only system calls.
     pub fn keep(self) -> Result<(), Errno> {
-        self.drop_others(0)
+        // One call does as well where nothing is kept: root is then nobody special to `execve`.
+        if self == Self::default() && root_is_nobody().is_ok() {
+            return self.set(0);
+        }
+        self.drop_others();
+        self.set(0)
     }
 
-    fn drop_others(self, inheritable: u64) -> Result<(), Errno> {
+    /// The bounding set.
+    fn drop_others(self) {
         for number in (0..=LAST).filter(|number| self.0 & (1 << number) == 0) {
             // SAFETY: numbers only.
             let answer = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
@@ -75,6 +82,9 @@ impl Capabilities {
                 break;
             }
         }
+    }
+
+    fn set(self, inheritable: u64) -> Result<(), Errno> {
         let half = |bits: u64, shift: u32| (bits >> shift) as u32;
         let one = |shift| Data {
             effective: half(self.0, shift),
@@ -87,6 +97,13 @@ impl Capabilities {
         let answer = unsafe { libc::syscall(libc::SYS_capset, &raw const header, data.as_ptr()) };
         checked(answer as i32).map(drop)
     }
+}
+
+/// For ever. EPERM for all but root.
+fn root_is_nobody() -> Result<(), Errno> {
+    let bits = libc::SECBIT_NOROOT | libc::SECBIT_NOROOT_LOCKED;
+    // SAFETY: numbers only.
+    checked(unsafe { libc::prctl(libc::PR_SET_SECUREBITS, bits, 0, 0, 0) }).map(drop)
 }
 
 /// Whether this process may mount and make namespaces without a user namespace.

@@ -9,7 +9,7 @@
 //! Builder and tool share the keeper's memory until they are gone or have executed, so nothing here allocates.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, symlinkat};
 use rustix::io::Errno;
@@ -29,7 +29,7 @@ use crate::sys::launch::Refused;
 use crate::wire::Role;
 
 /// Where the root is built: a directory that every system has, and that the cell needs at another place.
-const STAGE: &CStr = c"/proc";
+pub const STAGE: &CStr = c"/proc";
 
 /// What a run does not share with the machine, beside its network.
 #[derive(Clone, Copy, Debug)]
@@ -151,18 +151,20 @@ impl Cell<'_> {
         ways_in.open_last().map_err(Refused::at("ways in"))
     }
 
-    /// In init, a process with memory of its own: until the keeper is gone, or says that nobody is needed any more.
-    pub fn guard(&self) -> ! {
-        if let Some(ways_in) = &self.ways_in {
-            let made = if self.proc == Proc::Private { mounts::own_proc(c"/proc/proc") } else { Ok(()) };
-            let inside = made.and_then(|()| rustix::process::chroot(STAGE));
-            if inside.and_then(|()| rustix::process::chdir(c"/")).and_then(|()| ways_in.say_ready()).is_err()
-            {
-                crate::sys::exit_now(1);
-            }
-            super::init::main(self.waits_at.as_raw_fd(), c"/")
+    /// In process 1 of a cell that somebody comes into, which has memory of its own.
+    pub fn prepare_guard(&self) -> Result<(), Errno> {
+        let Some(ways_in) = &self.ways_in else { return Ok(()) };
+        if self.proc == Proc::Private {
+            mounts::own_proc(c"/proc/proc")?;
         }
-        super::init::main(self.waits_at.as_raw_fd(), STAGE)
+        rustix::process::chroot(STAGE)?;
+        rustix::process::chdir(c"/")?;
+        ways_in.say_ready()
+    }
+
+    /// Where init waits until the keeper is gone, or says that nobody is needed any more.
+    pub fn waits_at(&self) -> RawFd {
+        self.waits_at.as_raw_fd()
     }
 }
 

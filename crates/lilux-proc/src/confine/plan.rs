@@ -17,7 +17,7 @@ use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
 use crate::notify::{Mailbox, Post};
 use crate::policy::{Enforced, Policy, Tier};
-use crate::sys::launch::{self, Chamber, LaunchError, Limits, Refused, Restriction};
+use crate::sys::launch::{self, Chamber, Guardian, Init, LaunchError, Limits, Refused, Restriction};
 use crate::wire::Role;
 
 /// What a keeper applies, and what can be said of it once it has been applied.
@@ -85,7 +85,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Makes a cell for who comes in by itself: process 1, and the ways in.
-    pub fn found(&self) -> Result<(Pid, Entries), LaunchError> {
+    pub fn found(&self) -> Result<(Init, Entries), LaunchError> {
         let init = launch::found(self)?;
         let entries = self.cell.as_ref().and_then(|cell| cell.ways_in.as_ref()).and_then(WaysIn::take);
         entries.map(|entries| (init, entries)).ok_or_else(LaunchError::lost)
@@ -150,11 +150,13 @@ impl Chamber for Plan<'_> {
         self.cell.as_ref().map_or(Ok(()), Cell::complete)
     }
 
-    fn guard(&self) -> ! {
-        match &self.cell {
-            Some(cell) => cell.guard(),
-            None => crate::sys::exit_now(1),
-        }
+    fn prepare_guard(&self) -> Result<(), Refused> {
+        self.cell.as_ref().map_or(Ok(()), Cell::prepare_guard).map_err(Refused::at("process 1"))
+    }
+
+    fn guardian(&self) -> Guardian {
+        let descriptor = self.cell.as_ref().map_or(-1, Cell::waits_at);
+        Guardian { main: super::init::main, descriptor }
     }
 }
 

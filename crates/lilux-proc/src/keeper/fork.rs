@@ -95,7 +95,7 @@ impl Keeper {
             Ok(leader) => leader,
             Err(error) => {
                 // The kernel ends everybody in the cell with it, also the one who came in only half.
-                let _ = rustix::process::kill_process(init, Signal::KILL);
+                let _ = rustix::process::kill_process(init.pid, Signal::KILL);
                 return Err(error);
             }
         };

@@ -5,6 +5,7 @@
 //! calls nothing that allocates, locks or unwinds.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 
@@ -22,6 +23,7 @@ const GUARD: usize = 64 * 1024;
 
 /// The stack of a child. Below it is memory that nobody may touch: a child that needs more dies, and overwrites nothing of
 /// ours, although it shares our memory.
+#[derive(Debug)]
 struct Stack {
     start: NonNull<c_void>,
 }
@@ -102,8 +104,21 @@ pub trait Chamber {
         Ok(())
     }
 
-    /// In process 1 of the chamber, which has memory of its own.
-    fn guard(&self) -> !;
+    /// In a process 1 with memory of its own, before it goes on as the guardian.
+    fn prepare_guard(&self) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    /// What process 1 of the chamber is.
+    fn guardian(&self) -> Guardian;
+}
+
+/// A process that goes on in the parent's memory, beside it, until it is reaped. So it allocates nothing, keeps to what it is
+/// given here and to what is constant, and makes no call of the C library that says by `errno` how it went.
+#[derive(Clone, Copy, Debug)]
+pub struct Guardian {
+    pub main: extern "C" fn(*mut c_void) -> c_int,
+    pub descriptor: RawFd,
 }
 
 /// Which part of a restriction could not be applied.
@@ -174,11 +189,27 @@ impl From<Refused> for LaunchError {
 }
 
 /// What runs now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Launched {
     pub leader: Pid,
-    /// Process 1 of the chamber around it, if there is one; a child of ours, too.
-    pub init: Option<Pid>,
+    /// Process 1 of the chamber around it, if there is one.
+    pub init: Option<Init>,
+}
+
+/// A child of ours that may run in our memory.
+#[derive(Debug)]
+pub struct Init {
+    pub pid: Pid,
+    /// Left as it is unless the process has been reaped.
+    stack: ManuallyDrop<Stack>,
+}
+
+impl Init {
+    /// Nobody uses its stack any more.
+    pub fn reaped(mut self) {
+        // SAFETY: `self` ends here, so nobody sees it again.
+        unsafe { ManuallyDrop::drop(&mut self.stack) };
+    }
 }
 
 /// What stands where in the tool; everything else is closed.
@@ -202,8 +233,8 @@ pub struct Program<'a> {
 
 struct Shared<'a> {
     program: &'a Program<'a>,
-    /// Where the tool's stack begins when a builder starts it.
-    stack: *mut c_void,
+    /// Where the stacks of tool and init begin when a builder starts them.
+    stacks: [*mut c_void; 2],
     leader: c_int,
     init: c_int,
     failure: Option<LaunchError>,
@@ -217,9 +248,12 @@ const SHARING: c_int = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
 pub fn launch(program: &Program<'_>) -> Result<Launched, LaunchError> {
     let new_stack = || Stack::new().map_err(LaunchError::at(Stage::Session));
     let stack = new_stack()?;
-    let inner = program.restriction.chamber().map(|_| new_stack()).transpose()?;
-    let top = inner.as_ref().map_or(std::ptr::null_mut(), Stack::top);
-    let mut shared = Shared { program, stack: top, leader: 0, init: 0, failure: None };
+    let inner = match program.restriction.chamber() {
+        Some(_) => Some((new_stack()?, new_stack()?)),
+        None => None,
+    };
+    let stacks = inner.as_ref().map_or([std::ptr::null_mut(); 2], |(tool, init)| [tool.top(), init.top()]);
+    let mut shared = Shared { program, stacks, leader: 0, init: 0, failure: None };
     let argument: *mut c_void = (&raw mut shared).cast();
     let first = if inner.is_some() { builder } else { child };
     // SAFETY: the stack is large enough, aligned and outlives the child's use of it, because CLONE_VFORK holds this thread
@@ -231,7 +265,11 @@ pub fn launch(program: &Program<'_>) -> Result<Launched, LaunchError> {
         wait_for(pid);
     }
     match (Pid::from_raw(leader), shared.failure) {
-        (Some(leader), None) => Ok(Launched { leader, init: Pid::from_raw(init) }),
+        (Some(leader), None) => {
+            let init = Pid::from_raw(init).zip(inner);
+            let init = init.map(|(pid, (_, stack))| Init { pid, stack: ManuallyDrop::new(stack) });
+            Ok(Launched { leader, init })
+        }
         (_, failure) => {
             wait_for(leader);
             if let Some(init) = Pid::from_raw(init) {
@@ -272,10 +310,11 @@ extern "C" fn builder(argument: *mut c_void) -> c_int {
 /// Both become children of the builder's parent: the tool is watched and waited for as every other.
 fn start_inside(chamber: &dyn Chamber, shared: &mut Shared<'_>) -> Result<(), LaunchError> {
     chamber.build()?;
+    let [stack, of_init] = shared.stacks;
     if chamber.has_guard() {
-        shared.init = start_guard(chamber)?;
+        shared.init = start_guardian(chamber.guardian(), of_init)?;
     }
-    let (stack, argument): (_, *mut c_void) = (shared.stack, (&raw mut *shared).cast());
+    let argument: *mut c_void = (&raw mut *shared).cast();
     // SAFETY: as in `launch`; this process stands still until the child has executed or exited, and reads what it wrote after.
     let leader = unsafe { libc::clone(child, stack, SHARING | libc::CLONE_PARENT, argument) };
     shared.leader = checked(leader).map_err(LaunchError::at(Stage::Session))?;
@@ -283,12 +322,25 @@ fn start_inside(chamber: &dyn Chamber, shared: &mut Shared<'_>) -> Result<(), La
 }
 
 /// A child of the builder's parent.
-fn start_guard(chamber: &dyn Chamber) -> Result<c_int, LaunchError> {
+fn start_guardian(guardian: Guardian, stack: *mut c_void) -> Result<c_int, LaunchError> {
+    let flags = libc::CLONE_VM | libc::CLONE_PARENT | libc::SIGCHLD;
+    // SAFETY: its stack is its own until it has been reaped, and it keeps to the rules of a `Guardian`. A copy of all memory
+    // would cost as much as the rest of a cell.
+    let init = unsafe { libc::clone(guardian.main, stack, flags, guardian.descriptor as *mut c_void) };
+    checked(init).map_err(LaunchError::at(Stage::Session))
+}
+
+/// As `start_guardian`, with memory of its own: it has more to do first than a guardian may.
+fn fork_guardian(chamber: &dyn Chamber) -> Result<c_int, LaunchError> {
     let flags = libc::CLONE_PARENT | libc::SIGCHLD;
     // SAFETY: a plain fork, without what the C library does around it: a copy of all memory, and this very stack.
     let init = unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) };
     if init == 0 {
-        chamber.guard();
+        if chamber.prepare_guard().is_err() {
+            super::exit_now(1);
+        }
+        let guardian = chamber.guardian();
+        super::exit_now((guardian.main)(guardian.descriptor as *mut c_void));
     }
     checked(init as c_int).map_err(LaunchError::at(Stage::Session))
 }
@@ -302,7 +354,7 @@ struct Founding<'a> {
 /// Makes a chamber that nobody is started in: whoever belongs there comes in by itself. Its process 1.
 ///
 /// What the builder opens is open in this process, too. The caller must have blocked all signals and be of one thread.
-pub fn found(chamber: &dyn Chamber) -> Result<Pid, LaunchError> {
+pub fn found(chamber: &dyn Chamber) -> Result<Init, LaunchError> {
     let stack = Stack::new().map_err(LaunchError::at(Stage::Session))?;
     let mut founding = Founding { chamber, init: 0, failure: None };
     let argument: *mut c_void = (&raw mut founding).cast();
@@ -310,7 +362,7 @@ pub fn found(chamber: &dyn Chamber) -> Result<Pid, LaunchError> {
     let raw = unsafe { libc::clone(founder, stack.top(), SHARING | libc::CLONE_FILES, argument) };
     wait_for(checked(raw).map_err(LaunchError::at(Stage::Session))?);
     match (Pid::from_raw(founding.init), founding.failure) {
-        (Some(init), None) => Ok(init),
+        (Some(pid), None) => Ok(Init { pid, stack: ManuallyDrop::new(stack) }),
         (init, failure) => {
             if let Some(init) = init {
                 // Our own unreaped child: the number cannot mean anybody else.
@@ -332,7 +384,7 @@ extern "C" fn founder(argument: *mut c_void) -> c_int {
 
 fn found_inside(founding: &mut Founding<'_>) -> Result<(), LaunchError> {
     founding.chamber.build()?;
-    founding.init = start_guard(founding.chamber)?;
+    founding.init = fork_guardian(founding.chamber)?;
     founding.chamber.complete().map_err(LaunchError::from)
 }
 

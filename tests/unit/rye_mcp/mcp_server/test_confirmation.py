@@ -27,10 +27,10 @@ from rye_mcp.mcp_server.confirmation import (
     MAX_CHARACTERS,
     Confirmer,
     Question,
-    Tickets,
     about_run,
     about_signing,
 )
+from rye_mcp.mcp_server.tickets import Tickets
 from rye_mcp.verbs.execute import ExecuteRequest
 from rye_mcp.verbs.sign import SigningPlan, SignRequest
 from tests.trust_world import World, refused

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
+import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from rye_mcp.permissions import (
     ANY_HOST,
+    PERMISSIONS_SCHEMA,
     UNCONFINED,
     USES,
     Access,
@@ -16,7 +21,7 @@ from rye_mcp.permissions import (
     read_permissions,
     sentence,
 )
-from tests.permission_strategies import PATHS, anything
+from tests.permission_strategies import KEYS, PATHS, anything, confined
 
 
 @given(anything, anything, anything)
@@ -64,6 +69,26 @@ def test_nothing_passes_silently_that_is_wider_than_what_was_agreed(
     gives everything that is granted now."""
     assert (difference(agreed, now) == ()) is now.is_within(agreed)
     assert now.is_within(agreed.join(now.beyond(agreed)).join(Permissions(require=now.require)))
+
+
+def test_every_key_is_tried() -> None:
+    """A key that is added to permissions and not here would have no order that anybody tried."""
+    keys = {each.name for each in fields(Permissions)} - {"unconfined"}
+    assert keys == KEYS.keys()
+    assert keys - {"require"} == {key for key, _ in WORLD} - {"without"}
+    assert keys == PERMISSIONS_SCHEMA["anyOf"][0]["properties"].keys()
+
+
+@pytest.mark.parametrize("key", KEYS)
+@given(st.data(), confined)
+def test_no_key_changes_without_being_wider_or_narrower(
+    key: str, data: st.DataObject, agreed: Permissions
+) -> None:
+    """So a key that the order forgets is noticed, whichever it is."""
+    now = replace(agreed, **{key: data.draw(KEYS[key])})
+    assert now == agreed or not (now.is_within(agreed) and agreed.is_within(now))
+    assert (difference(agreed, now) == ()) is now.is_within(agreed)
+    assert now.is_within(agreed) is (granted(now) <= granted(agreed))
 
 
 def granted(permissions: Permissions) -> set[tuple[str, object]]:

@@ -18,10 +18,12 @@ from rye_mcp.errors import RyeError
 from rye_mcp.receipts.envelope import Envelope, pre_authentication
 from rye_mcp.receipts.runner import RunnerKeys
 from rye_mcp.receipts.statement import Element, RunFacts
+from rye_mcp.receipts.verification import receipt_in
 from rye_mcp.runs.chain import ChainedReceipt, Mark, MarkFile
 from rye_mcp.runs.hosts import this_process
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.receipts import ReceiptStore
+from rye_mcp.verbs.receipts import export_run
 from tests.receipt_world import Ledger, run
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -59,6 +61,7 @@ def test_a_receipt_says_what_is_known_and_how(ledger: Ledger) -> None:
         digests=(("stdout", "1" * 64),),
         enforced={"level": "cell", "net": "none"},
         return_code=0,
+        runtime="warm",
         sealed=True,
     )
     [digest] = ledger.write(record, facts=FACTS)
@@ -80,6 +83,7 @@ def test_a_receipt_says_what_is_known_and_how(ledger: Ledger) -> None:
     ]
     assert verified["lock"] == {"state": "match", "sha256": "e" * 64}
     assert (verified["variables"], verified["agreed"]) == (["HOME", "PATH"], "f" * 64)
+    assert observed["runtime"] == "warm"
     assert observed["enforced"] == {"level": "cell", "net": "none"}
     assert observed["exit"] == {"kind": "exited", "return_code": 0, "signal": None}
     assert (reported["client"], reported["versions"]) == ("inspector", {"demo/hello": "1.0.0"})
@@ -335,3 +339,19 @@ def test_the_reader_of_in_toto_verifies_them(ledger: Ledger) -> None:
     envelope.payload += b" "
     with pytest.raises(Exception, match=r"threshold|[Ss]ignature"):
         envelope.verify([key], 1)
+
+
+def test_a_run_is_exported_with_all_that_it_asked_for(ledger: Ledger) -> None:
+    """Inner calls are over before the run that asked for them, and stand before it."""
+    root, other = run(), run()
+    child = run(parent=root.run_id)
+    grandchild = run(parent=child.run_id)
+    ledger.write(grandchild, other, child, run(parent=root.run_id, kind="refused", code="unsigned"), root)
+    with ReceiptStore(ledger.state) as store:
+        lines = list(export_run(root.run_id, store))
+        alone = list(export_run(other.run_id, store))
+    found = [says(receipt_in(Envelope.parse(line[:-1], "it"), "it")) for line in lines]
+    verified = [each["predicate"]["verified"] for each in found]
+    assert [each["receipt"]["number"] for each in verified] == [1, 3, 4, 5]
+    assert [each["parent"] for each in verified] == [child.run_id, root.run_id, root.run_id, None]
+    assert len(alone) == 1
