@@ -146,8 +146,8 @@ impl Ruleset {
     /// One that is about no files: for a process whose children have roots of their own. Nothing where it would be about
     /// nothing at all.
     pub fn without_files(abi: Abi, tcp: Tcp<'_>) -> Result<Option<Self>, Errno> {
-        let is_empty = !abi.knows_scopes() && !(abi.knows_ports() && matches!(tcp, Tcp::Only(_)));
-        if is_empty { Ok(None) } else { Self::over(0, abi, tcp).map(Some) }
+        let handles_tcp = abi.knows_ports() && matches!(tcp, Tcp::Only(_));
+        if abi.knows_scopes() || handles_tcp { Self::over(0, abi, tcp).map(Some) } else { Ok(None) }
     }
 
     fn over(files: u64, abi: Abi, tcp: Tcp<'_>) -> Result<Self, Errno> {
