@@ -20,7 +20,7 @@ from harness.report import machine
 from harness.search_scene import Scene, query_kinds
 from harness.search_shared import measure_first_index, measure_shared
 from rye_mcp.catalog import Catalog, SearchQuery
-from rye_mcp.catalog.query import parse
+from rye_mcp.catalog.query import parse, read_query
 
 SIZES = (200, 10_000, 100_000)
 QUICK_SIZES = (50,)
@@ -86,7 +86,8 @@ def _queries(catalog: Catalog, scene: Scene, count: int) -> Iterator[dict[str, A
     for kind, queries in query_kinds(count).items():
         times = []
         for text, fuzzy in queries:
-            query = SearchQuery(parse(text), fuzzy=fuzzy)
+            read = read_query(text)
+            query = SearchQuery(read.tree, read.wish, fuzzy=fuzzy)
             catalog.search(query)
             started = time.perf_counter()
             page = catalog.search(query)

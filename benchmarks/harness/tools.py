@@ -164,13 +164,13 @@ class Scene:
         """The runtimes whose program is not there."""
         return [tool.name for tool in TOOLS if tool not in self.there]
 
-    def executor(self) -> PrimitiveExecutor:
-        """An executor that has seen nothing yet."""
+    def executor(self, *, warm: bool = False) -> PrimitiveExecutor:
+        """An executor that has seen nothing yet, for which interpreters wait if it is `warm`."""
         return PrimitiveExecutor(
             self.project,
             self.environment["USER_SPACE"],
             state=self.state / "rye",
-            environment=self.environment,
+            environment={**self.environment, "RYE_WARM": "1" if warm else "0"},
         )
 
     def command(self, item_id: str) -> list[str]:

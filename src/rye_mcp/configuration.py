@@ -1,9 +1,9 @@
 """What a space says in `config/rye.yaml`, which nobody signs.
 
-A project's file counts once a person has approved the project. `confirm` (what a person has to agree to) and
-`handle_over` are read from the user space alone. `isolation`, `rules` and `warm` are the user's, and a
-project only tightens them. Whatever restricts is a refusal where it is invalid, or where others can write
-the user's file.
+A project's file counts once a person has approved the project. `confirm` (what a person has to agree to)
+and `handle_over` are read from the user space alone. `isolation`, `rules`, `code` and `warm` are the user's,
+and a project only tightens them. Whatever restricts is a refusal where it is invalid, or where others can
+write the user's file.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ __all__ = [
     "CONFIGURATION",
     "DEFAULT_HANDLE_OVER",
     "Action",
+    "CodePolicy",
     "Place",
     "allows_warm",
     "approved_root",
     "asks_for_locks",
+    "code_policy",
     "handle_over",
     "isolation_of",
     "list_of_texts",
@@ -137,6 +139,32 @@ def isolation_of(place: Place) -> Isolation:
     found, problems = read_isolation(said, tightens=found)
     _require_none(problems, project, "isolation")
     return found
+
+
+CodePolicy = Literal["off", "ask", "on"]
+"""Whether agents may run programs that they write: not at all, each once a person agrees, or freely."""
+
+_CODE: Final[tuple[CodePolicy, ...]] = ("off", "ask", "on")
+_WRITTEN: Final[Mapping[Any, CodePolicy]] = {False: "off", True: "on", **{each: each for each in _CODE}}
+"""YAML reads off and on without quotes as false and true."""
+
+
+def code_policy(place: Place) -> CodePolicy:
+    """Whether programs that agents write run (`code`): as the user says, or stricter by the project.
+
+    Without a word they do not. RyeError for another word.
+    """
+    user, project = place.spaces.user.root, approved_root(place)
+    found = _code(user, OTHERS_WRITE, "off")
+    return found if project is None else min(found, _code(project, 0, found), key=_CODE.index)
+
+
+def _code(root: Path, forbidden: int, default: CodePolicy) -> CodePolicy:
+    said = _file(root, forbidden).value().get("code", default)
+    if isinstance(said, bool | str) and said in _WRITTEN:
+        return _WRITTEN[said]
+    what = f"expected code to be one of {', '.join(_CODE)}, found {ascii(said)[:80]}"
+    raise RyeError("invalid_item", what, where=root / CONFIGURATION, hint='such as code: "ask"')
 
 
 def handle_over(place: Place) -> int:

@@ -211,6 +211,10 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "Nothing is kept there that you may see: it was not cut, is gone, or belongs to another project.",
             "rye log show {run_id}",
         ),
+        "code_switched_off": ErrorKind(
+            "Programs that agents write are switched off.",
+            'a person writes code: "ask" into config/rye.yaml of the user space',
+        ),
         "malformed_handle": ErrorKind(
             "This is not the handle of a result.", "pass a handle on exactly as it was given to you"
         ),

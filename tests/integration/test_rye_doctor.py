@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from rye_mcp.runs.ids import new_run_id
+from rye_mcp.runs.log import RunLog, RunRecord
 from tests.people import SCRIPTS, Person
 
 
@@ -53,6 +55,30 @@ def test_where_all_is_well_nothing_is_broken_and_nothing_is_changed(ada: Person,
     assert expected <= found.keys()
     assert {each["state"] for name, each in found.items() if name in expected} == {"ok"}
     assert _everything_in(ada.place) | _everything_in(project) == before
+
+
+def test_it_says_whether_interpreters_wait_for_calls_and_what_that_brings(ada: Person, project: Path) -> None:
+    def told(**variables: str) -> str:
+        return str(findings(ada, project, **variables)["warm calls"]["message"])
+
+    assert told() == "interpreters wait for the calls of a server"
+    with RunLog(Path(ada.environment["XDG_STATE_HOME"]) / "rye") as log:
+        for runtime, took in (("cold first_call", 40), ("warm", 3), ("warm", 5), ("warm", 4)):
+            log.append(_run("demo/one", runtime, took))
+        log.append(_run("demo/other", "cold not_offered", 900))
+    assert told().endswith(": 3 of the last 4 runs of tools that had one were warm (4 ms warm, 40 ms cold)")
+    assert "RYE_WARM is 0" in told(RYE_WARM="0")
+    (ada.user_space / "config").mkdir(exist_ok=True)
+    (ada.user_space / "config/rye.yaml").write_text("warm: false\n")
+    assert "warm: false" in told()
+    (ada.user_space / "config/rye.yaml").write_text("warm: lukewarm\n")
+    assert "expected warm to be true or false" in findings(ada, project, code=1)["warm calls"]["message"]
+
+
+def _run(item_id: str, runtime: str, took: float) -> RunRecord:
+    return RunRecord(
+        run_id=new_run_id(), item_id=item_id, kind="exited", duration_ms=took, caller="agent", runtime=runtime
+    )
 
 
 @pytest.mark.thorough

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -290,7 +291,7 @@ def _waits(place: Path) -> bool:
         words = (place / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return b"-c" in words and b"call" in words
+    return b"-c" in words and bool({b"call", b"zygote"} & {*words})
 
 
 def _is_below(pid: str) -> bool:
@@ -327,3 +328,98 @@ async def test_many_warm_calls_leave_nothing_open(workshop: Workshop, rounds: in
         for _ in range(10 * rounds):
             assert await run.data(item_id) == 1
         assert descriptors() == before
+
+
+# --- the same as cold, whatever a tool does ---
+
+STATEMENTS = (
+    "found.append(sorted(vars(__import__('builtins')))[:40])",
+    "found.append([sys.flags.no_user_site, sys.flags.dont_write_bytecode, sys.flags.utf8_mode])",
+    "found.append([sys.stdin.encoding, sys.stdout.encoding, sys.stderr.errors, sys.stdout.line_buffering])",
+    "found.append([sys.getfilesystemencoding(), sys.getrecursionlimit(), sys.orig_argv[1:3], sys.prefix])",
+    "found.append(sorted(each for each in os.environ if not each.startswith('RYE_')))",
+    "found.append([os.environ.get('RYE_PROJECT_PATH'), os.environ.get('RYE_RESULT_FD')])",
+    "found.append([os.getcwd(), os.getpgid(0) == os.getpid(), os.getsid(0) == os.getpid()])",
+    "found.append(sorted(int(each) for each in os.listdir('/proc/self/fd'))[:4])",
+    "import signal; found.append([str(signal.getsignal(each)) for each in (2, 10, 12, 13, 15, 17)])",
+    "import gc; found.append([gc.isenabled(), gc.get_threshold()])",
+    "import locale; found.append([locale.setlocale(locale.LC_ALL), locale.getpreferredencoding()])",
+    "import resource; found.append([resource.getrlimit(each) for each in range(8)])",
+    "import threading; found.append([threading.active_count(), threading.current_thread().name])",
+    "found.append([__name__, __doc__, __file__.rpartition('/')[2], sorted(globals())])",
+    "import warnings; found.append([each[0] for each in warnings.filters])",
+    "import random; random.seed(4); found.append(random.random())",
+    "sys.stdout.write('printed\\n'); sys.stderr.write('warned\\n')",
+    "found.append(sys.stdin.read())",
+    "import tempfile, time; found.append([tempfile.gettempdir(), time.tzname])",
+    "found.append([os.nice(0), os.sched_getaffinity(0) != set(), oct(os.umask(0o22))])",
+    "import subprocess; found.append(subprocess.run(['true'], check=True).returncode)",
+    "import asyncio; found.append(asyncio.run(asyncio.sleep(0, 'slept')))",
+    "import atexit; atexit.register(print, 'at the end')",
+    "raise ValueError('of the tool')",
+    "sys.exit(3)",
+    "os.kill(os.getpid(), 9)",
+)
+"""What a tool may look at or do."""
+
+
+def random_tool(number: int) -> str:
+    """A tool that does some of it; the same number gives the same tool."""
+    chosen = random.Random(number)  # noqa: S311 - not a secret
+    return function("\n".join(["found = []", *chosen.sample(STATEMENTS, 5), "return found"]))
+
+
+def seen(result: ExecutionResult) -> tuple[object, ...]:
+    """What a caller sees of a call, but for its times and its id."""
+    ended = None if result.exit is None else result.exit.as_dict()
+    return result.success, result.data, result.code, result.error, result.stdout, result.stderr, ended
+
+
+@pytest.mark.parametrize(
+    "confined", [pytest.param("", id="free"), pytest.param("PERMISSIONS = {}", id="confined")]
+)
+async def test_a_tool_does_the_same_warm_and_cold(workshop: Workshop, confined: str, rounds: int) -> None:
+    first = tool(workshop, function("return 1"), more=confined)
+    tools = [
+        tool(workshop, random_tool(each), name=f"t{each}", more=confined) for each in range(20 * rounds // 5)
+    ]
+    async with calls(workshop, RYE_WARM="0") as cold, calls(workshop) as warm:
+        await warm.run(first)
+        for item_id in tools:
+            found, expected = await warm.run(item_id), await cold.run(item_id)
+            assert found.runtime is not None
+            assert found.runtime.is_warm, found.runtime
+            assert seen(found) == seen(expected)
+
+
+async def test_a_secret_of_one_call_is_not_in_what_waits_for_the_next(
+    workshop: Workshop,
+) -> None:
+    value = "".join(("se", "cret-of-", "one-call-", "7f3a"))
+    item_id = tool(workshop, function("return len(params['value'])"))
+    async with calls(workshop) as run:
+        await run.run(item_id, value=value)
+        assert await run.data(item_id, value=value) == len(value)
+        found = waiting()
+        assert found
+        for pid in found:
+            assert not holds(pid, value.encode())
+
+
+def holds(pid: str, text: bytes) -> bool:
+    """Whether a text is anywhere in the memory of a process."""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:  # noqa: PTH123
+        for line in Path("/proc", pid, "maps").read_text().splitlines():
+            span, access, *_ = line.split()
+            begin, end = (int(each, 16) for each in span.split("-"))
+            if not access.startswith("rw"):
+                continue
+            memory.seek(begin)
+            if text in memory.read(end - begin):
+                return True
+    return False
+
+
+async def test_the_search_finds_what_is_there() -> None:
+    text = os.urandom(24)
+    assert holds(str(os.getpid()), text)

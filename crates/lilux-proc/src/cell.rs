@@ -5,10 +5,12 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, Signal};
 
 use crate::sys::children::Children;
+use crate::sys::launch::Init;
 
 /// Whoever is in it is dead when init is.
 pub struct Cell {
     pub init: Pid,
+    process: Init,
     lifeline: OwnedFd,
     inside: Children,
     told: bool,
@@ -16,8 +18,14 @@ pub struct Cell {
 
 impl Cell {
     /// `init` is a child of this process.
-    pub fn new(init: Pid, lifeline: OwnedFd) -> Self {
-        Self { init, lifeline, inside: Children::of(init), told: false }
+    pub fn new(process: Init, lifeline: OwnedFd) -> Self {
+        let init = process.pid;
+        Self { init, process, lifeline, inside: Children::of(init), told: false }
+    }
+
+    /// Init has been reaped.
+    pub fn reaped(self) {
+        self.process.reaped();
     }
 
     /// From now on init ends, and so wakes its keeper, when nobody is left.

@@ -24,7 +24,6 @@ from rye_mcp.catalog._ranking import (
     MEANING_WEIGHT,
     Asked,
     Counts,
-    Features,
     Group,
     Measure,
     Scale,
@@ -155,7 +154,14 @@ class _Found:
         )
 
 
-_Candidate = tuple[SpaceIndex, Entry, Features, bytes]
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A document that is compared as a whole: its score by each measure, and how alike its meaning is."""
+
+    index: SpaceIndex
+    entry: Entry
+    scores: Sequence[float]
+    alike: float
 
 
 class Catalog:
@@ -323,43 +329,47 @@ class _Search:
         found: list[_Candidate] = []
         for index in self._indexes:
             entries = index.ask(lambda engine: engine.candidates(self.wanted, words, CANDIDATES))
-            found += [(index, *looked) for looked in self._looked_at(index, entries)]
+            found += self._compared(index, entries)
         return found
 
-    @cached_property
-    def _scale(self) -> Scale:
-        return Scale.of(self._measures, self._vector, [features for _, _, features, _ in self._candidates])
-
-    @cached_property
-    def _top(self) -> float:
-        """What the best candidate is worth."""
-        return max((self._valued(*each).score for each in self._candidates), default=0.0) or 1.0
-
-    def _looked_at(
-        self, index: SpaceIndex, entries: Sequence[Entry]
-    ) -> Iterator[tuple[Entry, Features, bytes]]:
-        """What is counted of these documents, and what they mean."""
+    def _compared(self, index: SpaceIndex, entries: Sequence[Entry]) -> Iterator[_Candidate]:
+        """How well the words of these documents answer, by each measure, and how alike their meaning is."""
         measure = self._measures[0]
         words, grams = frozenset(measure.groups), frozenset(measure.grams)
         features = index.ask(lambda engine: engine.features(entries, words, grams))
         vectors = index.ask(lambda engine: engine.vectors(entries)) if self._vector else {}
         for entry in entries:
             if entry.key in features:
-                yield entry, features[entry.key], vectors.get(entry.key, b"")
+                scores = [measure.score(features[entry.key]) for measure in self._measures]
+                yield _Candidate(index, entry, scores, similarity(self._vector, vectors.get(entry.key, b"")))
+
+    @cached_property
+    def _valued(self) -> list[_Found]:
+        """The candidates, with what they are worth."""
+        return [self._value(candidate) for candidate in self._candidates]
+
+    @cached_property
+    def _scale(self) -> Scale:
+        return Scale.of([candidate.scores for candidate in self._candidates])
+
+    @cached_property
+    def _top(self) -> float:
+        """What the best candidate is worth."""
+        return max((each.score for each in self._valued), default=0.0) or 1.0
+
+    def _value(self, candidate: _Candidate) -> _Found:
+        worth, sentence = self._scale.worth(candidate.scores)
+        worth += MEANING_WEIGHT * max(0.0, candidate.alike)
+        worth += NEARER[candidate.index.space.name] - PART * candidate.entry.is_part
+        return _Found(candidate.index, candidate.entry, max(worth, 0.0), sentence)
 
     def _ranked(self) -> list[_Found]:
         """The candidates in order; the best is worth 1, and for a wish to look at something, none that
         destroys something comes before one that does not."""
-        valued = [self._valued(*candidate) for candidate in self._candidates]
-        found = sorted((replace(each, score=each.score / self._top) for each in valued), key=_by_score)
+        found = sorted((replace(each, score=each.score / self._top) for each in self._valued), key=_by_score)
         if self._query.wish and asks_to_look(self._query.wish, self._stemmer):
             found.sort(key=lambda each: each.entry.is_destructive)
         return _never_rising(found)
-
-    def _valued(self, index: SpaceIndex, entry: Entry, features: Features, meaning: bytes) -> _Found:
-        worth, sentence = self._scale.worth(features, meaning)
-        worth += NEARER[index.space.name] - PART * entry.is_part
-        return _Found(index, entry, max(worth, 0.0), sentence)
 
     @property
     def _is_filled_up(self) -> bool:
@@ -422,9 +432,9 @@ class _Search:
     def _worth(self, found: Sequence[_Found]) -> dict[tuple[SpaceName, int], float]:
         """What these are worth, as a share of the best candidate."""
         valued = [
-            self._valued(index, *looked)
+            self._value(candidate)
             for index in self._indexes
-            for looked in self._looked_at(index, [one.entry for one in found if one.index is index])
+            for candidate in self._compared(index, [one.entry for one in found if one.index is index])
         ]
         return {each.identity: min(1.0, each.score / self._top) for each in valued}
 

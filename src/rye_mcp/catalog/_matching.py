@@ -20,6 +20,7 @@ __all__ = [
     "Alternative",
     "Condition",
     "Entry",
+    "Found",
     "Match",
     "Wanted",
     "all_conditions",

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 from lilux._dataclasses import dataclass
 from rye_mcp.catalog._query_tree import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
 from rye_mcp.catalog._words import GREETINGS, QUESTION_WORDS, Stemmer, grams_of, name_words, words_of
-from rye_mcp.catalog.meaning import similarity
 
 __all__ = [
     "LEAST_WORDS",
@@ -226,38 +225,26 @@ def _bare_terms(tree: Node) -> list[Term] | None:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What the candidates of a search come to: the best that each part of it found.
+    """The best that the candidates of a search have reached by each measure.
 
     The first measure is that of the whole wish, the others are those of its sentences.
     """
 
-    measures: Sequence[Measure]
-    vector: bytes
     best: Sequence[float]
 
     @classmethod
-    def of(cls, measures: Sequence[Measure], vector: bytes, candidates: Iterable[Features]) -> Scale:
-        """The scale of these candidates."""
-        every = [[measure.score(features) for measure in measures] for features in candidates]
-        best = [max(column) for column in zip(*every, strict=True)] or [0.0] * len(measures)
-        return cls(measures, vector, best)
+    def of(cls, scores: Sequence[Sequence[float]]) -> Scale:
+        """The scale of candidates with these scores."""
+        return cls([max(column) for column in zip(*scores, strict=True)])
 
-    def worth(self, features: Features, meaning: bytes) -> tuple[float, int | None]:
-        """What a document is worth, and the sentence that it answers best, if there are several."""
-        shares = [
-            measure.score(features) / best if best else 0.0
-            for measure, best in zip(self.measures, self.best, strict=True)
-        ]
-        whole, *parts = shares
-        words, sentence = whole, None
-        if parts:
-            sentence = max(range(len(parts)), key=parts.__getitem__)
-            words = (whole + parts[sentence]) / 2
-        return words + self.near(meaning), sentence
-
-    def near(self, meaning: bytes) -> float:
-        """What it counts that a document means something similar."""
-        return MEANING_WEIGHT * max(0.0, similarity(self.vector, meaning))
+    def worth(self, scores: Sequence[float]) -> tuple[float, int | None]:
+        """What the words of a document are worth, and the sentence that it answers best, of several."""
+        best = self.best or [0.0] * len(scores)  # without candidates, nothing is worth anything
+        whole, *parts = [score / most if most else 0.0 for score, most in zip(scores, best, strict=True)]
+        if not parts:
+            return whole, None
+        sentence = max(range(len(parts)), key=parts.__getitem__)
+        return (whole + parts[sentence]) / 2, sentence
 
 
 def sentences_of(wish: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Keeps the index of one space as fresh as its files, and recovers from damage.
 
 A refresh compares the stamps of all files with those of the last time, and reads what differs. Many files are
-shared out to processes, which only help: this process does whatever they did not do.
+looked at by another process, which only helps: this one does whatever the other did not do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -34,25 +33,22 @@ from rye_mcp.spaces import Reader, Spaces, Stamp, is_settled
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream
 
-    from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
-
 __all__ = ["SpaceIndex"]
 
 MANY: Final = 1_500
-"""From how many files on it is worth to start processes: each takes a quarter of a second to begin."""
+"""From how many files on it is worth to start a process: it takes a quarter of a second to begin."""
 
 STEP: Final = 100
-"""After how many files a process says so, by a byte."""
+"""After how many files the process says so, by a byte."""
 
-MAX_PROCESSES: Final = 4
 TIMEOUT_S: Final = 1_800.0
 
 _SCRIPT: Final = """
 import json, sys
 task = json.load(sys.stdin)
 sys.path[:] = task["path"]
-from rye_mcp.catalog._space_index import take_share
-take_share(task)
+from rye_mcp.catalog._space_index import index_alone
+index_alone(task)
 """
 
 GROUP: Final = 10
@@ -100,7 +96,7 @@ class SpaceIndex:
         self._stemmer = stemmer
         self._meaning = meaning
         self._vectors = "nothing" if meaning is None else meaning.identity
-        self._is_shared = meaning is None or isinstance(meaning, WordTable)
+        self._can_be_made_apart = meaning is None or isinstance(meaning, WordTable)
         self._lock = threading.RLock()
         self._version: int | None = None
         self._seen: dict[str, Stamp | None] = {}
@@ -146,15 +142,6 @@ class SpaceIndex:
         with self._lock, self._recovering():
             self._refresh(progress)
 
-    def refresh_share(self, task: Mapping[str, Any], progress: Progress) -> None:
-        """Look at a share of the files that are not as they were, once."""
-        with self._lock:
-            self._learn()
-            stamps = _stamps_of_task(task)
-            # Shares are alike: they would all want to write at the same moments, and wait for each other.
-            ahead = BATCH * task["share"] // task["shares"]
-            self._apply(list(stamps), stamps, progress, ahead=ahead)
-
     def note_changed(self, places: Iterable[ItemPlace]) -> None:
         """Look at these files alone."""
         with self._lock, self._recovering():
@@ -168,9 +155,8 @@ class SpaceIndex:
 
     def _refresh(self, progress: Progress | None) -> None:
         stamps, concerned = self._look()
-        if len(concerned) >= MANY and self._path is not None and self._is_shared:
-            differing = {path: stamps.get(path) for path in concerned}
-            _index_in_shares(self._spaces, self.space, self._path.parent, self._vectors, differing, progress)
+        if len(concerned) >= MANY and self._path is not None and self._can_be_made_apart:
+            _index_apart(self._task(self._path), len(concerned), progress)
             self._learn()
             # What changed again meanwhile is found by the next refresh, which sees another stamp.
             concerned = self._concerned(stamps)
@@ -178,6 +164,17 @@ class SpaceIndex:
             if self._apply(concerned, stamps, progress):
                 return
             stamps, concerned = self._look()
+
+    def _task(self, path: Path) -> bytes:
+        """What another process needs to know to index the same space."""
+        task = {
+            "path": [entry for entry in sys.path if Path(entry).is_absolute()],
+            "roots": {each.name.value: str(each.root) for each in self._spaces.accessible()},
+            "space": self.space.name.value,
+            "directory": str(path.parent),
+            "vectors": self._vectors,
+        }
+        return json.dumps(task).encode()
 
     def _look(self) -> tuple[dict[str, Stamp], list[str]]:
         """The stamps of all files, and the paths of those that are not as they were."""
@@ -206,13 +203,8 @@ class SpaceIndex:
         paths: Sequence[str],
         stamps: Mapping[str, Stamp | None],
         progress: Progress | None,
-        *,
-        ahead: int = 0,
     ) -> bool:
-        """Look at these files and write what has become of them; False when somebody else has done so too.
-
-        The first batch is written earlier, by as many files as are `ahead`.
-        """
+        """Look at these files and write what has become of them; False when somebody else has done so too."""
         known = self._engine.rows(path for path in paths if path in self._seen)
         whole, batch, words, done = True, list[Change](), 0, 0
         held = self._engine.words() if paths else 0
@@ -222,9 +214,9 @@ class SpaceIndex:
                 batch += changes
                 words += sum(change.words for change in changes)
                 done += len(some)
-                if len(batch) + ahead >= BATCH or words >= BATCH_WORDS or done == len(paths):
+                if len(batch) >= BATCH or words >= BATCH_WORDS or done == len(paths):
                     whole = self._write(batch) and whole
-                    batch, words, ahead, held = [], 0, 0, self._engine.words()
+                    batch, words, held = [], 0, self._engine.words()
                 if done % STEP == 0 or done == len(paths):
                     _report(progress, done, len(paths))
         return whole
@@ -366,107 +358,41 @@ def _directories(place: ItemPlace) -> tuple[str, ...]:
     return tuple(place.item_id.split("/")[:-1])
 
 
-# --- many files at once: each processor looks at a share of them, in a process of its own ---
+# --- many files at once: another process looks at them, so that this one can go on answering ---
 
 
-def take_share(task: Mapping[str, Any]) -> None:
-    """What a process does that was started for a share: index it, and say how far it is."""
+def index_alone(task: Mapping[str, Any]) -> None:
+    """What the process does that was started for a task: index it, and say how far it is."""
     gc.disable()  # it ends soon, and nothing here goes in circles
     os.nice(_NICENESS)  # who answers others meanwhile comes first
-    spaces, space = _spaces_of_task(task)
-    with closing(Stemmer()) as stemmer:
-        meaning = WordTable.load(stemmer) if task["vectors"] == WordTable.identity else None
-        index = SpaceIndex(spaces, space, Path(task["directory"]), stemmer, meaning)
-        with closing(index):
-            index.refresh_share(task, lambda _done, _total: os.write(1, b"."))
-
-
-def _index_in_shares(
-    spaces: Spaces,
-    space: Space,
-    directory: Path,
-    vectors: str,
-    stamps: Mapping[str, Stamp | None],
-    progress: Progress | None,
-) -> None:
-    """Let processes bring the index of a space up to date with the files that have these stamps, or are gone.
-
-    They run under the supervisor of the caller's event loop, if this is one of its worker threads. Nothing is
-    done where there is one processor, and on the thread of a loop, which cannot wait for itself.
-    """
-    count = min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
-    if count == 1 or not sys.executable:
-        return
-    import anyio.from_thread  # it takes a third of the start of each process, which needs nothing of it
-
-    tasks = _tasks(spaces, space, directory, vectors, stamps, count)
-    work = partial(_together, tasks, len(stamps), progress)
-    try:
-        anyio.from_thread.run(work)
-    except anyio.NoEventLoopError:
-        if not _is_on_a_loop():
-            anyio.run(work)
-
-
-def _is_on_a_loop() -> bool:
-    import anyio.lowlevel
-
-    try:
-        anyio.lowlevel.current_token()
-    except anyio.NoEventLoopError:
-        return False
-    return True
-
-
-def _spaces_of_task(task: Mapping[str, Any]) -> tuple[Spaces, Space]:
-    """The spaces that a task is about, and the one whose index it is."""
     roots = {SpaceName(name): Space(SpaceName(name), Path(root)) for name, root in task["roots"].items()}
     spaces = Spaces(roots.get(SpaceName.PROJECT), roots[SpaceName.USER], roots[SpaceName.SYSTEM])
-    return spaces, roots[SpaceName(task["space"])]
+    with closing(Stemmer()) as stemmer:
+        meaning = WordTable.load(stemmer) if task["vectors"] == WordTable.identity else None
+        space, directory = roots[SpaceName(task["space"])], Path(task["directory"])
+        with closing(SpaceIndex(spaces, space, directory, stemmer, meaning)) as index:
+            index.refresh(lambda _done, _total: os.write(1, b"."))
 
 
-def _stamps_of_task(task: Mapping[str, Any]) -> dict[str, Stamp | None]:
-    """The files of one share, and the stamp of each."""
-    return {path: stamp and (stamp[0], stamp[1], stamp[2], stamp[3]) for path, stamp in task["stamps"]}
+def _index_apart(task: bytes, total: int, progress: Progress | None) -> None:
+    """Let another process carry out a task, under the supervisor of the loop whose worker thread this is.
+
+    Where no loop waits for this thread, as in a command, nobody else is to be answered: nothing is done.
+    """
+    if not sys.executable:
+        return
+    import anyio
+    import anyio.from_thread
+
+    with suppress(anyio.NoEventLoopError):
+        anyio.from_thread.run(_run, task, total, progress)
 
 
-def _tasks(
-    spaces: Spaces,
-    space: Space,
-    directory: Path,
-    vectors: str,
-    stamps: Mapping[str, Stamp | None],
-    count: int,
-) -> list[bytes]:
-    task = {
-        "path": [entry for entry in sys.path if Path(entry).is_absolute()],
-        "roots": {each.name.value: str(each.root) for each in spaces.accessible()},
-        "space": space.name.value,
-        "directory": str(directory),
-        "vectors": vectors,
-        "shares": count,
-    }
-    # Files that were found after each other are neighbours, and what is written at once belongs together.
-    paths = list(stamps)
-    shares = (
-        paths[len(paths) * number // count : len(paths) * (number + 1) // count] for number in range(count)
-    )
-    return [
-        f'{json.dumps({**task, "share": number})[:-1]}, "stamps": [{_listed(share, stamps)}]}}'.encode()
-        for number, share in enumerate(shares)
-    ]
-
-
-def _listed(paths: Sequence[str], stamps: Mapping[str, Stamp | None]) -> str:
-    """Paths and stamps as JSON, a part after the other: other threads have to wait until one is done."""
-    parts = (paths[start : start + STEP] for start in range(0, len(paths), STEP))
-    return ",".join(json.dumps([(path, stamps[path]) for path in part])[1:-1] for part in parts)
-
-
-async def _together(tasks: list[bytes], total: int, progress: Progress | None) -> None:
-    """Run a process for each task, until all have ended or somebody gives up."""
+async def _run(task: bytes, total: int, progress: Progress | None) -> None:
+    """Run the process; what it did not do is done by the caller."""
     import anyio
 
+    from lilux.primitives.errors import ToolExecutionError
     from lilux.primitives.subprocess import ProcessSpec, SubprocessPrimitive
 
     send, receive = anyio.create_memory_object_stream[int](math.inf)
@@ -475,20 +401,17 @@ async def _together(tasks: list[bytes], total: int, progress: Progress | None) -
         with suppress(anyio.BrokenResourceError):  # whoever is told has given up
             send.send_nowait(STEP * len(chunk))
 
-    primitive = SubprocessPrimitive()
+    spec = ProcessSpec(
+        command=sys.executable,
+        args=("-I", "-c", _SCRIPT),
+        input=task,
+        timeout=TIMEOUT_S,
+        on_output=note,
+    )
     async with anyio.create_task_group() as telling:
         telling.start_soon(_tell, receive, total, progress)
-        with send:
-            async with anyio.create_task_group() as running:
-                for task in tasks:
-                    spec = ProcessSpec(
-                        command=sys.executable,
-                        args=("-I", "-c", _SCRIPT),
-                        input=task,
-                        timeout=TIMEOUT_S,
-                        on_output=note,
-                    )
-                    running.start_soon(partial(_run, primitive, spec))
+        with send, suppress(ToolExecutionError):
+            await SubprocessPrimitive().run(spec)
 
 
 async def _tell(done: MemoryObjectReceiveStream[int], total: int, progress: Progress | None) -> None:
@@ -501,12 +424,3 @@ async def _tell(done: MemoryObjectReceiveStream[int], total: int, progress: Prog
             counted += number
             if progress is not None:
                 await to_thread.run_sync(progress, min(counted, total), total, limiter=limiter)
-
-
-async def _run(primitive: SubprocessPrimitive, spec: ProcessSpec) -> None:
-    from lilux.primitives.errors import ToolExecutionError
-
-    try:
-        await primitive.run(spec)
-    except ToolExecutionError:
-        return  # what it would have done is done by who asked for it

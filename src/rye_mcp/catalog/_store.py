@@ -26,6 +26,7 @@ from rye_mcp.catalog._matching import (
     Alternative,
     Condition,
     Entry,
+    Found,
     Match,
     Wanted,
     all_conditions,
@@ -360,19 +361,26 @@ class SqliteEngine:
                 (match.expression, True) if parts is None else self._plan(parts, limit, MAX_MATCHES)
             )
         else:
-            condition = self._condition(wanted)
             listed = self._by_stem(words)[:MAX_PARTS]
             named = [Alternative((word,), f'"{word}"', f'name : "{word}"') for word in listed]
-            expression, _ = self._plan(named, limit, MAX_NARROWED_MATCHES)
-            # The plus keeps SQLite from asking the full-text table once for each key.
-            restriction = Condition(
-                f"+rowid IN (SELECT key FROM items WHERE {condition.sql})", condition.values
-            )
+            restriction, most = self._restriction(wanted, match)
+            expression, _ = self._plan(named, limit, most)
         weighed: list[tuple[int, float]] = []
         for item_type in wanted.item_types if expression else ():
             weighed += self._weighed(expression, item_type, restriction)
         self._weighed_all = (wanted, len(weighed)) if is_all else None
         return self._best(weighed, limit)
+
+    def _restriction(self, wanted: Wanted, match: Found) -> tuple[Condition, int]:
+        """What else a document has to be, and how many may be weighed to find some that are."""
+        # The plus keeps SQLite from asking the full-text table once for each key.
+        if isinstance(match, Match) and not match.is_negated and _is_bare(wanted):
+            # The words that a beginning stands for are nearly all in documents that match.
+            sql = f"+rowid IN (SELECT rowid FROM {match.table} WHERE {match.table} MATCH ?)"
+            return Condition(sql, (match.expression,)), MAX_MATCHES
+        condition = self._condition(wanted)
+        sql = f"+rowid IN (SELECT key FROM items WHERE {condition.sql})"
+        return Condition(sql, condition.values), MAX_NARROWED_MATCHES
 
     def _weighed(
         self, expression: str, item_type: ItemType, restriction: Condition

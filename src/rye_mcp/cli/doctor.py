@@ -45,6 +45,7 @@ __all__ = [
     "check_server",
     "check_spaces",
     "check_supervisor",
+    "check_warm_calls",
     "doctor",
     "judge_isolation",
 ]
@@ -78,6 +79,7 @@ async def _findings(project: Path | None) -> list[Finding]:
         *check_keys(app),
         *check_places(app),
         *check_interpreters(os.environ),
+        check_warm_calls(app),
         check_clock(app),
         *check_clients(Surroundings(Path.home(), os.environ)),
     ]
@@ -303,6 +305,17 @@ def _private_copies(environment: Mapping[str, str]) -> Finding:
     check = "private copies"
     try:
         return Finding(check, "ok", printable(require_place(environment)))
+    except RyeError as exc:
+        return Finding.refused(check, exc)
+
+
+def check_warm_calls(app: App) -> Finding:
+    """Whether interpreters wait for calls, and what it brings."""
+    from rye_mcp.cli._warm_calls import told_of_warm_calls
+
+    check = "warm calls"
+    try:
+        return Finding(check, "ok", told_of_warm_calls(app))
     except RyeError as exc:
         return Finding.refused(check, exc)
 

@@ -18,7 +18,7 @@ from lilux._dataclasses import dataclass
 from lilux.primitives.errors import LockfileError
 from lilux.primitives.lockfile import Lockfile
 from rye_mcp.apart import off_loop
-from rye_mcp.configuration import isolation_of
+from rye_mcp.configuration import code_policy, isolation_of
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.bundle import Bundle, BundleSpaces
 from rye_mcp.executor.caller import Caller
@@ -30,6 +30,7 @@ from rye_mcp.executor.configuration.parameters import Parameters, checked_parame
 from rye_mcp.executor.lock import pins
 from rye_mcp.executor.lock.agreement import Comparison, Preview, require_agreed
 from rye_mcp.executor.lock.resolver import LockfileResolver, PinnedChain
+from rye_mcp.executor.snippets import is_runner, named_calls, require_allowed
 from rye_mcp.executor.tree import require_within_approval
 from rye_mcp.notices import Notice
 from rye_mcp.permissions import UNCONFINED, Isolation, Permissions, Requirement, effective, phrases
@@ -102,6 +103,8 @@ class DecidedCall:
     @property
     def calls(self) -> frozenset[str]:
         """The tools that the run may call: what its signed file names, whatever confines the run itself."""
+        if is_runner(self.chain.root):
+            return self.permissions.calls
         declared = self.chain.root.metadata.permissions
         return frozenset() if declared is None else declared.calls
 
@@ -122,7 +125,7 @@ class DecidedCall:
 
     def unrestricted(self) -> DecidedCall:
         """The same call, not confined: for learning what it needs, under a policy that only observes."""
-        return replace(self, permissions=UNCONFINED)
+        return self if is_runner(self.chain.root) else replace(self, permissions=UNCONFINED)
 
     def bundle(self) -> Bundle:
         """The call as a value that can be sent elsewhere."""
@@ -189,6 +192,8 @@ class Decider:
         `agreed` is the mark of what a person was asked about. A state directory that cannot be written stops
         nobody: then the same is asked again.
         """
+        if is_runner(decided.chain.root):
+            require_allowed(decided, await off_loop(partial(code_policy, self)), agreed)
         require_within_approval(decided)
         decided.require_agreed(agreed)
         if decided.comparison.new:
@@ -272,6 +277,8 @@ async def _decided(
     pinned, comparison, isolation = found
     values = await checked_parameters(pinned.valid.verified.chain.root, parameters, sketched=sketched)
     permissions, env, ignored = granted(tuple(pinned.valid.verified.pairs), isolation)
+    if is_runner(pinned.valid.verified.chain.root) and not permissions.unconfined:
+        permissions = replace(permissions, calls=named_calls(values, caller.program))
     notices = (
         *(Notice("chain_warning", warning) for warning in pinned.valid.warnings),
         *pinned.notices,

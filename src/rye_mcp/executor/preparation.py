@@ -405,8 +405,13 @@ class UnfinishedCall:
                 return confine(room.root, room.root / SCRATCH if needs_scratch else None).process
 
             over = partial(self._preparation.warmth.over, self._turn, self._primitive, elsewhere)
-            self._let_wait = partial(over, scratch=needs_scratch, lockfile=lockfile)
+            self._let_wait = partial(over, scratch=needs_scratch, lockfile=lockfile, scripts=self._scripts())
         return confined
+
+    def _scripts(self) -> tuple[bytes, ...]:
+        """The sources of the library of the runtime, which interpreters that wait have compiled."""
+        library = self._decision.verified.carried.library
+        return tuple(file.content for file in library if file.relative.endswith(".py"))
 
     def _confine(
         self,

@@ -24,6 +24,7 @@ from rye_mcp.apart import apart, off_loop
 from rye_mcp.configuration import Action, to_be_confirmed
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.variables import MAX_NAME, looks_secret
+from rye_mcp.executor.snippets import SAVER
 from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
 from rye_mcp.mcp_server.tickets import Given, Tickets
@@ -342,6 +343,7 @@ class Confirmer:
             asks = self._is_asked_about("execute", context)
         else:
             asks = judgement is RuleAction.ASK or "execute" in self.always
+        asks = asks or (request.item_id == SAVER and "sign" in self.always)
         looks = asks or is_widened or in_background or self._is_answered
         if not looks:
             return request

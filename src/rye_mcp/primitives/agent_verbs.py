@@ -1,4 +1,4 @@
-"""Verbs for agents, as tools: `explain`, `verify` and `runs`, of the project that the executor works in.
+"""Verbs for agents, as tools: `explain`, `verify`, `runs` and `save`, of the project of the executor.
 
 It is always an agent that asks, also when a person runs the tool. What looks at many files does so in a
 thread; the answer has a limit, and says how much it left out. The arguments are in
@@ -16,10 +16,12 @@ from typing import Any, Final, Self
 from anyio import to_thread
 
 from rye_mcp.apart import in_turn
+from rye_mcp.configuration import code_policy
 from rye_mcp.errors import RyeError, addressed_to_a_person
 from rye_mcp.executor.job.in_process import InProcessCall
 from rye_mcp.executor.job.outcomes import Outcome
 from rye_mcp.executor.job.primitives import Surroundings
+from rye_mcp.executor.snippets import SAVER, require_switched_on
 from rye_mcp.items import SpaceName
 from rye_mcp.primitives._work import WorkJob, success
 from rye_mcp.runs.log import RunLog
@@ -28,7 +30,9 @@ from rye_mcp.trust.keys import KeyRing
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.explain import ExplainRequest, explain
+from rye_mcp.verbs.programs import ProgramRequest, write_program
 from rye_mcp.verbs.runs import RunList, RunsRequest, list_runs
+from rye_mcp.verbs.sign import SignRequest, sign
 from rye_mcp.verbs.survey import Survey, SurveyRequest, survey
 
 __all__ = ["VerbsPrimitive"]
@@ -128,7 +132,27 @@ async def _runs(arguments: Mapping[str, Any], surroundings: Surroundings) -> dic
         return await to_thread.run_sync(work)
 
 
-VERBS: Final[Mapping[str, Verb]] = MappingProxyType({"explain": _explain, "verify": _verify, "runs": _runs})
+async def _save(arguments: Mapping[str, Any], surroundings: Surroundings) -> dict[str, Any]:
+    context = _agent(surroundings)
+    require_switched_on(SAVER, code_policy(context))
+    request = ProgramRequest(**arguments)
+
+    def work() -> dict[str, Any]:
+        file = write_program(request, context)
+        try:
+            return _without_status(sign(SignRequest(file.item_id), context).as_dict())
+        except RyeError:
+            if not request.overwrite:
+                file.path.unlink(missing_ok=True)  # it is as if it had never been written
+            raise
+
+    async with in_turn("verbs"):
+        return await to_thread.run_sync(work)
+
+
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {"explain": _explain, "verify": _verify, "runs": _runs, "save": _save}
+)
 """What a tool can say in `verb`."""
 
 

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "e11e2aea98d14ca285ee45633ca73951a677c48d7db7acd825ab408434043515"
+MANIFEST_SHA256: Final = "1049413a540eb0e147243fb229e0db09ad8dc9e6c2aeff92d67bc6c7eac0d5e6"

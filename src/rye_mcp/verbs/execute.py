@@ -16,13 +16,14 @@ from typing import Any, Final
 from lilux._dataclasses import dataclass
 from lilux.primitives.errors import ConfigurationError
 from rye_mcp.apart import apart, off_loop
-from rye_mcp.configuration import rules_about
+from rye_mcp.configuration import code_policy, rules_about, to_be_confirmed
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import ExecutionResult
+from rye_mcp.executor.snippets import RUNNER, SAVER, require_switched_on
 from rye_mcp.items import ItemFile, ItemType
 from rye_mcp.metadata import ItemMetadata, body_of
 from rye_mcp.permissions import Action as RuleAction
@@ -207,17 +208,27 @@ async def judged(request: ExecuteRequest, context: Context) -> tuple[RuleAction 
     about is prepared first; all others pay for nothing.
     """
     users, projects = rules_about(request.item_id, context)
-    if not (users or projects) or request.item_type is not ItemType.TOOL:
+    asks = _asks_about_code(request.item_id, context)
+    if not (users or projects or asks) or request.item_type is not ItemType.TOOL:
         return None, None
     found = await preview(request, context)
     judgement = judge(users, projects, request.item_id, found.parameters.values)
     if judgement is None:
-        return None, found
+        return RuleAction.ASK if asks else None, found
     action, rule = judgement
     if action is RuleAction.DENY:
         what = f"expected a call that the policy allows, found one that a rule forbids: {rule}"
         raise RyeError("denied_by_policy", what, item_id=request.item_id)
     return action, found
+
+
+def _asks_about_code(item_id: str, context: Context) -> bool:
+    """Whether the policy wants a person to agree to a program of an agent, or to an item made of one."""
+    if item_id not in (RUNNER, SAVER):
+        return False
+    policy = code_policy(context)
+    require_switched_on(item_id, policy)
+    return policy == "ask" if item_id == RUNNER else "sign" in to_be_confirmed(context)
 
 
 async def preview(request: ExecuteRequest, context: Context) -> Preview:

@@ -47,6 +47,7 @@ STABLE = [
     "confirmation_outdated",
     "lock_mismatch",
     "lock_missing",
+    "code_switched_off",
     "malformed_handle",
     "malformed_lockfile",
     "spawn_failed",

@@ -40,6 +40,10 @@ impl Capabilities {
 
     /// Drops all others, also for whatever root executes later. Only system calls.
     pub fn keep(self) -> Result<(), Errno> {
+        // One call does as well where nothing is kept: root is then nobody special to `execve`.
+        if self == Self::default() && root_is_nobody().is_ok() {
+            return self.set();
+        }
         for number in (0..=LAST).filter(|number| self.0 & (1 << number) == 0) {
             // SAFETY: numbers only.
             let answer = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
@@ -49,6 +53,10 @@ impl Capabilities {
                 break;
             }
         }
+        self.set()
+    }
+
+    fn set(self) -> Result<(), Errno> {
         let half = |shift: u32| (self.0 >> shift) as u32;
         let one = |shift| Data { effective: half(shift), permitted: half(shift), inheritable: 0 };
         let data = [one(0), one(32)];
@@ -57,6 +65,13 @@ impl Capabilities {
         let answer = unsafe { libc::syscall(libc::SYS_capset, &raw const header, data.as_ptr()) };
         checked(answer as i32).map(drop)
     }
+}
+
+/// For ever. EPERM for all but root.
+fn root_is_nobody() -> Result<(), Errno> {
+    let bits = libc::SECBIT_NOROOT | libc::SECBIT_NOROOT_LOCKED;
+    // SAFETY: numbers only.
+    checked(unsafe { libc::prctl(libc::PR_SET_SECUREBITS, bits, 0, 0, 0) }).map(drop)
 }
 
 /// Whether this process may mount and make namespaces without a user namespace.

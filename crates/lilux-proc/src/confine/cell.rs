@@ -9,7 +9,7 @@
 //! Builder and tool share the keeper's memory until they are gone or have executed, so nothing here allocates.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, symlinkat};
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ use crate::sys::checked;
 use crate::sys::launch::Refused;
 
 /// Where the root is built: a directory that every system has, and that the cell needs at another place.
-const STAGE: &CStr = c"/proc";
+pub const STAGE: &CStr = c"/proc";
 
 /// What a run does not share with the machine, beside its network.
 #[derive(Clone, Copy, Debug)]
@@ -130,9 +130,9 @@ impl Cell<'_> {
         own_null().map_err(Refused::at("standard input"))
     }
 
-    /// In init, a process with memory of its own: until the keeper is gone, or says that nobody is needed any more.
-    pub fn guard(&self) -> ! {
-        super::init::main(self.waits_at.as_raw_fd(), STAGE)
+    /// Where init waits until the keeper is gone, or says that nobody is needed any more.
+    pub fn waits_at(&self) -> RawFd {
+        self.waits_at.as_raw_fd()
     }
 }
 

@@ -112,6 +112,8 @@ fn intervals(table: &Table) -> Vec<(u32, Rule)> {
     if let Some(last) = table.last {
         begin(last + 1, Rule::always(Verdict::Errno(libc::ENOSYS)));
     }
+    // Neighbours are one: what the kernel translates for each run is as short as it can be.
+    found.dedup_by(|next, before| next.1 == before.1);
     found
 }
 
@@ -120,12 +122,16 @@ fn emit_tree(intervals: &[(u32, Rule)], program: &mut Vec<Instruction>) {
         return emit_rule(rule, program);
     }
     let (low, high) = intervals.split_at(intervals.len() / 2);
-    program.push(Instruction { code: JUMP_AT_LEAST, jt: 0, jf: 1, k: high[0].0 });
-    let jump = program.len();
-    program.push(plain(JUMP, 0));
-    emit_tree(low, program);
-    // Conditional jumps reach 255 instructions; this one reaches any.
-    program[jump].k = (program.len() - jump - 1) as u32;
+    let (mut below, k) = (Vec::new(), high[0].0);
+    emit_tree(low, &mut below);
+    if let Ok(away) = u8::try_from(below.len()) {
+        program.push(Instruction { code: JUMP_AT_LEAST, jt: away, jf: 0, k });
+    } else {
+        // Conditional jumps reach 255 instructions; the other one reaches any.
+        program.push(Instruction { code: JUMP_AT_LEAST, jt: 0, jf: 1, k });
+        program.push(plain(JUMP, below.len() as u32));
+    }
+    program.append(&mut below);
     emit_tree(high, program);
 }
 
@@ -232,6 +238,33 @@ mod tests {
         assert_eq!(verdict([2, 2, 0, 0, 0, 0]), Verdict::Errno(libc::EACCES));
         assert_eq!(verdict([2, 2, 0x200, 0, 0, 0]), Verdict::Errno(libc::ENOSYS));
         assert_eq!(verdict([3, 1, 1 << 40 | 0x400, 0, 0, 0]), Verdict::Errno(libc::ENOSYS));
+    }
+
+    #[test]
+    fn neighbours_with_one_rule_cost_no_more_than_one_number() {
+        let of = |numbers: std::ops::Range<u32>| {
+            let rules = numbers.map(|number| (number, Rule::always(Verdict::Errno(libc::EPERM)))).collect();
+            compile(&Table { rules, last: None, foreign: Verdict::Allow })
+        };
+        assert_eq!(of(5..40).len(), of(5..6).len());
+        assert_eq!(interpret(&of(5..40), ARCH, 39, [0; 6]), Verdict::Errno(libc::EPERM));
+        assert_eq!(interpret(&of(5..40), ARCH, 40, [0; 6]), Verdict::Allow);
+    }
+
+    #[test]
+    fn far_jumps_lead_where_near_ones_do() {
+        let deny = |number: u32| Rule {
+            cases: vec![(vec![Test { argument: 0, mask: 0xff, is: Is::Equal(number) }], Verdict::Allow)],
+            otherwise: Verdict::Errno(libc::EPERM),
+        };
+        let rules = (0..400).map(|number| (2 * number, deny(number & 0xff))).collect();
+        let program = compile(&Table { rules, last: Some(900), foreign: Verdict::Allow });
+        for number in 0..400 {
+            let verdict = |argument| interpret(&program, ARCH, 2 * number, [argument, 0, 0, 0, 0, 0]);
+            assert_eq!(verdict(u64::from(number & 0xff)), Verdict::Allow);
+            assert_eq!(verdict(u64::from(number & 0xff) + 1), Verdict::Errno(libc::EPERM));
+            assert_eq!(interpret(&program, ARCH, 2 * number + 1, [0; 6]), Verdict::Allow);
+        }
     }
 
     #[test]

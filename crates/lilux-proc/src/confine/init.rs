@@ -3,21 +3,24 @@
 //! It ends at the end of a pipe that only its keeper holds: whoever of us is killed, nobody in a cell survives its keeper. A
 //! byte on the pipe says that the tool is gone; then it also ends when nobody is left.
 
-use std::ffi::CStr;
+use std::ffi::{c_int, c_void};
 use std::os::fd::{BorrowedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::process::WaitOptions;
 
+use super::cell::STAGE;
 use crate::sys;
 
 /// How often it is looked whether somebody is left. Only after a tool has left somebody behind, and at most for as long as
 /// that one is allowed to go on.
 const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 4_000_000 };
 
-/// Runs in a process just forked, with memory of its own; never returns.
-pub fn main(pipe: RawFd, root: &CStr) -> ! {
-    let first = pipe as libc::c_uint;
+/// Runs in the keeper's memory, beside it; never returns.
+pub extern "C" fn main(pipe: *mut c_void) -> c_int {
+    let pipe = pipe as RawFd;
+    let Ok(first) = libc::c_uint::try_from(pipe) else { sys::exit_now(1) };
     // Whatever of the keeper's stays open here would look to others as if the keeper were alive. Below and above the pipe.
     // SAFETY: this process uses nothing but the pipe.
     let below = unsafe { sys::fd::close_range(0, first - 1) };
@@ -27,7 +30,7 @@ pub fn main(pipe: RawFd, root: &CStr) -> ! {
         sys::exit_now(1);
     }
     // Nobody can look into this process. If somebody could, there should be nothing to see.
-    let inside = rustix::process::chroot(root).and_then(|()| rustix::process::chdir(c"/"));
+    let inside = rustix::process::chroot(STAGE).and_then(|()| rustix::process::chdir(c"/"));
     // Children that end are gone at once, without anybody who waits for them.
     if inside.is_err() || sys::signals::ignore_children().is_err() {
         sys::exit_now(1);
@@ -52,7 +55,9 @@ fn read(pipe: BorrowedFd<'_>) -> bool {
 }
 
 fn somebody_is_left() -> bool {
-    !matches!(sys::wait::reap(None), Ok(sys::wait::Reap::NoChildren))
+    // Straight to the kernel: the C library would write `errno`, which is the keeper's as well.
+    let options = WaitOptions::NOHANG | WaitOptions::from_bits_retain(libc::__WALL as u32);
+    !matches!(rustix::process::wait(options), Err(Errno::CHILD))
 }
 
 /// Waits a moment for the end of the pipe.

@@ -16,7 +16,7 @@ use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
 use crate::notify::{Mailbox, Post};
 use crate::policy::{Enforced, Policy, Tier};
-use crate::sys::launch::{Chamber, Limits, Refused, Restriction};
+use crate::sys::launch::{Chamber, Guardian, Limits, Refused, Restriction};
 
 /// What a keeper applies, and what can be said of it once it has been applied.
 #[derive(Debug)]
@@ -115,11 +115,9 @@ impl Chamber for Plan<'_> {
         self.cell.as_ref().map_or(Ok(()), |cell| cell.build(ruleset))
     }
 
-    fn guard(&self) -> ! {
-        match &self.cell {
-            Some(cell) => cell.guard(),
-            None => crate::sys::exit_now(1),
-        }
+    fn guardian(&self) -> Guardian {
+        let descriptor = self.cell.as_ref().map_or(-1, Cell::waits_at);
+        Guardian { main: super::init::main, descriptor }
     }
 }
 

@@ -323,13 +323,17 @@ impl Run<'_> {
     /// Init ends last: it waits until the leader has been reaped, which is in its cell.
     ///
     /// Nobody is in it any more; what it takes is the mounts, which the client need not wait for.
-    pub(super) fn close_cell(&self) -> Result<(), Gone> {
-        let Some(cell) = &self.cell else { return Ok(()) };
+    pub(super) fn close_cell(&mut self) -> Result<(), Gone> {
+        let Some(cell) = self.cell.take() else { return Ok(()) };
         cell.kill();
         let deadline = Instant::now() + KILL_DEADLINE;
-        while matches!(wait::reap(Some(cell.init)), Ok(Reap::NotYet)) && Instant::now() < deadline {
+        while matches!(wait::reap(Some(cell.init)), Ok(Reap::NotYet)) {
+            if Instant::now() >= deadline {
+                return Err(Gone);
+            }
             self.wait_for_child(Instant::now() + LOOK_AGAIN);
         }
+        cell.reaped();
         let alone = if self.is_forked {
             self.others().is_empty()
         } else {

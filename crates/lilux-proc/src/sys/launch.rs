@@ -5,6 +5,7 @@
 //! calls nothing that allocates, locks or unwinds.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 
@@ -22,6 +23,7 @@ const GUARD: usize = 64 * 1024;
 
 /// The stack of a child. Below it is memory that nobody may touch: a child that needs more dies, and overwrites nothing of
 /// ours, although it shares our memory.
+#[derive(Debug)]
 struct Stack {
     start: NonNull<c_void>,
 }
@@ -92,8 +94,16 @@ pub trait Chamber {
     /// In a process that shares the parent's memory and starts the tool: makes what is around it. Only system calls.
     fn build(&self) -> Result<(), Refused>;
 
-    /// In process 1 of the chamber, which has memory of its own.
-    fn guard(&self) -> !;
+    /// What process 1 of the chamber is.
+    fn guardian(&self) -> Guardian;
+}
+
+/// A process that goes on in the parent's memory, beside it, until it is reaped. So it allocates nothing, keeps to what it is
+/// given here and to what is constant, and makes no call of the C library that says by `errno` how it went.
+#[derive(Clone, Copy, Debug)]
+pub struct Guardian {
+    pub main: extern "C" fn(*mut c_void) -> c_int,
+    pub descriptor: RawFd,
 }
 
 /// Which part of a restriction could not be applied.
@@ -159,11 +169,27 @@ impl From<Refused> for LaunchError {
 }
 
 /// What runs now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Launched {
     pub leader: Pid,
-    /// Process 1 of the chamber around it, if there is one; a child of ours, too.
-    pub init: Option<Pid>,
+    /// Process 1 of the chamber around it, if there is one.
+    pub init: Option<Init>,
+}
+
+/// A child of ours that runs in our memory.
+#[derive(Debug)]
+pub struct Init {
+    pub pid: Pid,
+    /// Left as it is unless the process has been reaped.
+    stack: ManuallyDrop<Stack>,
+}
+
+impl Init {
+    /// Nobody uses its stack any more.
+    pub fn reaped(mut self) {
+        // SAFETY: `self` ends here, so nobody sees it again.
+        unsafe { ManuallyDrop::drop(&mut self.stack) };
+    }
 }
 
 /// What stands where in the tool; everything else is closed.
@@ -187,8 +213,8 @@ pub struct Program<'a> {
 
 struct Shared<'a> {
     program: &'a Program<'a>,
-    /// Where the tool's stack begins when a builder starts it.
-    stack: *mut c_void,
+    /// Where the stacks of tool and init begin when a builder starts them.
+    stacks: [*mut c_void; 2],
     leader: c_int,
     init: c_int,
     failure: Option<LaunchError>,
@@ -202,9 +228,12 @@ const SHARING: c_int = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
 pub fn launch(program: &Program<'_>) -> Result<Launched, LaunchError> {
     let new_stack = || Stack::new().map_err(LaunchError::at(Stage::Session));
     let stack = new_stack()?;
-    let inner = program.restriction.chamber().map(|_| new_stack()).transpose()?;
-    let top = inner.as_ref().map_or(std::ptr::null_mut(), Stack::top);
-    let mut shared = Shared { program, stack: top, leader: 0, init: 0, failure: None };
+    let inner = match program.restriction.chamber() {
+        Some(_) => Some((new_stack()?, new_stack()?)),
+        None => None,
+    };
+    let stacks = inner.as_ref().map_or([std::ptr::null_mut(); 2], |(tool, init)| [tool.top(), init.top()]);
+    let mut shared = Shared { program, stacks, leader: 0, init: 0, failure: None };
     let argument: *mut c_void = (&raw mut shared).cast();
     let first = if inner.is_some() { builder } else { child };
     // SAFETY: the stack is large enough, aligned and outlives the child's use of it, because CLONE_VFORK holds this thread
@@ -216,7 +245,11 @@ pub fn launch(program: &Program<'_>) -> Result<Launched, LaunchError> {
         wait_for(pid);
     }
     match (Pid::from_raw(leader), shared.failure) {
-        (Some(leader), None) => Ok(Launched { leader, init: Pid::from_raw(init) }),
+        (Some(leader), None) => {
+            let init = Pid::from_raw(init).zip(inner);
+            let init = init.map(|(pid, (_, stack))| Init { pid, stack: ManuallyDrop::new(stack) });
+            Ok(Launched { leader, init })
+        }
         (_, failure) => {
             wait_for(leader);
             if let Some(init) = Pid::from_raw(init) {
@@ -258,14 +291,13 @@ extern "C" fn builder(argument: *mut c_void) -> c_int {
 /// Both become children of the builder's parent: the tool is watched and waited for as every other.
 fn start_inside(chamber: &dyn Chamber, shared: &mut Shared<'_>) -> Result<(), LaunchError> {
     chamber.build()?;
-    let flags = libc::CLONE_PARENT | libc::SIGCHLD;
-    // SAFETY: a plain fork, without what the C library does around it: a copy of all memory, and this very stack.
-    let init = unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) };
-    if init == 0 {
-        chamber.guard();
-    }
-    shared.init = checked(init as c_int).map_err(LaunchError::at(Stage::Session))?;
-    let (stack, argument): (_, *mut c_void) = (shared.stack, (&raw mut *shared).cast());
+    let ([stack, of_init], guardian) = (shared.stacks, chamber.guardian());
+    let flags = libc::CLONE_VM | libc::CLONE_PARENT | libc::SIGCHLD;
+    // SAFETY: its stack is its own until it has been reaped, and it keeps to the rules of a `Guardian`. A copy of all memory
+    // would cost as much as the rest of a cell.
+    let init = unsafe { libc::clone(guardian.main, of_init, flags, guardian.descriptor as *mut c_void) };
+    shared.init = checked(init).map_err(LaunchError::at(Stage::Session))?;
+    let argument: *mut c_void = (&raw mut *shared).cast();
     // SAFETY: as in `launch`; this process stands still until the child has executed or exited, and reads what it wrote after.
     let leader = unsafe { libc::clone(child, stack, SHARING | libc::CLONE_PARENT, argument) };
     shared.leader = checked(leader).map_err(LaunchError::at(Stage::Session))?;

@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -19,11 +20,11 @@ import anyio
 
 from lilux import _loops
 from lilux._dataclasses import dataclass
-from lilux.primitives.subprocess import CallSpec, NotParked, SubprocessResult
+from lilux.primitives.subprocess import CallSpec, NotParked, SubprocessResult, Zygote
 from rye_mcp.executor.job.bytecode import Background
 from rye_mcp.executor.warm.recipe import Recipe
 
-__all__ = ["MAX_KINDS", "Kind", "Pool", "Seat", "Taken", "Template", "memory_allows"]
+__all__ = ["MAX_KINDS", "Kind", "Pool", "Seat", "Slot", "Taken", "Template", "memory_allows"]
 
 MAX_KINDS: Final = 24
 """For how many kinds of calls interpreters wait; one more takes the place of the one that is idle longest."""
@@ -34,6 +35,12 @@ FREE_SHARE: Final = 0.1
 
 BEGINS_AFTER_S: Final = 0.02
 """How much later than the first call of a kind one is parked: not for a program that makes one call."""
+
+SWEEP_S: Final = 10.0
+"""How often it is looked whether a zygote is idle."""
+
+BUSY: Final = "zygote_busy"
+"""The code of what has to wait until a call has ended."""
 
 PAUSE_S: Final = 30.0
 """How long nothing is parked for a kind after it went wrong."""
@@ -73,13 +80,27 @@ class Room(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Slot:
+    """A zygote, what it was made of, and whether what was forked from it has crashed."""
+
+    zygote: Zygote[SubprocessResult]
+    recipe: Recipe
+    crashed: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A waiting interpreter, with the private directory that it was confined to and what it was made of."""
+    """A waiting interpreter, with the private directory that it was confined to and what it was made of.
+
+    `missing` are the variables that it gets with its call, as it was forked without them.
+    """
 
     parked: Waiting
     room: Room
     recipe: Recipe
+    missing: Mapping[str, str] = field(default_factory=dict)
+    slot: Slot | None = None
 
 
 class Template(Protocol):
@@ -90,8 +111,13 @@ class Template(Protocol):
         """How many wait at most."""
         ...
 
-    async def seat(self) -> Seat:
-        """One more; NotParked when that cannot be."""
+    @property
+    def seconds(self) -> float:
+        """For how long."""
+        ...
+
+    async def seat(self, slots: list[Slot]) -> Seat:
+        """One more, forked from one of these zygotes if that can be; NotParked when there can be none."""
         ...
 
 
@@ -108,6 +134,9 @@ class _Waiting:
     """What waits for calls of one kind, and how many should."""
 
     seats: deque[Seat] = field(default_factory=deque)
+    slots: list[Slot] = field(default_factory=list)
+    last_used: float = 0.0
+    seconds: float = 0.0
     template: Template | None = None
     wanted: int = 1
     is_filling: bool = False
@@ -120,6 +149,7 @@ class Pool:
 
     def __init__(self, background: Background, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._background = background
+        self._sweeps = Background()
         self._clock = clock
         self._kinds: dict[Hashable, OrderedDict[Kind, _Waiting]] = {}
 
@@ -146,20 +176,17 @@ class Pool:
         kinds = self._here()
         waiting = kinds.setdefault(kind, _Waiting())
         kinds.move_to_end(kind)
-        waiting.template = template
+        waiting.template, waiting.seconds, waiting.last_used = template, template.seconds, self._clock()
         while len(kinds) > MAX_KINDS:
             _, idle = kinds.popitem(last=False)
-            idle.template = None
-            self._remove(list(idle.seats))
-            idle.seats.clear()
+            self._clear(idle)
         self._fill(waiting, after=BEGINS_AFTER_S)
 
     def renew(self, kind: Kind) -> None:
         """What waits for calls of this kind was made of what is not so any more."""
         waiting = self._here().get(kind)
-        if waiting is not None and waiting.seats:
-            self._remove(list(waiting.seats))
-            waiting.seats.clear()
+        if waiting is not None:
+            self._clear(waiting)
 
     @property
     def count(self) -> int:
@@ -172,9 +199,31 @@ class Pool:
         async with anyio.create_task_group() as tasks:
             for waiting in kinds.values():
                 waiting.template = None
-                for seat in waiting.seats:
-                    tasks.start_soon(_ended, seat)
+                tasks.start_soon(_all_ended, [*waiting.seats], [*waiting.slots])
                 waiting.seats.clear()
+                waiting.slots.clear()
+        await self._sweeps.close()
+
+    def _clear(self, waiting: _Waiting) -> None:
+        """Let nothing wait any more."""
+        waiting.template = None
+        self._remove([*waiting.seats], [*waiting.slots])
+        waiting.seats.clear()
+        waiting.slots.clear()
+
+    def _sweep_later(self) -> None:
+        """Look again whether a zygote is idle: those that wait for a call end by themselves."""
+        here = self._here()
+
+        async def sweep() -> None:
+            now = self._clock()
+            for waiting in here.values():
+                if waiting.slots and now - waiting.last_used >= waiting.seconds:
+                    self._clear(waiting)
+            if any(waiting.slots for waiting in here.values()):
+                self._sweep_later()
+
+        self._sweeps.start(sweep, after=SWEEP_S)
 
     def _here(self) -> OrderedDict[Kind, _Waiting]:
         return self._kinds.setdefault(_loops.running(), OrderedDict())
@@ -205,24 +254,33 @@ class Pool:
             if not memory_allows():
                 waiting.why, waiting.paused_until = "memory", self._clock() + PAUSE_S
                 return
+            had_none = not any(each.slots for each in self._here().values())
             try:
-                seat = await waiting.template.seat()
+                seat = await waiting.template.seat(waiting.slots)
             except NotParked as exc:
+                if exc.code == BUSY:  # the call that ends next lets one wait
+                    return
                 _logger.info("no interpreter waits for the next call: %s", exc.code)
                 waiting.why, waiting.paused_until = "not_parked", self._clock() + PAUSE_S
                 return
             waiting.why = "none_waiting"
+            if had_none and waiting.slots:
+                self._sweep_later()
             if waiting.template is None:
                 await _ended(seat)
             else:
                 waiting.seats.append(seat)
 
-    def _remove(self, seats: list[Seat]) -> None:
-        async def ended() -> None:
-            for seat in seats:
-                await _ended(seat)
+    def _remove(self, seats: list[Seat], slots: Sequence[Slot] = ()) -> None:
+        if seats or slots:
+            self._background.start(partial(_all_ended, seats, slots), after=0.0)
 
-        self._background.start(ended, after=0.0)
+
+async def _all_ended(seats: Sequence[Seat], slots: Sequence[Slot]) -> None:
+    for seat in seats:
+        await _ended(seat)
+    for slot in slots:
+        await slot.zygote.close()
 
 
 async def _ended(seat: Seat) -> None:

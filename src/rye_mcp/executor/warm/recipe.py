@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -45,8 +46,11 @@ class Recipe:
         locked = None if lockfile is None else stamp_of(lockfile)
         return cls(process.runtime, process.call.policy, warm, stamps, packages, locked)
 
-    def why_not(self, other: Recipe) -> str | None:
-        """The word for what another one was made of otherwise; None when it is the same."""
+    def why_not(self, other: Recipe, *, apart_from_paths: bool = False) -> str | None:
+        """The word for what another one was made of otherwise; None when it is the same.
+
+        `apart_from_paths` is for what gets the paths of its policy later.
+        """
         mine, its = self.runtime, other.runtime
         if self.interpreter != other.interpreter or mine.command != its.command:
             return "interpreter"
@@ -58,7 +62,17 @@ class Recipe:
             return "packages"
         if self.lockfile is not None and self.lockfile != other.lockfile:  # a first run may have written it
             return "lockfile"
-        return None if self.policy == other.policy else "permissions"
+        mine_may, it_may = self.policy, other.policy
+        if apart_from_paths:
+            mine_may, it_may = without_paths(mine_may), without_paths(it_may)
+        return None if mine_may == it_may else "permissions"
+
+
+def without_paths(policy: Policy | None) -> Policy | None:
+    """A policy without what differs from run to run in a cell: what it sees of the machine."""
+    if policy is None:
+        return None
+    return replace(policy, read=(), write=(), protect=(), mask=(), binds=(), home=None)
 
 
 def why_never(process: Halves) -> str | None:

@@ -8,7 +8,9 @@ warmth.over(turn, template)          # the next call finds one that waits
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +20,6 @@ from lilux.primitives.subprocess import (
     CallSpec,
     Halves,
     NotParked,
-    ParkSpec,
     SubprocessPrimitive,
     SubprocessResult,
 )
@@ -26,14 +27,17 @@ from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.bytecode import Background
 from rye_mcp.executor.job.snapshot import Room, SnapshotStore
-from rye_mcp.executor.warm.pool import Kind, Pool, Seat, Template
+from rye_mcp.executor.warm.pool import BUSY, Kind, Pool, Seat, Slot, Template
 from rye_mcp.executor.warm.recipe import Recipe, why_never
+from rye_mcp.executor.warm.zygotes import Forked, forked, started
 from rye_mcp.metadata import Warm
 
 if TYPE_CHECKING:
     from rye_mcp.executor.decider import DecidedCall
 
 __all__ = ["Confine", "Turn", "Warmth"]
+
+_logger = logging.getLogger(__name__)
 
 _PER_TOOL: Final = frozenset({"cache", "temp"})
 """What each tool has a directory of its own for, so that its interpreters are its own, too."""
@@ -88,10 +92,13 @@ class Turn:
         if seat is None:
             return None
         try:
-            return await seat.parked.run(call)
+            result = await seat.parked.run(replace(call, env={**seat.missing, **call.env}))
         except NotParked as exc:
             self.why = "environment" if exc.code == "parked_environment" else "gone"
             return None
+        if seat.slot is not None and result.kind != "exited":
+            seat.slot.crashed = True
+        return result
 
     async def close(self) -> None:
         """Give up the interpreter that was not called."""
@@ -116,12 +123,17 @@ class _Template:
     lockfile: Path | None
     confine: Confine
     scratch: bool
+    scripts: tuple[bytes, ...]
 
     @property
     def keep(self) -> int:
         return self.warm.keep
 
-    async def seat(self) -> Seat:
+    @property
+    def seconds(self) -> float:
+        return self.warm.seconds
+
+    async def seat(self, slots: list[Slot]) -> Seat:
         """One more; NotParked when that cannot be."""
         try:
             room = await off_loop(partial(self.snapshots.prepare, scratch=self.scratch))
@@ -130,21 +142,33 @@ class _Template:
         try:
             process = await off_loop(partial(self.confine, room))
             recipe = await off_loop(partial(Recipe.of, process, self.warm, self.lockfile))
-            parked = await self.primitive.park(
-                ParkSpec(
-                    runtime=process.runtime,
-                    policy=process.call.policy,
-                    result_fd=process.call.result_fd,
-                    python=True,
-                    limit=self.warm.seconds,
-                )
-            )
+            found = await self._waits(process, recipe, slots)
         except BaseException as exc:
             await off_loop(room.remove, shielded=True)
             if isinstance(exc, RyeError):
                 raise NotParked(exc.message, code=exc.code) from exc
             raise
-        return Seat(parked, room, recipe)
+        return Seat(found.parked, room, recipe, found.missing, found.slot)
+
+    async def _waits(self, process: Halves, recipe: Recipe, slots: list[Slot]) -> Forked:
+        """An interpreter that waits: forked where everything else allows it, started otherwise."""
+        if process.call.policy is not None:  # what is forked has no cell, no broker and no walls of its own
+            return await started(self.primitive, process, limit=self.warm.seconds)
+        try:
+            return await forked(
+                self.primitive,
+                process,
+                recipe,
+                slots,
+                self.scripts,
+                keep=self.warm.keep,
+                limit=self.warm.seconds,
+            )
+        except NotParked as exc:
+            if exc.code == BUSY:
+                raise
+            _logger.info("an interpreter is started, as none could be forked: %s: %s", exc.code, exc.message)
+        return await started(self.primitive, process, limit=self.warm.seconds)
 
 
 class Warmth:
@@ -175,13 +199,16 @@ class Warmth:
         *,
         scratch: bool,
         lockfile: Path | None,
+        scripts: tuple[bytes, ...],
     ) -> None:
         """The call has ended: let others wait that are made as it was."""
         if turn.warm is None or turn.recipe is None:
             return
         if turn.is_renewed:
             self.pool.renew(turn.kind)
-        template: Template = _Template(primitive, self._snapshots, turn.warm, lockfile, confine, scratch)
+        template: Template = _Template(
+            primitive, self._snapshots, turn.warm, lockfile, confine, scratch, scripts
+        )
         self.pool.used(turn.kind, template)
 
     async def close(self) -> None:

@@ -57,6 +57,7 @@ def test_a_sentence_finds_the_tool_that_it_is_about(media: Shelf) -> None:
         ("NEAR(upload site, 3)", []),
         ("the", []),
         ("absent", []),
+        ("absent OR NOT video", ["text/summarize", "text/translate"]),  # nothing to compare them by
         ("subprocess", []),  # what an item says about how it runs is not what it is about
     ],
 )

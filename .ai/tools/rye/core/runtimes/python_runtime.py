@@ -7,7 +7,7 @@ __version__ = "1.0.0"
 __tool_type__ = "runtime"
 __executor_id__ = "rye/core/primitives/subprocess"
 __category__ = "rye/core/runtimes"
-__warm__ = {"prepare": "python"}
+__warm__ = {"prepare": "python", "keep": 4}
 
 ENV_CONFIG = {
     "interpreter": {

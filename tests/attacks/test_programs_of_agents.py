@@ -1,0 +1,123 @@
+"""Attack: a program that an agent writes does more than compute and call what its caller names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.inside_world import execute, program
+from tests.mcp_world import *  # noqa: F403
+from tests.mcp_world import Workshop
+
+pytestmark = pytest.mark.anyio
+
+TRIED = """
+import os, socket
+def tried(work):
+    try:
+        return str(work())
+    except Exception as exc:
+        return type(exc).__name__
+"""
+REACHES = {
+    "a file of the project": ("open(input['project'] + '/secret').read()", "ada's"),
+    "a file of its user": ("open(input['home'] + '/secret').read()", "ada's"),
+    "its policy": ("open(input['home'] + '/.ai/config/rye.yaml').read()", "code"),
+    "a new file of the project": ("open(input['project'] + '/new', 'w').write('x')", "1"),
+    "the network": ("socket.create_connection(('127.0.0.1', input['port']), 5)", "socket"),
+    "a secret": ("os.environ['MY_API_TOKEN']", "token"),
+}
+
+
+@pytest.fixture
+def tools(workshop: Workshop) -> Workshop:
+    workshop.write("demo/secret", program("def main():\n    return 'secret'"))
+    workshop.sign("demo/secret")
+    policy(workshop, 'code: "on"')
+    return workshop
+
+
+def policy(workshop: Workshop, text: str) -> None:
+    settings = workshop.person.user_space / "config/rye.yaml"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text(f"{text}\n")
+
+
+async def run(client: Any, source: str, *calls: str, **more: Any) -> dict[str, Any]:
+    return await execute(client, "rye/code/run", source=source, calls=list(calls), **more)
+
+
+@pytest.mark.parametrize("what", REACHES)
+async def test_it_reaches_nothing_but_its_private_directory(tools: Workshop, what: str) -> None:
+    import socket
+
+    home = tools.person.user_space.parent
+    for place in (home, tools.project):
+        place.joinpath("secret").write_text("ada's")
+    work, reached = REACHES[what]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        found = {"project": str(tools.project), "home": str(home), "port": server.getsockname()[1]}
+        async with tools.served("auto", variables={"MY_API_TOKEN": "token"}) as client:
+            answer = await run(client, f"{TRIED}tried(lambda: {work})", input=found)
+    assert answer["status"] == "success", answer
+    assert answer["enforced"]["net"] == "none"
+    assert reached not in answer["data"]
+    assert not (tools.project / "new").exists()
+
+
+async def test_it_calls_nothing_but_what_its_caller_names(tools: Workshop) -> None:
+    asks = "import json, os, socket\nwith socket.socket(fileno=os.dup({fd})) as s:\n"
+    asks += "    s.sendall({line})\n    result = json.loads(s.makefile('rb').readline())"
+    line = b'{"id": 1, "call": "demo/secret"}\n'
+    async with tools.served("auto") as client:
+        door = asks.format(fd='int(os.environ["RYE_CALL_FD"])', line=line)
+        refused = await run(client, door, "demo/other")
+        assert refused["data"]["error"]["code"] == "call_not_allowed"
+        nothing = await run(client, "import os\nos.environ.get('RYE_CALL_FD')")
+        assert nothing["data"] is None
+
+
+async def test_a_program_lets_it_call_no_more_than_itself_may(tools: Workshop) -> None:
+    code = """
+from rye import CallError, call
+
+def main(calls):
+    source = "try:\\n    result = call('demo/secret')\\nexcept Exception as e:\\n    result = repr(e)"
+    return call("rye/code/run", source=source, calls=calls)
+"""
+    tools.write("demo/outer", program(code, calls=["rye/code/run"]))
+    tools.write("demo/both", program(code, calls=["rye/code/run", "demo/secret"]))
+    tools.sign("demo/*")
+    async with tools.served("auto") as client:
+        assert (await execute(client, "demo/both", calls=["demo/secret"]))["data"] == "secret"
+        for calls in (["demo/secret"], ["demo/*"]):
+            refused = await execute(client, "demo/outer", calls=calls)
+            assert "NameError" in refused["data"], refused
+
+
+async def test_no_policy_lifts_what_confines_it(tools: Workshop) -> None:
+    policy(tools, 'code: "on"\nisolation: {lift: [rye/code/run]}')
+    async with tools.served("auto") as client:
+        assert (await run(client, "1"))["code"] == "isolation_unavailable"
+
+
+async def test_it_is_off_for_programs_and_for_dry_runs_of_nobody(tools: Workshop) -> None:
+    """Whoever asks: an agent, a program of a person, or a person."""
+    tools.write(
+        "demo/outer",
+        program(
+            "from rye import call\n\ndef main():\n    return call('rye/code/run', source='1')",
+            calls=["rye/code/run"],
+        ),
+    )
+    tools.sign("demo/outer")
+    policy(tools, 'code: "off"')
+    async with tools.served("auto") as client:
+        assert (await run(client, "1"))["code"] == "code_switched_off"
+        assert "code_switched_off" in (await execute(client, "demo/outer"))["stderr"]
+        policy(tools, 'code: "ask"')
+        assert "approval_required" in (await execute(client, "demo/outer"))["stderr"]
+    policy(tools, 'code: "off"')
+    refused = tools.person.rye("run", "rye/code/run", "--source", "1", cwd=tools.project, code=1)
+    assert "code_switched_off" in refused.err

@@ -1,0 +1,22 @@
+"""The benchmark of warm calls runs, and its calls that are to be warm are. Its figures are for people."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "warm.py"
+
+
+def test_it_measures_warm_calls_beside_cold_ones_and_by_hand(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    ran = subprocess.run(
+        [sys.executable, SCRIPT, "--quick", "--json", report], capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(report.read_text(encoding="utf-8"))
+    assert len(found["targets"]) == 5
+    assert all(each["value"] > 0 for each in found["targets"])
+    assert "| one call, p50 |" in ran.stdout
