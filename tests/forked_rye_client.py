@@ -14,7 +14,7 @@ import sys
 
 __all__ = ["main"]
 
-_TIMEOUT_S = 30
+_TIMEOUT_S = 120
 _SIGNALLED = 128
 
 

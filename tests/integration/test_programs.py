@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from tests.inside_world import DOOR, Programs, execute
+from tests.inside_world import DOOR, Programs, execute, program
 from tests.mcp_world import Workshop, workshop
 
 __all__ = ["workshop"]
@@ -59,6 +59,26 @@ def main():
     except CallError as error:
         return error.code
 """
+
+
+def test_the_log_shows_calls_below_the_program(programs: Programs) -> None:
+    code = "from rye import call\ndef main():\n    return [call('demo/inner'), call('demo/echo')]"
+    programs.add(
+        "demo/inner", "from rye import call\ndef main():\n    return call('demo/echo')", calls=["demo/echo"]
+    )
+    programs.add("demo/outer", code, calls=["demo/*"])
+    programs.run("demo/outer")
+    programs.run("demo/echo")
+    shown = programs.workshop.person.rye("log", "--tree", cwd=programs.workshop.project).out
+    items = [line[49 : line.index("success")].rstrip() for line in shown.splitlines()[1:]]
+    assert items == ["demo/echo", "demo/outer", "  demo/inner", "    demo/echo", "  demo/echo"]
+
+
+def test_signing_warns_of_calls_that_lead_nowhere(programs: Programs) -> None:
+    programs.workshop.write("demo/typo", program(CALLS_ECHO, calls=["demo/ehco", "demo/echo", "other/*"]))
+    answer = programs.workshop.person.rye("sign", "demo/typo", cwd=programs.workshop.project)
+    assert "demo/typo calls demo/ehco, which is in no space" in answer.shown
+    assert "demo/echo," not in answer.shown
 
 
 def test_a_tool_without_calls_has_no_descriptor(programs: Programs) -> None:

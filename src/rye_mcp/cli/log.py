@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -85,6 +85,8 @@ FollowOption = Annotated[
     bool, typer.Option("--follow", "-f", help="Go on with every run that begins or ends, until Ctrl-C.")
 ]
 
+TreeOption = Annotated[bool, typer.Option("--tree", help="Put what a run has called below it.")]
+
 FollowedOutputOption = Annotated[
     bool, typer.Option("--output", help="With --follow: what they write too, as it comes.")
 ]
@@ -116,6 +118,7 @@ def runs(
     until: UntilOption = None,
     limit: LimitOption = DEFAULT_LIMIT,
     follow: FollowOption = False,
+    tree: TreeOption = False,
     output: FollowedOutputOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -142,7 +145,7 @@ def runs(
     if as_json:
         print_json(found.as_dict())
     else:
-        _print_runs(found, asked_for=request)
+        _print_runs(found, asked_for=request, tree=tree)
 
 
 @log.command()
@@ -221,11 +224,12 @@ def _follow(request: RunsRequest, kept: RunLog, lines: LiveLines | None, *, as_j
         raise typer.Exit(EXIT_INTERRUPTED) from exc
 
 
-def _print_runs(found: RunList, *, asked_for: RunsRequest) -> None:
+def _print_runs(found: RunList, *, asked_for: RunsRequest, tree: bool) -> None:
     print_warnings(found.notices)
     if found.runs:
-        red = (number for number, record in enumerate(found.runs) if record.status == "error")
-        print_table(HEADERS, [_cells(record) for record in found.runs], red=red)
+        shown = [*_tree(found.runs)] if tree else [(record, 0) for record in found.runs]
+        red = (number for number, (record, _) in enumerate(shown) if record.status == "error")
+        print_table(HEADERS, [_cells(record, depth) for record, depth in shown], red=red)
     else:
         typer.echo("no run yet" if asked_for == _EVERYTHING else "no such run")
 
@@ -243,11 +247,24 @@ def _line(record: RunRecord, depth: int) -> str:
     return FOLLOWED.format(begun, run_id, "  " * depth + item_id, *others)
 
 
-def _cells(record: RunRecord) -> tuple[str, ...]:
+def _tree(runs: Sequence[RunRecord]) -> Iterator[tuple[RunRecord, int]]:
+    """Each run with how deep it is, behind the run that has called it and in the order of the calls."""
+    listed = {record.run_id for record in runs}
+    below: dict[str | None, list[RunRecord]] = {}
+    for record in reversed(runs):
+        below.setdefault(record.parent if record.parent in listed else None, []).append(record)
+    pending = [(record, 0) for record in below.get(None, ())]
+    while pending:
+        record, depth = pending.pop()
+        yield record, depth
+        pending += [(each, depth + 1) for each in reversed(below.get(record.run_id, ()))]
+
+
+def _cells(record: RunRecord, depth: int = 0) -> tuple[str, ...]:
     return (
         f"{record.begun.astimezone():%Y-%m-%d %H:%M:%S}",
         record.run_id,
-        record.item_id,
+        "  " * depth + record.item_id,
         record.code or record.status,
         _took(_duration_ms(record)),
         record.client or record.caller,

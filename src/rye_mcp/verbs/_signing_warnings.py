@@ -14,10 +14,12 @@ from rye_mcp.executor.chain.files import BundledFiles
 from rye_mcp.items import ItemFile, ItemType, printable
 from rye_mcp.metadata import ItemMetadata, examples_of, how_to_name_an_executor, misspelt, parse_metadata
 from rye_mcp.notices import Notice
+from rye_mcp.spaces import Spaces
 from rye_mcp.spaces.source_tree import SourceTree
 from rye_mcp.visible import visible
 
 __all__ = [
+    "calls_nowhere",
     "cannot_run",
     "examples_that_do_not_fit",
     "in_shell",
@@ -52,6 +54,21 @@ def named_secrets(file: ItemFile, metadata: ItemMetadata) -> Iterator[Notice]:
     if metadata.named_secrets:
         what = f"{file.item_id} gets {', '.join(metadata.named_secrets)} of your store of secrets"
         yield Notice("secrets_named", what)
+
+
+def calls_nowhere(file: ItemFile, metadata: ItemMetadata, spaces: Spaces) -> Iterator[Notice]:
+    """Tools that a program names in `permissions.calls`, and that no space has."""
+    for called in sorted(() if metadata.permissions is None else metadata.permissions.calls):
+        if called.endswith("/*"):
+            continue
+        try:
+            spaces.find(called, ItemType.TOOL)
+        except RyeError as exc:
+            if exc.code == "item_not_found":
+                what = f"{file.item_id} calls {called}, which is in no space"
+                yield Notice(
+                    "call_not_found", f"{what}: correct the id in permissions.calls, or add the tool"
+                )
 
 
 def not_carried(root: ChainElement, carried: BundledFiles) -> Iterator[Notice]:

@@ -246,6 +246,8 @@ class Pool:
                 await self._filled(waiting)
             finally:
                 waiting.is_filling = False
+                if waiting.template is None:  # cleared meanwhile
+                    self._clear(waiting)
 
         self._background.start(fill, after=after)
 

@@ -66,7 +66,8 @@ async def forked(
             or slot.crashed
             or slot.recipe.why_not(recipe, apart_from_paths=True) is not None
         ):
-            slots.remove(slot)
+            if slot in slots:  # whatever closes all of them may be faster
+                slots.remove(slot)
             await slot.zygote.close()
             continue
         try:

@@ -73,18 +73,24 @@ def test_a_quoted_word_changes_nothing_in_a_sentence(shelf: Shelf) -> None:
 
 
 def test_sentences_of_one_wish_find_a_tool_each(shelf: Shelf) -> None:
-    shelf.put("weather", tool("forecast", "Weather forecast of a city"))
-    shelf.put("invoice", tool("invoice", "Send an invoice to a customer"))
+    shelf.put("weather", tool("forecast", "Rain forecast"))
+    shelf.put("invoice", tool("invoice", "Mail an invoice"))
     for number in range(8):
-        shelf.put(f"report{number}", tool(f"report{number}", "Report with city, customer, team and date"))
+        shelf.put(f"report{number}", tool(f"t{number}", "city customer team date branch budget quarter"))
     wish = (
-        "Please report the weather forecast. Then the team of the city and the customer needs a report with "
-        "the date of the team. Finally, send an invoice!"
+        "Get the rain forecast. The city has a customer, whose team asks by which date the branch "
+        "closes its budget of the quarter. Mail an invoice!"
     )
-    hits = shelf.search(wish).hits
-    assert {hit.item_id for hit in hits[:4]} >= {"weather", "invoice"}
-    assert {hit.item_id: hit.sentence for hit in hits}["weather"] == 0
-    assert {hit.item_id: hit.sentence for hit in hits}["invoice"] == 2
+    hits = {hit.item_id: hit for hit in shelf.search(wish).hits}
+    # Its words are in many documents, so that alone by the whole wish it would be worth half as much.
+    assert hits["report0"].score > 0.65
+    assert (hits["weather"].sentence, hits["report0"].sentence, hits["invoice"].sentence) == (0, 1, 2)
+
+
+def test_what_nobody_can_call_comes_a_little_later(shelf: Shelf) -> None:
+    shelf.put("a", tool("greet", "Greets people", __tool_type__="runtime"))
+    shelf.put("b", tool("greet", "Greets people"))
+    assert found(shelf, "greet people") == ["b", "a"]
 
 
 # --- the word table ---

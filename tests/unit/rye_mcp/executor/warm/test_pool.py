@@ -1,0 +1,169 @@
+"""How many wait for calls, which one a call gets, and when they go: with seats that start nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lilux.primitives.subprocess import CallSpec, Halves, NotParked, RuntimeSpec, SubprocessResult
+from rye_mcp.executor.job.bytecode import Background
+from rye_mcp.executor.warm.pool import MAX_KINDS, PAUSE_S, Pool, Seat, Slot, memory_allows
+from rye_mcp.executor.warm.recipe import Recipe
+from rye_mcp.metadata import Warm
+
+RECIPE = Recipe.of(Halves(RuntimeSpec(command="/bin/sh"), CallSpec()), Warm("python"), None)
+
+
+class Parked:
+    """Waits for a call that never comes."""
+
+    is_waiting = True
+
+    async def run(self, call: CallSpec) -> SubprocessResult:
+        raise AssertionError(call)
+
+    async def end(self) -> None:
+        self.is_waiting = False
+
+
+class Room:
+    """A directory that was made nowhere."""
+
+    root = Path("/nowhere")
+    is_removed = False
+
+    def remove(self) -> None:
+        self.is_removed = True
+
+
+@dataclass
+class Template:
+    """Makes such seats, or refuses to."""
+
+    keep: int = 2
+    seconds: float = 300.0
+    refuses: str | None = None
+    made: list[Any] = field(default_factory=list)
+
+    async def seat(self, slots: list[Slot]) -> Seat:
+        if self.refuses is not None:
+            raise NotParked("expected a seat, found none", code=self.refuses)
+        made = Seat(Parked(), Room(), RECIPE)
+        self.made.append(made)
+        return made
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@asynccontextmanager
+async def pool() -> AsyncIterator[tuple[Pool, Background, Clock]]:
+    background, clock = Background(), Clock()
+    made = Pool(background, clock=clock)
+    try:
+        yield made, background, clock
+    finally:
+        await made.close()
+        await background.close()
+
+
+async def test_the_first_call_has_one_wait_and_each_that_finds_none_one_more() -> None:
+    async with pool() as (found, background, _):
+        template = Template(keep=2)
+        assert found.take("a").why == "first_call"
+        found.used("a", template)
+        await background.wait()
+        assert found.count == 1
+        assert found.take("a").seat is template.made[0]
+        assert found.take("a").why == "none_waiting"
+        await background.wait()
+        found.used("a", template)
+        await background.wait()
+        assert found.count == 2
+        found.take("b")
+        for _ in range(3):
+            found.take("a")
+        found.used("a", template)
+        await background.wait()
+        assert found.count == 2
+
+
+async def test_one_more_kind_takes_the_place_of_the_one_that_is_idle_longest() -> None:
+    async with pool() as (found, background, _):
+        templates = {kind: Template() for kind in range(MAX_KINDS + 1)}
+        for kind, template in templates.items():
+            found.used(kind, template)
+            await background.wait()
+        assert found.count == MAX_KINDS
+        assert not templates[0].made[0].parked.is_waiting
+        assert templates[0].made[0].room.is_removed
+        assert found.take(0).why == "first_call"
+        assert found.take(1).seat is not None
+
+
+async def test_what_has_ended_is_given_to_no_call_and_its_directory_goes() -> None:
+    async with pool() as (found, background, _):
+        template = Template()
+        found.used("a", template)
+        await background.wait()
+        await template.made[0].parked.end()
+        assert found.take("a").seat is None
+        await background.wait()
+        assert template.made[0].room.is_removed
+
+
+async def test_after_a_failure_none_is_started_for_a_while() -> None:
+    async with pool() as (found, background, clock):
+        found.used("a", Template(refuses="spawn_failed"))
+        await background.wait()
+        assert found.take("a").why == "not_parked"
+        template = Template()
+        found.used("a", template)
+        await background.wait()
+        assert not template.made
+        clock.now += PAUSE_S
+        found.used("a", template)
+        await background.wait()
+        assert found.count == 2  # one more, as a call has found none
+
+
+async def test_a_zygote_that_is_busy_is_no_failure() -> None:
+    async with pool() as (found, background, _):
+        found.used("a", Template(refuses="zygote_busy"))
+        await background.wait()
+        assert found.take("a").why == "none_waiting"
+        found.used("a", Template())
+        await background.wait()
+        assert found.count == 2  # one more, as a call has found none
+
+
+async def test_closing_ends_all_of_them() -> None:
+    async with pool() as (found, background, _):
+        template = Template()
+        found.used("a", template)
+        await background.wait()
+        await found.close()
+        assert not template.made[0].parked.is_waiting
+        assert template.made[0].room.is_removed
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "allowed"),
+    [(300, 1000, True), (200, 1000, False), (900, 10_000, False), (2000, 10_000, True)],
+)
+def test_little_memory_lets_none_wait(tmp_path: Path, free: int, total: int, allowed: bool) -> None:
+    told = tmp_path / "meminfo"
+    told.write_text(f"MemTotal: {total * 1024} kB\nMemFree: 1 kB\nMemAvailable: {free * 1024} kB\n")
+    assert memory_allows(str(told)) is allowed
+    assert memory_allows(str(tmp_path / "missing"))
