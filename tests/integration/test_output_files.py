@@ -114,7 +114,7 @@ async def test_the_directory_of_a_run_is_empty_and_gone_afterwards(workshop: Wor
 async def test_many_long_results_take_little_memory_of_the_server(workshop: Workshop) -> None:
     """50 results of 100 KB: of each, the client gets under 4 KB, and the server grows by less than 32 MiB."""
     workshop.tool("demo/long", 'print(json.dumps([params["n"]] + list(range(20_000))))')
-    with http_server(workshop.person, workshop.project) as server:
+    with http_server(workshop.person, workshop.project, installed=True) as server:
         async with connected(server, "http", "auto") as client:
             before = 0
             for number in range(51):
