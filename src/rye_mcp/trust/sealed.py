@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "55e34852a26f2f7f84e27565652f74e4a081d9b424fcc1c6b7ddf5c0b07c8ce8"
+MANIFEST_SHA256: Final = "e3b519c2c6fadccba9c3cb53562d37058d1a374e1d3e0871c00c557fa80f8e63"
