@@ -293,6 +293,31 @@ async def test_what_an_agents_tool_calls_its_program_is_not_shown_to_it(cell: Ce
     assert "a secret" not in str(result.data)
 
 
+RUNS_BY_NAME = """\
+version: 1.0.0
+tool_type: script
+executor_id: rye/core/primitives/subprocess
+config: {{command: deploy}}
+env_config: {{env: {env}}}
+config_schema: {{type: object}}
+"""
+
+
+@pytest.mark.parametrize("is_the_servers", [True, False], ids=["the server's PATH", "its own PATH"])
+async def test_an_agents_tool_finds_programs_where_the_server_does(cell: Cell, is_the_servers: bool) -> None:
+    """A program of the person behind a shim is one of theirs; what the tool itself leads to is not."""
+    script = put(cell.home / "versions/1/bin/deploy", "#!/bin/cat\na secret\n")
+    script.chmod(0o755)
+    (cell.home / "bin").mkdir()
+    (cell.home / "bin/deploy").symlink_to(script)
+    path = f"{cell.home}/bin:{PATH}"
+    if is_the_servers:
+        cell.server["PATH"] = path
+    env = "{}" if is_the_servers else f"{{PATH: '{path}'}}"
+    result = await cell.run(cell.sign("demo/named.yaml", RUNS_BY_NAME.format(env=env)))
+    assert ("a secret" in str(result.data)) is is_the_servers
+
+
 HAS_ENVIRONMENT = """\
 version: 1.0.0
 tool_type: script

@@ -25,7 +25,7 @@ from rye import CallError, call
 def main():
     door = socket.socket(fileno=int(os.environ["RYE_CALL_FD"]))
     door.settimeout(30)
-    pairs = [socket.socketpair() for _ in range(100)]
+    pairs = [socket.socketpair() for _ in range(164)]
     for _, theirs in pairs:
         socket.send_fds(door, [b'{"channel":true}\\n'], [theirs.fileno()])
     found = b""

@@ -166,11 +166,11 @@ class Client:
         self.wait_for(run, "parked")
         return run
 
-    def start_zygote(self, *, preload: Sequence[str] = (), **fields: Any) -> Frame:
+    def start_zygote(self, *, waiter: str = "", command: str = sys.executable, **fields: Any) -> Frame:
         """Start a Python that others are forked from; what it says when it is ready."""
-        ready = json.dumps({"preload": list(preload), "scripts": []})
-        args = ["-s", "-B", "-c", BEGIN, WAITER.read_text(), "zygote", ready]
-        zygote = self.start_run(sys.executable, *args, park={}, prepare=True, cwd="/", **fields)
+        ready = json.dumps({"preload": [], "scripts": []})
+        args = ["-s", "-B", "-c", BEGIN, waiter or WAITER.read_text(), "zygote", ready]
+        zygote = self.start_run(command, *args, park={}, prepare=True, cwd="/", **fields)
         return self.wait_for(zygote, "parked")
 
     def fork(self, zygote: int | None, **fields: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ LEAVING = [way for way in WAYS if way not in {"storm", "refuse", "refuse_frozen"
 """The tool itself ends with these, and leaves others behind."""
 
 SLACK_S = 2.0
+PREFIXES = sorted({os.path.realpath(place) for place in (sys.prefix, sys.base_prefix)})
+"""What the interpreter of the tests consists of."""
 
 
 def policy(held: Leash, program: Path) -> dict[str, Any]:
@@ -38,14 +41,20 @@ def policy(held: Leash, program: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def in_cell(programs: Programs, way: str, *, parked: bool = False, **fields: Any) -> Iterator[Scene]:
-    """A run in a cell that has tried to get away, at once or after it was parked."""
+def in_cell(programs: Programs, way: str, *, start: str = "at_once", **fields: Any) -> Iterator[Scene]:
+    """A run in a cell that has tried to get away, at once, or after it was parked or forked."""
     with leash() as held, Client.start(programs.binary) as client:
         fields = {"policy": policy(held, programs.misbehave), **fields}
         command = held.command(programs.misbehave.resolve(), way)
-        if parked:
+        if start == "parked":
             run = client.park(*command, **fields)
             client.send("call", id=run, notify=True)
+        elif start == "forked":
+            fields["policy"]["read"] += PREFIXES
+            run = client.fork(client.start_zygote(**fields).id, **fields)
+            script = held.directory.resolve() / "becomes.py"
+            script.write_text("import os, sys\nos.execv(sys.argv[1], sys.argv[1:])\n")
+            client.send("call", id=run, args=[str(script), *map(str, command)], notify=True)
         else:
             run = client.start_run(*command, notify=True, **fields)
         started = client.wait_for(run, "started")
@@ -61,12 +70,12 @@ def in_cell(programs: Programs, way: str, *, parked: bool = False, **fields: Any
 
 @pytest.mark.parametrize("names", KILLED, ids="+".join)
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("parked", [False, True], ids=["at_once", "parked"])
+@pytest.mark.parametrize("start", ["at_once", "parked", "forked"])
 def test_nobody_survives_in_a_cell_whoever_is_killed(
-    programs: Programs, way: str, names: tuple[str, ...], parked: bool, rounds: int
+    programs: Programs, way: str, names: tuple[str, ...], start: str, rounds: int
 ) -> None:
-    for _ in range(1 if parked else rounds):
-        with in_cell(programs, way, parked=parked) as scene:
+    for _ in range(rounds if start == "at_once" else 1):
+        with in_cell(programs, way, start=start) as scene:
             scene.kill(*names)
             assert scene.leash.gone_at(time.monotonic() + PATIENCE_S) is not None
 
@@ -78,8 +87,9 @@ def test_without_a_cell_who_kills_all_three_escapes(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_cancelled_run_leaves_nobody_in_its_cell(programs: Programs, way: str) -> None:
-    with in_cell(programs, way) as scene:
+@pytest.mark.parametrize("start", ["at_once", "forked"])
+def test_a_cancelled_run_leaves_nobody_in_its_cell(programs: Programs, way: str, start: str) -> None:
+    with in_cell(programs, way, start=start) as scene:
         assert scene.client is not None
         scene.client.send("cancel", id=scene.run, grace_ms=20)
         ended = scene.client.end_of(scene.run)
@@ -88,8 +98,9 @@ def test_a_cancelled_run_leaves_nobody_in_its_cell(programs: Programs, way: str)
 
 
 @pytest.mark.parametrize("way", LEAVING)
-def test_what_a_tool_leaves_behind_in_its_cell_is_ended(programs: Programs, way: str) -> None:
-    with in_cell(programs, way) as scene:
+@pytest.mark.parametrize("start", ["at_once", "forked"])
+def test_what_a_tool_leaves_behind_in_its_cell_is_ended(programs: Programs, way: str, start: str) -> None:
+    with in_cell(programs, way, start=start) as scene:
         assert scene.client is not None
         scene.leash.let_tool_leave()
         since = time.monotonic()

@@ -121,9 +121,15 @@ impl Keeper {
         places: Places<'_>,
         door: Option<&Entrance>,
     ) -> Result<Beginning, SpawnError> {
+        if order.role == Role::Zygote {
+            // Those of cells before are others.
+            self.namespaces = None;
+        }
         let (observer, post) = observation(order)?.unzip();
         let mut plan = match &order.confinement {
-            Some(confinement) => Plan::make(confinement, self.limits, &mut self.namespaces, door)?,
+            Some(confinement) => {
+                Plan::make(confinement, self.limits, &mut self.namespaces, door, order.role)?
+            }
             None => Plan::unconfined(self.limits),
         };
         plan.observe(post);

@@ -433,6 +433,13 @@ class UnfinishedCall:
             interpreters=interpreters,
         )
 
+    def _is_found_by_server(self, command: str, environment: Environment) -> bool:
+        """Whether it is no item of an agent that says which program this is."""
+        if "/" in command:
+            return command in map(str, environment.interpreters)
+        path = self._preparation.environments.path_of_server(self._basis)
+        return environment.variables.get("PATH") == path
+
     def _require_confinable(self) -> None:
         """RyeError `isolation_unavailable` for work of this process that must be confined."""
         root, permissions = self._decision.verified.root, self._decision.permissions
@@ -501,7 +508,7 @@ class UnfinishedCall:
             notices = (*built.notices, *starting.notices(process, paths.snapshot.runtime_lib))
             with_flags = not direct and ARGUMENTS in merged(valid.verified.chain).values
             interpreters = environment.interpreters
-            if built.spec.runtime.command in map(str, interpreters):
+            if self._is_found_by_server(built.spec.runtime.command, environment):
                 interpreters = (*interpreters, Path(process.runtime.command))
             confined = await self._confined(process, environment, interpreters)
             job = ProcessJob(

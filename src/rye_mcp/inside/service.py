@@ -25,8 +25,8 @@ __all__ = ["Answer", "serving"]
 Answer = Callable[[Request], Awaitable[Mapping[str, Any]]]
 """Carries out a request; RyeError when it is refused."""
 
-MAX_CHANNELS: Final = 64
-"""How many channels one program may have open."""
+MAX_CHANNELS: Final = 128
+"""How many channels one program may have open: one for each call that may be unfinished."""
 
 _READ_SIZE: Final = 64 * 1024
 _MAX_PASSED: Final = 4

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "1049413a540eb0e147243fb229e0db09ad8dc9e6c2aeff92d67bc6c7eac0d5e6"
+MANIFEST_SHA256: Final = "186b0959a8b03b06f05430f158fe1ab7d7e6bbf98584e93ea5926566e634ddcd"

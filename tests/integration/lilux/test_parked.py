@@ -36,6 +36,7 @@ TIERS = [
     ("started", "cell"),
     ("forked", "none"),
     ("forked", "walls"),
+    ("forked", "cell"),
 ]
 WAYS = ("started", "forked")
 """How what waits came to be: started early, or forked from a zygote."""
@@ -233,7 +234,7 @@ async def test_one_that_is_killed_while_it_waits_gets_no_call(
 async def test_one_that_is_not_needed_is_ended(
     primitive: SubprocessPrimitive, tmp_path: Path, way: str
 ) -> None:
-    parked = await parked_by(way, primitive, spec_of("walls", tmp_path))
+    parked = await parked_by(way, primitive, spec_of("cell", tmp_path))
     await parked.end()
     assert not (await primitive.status(parked.pid)).alive
     await parked.end()

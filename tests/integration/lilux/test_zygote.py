@@ -23,7 +23,7 @@ from lilux.primitives.subprocess import (
 )
 
 PREFIXES = sorted({os.path.realpath(place) for place in (sys.prefix, sys.base_prefix)})
-TIERS = ("none", "walls")
+TIERS = ("none", "walls", "cell")
 
 CHANGES = """
 import builtins, os, random, signal, sys, json
@@ -197,6 +197,28 @@ async def test_a_zygote_forks_under_no_other_policy(primitive: SubprocessPrimiti
             await zygote.park(policy=policy)
         assert caught.value.code in {"zygote_profile", "invalid_request"}
     assert zygote.is_alive
+
+
+async def test_each_in_a_cell_has_its_own_view(primitive: SubprocessPrimitive, tmp_path: Path) -> None:
+    """Its own files, temporary files, processes and shared memory; what the zygote saw it does not see."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    source = (
+        "import os, sys\nplaces = [*sys.argv[1:], '/tmp/left', '/dev/shm/left']\n"
+        "print([os.path.exists(each) for each in places], len([*filter(str.isdigit, os.listdir('/proc'))]))\n"
+        "open('/tmp/left', 'w').close(); open('/dev/shm/left', 'w').close()\n"
+    )
+    zygote = await primitive.zygote(spec_of("cell", tmp_path))
+    for place, seen in ((first, [True, False]), (second, [False, True])):
+        place.mkdir()
+        policy = policy_of("cell", place)
+        result = await run(zygote, policy, source, place, str(first), str(second))
+        assert result.stdout == f"{[*seen, False, False]} 2\n"
+        assert result.enforced is not None
+        assert (result.enforced.level, result.enforced.proc, result.enforced.unenforced) == (
+            "cell",
+            "private",
+            [],
+        )
 
 
 async def test_what_was_forked_goes_on_without_its_zygote(

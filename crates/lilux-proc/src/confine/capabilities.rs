@@ -6,6 +6,8 @@ use crate::sys::{checked, last_errno};
 
 /// Those that root needs to write what others own: CHOWN, DAC_OVERRIDE, FOWNER, FSETID.
 pub const FOR_OTHERS_FILES: Capabilities = Capabilities(1 | 1 << 1 | 1 << 3 | 1 << 4);
+/// Those that it takes to enter a cell and to give these up: SETPCAP, SYS_CHROOT, SYS_ADMIN.
+pub const TO_ENTER: Capabilities = Capabilities(1 << 8 | 1 << 18 | 1 << SYS_ADMIN);
 const NAMES: [(u32, &str); 4] = [(0, "chown"), (1, "dac_override"), (3, "fowner"), (4, "fsetid")];
 /// More than any kernel has.
 const LAST: u32 = 63;
@@ -38,12 +40,39 @@ impl Capabilities {
         mine.map(|(_, name)| (*name).to_owned()).collect()
     }
 
+    /// These and those.
+    pub fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// As the kernel shows them.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Drops all others, and has a program that is executed keep these, whoever its user is. Only system calls.
+    pub fn hold(self) -> Result<(), Errno> {
+        self.drop_others();
+        self.set(self.0)?;
+        for number in (0..=LAST).filter(|number| self.0 & (1 << number) != 0) {
+            // SAFETY: numbers only.
+            checked(unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_RAISE, number, 0, 0) })?;
+        }
+        Ok(())
+    }
+
     /// Drops all others, also for whatever root executes later. Only system calls.
     pub fn keep(self) -> Result<(), Errno> {
         // One call does as well where nothing is kept: root is then nobody special to `execve`.
         if self == Self::default() && root_is_nobody().is_ok() {
-            return self.set();
+            return self.set(0);
         }
+        self.drop_others();
+        self.set(0)
+    }
+
+    /// The bounding set.
+    fn drop_others(self) {
         for number in (0..=LAST).filter(|number| self.0 & (1 << number) == 0) {
             // SAFETY: numbers only.
             let answer = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
@@ -53,12 +82,15 @@ impl Capabilities {
                 break;
             }
         }
-        self.set()
     }
 
-    fn set(self) -> Result<(), Errno> {
-        let half = |shift: u32| (self.0 >> shift) as u32;
-        let one = |shift| Data { effective: half(shift), permitted: half(shift), inheritable: 0 };
+    fn set(self, inheritable: u64) -> Result<(), Errno> {
+        let half = |bits: u64, shift: u32| (bits >> shift) as u32;
+        let one = |shift| Data {
+            effective: half(self.0, shift),
+            permitted: half(self.0, shift),
+            inheritable: half(inheritable, shift),
+        };
         let data = [one(0), one(32)];
         let header = Header { version: VERSION_3, pid: 0 };
         // SAFETY: both structures are those of version 3, and pid 0 is this thread.

@@ -20,11 +20,13 @@ use super::landlock::{Access, Ruleset};
 use super::layout::{Bind, EMPTY_DIRECTORY, EMPTY_FILE, Kind, Layout, Step};
 use super::mounts::{self, Attributes};
 use super::places::{Identity, open_exactly};
+use super::ways_in::WaysIn;
 use crate::door::entrance::Entrance;
 use crate::policy::Proc;
 use crate::switches::Guard;
 use crate::sys::checked;
 use crate::sys::launch::Refused;
+use crate::wire::Role;
 
 /// Where the root is built: a directory that every system has, and that the cell needs at another place.
 pub const STAGE: &CStr = c"/proc";
@@ -38,9 +40,10 @@ pub struct Isolated {
 
 impl Isolated {
     /// All of it, but for what a test has switched off.
-    pub fn as_guarded() -> Self {
+    pub fn as_guarded(role: Role) -> Self {
         let kinds = [(Guard::CellProcesses, libc::CLONE_NEWPID), (Guard::CellIpc, libc::CLONE_NEWIPC)];
-        let wanted = kinds.into_iter().filter(|(guard, _)| guard.is_on());
+        let of_role = |kind| role != Role::Zygote || kind != libc::CLONE_NEWPID;
+        let wanted = kinds.into_iter().filter(|(guard, kind)| guard.is_on() && of_role(*kind));
         let flags = wanted.fold(libc::CLONE_NEWNS, |flags, (_, kind)| flags | kind);
         Self { flags, root: Guard::CellRoot.is_on() }
     }
@@ -64,6 +67,9 @@ pub struct Cell<'a> {
     pub door: Option<&'a Entrance>,
     /// The end that init waits at.
     pub waits_at: OwnedFd,
+    /// For a process that comes in by itself.
+    pub ways_in: Option<WaysIn>,
+    pub role: Role,
 }
 
 impl Cell<'_> {
@@ -77,6 +83,8 @@ impl Cell<'_> {
         let door = self.door.filter(|_| self.own_network);
         door.map_or(Ok(()), Entrance::make).map_err(Refused::at("door"))?;
         mounts::make_private().map_err(Refused::at("propagation"))?;
+        // Not later: the root is built where they are looked for.
+        self.ways_in.as_ref().map_or(Ok(()), WaysIn::open).map_err(Refused::at("ways in"))?;
         let outer_proc = match self.proc {
             Proc::Shared => Some(mounts::copy_of(STAGE).map_err(Refused::at("proc"))?),
             Proc::Private => None,
@@ -100,6 +108,11 @@ impl Cell<'_> {
             allowed.map_err(Refused::at("landlock"))?;
         }
         Ok(())
+    }
+
+    /// What it forks goes to another cell.
+    pub fn is_of_zygote(&self) -> bool {
+        self.role == Role::Zygote
     }
 
     fn enter_namespaces(&self) -> Result<(), Refused> {
@@ -128,6 +141,25 @@ impl Cell<'_> {
             rustix::process::chdir(c"/").map_err(Refused::at("root"))?;
         }
         own_null().map_err(Refused::at("standard input"))
+    }
+
+    /// In the builder, when init is there: nothing but the cell is left for who comes in.
+    pub fn complete(&self) -> Result<(), Refused> {
+        let Some(ways_in) = &self.ways_in else { return Ok(()) };
+        ways_in.wait_for_init().map_err(Refused::at("process 1"))?;
+        mounts::pivot(STAGE).map_err(Refused::at("root"))?;
+        ways_in.open_last().map_err(Refused::at("ways in"))
+    }
+
+    /// In process 1 of a cell that somebody comes into, which has memory of its own.
+    pub fn prepare_guard(&self) -> Result<(), Errno> {
+        let Some(ways_in) = &self.ways_in else { return Ok(()) };
+        if self.proc == Proc::Private {
+            mounts::own_proc(c"/proc/proc")?;
+        }
+        rustix::process::chroot(STAGE)?;
+        rustix::process::chdir(c"/")?;
+        ways_in.say_ready()
     }
 
     /// Where init waits until the keeper is gone, or says that nobody is needed any more.

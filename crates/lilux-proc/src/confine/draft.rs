@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::Confinement;
-use super::capabilities::{Capabilities, FOR_OTHERS_FILES};
+use super::capabilities::{Capabilities, FOR_OTHERS_FILES, TO_ENTER};
 use super::cell::{Cell, Isolated};
 use super::facts::{CellKind, Facts};
 use super::filter::compile;
@@ -23,6 +23,7 @@ use crate::error::SpawnError;
 use crate::notify::{self, Tells};
 use crate::policy::{Enforced, Net, Policy, Proc};
 use crate::switches::Guard;
+use crate::wire::Role;
 
 /// Bytes of the private file system of a cell, where the policy says nothing.
 const TEMP: u64 = 1 << 30;
@@ -42,6 +43,7 @@ pub struct CellParts {
     proc: Proc,
     options: CString,
     pivot: bool,
+    role: Role,
 }
 
 impl CellParts {
@@ -51,9 +53,21 @@ impl CellParts {
         waits_at: OwnedFd,
         door: Option<&'a Entrance>,
     ) -> Cell<'a> {
-        let Self { layout, own_network, proc, options, pivot } = self;
-        let new = Isolated::as_guarded();
-        Cell { namespaces, layout, own_network, new, proc, options, pivot, door, waits_at }
+        let Self { layout, own_network, proc, options, pivot, role } = self;
+        let new = Isolated::as_guarded(role);
+        Cell {
+            namespaces,
+            layout,
+            own_network,
+            new,
+            proc,
+            options,
+            pivot,
+            door,
+            waits_at,
+            ways_in: None,
+            role,
+        }
     }
 }
 
@@ -95,11 +109,15 @@ impl<'a> Draft<'a> {
         self.gap("metadata_outside");
         self.gap("cmdlines");
         self.facts.landlock.gaps().for_each(|name| self.gap(name));
-        let walls = self.seal(Some(ruleset), Shape { cell: false, sockets, root: self.root }, &written)?;
+        let walls = self.seal(
+            Some(ruleset),
+            Shape { cell: false, sockets, root: self.root, enters: false },
+            &written,
+        )?;
         Ok((walls, self.enforced))
     }
 
-    pub fn cell(mut self) -> Result<(Walls, CellParts, Enforced), SpawnError> {
+    pub fn cell(mut self, role: Role) -> Result<(Walls, CellParts, Enforced), SpawnError> {
         let sockets = self.sockets(true);
         let written = self.written()?;
         let mut hidden = hidden::of_system(self.root, self.has_user_namespace());
@@ -109,7 +127,13 @@ impl<'a> Draft<'a> {
         }
         let layout = Layout::of(self.policy, &written, &hidden)?;
         let landlock = self.facts.landlock.0 > 0 && Guard::Landlock.is_on();
-        let ruleset = if landlock { Some(self.ruleset(sockets, true)?) } else { None };
+        let ruleset = match role {
+            _ if !landlock => None,
+            Role::Tool => Some(self.ruleset(sockets, true)?),
+            Role::Zygote => self.ruleset_without_files(sockets)?,
+            // It has what its zygote has.
+            Role::Forked => None,
+        };
         if sockets != Sockets::None && !self.facts.landlock.knows_scopes() {
             self.gap("abstract_sockets");
         }
@@ -117,14 +141,22 @@ impl<'a> Draft<'a> {
         if self.facts.proc == Proc::Shared {
             self.gap("cmdlines");
         }
-        let walls = self.seal(ruleset, Shape { cell: true, sockets, root: self.root }, &written)?;
+        let enters = role == Role::Zygote;
+        let mut walls =
+            self.seal(ruleset, Shape { cell: true, sockets, root: self.root, enters }, &written)?;
+        if enters {
+            let others = if self.root { FOR_OTHERS_FILES } else { Capabilities::default() };
+            walls.hold = Some(TO_ENTER.and(others));
+        }
         let size = self.policy.limits.temp.unwrap_or(TEMP);
         let parts = CellParts {
             layout,
             own_network: sockets == Sockets::None && Guard::CellNetwork.is_on(),
-            proc: self.facts.proc,
+            // It is in no namespace of processes of its own, because what it forks is to be in another.
+            proc: if enters { Proc::Shared } else { self.facts.proc },
             options: CString::new(options(size)).unwrap_or_default(),
-            pivot: !landlock,
+            pivot: !landlock || role != Role::Tool,
+            role,
         };
         Ok((walls, parts, self.enforced))
     }
@@ -173,6 +205,16 @@ impl<'a> Draft<'a> {
         Ruleset::new(self.facts.landlock, tcp).map_err(|errno| SpawnError::resources("landlock", errno))
     }
 
+    /// What a zygote's children inherit: the files that they see are decided by their cells.
+    fn ruleset_without_files(&self, sockets: Sockets) -> Result<Option<Ruleset>, SpawnError> {
+        let tcp = match (sockets, &self.policy.net) {
+            (Sockets::Tcp, Net::Ports(ports)) => Tcp::Only(ports),
+            _ => Tcp::Unhandled,
+        };
+        let made = Ruleset::without_files(self.facts.landlock, tcp);
+        made.map_err(|errno| SpawnError::resources("landlock", errno))
+    }
+
     fn seal(
         &mut self,
         ruleset: Option<Ruleset>,
@@ -186,6 +228,7 @@ impl<'a> Draft<'a> {
         Ok(Walls {
             keep: Guard::Capabilities.is_on().then_some(keep),
             ruleset: ruleset.filter(|_| Guard::Landlock.is_on()),
+            hold: None,
             filter: filter(shape).map_err(|errno| SpawnError::resources("seccomp", errno))?,
         })
     }

@@ -8,9 +8,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use rustix::process::{DumpableBehavior, WaitOptions, getegid, geteuid};
+use rustix::process::{DumpableBehavior, Pid, WaitOptions, getegid, geteuid};
 
+use super::facts::{CellKind, Facts};
 use crate::sys::{self, checked, fd};
+use crate::wire::Role;
 
 /// Held for as long as the keeper lives.
 #[derive(Debug)]
@@ -20,12 +22,34 @@ pub struct Namespaces {
     pub net: OwnedFd,
 }
 
+/// Who there is in the namespace of users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Users {
+    /// There is none: it is the machine's.
+    Same,
+    /// Nobody but the user of this process.
+    Own,
+    /// All users of the machine, by their own numbers: only root can make such a one. Capabilities count in it only.
+    All,
+}
+
+impl Users {
+    pub fn of(facts: &Facts, role: Role) -> Self {
+        match (facts.cell, role) {
+            (Some(CellKind::UserNamespace), _) => Self::Own,
+            (_, Role::Tool) => Self::Same,
+            (_, Role::Zygote | Role::Forked) => Self::All,
+        }
+    }
+}
+
 impl Namespaces {
     /// Makes them in a process of their own.
-    pub fn make(with_user: bool) -> Result<Self, Errno> {
+    pub fn make(users: Users) -> Result<Self, Errno> {
         let (ours, theirs) = fd::message_pair()?;
+        let with_user = users != Users::Same;
         let Some(holder) = sys::fork()? else {
-            let told = make(with_user).and_then(|made| {
+            let told = make(users, &theirs).and_then(|made| {
                 let passed: Vec<_> = made.iter().map(AsFd::as_fd).collect();
                 fd::send(&theirs, &[std::io::IoSlice::new(b"n")], &passed)
             });
@@ -33,6 +57,13 @@ impl Namespaces {
         };
         drop(theirs);
         let mut word = [0; 1];
+        if users == Users::All {
+            // What fails here is told by the holder, which ends without having been answered.
+            let asked = fd::receive(&ours, &mut word, RecvFlags::empty());
+            if asked.is_ok_and(|(count, _)| count > 0) && map_all(holder).is_ok() {
+                let _ = fd::send(&ours, &[std::io::IoSlice::new(b"m")], &[]);
+            }
+        }
         let received = fd::receive(&ours, &mut word, RecvFlags::empty());
         let ended = rustix::process::waitpid(Some(holder), WaitOptions::empty())?;
         let mut found = received?.1.into_iter();
@@ -45,12 +76,31 @@ impl Namespaces {
     }
 }
 
-fn make(with_user: bool) -> Result<Vec<OwnedFd>, Errno> {
+fn map_all(holder: Pid) -> Result<(), Errno> {
+    let everybody = "0 0 4294967295";
+    write(&format!("/proc/{holder}/uid_map"), everybody)?;
+    write(&format!("/proc/{holder}/gid_map"), everybody)
+}
+
+/// The keeper, outside, may say who is in it.
+fn ask_for_map(theirs: &OwnedFd) -> Result<(), Errno> {
+    fd::send(theirs, &[std::io::IoSlice::new(b"u")], &[])?;
+    let mut word = [0; 1];
+    match fd::receive(theirs, &mut word, RecvFlags::empty())? {
+        (0, _) => Err(Errno::PERM),
+        _ => Ok(()),
+    }
+}
+
+fn make(users: Users, theirs: &OwnedFd) -> Result<Vec<OwnedFd>, Errno> {
+    let with_user = users != Users::Same;
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let flags = libc::CLONE_NEWNET | if with_user { libc::CLONE_NEWUSER } else { 0 };
     // SAFETY: this process has one thread, and nothing in it depends on its namespaces.
     checked(unsafe { libc::unshare(flags) })?;
-    if with_user {
+    if users == Users::All {
+        ask_for_map(theirs)?;
+    } else if users == Users::Own {
         // The files in /proc of a process that others may not look into are root's, and could not be written.
         rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
         write("/proc/self/setgroups", "deny")?;

@@ -140,9 +140,20 @@ pub struct Ruleset {
 impl Ruleset {
     /// One that allows nothing but what rules add.
     pub fn new(abi: Abi, tcp: Tcp<'_>) -> Result<Self, Errno> {
+        Self::over(abi.files(), abi, tcp)
+    }
+
+    /// One that is about no files: for a process whose children have roots of their own. Nothing where it would be about
+    /// nothing at all.
+    pub fn without_files(abi: Abi, tcp: Tcp<'_>) -> Result<Option<Self>, Errno> {
+        let handles_tcp = abi.knows_ports() && matches!(tcp, Tcp::Only(_));
+        if abi.knows_scopes() || handles_tcp { Self::over(0, abi, tcp).map(Some) } else { Ok(None) }
+    }
+
+    fn over(files: u64, abi: Abi, tcp: Tcp<'_>) -> Result<Self, Errno> {
         let handles_tcp = abi.knows_ports() && matches!(tcp, Tcp::Only(_));
         let attributes = RulesetAttributes {
-            files: abi.files(),
+            files,
             net: if handles_tcp { BIND_TCP | CONNECT_TCP } else { 0 },
             scoped: if abi.knows_scopes() { SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS } else { 0 },
         };

@@ -22,6 +22,7 @@ mod plan;
 mod probe;
 mod seal;
 mod syscalls;
+mod ways_in;
 
 use serde::{Deserialize, Serialize};
 

@@ -4,19 +4,21 @@ use std::os::fd::{OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Resource, getuid};
+use rustix::process::{Pid, Resource, getuid};
 
 use super::Confinement;
+use super::capabilities::Capabilities;
 use super::cell::Cell;
 use super::draft::Draft;
-use super::facts::{CellKind, Facts};
-use super::holder::Namespaces;
+use super::holder::{Namespaces, Users};
 use super::seal::{Filter, Seal};
+use super::ways_in::{self, Entries, WaysIn};
 use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
 use crate::notify::{Mailbox, Post};
 use crate::policy::{Enforced, Policy, Tier};
-use crate::sys::launch::{Chamber, Guardian, Limits, Refused, Restriction};
+use crate::sys::launch::{self, Chamber, Guardian, Init, LaunchError, Limits, Refused, Restriction};
+use crate::wire::Role;
 
 /// What a keeper applies, and what can be said of it once it has been applied.
 #[derive(Debug)]
@@ -42,6 +44,7 @@ impl<'a> Plan<'a> {
         limits: Limits,
         namespaces: &'a mut Option<Namespaces>,
         door: Option<&'a Entrance>,
+        role: Role,
     ) -> Result<Self, SpawnError> {
         let draft = Draft::of(confinement);
         let (walls, cell, mut enforced) = match confinement.level {
@@ -51,8 +54,8 @@ impl<'a> Plan<'a> {
                 (Some(walls), None, enforced)
             }
             Tier::Cell => {
-                let (walls, parts, enforced) = draft.cell()?;
-                let namespaces = namespaces_of(namespaces, &confinement.facts)?;
+                let (walls, parts, enforced) = draft.cell(role)?;
+                let namespaces = namespaces_of(namespaces, Users::of(&confinement.facts, role))?;
                 (Some(walls), Some((parts, namespaces)), enforced)
             }
         };
@@ -64,7 +67,11 @@ impl<'a> Plan<'a> {
             let piped =
                 pipe_with(PipeFlags::CLOEXEC).map_err(|errno| SpawnError::resources("cell", errno))?;
             plan.lifeline = Some(piped.1);
-            plan.cell = Some(parts.with(namespaces, piped.0, door));
+            let mut cell = parts.with(namespaces, piped.0, door);
+            if role == Role::Forked {
+                cell.ways_in = Some(WaysIn::new().map_err(|errno| SpawnError::resources("cell", errno))?);
+            }
+            plan.cell = Some(cell);
         }
         Ok(plan)
     }
@@ -75,6 +82,24 @@ impl<'a> Plan<'a> {
             Some(Filter::Telling(_, mailbox)) => mailbox.take(),
             _ => None,
         }
+    }
+
+    /// Makes a cell for who comes in by itself: process 1, and the ways in.
+    pub fn found(&self) -> Result<(Init, Entries), LaunchError> {
+        let init = launch::found(self)?;
+        let entries = self.cell.as_ref().and_then(|cell| cell.ways_in.as_ref()).and_then(WaysIn::take);
+        entries.map(|entries| (init, entries)).ok_or_else(LaunchError::lost)
+    }
+
+    /// What somebody may keep who has come in.
+    pub fn keep(&self) -> Capabilities {
+        self.seal.confinement.as_ref().and_then(|walls| walls.keep).unwrap_or_default()
+    }
+
+    /// The kernel's word that somebody has come in, and is confined.
+    pub fn check(&self, pid: Pid, entries: &Entries) -> Result<(), &'static str> {
+        let cell = self.cell.as_ref().ok_or("cell")?;
+        ways_in::check(pid, entries, cell.namespaces, cell.own_network, self.keep())
     }
 
     /// Its calls are told of, too.
@@ -111,8 +136,22 @@ impl Restriction for Plan<'_> {
 
 impl Chamber for Plan<'_> {
     fn build(&self) -> Result<(), Refused> {
-        let ruleset = self.seal.confinement.as_ref().and_then(|walls| walls.ruleset.as_ref());
+        let walls = self.seal.confinement.as_ref().filter(|walls| walls.hold.is_none());
+        let ruleset = walls.and_then(|walls| walls.ruleset.as_ref());
         self.cell.as_ref().map_or(Ok(()), |cell| cell.build(ruleset))
+    }
+
+    /// A zygote is in no namespace of processes that somebody would have to hold together.
+    fn has_guard(&self) -> bool {
+        self.cell.as_ref().is_some_and(|cell| !cell.is_of_zygote())
+    }
+
+    fn complete(&self) -> Result<(), Refused> {
+        self.cell.as_ref().map_or(Ok(()), Cell::complete)
+    }
+
+    fn prepare_guard(&self) -> Result<(), Refused> {
+        self.cell.as_ref().map_or(Ok(()), Cell::prepare_guard).map_err(Refused::at("process 1"))
     }
 
     fn guardian(&self) -> Guardian {
@@ -121,9 +160,9 @@ impl Chamber for Plan<'_> {
     }
 }
 
-fn namespaces_of<'a>(kept: &'a mut Option<Namespaces>, facts: &Facts) -> Result<&'a Namespaces, SpawnError> {
+fn namespaces_of(kept: &mut Option<Namespaces>, users: Users) -> Result<&Namespaces, SpawnError> {
     if kept.is_none() {
-        let made = Namespaces::make(facts.cell == Some(CellKind::UserNamespace));
+        let made = Namespaces::make(users);
         *kept = Some(made.map_err(|errno| {
             let message = format!("the namespaces of a cell could not be made: {errno}");
             SpawnError::new("isolation_unavailable", "isolate", Some(errno), message)

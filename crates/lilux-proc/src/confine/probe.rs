@@ -19,6 +19,7 @@ use crate::policy::{Policy, Proc, Tier};
 use crate::sys::launch::{Limits, Places, Program, Stage, launch};
 use crate::sys::pidfd::poll_until;
 use crate::sys::{self, signals};
+use crate::wire::Role;
 
 /// A machine on which it takes so long has something that gets in the way of cells.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -89,7 +90,7 @@ fn try_out() -> Facts {
 
 /// Tried out with the filter that tools get in walls.
 fn with_broker(facts: Facts) -> Facts {
-    let shape = Shape { cell: false, sockets: Sockets::Brokered, root: geteuid().is_root() };
+    let shape = Shape { cell: false, sockets: Sockets::Brokered, root: geteuid().is_root(), enters: false };
     match broker::try_out(compile(&table(shape))) {
         Ok(()) => Facts { broker: true, no_broker: None, ..facts },
         Err(why) => facts.without_broker(&why),
@@ -105,7 +106,8 @@ fn attempt(facts: &Facts, level: Tier) -> Result<(), String> {
     let confinement = Confinement { policy, level, facts: facts.clone(), reason: None };
     let limits = Limits { descriptors: sys::descriptor_limit() };
     let mut namespaces = None;
-    let plan = Plan::make(&confinement, limits, &mut namespaces, None).map_err(|error| error.message)?;
+    let plan =
+        Plan::make(&confinement, limits, &mut namespaces, None, Role::Tool).map_err(|error| error.message)?;
     let program = Program {
         candidates: &[],
         arguments: &[std::ptr::null()],

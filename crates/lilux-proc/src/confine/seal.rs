@@ -27,6 +27,8 @@ pub struct Seal {
 #[derive(Debug)]
 pub struct Walls {
     pub keep: Option<Capabilities>,
+    /// What a zygote has instead.
+    pub hold: Option<Capabilities>,
     pub ruleset: Option<Ruleset>,
     pub filter: Option<Filter>,
 }
@@ -79,8 +81,10 @@ impl Seal {
 
 impl Walls {
     fn enter(&self) -> Result<(), Refused> {
-        if let Some(keep) = self.keep {
-            keep.keep().map_err(Refused::at("capabilities"))?;
+        match (self.hold, self.keep) {
+            (Some(hold), _) => hold.hold().map_err(Refused::at("capabilities"))?,
+            (None, Some(keep)) => keep.keep().map_err(Refused::at("capabilities"))?,
+            (None, None) => {}
         }
         capabilities::gain_nothing_more().map_err(Refused::at("no_new_privs"))?;
         if let Some(ruleset) = &self.ruleset {

@@ -59,6 +59,8 @@ pub struct Shape {
     pub sockets: Sockets,
     /// Its files are root's: a set-gid program that it leaves behind would be a way to root's group, too.
     pub root: bool,
+    /// It is a zygote, and what it forks enters a cell of its own; without capabilities, nobody can.
+    pub enters: bool,
 }
 
 const EPERM: Verdict = Verdict::Errno(libc::EPERM);
@@ -172,6 +174,9 @@ pub fn table(shape: Shape) -> Table {
     rules.insert(libc::SYS_socket as u32, sockets(shape));
     rules.insert(libc::SYS_socketpair as u32, pairs(shape));
     rules.extend(without_set_id(if shape.root { libc::S_ISUID | libc::S_ISGID } else { libc::S_ISUID }));
+    if shape.enters {
+        rules.remove(&(libc::SYS_setns as u32));
+    }
     Table { rules, last: Some(LAST), foreign: ENOSYS }
 }
 

@@ -86,12 +86,10 @@ impl Engine {
         let command = Command::prepare(request)?;
         let confinement = self.confinement(request)?;
         let (mut run, mut ends) = Run::open(request, payload, passed)?;
-        let cannot = |confinement: &Confinement| {
-            confinement.level == Tier::Cell
-                || (confinement.level == Tier::Walls && confinement.opening().is_some())
-        };
-        if request.prepare && confinement.as_deref().is_some_and(cannot) {
-            let message = "what is forked from a zygote has no cell and no broker of its own";
+        let is_brokered =
+            |confinement: &Confinement| confinement.level == Tier::Walls && confinement.opening().is_some();
+        if request.prepare && confinement.as_deref().is_some_and(is_brokered) {
+            let message = "what is forked from a zygote has no broker of its own";
             return Err(SpawnError::new("zygote_unsupported", "fork", None, message));
         }
         let zygote = self.zygote_of(request, confinement.as_deref())?;
@@ -100,8 +98,9 @@ impl Engine {
         if request.park.is_none() {
             self.watch_run(key, &run).map_err(resources)?;
         }
-        ends.door =
-            self.open_door(confinement.as_deref()).map_err(|errno| SpawnError::resources("door", errno))?;
+        // A zygote's network is that of what it forks, which has the door.
+        let reaching = confinement.as_deref().filter(|_| !request.prepare);
+        ends.door = self.open_door(reaching).map_err(|errno| SpawnError::resources("door", errno))?;
         let mut order = StartOrder::new(&command, request, ends.has_stdin(), confinement);
         order.door = ends.door.is_some();
         run.door = self.door.pid().filter(|_| order.door);

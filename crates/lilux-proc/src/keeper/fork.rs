@@ -3,12 +3,17 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use rustix::process::Pid;
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, Pid, Signal};
 
 use super::run::{Phase, Run};
 use super::zygote::{ForkRequest, failed};
 use super::{Beginning, Gone, Keeper, entrance, raw};
+use crate::cell::Cell;
+use crate::confine::Plan;
+use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
+use crate::policy::Tier;
 use crate::sys::wait;
 use crate::wire::{ReceivedOrder, Report, StartOrder};
 
@@ -19,7 +24,7 @@ impl Keeper {
         let mut passed = received.descriptors;
         let door = entrance(&order, &mut passed);
         let begun = Instant::now();
-        let beginning = match self.begin_forked(&order, &passed) {
+        let beginning = match self.begin_forked(&order, &passed, door.as_ref()) {
             Ok(beginning) => beginning,
             Err(error) => {
                 self.report_forked(Report::Failed { error })?;
@@ -55,19 +60,51 @@ impl Keeper {
         if clean { Ok(()) } else { Err(Gone) }
     }
 
-    fn begin_forked(&mut self, order: &StartOrder, passed: &[OwnedFd]) -> Result<Beginning, SpawnError> {
-        let zygote = self.zygote.as_mut().ok_or_else(|| failed("zygote", rustix::io::Errno::CHILD))?;
+    fn begin_forked(
+        &mut self,
+        order: &StartOrder,
+        passed: &[OwnedFd],
+        door: Option<&Entrance>,
+    ) -> Result<Beginning, SpawnError> {
+        let zygote = self.zygote.as_mut().ok_or_else(|| failed("zygote", Errno::CHILD))?;
+        let known = zygote.pid;
         let places = order.places(passed.len());
-        let request = ForkRequest { places, in_cell: false, keep: 0 };
         let passed: Vec<BorrowedFd<'_>> = passed.iter().map(AsFd::as_fd).collect();
-        let leader = zygote.fork(&request, &passed).map_err(|errno| failed("fork", errno))?;
-        let enforced = zygote.enforced.clone();
-        is_own_child(leader).map_err(|errno| failed("child", errno))?;
-        Ok(Beginning { leader, cell: None, enforced, observer: None, mailbox: None })
+        let confinement = order.confinement.as_deref();
+        let Some(confinement) = confinement.filter(|confinement| confinement.level == Tier::Cell) else {
+            let request = ForkRequest { places, in_cell: false, keep: 0 };
+            let leader = zygote.fork(&request, &passed).map_err(|errno| failed("fork", errno))?;
+            let enforced = zygote.enforced.clone();
+            is_new_child(leader, known).map_err(|errno| failed("child", errno))?;
+            return Ok(Beginning { leader, cell: None, enforced, observer: None, mailbox: None });
+        };
+        let mut plan = Plan::make(confinement, self.limits, &mut self.namespaces, door, order.role)?;
+        let founded = plan.found();
+        // A user namespace that was entered may have changed it, and the memory was shared.
+        let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        let (init, entries) =
+            founded.map_err(|failure| failed(&format!("{:?}", failure.stage), failure.errno))?;
+        let request = ForkRequest { places, in_cell: true, keep: plan.keep().bits() };
+        let all: Vec<BorrowedFd<'_>> = passed.into_iter().chain(entries.borrowed()).collect();
+        let forked = zygote.fork(&request, &all).map_err(|errno| failed("fork", errno)).and_then(|leader| {
+            is_new_child(leader, known).map_err(|errno| failed("child", errno))?;
+            plan.check(leader, &entries).map_err(|what| failed(what, Errno::PERM))?;
+            Ok(leader)
+        });
+        let leader = match forked {
+            Ok(leader) => leader,
+            Err(error) => {
+                // The kernel ends everybody in the cell with it, also the one who came in only half.
+                let _ = rustix::process::kill_process(init.pid, Signal::KILL);
+                return Err(error);
+            }
+        };
+        let cell = plan.lifeline.take().map(|lifeline| Cell::new(init, lifeline));
+        Ok(Beginning { leader, cell, enforced: plan.enforced, observer: None, mailbox: None })
     }
 }
 
-/// The kernel knows whose child it is: a number that a zygote has made up is nobody to be signalled.
-fn is_own_child(pid: Pid) -> Result<(), rustix::io::Errno> {
-    wait::peek(pid).map(drop)
+/// The kernel knows whose child it is: a number that a zygote has made up is nobody to be signalled. Nor is the zygote.
+fn is_new_child(pid: Pid, zygote: Pid) -> Result<(), Errno> {
+    if pid == zygote { Err(Errno::CHILD) } else { wait::peek(pid).map(drop) }
 }

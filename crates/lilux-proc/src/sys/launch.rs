@@ -94,6 +94,21 @@ pub trait Chamber {
     /// In a process that shares the parent's memory and starts the tool: makes what is around it. Only system calls.
     fn build(&self) -> Result<(), Refused>;
 
+    /// Somebody has to hold it together.
+    fn has_guard(&self) -> bool {
+        true
+    }
+
+    /// As `build`, when process 1 is there.
+    fn complete(&self) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    /// In a process 1 with memory of its own, before it goes on as the guardian.
+    fn prepare_guard(&self) -> Result<(), Refused> {
+        Ok(())
+    }
+
     /// What process 1 of the chamber is.
     fn guardian(&self) -> Guardian;
 }
@@ -157,6 +172,11 @@ pub struct LaunchError {
 }
 
 impl LaunchError {
+    /// It has ended without a word.
+    pub fn lost() -> Self {
+        Self { stage: Stage::Session, errno: Errno::CHILD, step: None }
+    }
+
     fn at(stage: Stage) -> impl Fn(Errno) -> Self {
         move |errno| Self { stage, errno, step: None }
     }
@@ -176,7 +196,7 @@ pub struct Launched {
     pub init: Option<Init>,
 }
 
-/// A child of ours that runs in our memory.
+/// A child of ours that may run in our memory.
 #[derive(Debug)]
 pub struct Init {
     pub pid: Pid,
@@ -257,8 +277,7 @@ pub fn launch(program: &Program<'_>) -> Result<Launched, LaunchError> {
                 let _ = rustix::process::kill_process(init, rustix::process::Signal::KILL);
             }
             wait_for(init);
-            let lost = LaunchError { stage: Stage::Session, errno: Errno::CHILD, step: None };
-            Err(failure.unwrap_or(lost))
+            Err(failure.unwrap_or_else(LaunchError::lost))
         }
     }
 }
@@ -291,17 +310,82 @@ extern "C" fn builder(argument: *mut c_void) -> c_int {
 /// Both become children of the builder's parent: the tool is watched and waited for as every other.
 fn start_inside(chamber: &dyn Chamber, shared: &mut Shared<'_>) -> Result<(), LaunchError> {
     chamber.build()?;
-    let ([stack, of_init], guardian) = (shared.stacks, chamber.guardian());
-    let flags = libc::CLONE_VM | libc::CLONE_PARENT | libc::SIGCHLD;
-    // SAFETY: its stack is its own until it has been reaped, and it keeps to the rules of a `Guardian`. A copy of all memory
-    // would cost as much as the rest of a cell.
-    let init = unsafe { libc::clone(guardian.main, of_init, flags, guardian.descriptor as *mut c_void) };
-    shared.init = checked(init).map_err(LaunchError::at(Stage::Session))?;
+    let [stack, of_init] = shared.stacks;
+    if chamber.has_guard() {
+        shared.init = start_guardian(chamber.guardian(), of_init)?;
+    }
     let argument: *mut c_void = (&raw mut *shared).cast();
     // SAFETY: as in `launch`; this process stands still until the child has executed or exited, and reads what it wrote after.
     let leader = unsafe { libc::clone(child, stack, SHARING | libc::CLONE_PARENT, argument) };
     shared.leader = checked(leader).map_err(LaunchError::at(Stage::Session))?;
     shared.failure.map_or(Ok(()), Err)
+}
+
+/// A child of the builder's parent.
+fn start_guardian(guardian: Guardian, stack: *mut c_void) -> Result<c_int, LaunchError> {
+    let flags = libc::CLONE_VM | libc::CLONE_PARENT | libc::SIGCHLD;
+    // SAFETY: its stack is its own until it has been reaped, and it keeps to the rules of a `Guardian`. A copy of all memory
+    // would cost as much as the rest of a cell.
+    let init = unsafe { libc::clone(guardian.main, stack, flags, guardian.descriptor as *mut c_void) };
+    checked(init).map_err(LaunchError::at(Stage::Session))
+}
+
+/// As `start_guardian`, with memory of its own: it has more to do first than a guardian may.
+fn fork_guardian(chamber: &dyn Chamber) -> Result<c_int, LaunchError> {
+    let flags = libc::CLONE_PARENT | libc::SIGCHLD;
+    // SAFETY: a plain fork, without what the C library does around it: a copy of all memory, and this very stack.
+    let init = unsafe { libc::syscall(libc::SYS_clone, flags, 0usize, 0usize, 0usize, 0usize) };
+    if init == 0 {
+        if chamber.prepare_guard().is_err() {
+            super::exit_now(1);
+        }
+        let guardian = chamber.guardian();
+        super::exit_now((guardian.main)(guardian.descriptor as *mut c_void));
+    }
+    checked(init as c_int).map_err(LaunchError::at(Stage::Session))
+}
+
+struct Founding<'a> {
+    chamber: &'a dyn Chamber,
+    init: c_int,
+    failure: Option<LaunchError>,
+}
+
+/// Makes a chamber that nobody is started in: whoever belongs there comes in by itself. Its process 1.
+///
+/// What the builder opens is open in this process, too. The caller must have blocked all signals and be of one thread.
+pub fn found(chamber: &dyn Chamber) -> Result<Init, LaunchError> {
+    let stack = Stack::new().map_err(LaunchError::at(Stage::Session))?;
+    let mut founding = Founding { chamber, init: 0, failure: None };
+    let argument: *mut c_void = (&raw mut founding).cast();
+    // SAFETY: as in `launch`.
+    let raw = unsafe { libc::clone(founder, stack.top(), SHARING | libc::CLONE_FILES, argument) };
+    wait_for(checked(raw).map_err(LaunchError::at(Stage::Session))?);
+    match (Pid::from_raw(founding.init), founding.failure) {
+        (Some(pid), None) => Ok(Init { pid, stack: ManuallyDrop::new(stack) }),
+        (init, failure) => {
+            if let Some(init) = init {
+                // Our own unreaped child: the number cannot mean anybody else.
+                let _ = rustix::process::kill_process(init, rustix::process::Signal::KILL);
+                wait_for(founding.init);
+            }
+            Err(failure.unwrap_or_else(LaunchError::lost))
+        }
+    }
+}
+
+extern "C" fn founder(argument: *mut c_void) -> c_int {
+    let founding: *mut Founding<'_> = argument.cast();
+    // SAFETY: as in `child`.
+    let founding = unsafe { &mut *founding };
+    founding.failure = found_inside(founding).err();
+    super::exit_now(0)
+}
+
+fn found_inside(founding: &mut Founding<'_>) -> Result<(), LaunchError> {
+    founding.chamber.build()?;
+    founding.init = fork_guardian(founding.chamber)?;
+    founding.chamber.complete().map_err(LaunchError::from)
 }
 
 /// Returns only when something failed.

@@ -287,6 +287,10 @@ class EnvironmentResolver:
         )
         return _Kept(basis, environment, tuple(resolutions), trace)
 
+    def path_of_server(self, basis: Basis) -> str | None:
+        """The PATH of a tool whose items leave it as it is."""
+        return self._of_server(basis).get("PATH")
+
     def _of_server(self, basis: Basis) -> dict[str, str]:
         """The variables of the server, without paths that lead where nothing is used."""
         variables = {**self._passed}

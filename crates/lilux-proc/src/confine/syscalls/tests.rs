@@ -3,7 +3,7 @@
 use super::super::filter::{Instruction, OWN_ARCH, compile, interpret};
 use super::*;
 
-const WALLS: Shape = Shape { cell: false, sockets: Sockets::None, root: false };
+const WALLS: Shape = Shape { cell: false, sockets: Sockets::None, root: false, enters: false };
 const CELL: Shape = Shape { cell: true, ..WALLS };
 
 fn ask(program: &[Instruction], call: libc::c_long, arguments: &[u64]) -> Verdict {
@@ -27,7 +27,10 @@ fn what_programs_live_on_is_allowed_in_every_shape() {
         for sockets in [Sockets::None, Sockets::Tcp, Sockets::Any] {
             for root in [false, true] {
                 for call in calls {
-                    assert_eq!(verdict(Shape { cell, sockets, root }, call, &[]), Verdict::Allow);
+                    assert_eq!(
+                        verdict(Shape { cell, sockets, root, enters: false }, call, &[]),
+                        Verdict::Allow
+                    );
                 }
             }
         }

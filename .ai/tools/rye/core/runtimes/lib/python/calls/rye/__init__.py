@@ -69,9 +69,13 @@ def _ask(asked):
     if getattr(_local, "process", None) != os.getpid():  # a fork shares no channel
         _local.stream, _local.process = _open_channel().makefile("rwb"), os.getpid()
     stream = _local.stream
-    stream.write(json.dumps({"id": 1, **asked}).encode() + b"\n")
-    stream.flush()
-    return _read(stream.readline())
+    try:
+        stream.write(json.dumps({"id": 1, **asked}).encode() + b"\n")
+        stream.flush()
+        line = stream.readline()
+    except OSError:
+        line = b""  # the other end has closed this channel
+    return _read(line)
 
 
 def _read(line):
