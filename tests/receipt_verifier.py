@@ -6,9 +6,11 @@ import json
 import sys
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 KEY = load_pem_public_key(Path(sys.argv[1]).read_bytes())
+assert isinstance(KEY, Ed25519PublicKey), "expected an Ed25519 key"
 TYPE = "application/vnd.in-toto+json"
 before: dict[int, str] = {}  # number → SHA-256 of its line
 for raw in sys.stdin.buffer:

@@ -270,7 +270,7 @@ async def test_what_an_agents_tool_calls_its_interpreter_is_not_shown_to_it(cell
     secret.chmod(0o755)
     result = await cell.run(cell.sign("demo/names.yaml", NAMES_INTERPRETER.format(path=secret)))
     assert not result.success
-    assert "a secret" not in str(result.data) + result.stderr
+    assert "a secret" not in f"{result.data}{result.stderr}"
 
 
 RUNS_ITSELF = """\

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rye_mcp.executor.job.snapshot import require_place
-from rye_mcp.mcp_server.confirmation import Tickets
+from rye_mcp.mcp_server.tickets import Tickets
 from rye_mcp.trust.approvals import Approvals, state_directory
 from tests.file_helpers import names_in
 from tests.trust_world import World, refused

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.types import ResourceLink
+from mcp.types import ResourceLink, TextResourceContents
 
 from rye_mcp.mcp_server.room import BYTES_PER_TOKEN, MAX_TOKENS
 from rye_mcp.runs.results import PREVIEW_BYTES
@@ -41,7 +41,7 @@ def said_in(result: Any) -> int:
 
 
 async def execute(client: Any, item_id: str, **options: Any) -> Any:
-    named = {each: options.pop(each) for each in ("as_handle", "detail") if each in options}
+    named: dict[str, Any] = {each: options.pop(each) for each in ("as_handle", "detail") if each in options}
     return await client.call_tool("execute", {"item_id": item_id, "parameters": options, **named})
 
 
@@ -72,6 +72,7 @@ async def test_a_long_result_is_a_handle_with_a_preview_and_a_link(tools: Worksh
         assert [notice["code"] for notice in found["notices"] if "kept" in notice["code"]] == ["result_kept"]
         assert await whole(client, kept["handle"]) == text
         [read] = (await client.read_resource(kept["handle"])).contents
+        assert isinstance(read, TextResourceContents)
         assert (read.text, read.mime_type) == (text, "application/json")
         lines = {"run_id": kept["handle"], "pattern": "xx"}
         assert facts(await client.call_tool("load", lines))["matches"]

@@ -85,7 +85,7 @@ async def test_where_nobody_can_be_asked_the_program_is_told_so(programs: Progra
 async def test_the_client_is_told_which_call_is_under_way(programs: Programs, mode: Mode) -> None:
     told: list[str | None] = []
 
-    async def tell(_progress: float, _total: float | None, message: str | None) -> None:
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
         told.append(message)
 
     async with programs.workshop.served(mode) as client:

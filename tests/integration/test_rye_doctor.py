@@ -58,7 +58,7 @@ def test_where_all_is_well_nothing_is_broken_and_nothing_is_changed(ada: Person,
 
 
 def test_it_says_whether_interpreters_wait_for_calls_and_what_that_brings(ada: Person, project: Path) -> None:
-    def told(**variables: str) -> str:
+    def told(**variables: Any) -> str:
         return str(findings(ada, project, **variables)["warm calls"]["message"])
 
     assert told() == "interpreters wait for the calls of a server"
