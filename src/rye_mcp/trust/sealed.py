@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "186b0959a8b03b06f05430f158fe1ab7d7e6bbf98584e93ea5926566e634ddcd"
+MANIFEST_SHA256: Final = "e3b519c2c6fadccba9c3cb53562d37058d1a374e1d3e0871c00c557fa80f8e63"

@@ -108,4 +108,4 @@ async def test_a_verb_that_is_not_in_the_table_is_refused(workshop: Workshop) ->
     workshop.sign("demo/sign.yaml", tool)
     found = await workshop.run("demo/sign", {})
     assert (found.success, found.code) == (False, "invalid_item")
-    assert "expected one of explain, verify, runs as verb" in (found.error or "")
+    assert "expected one of explain, verify, runs, save as verb" in (found.error or "")
