@@ -141,3 +141,20 @@ def main():
         assert not (tools.project / ".ai/tools/scripts").exists()
         saved = {"name": "ours", "description": "Ours.", "source": "1"}
         assert (await execute(client, "rye/code/save", **saved))["status"] == "success"
+
+
+@pytest.mark.parametrize("tool", ["*", "rye/*", "rye/code/*"])
+async def test_a_rule_that_allows_everything_is_no_consent(tools: Workshop, tool: str) -> None:
+    saved = {"name": "planted", "description": "Planted.", "source": "1"}
+    policy(tools, f'code: "ask"\nconfirm: [sign]\nrules: [{{tool: "{tool}", action: allow}}]')
+    async with tools.served("auto") as client:
+        assert (await run(client, "1"))["code"] == "confirmation_required"
+        assert (await execute(client, "rye/code/save", **saved))["code"] == "confirmation_required"
+    assert not (tools.project / ".ai/tools/scripts").exists()
+
+
+async def test_a_rule_that_names_the_runner_is_one(tools: Workshop) -> None:
+    policy(tools, 'code: "ask"\nrules: [{tool: rye/code/run, where: {source: "1"}, action: allow}]')
+    async with tools.served("auto") as client:
+        assert (await run(client, "1"))["data"] == 1
+        assert (await run(client, "2"))["code"] == "confirmation_required"

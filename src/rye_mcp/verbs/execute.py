@@ -219,6 +219,8 @@ async def judged(request: ExecuteRequest, context: Context) -> tuple[RuleAction 
     if action is RuleAction.DENY:
         what = f"expected a call that the policy allows, found one that a rule forbids: {rule}"
         raise RyeError("denied_by_policy", what, item_id=request.item_id)
+    if asks and rule.tool != request.item_id:  # a rule about everything says nothing of code and signatures
+        action = RuleAction.ASK
     return action, found
 
 
