@@ -57,7 +57,7 @@ class Definition:
 _ITEM_ID: Final = {"type": "string", "description": "Id of the item, such as demo/hello."}
 _ITEM_TYPE: Final = {"type": "string", "enum": ["tool", "directive", "knowledge"], "default": "tool"}
 _RUN_ID: Final = {"type": "string", "description": "Instead of item_id."}
-_KEPT_ID: Final = {"type": "string", "description": "Or a handle, instead of item_id."}
+_KEPT_ID: Final = {"type": "string", "description": "Instead of item_id: a handle."}
 _PROJECT: Final = {"type": "string", "description": "Absolute path of the project; default: the server's."}
 
 _TEXT: Final = {"type": "string"}
@@ -126,7 +126,7 @@ _SEARCH: Final = Definition(
             "default": False,
             "description": 'Allow misspellings; {"max_distance": 1 | 2}.',
         },
-        "detail": {"type": "boolean", "default": False, "description": "Add schemas, previews and reasons."},
+        "detail": {"type": "boolean", "default": False, "description": "Add schemas, previews, reasons."},
         "project_path": _PROJECT,
     },
     (),
@@ -178,7 +178,7 @@ _EXECUTE: Final = Definition(
             "description": "Seconds; lowers the tool's own.",
         },
         "async": {"type": "boolean", "default": False},
-        "as_handle": {"type": "boolean", "default": False, "description": "Keep the data."},
+        "as_handle": {"type": "boolean", "default": False, "description": "Keep data."},
         "run_id": _RUN_ID,
         "action": {"type": "string", "enum": ["status", "cancel"]},
         "detail": {"type": "boolean", "default": False, "description": "Add chain, lock and all output."},

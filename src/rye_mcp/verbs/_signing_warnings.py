@@ -116,9 +116,9 @@ def examples_that_do_not_fit(file: ItemFile, metadata: ItemMetadata) -> Iterator
 
 
 def lacks_wishes(file: ItemFile) -> bool:
-    """Whether a tool that is run has no example that says what it is for."""
-    metadata = parse_metadata(file)
-    return metadata.is_run and not any(example.description for example in examples_of(file))
+    """Whether a tool that is run has examples, but none that says what it is for."""
+    examples = examples_of(file) if parse_metadata(file).is_run else ()
+    return bool(examples) and not any(example.description for example in examples)
 
 
 def unknown_keywords_in(metadata: ItemMetadata) -> Iterator[Notice]:

@@ -14,6 +14,7 @@ CONFIG_SCHEMA = {
 ANNOTATIONS = {"title": "Check links", "readOnlyHint": True}
 EXAMPLES = [
     {
+        "description": "Find broken links in a Markdown page.",
         "files": {"GUIDE.md": "[a](b.md) [c](https://example.org)", "b.md": "b"},
         "parameters": {},
         "expect": {"contains": {"checked": 1, "broken": []}},
