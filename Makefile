@@ -24,7 +24,7 @@ help: ## Show this list
 demo: bytecode ## Build into .venv, run the main job, say what happened
 	@$(BIN)/rye demo $(ARGS)
 
-test: $(INSTALLED_DEV) bytecode ## Test the whole product, in under three minutes (ARGS="-k word" for a part)
+test: $(INSTALLED_DEV) bytecode ## Test the whole product, in a few minutes (ARGS="-k word" for a part)
 	@$(BIN)/python scripts/run_tests.py quick $(ARGS)
 
 test-changed: $(INSTALLED_DEV) bytecode ## Run the tests of what you have changed (ARGS="--base main": since then)

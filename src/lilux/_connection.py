@@ -386,7 +386,7 @@ class Connection:
         return sent
 
     def _let_go(self, count: int) -> None:
-        """Close the copies of so many frames, the first ones."""
+        """Close the copies of the first so many frames."""
         for passing in self._passing[:count]:
             for copy in passing.copies:
                 os.close(copy)

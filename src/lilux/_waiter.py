@@ -273,7 +273,7 @@ class Zygote:
         return pid
 
     def enter(self, descriptor: int, kind: str) -> None:
-        """Enter a namespace; that of processes is one for children only."""
+        """Enter a namespace; a namespace of processes holds only for children."""
         if self.libc.setns(descriptor, NAMESPACES[kind]):
             raise OSError(self.ctypes.get_errno(), f"setns {kind}")
 
@@ -321,7 +321,7 @@ class Zygote:
 
 
 def require_one_thread() -> None:
-    """A fork takes one thread along, and leaves the locks of all others as they are."""
+    """A fork copies only one thread, and leaves the locks of all others as they are."""
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         sys.exit(

@@ -43,6 +43,6 @@ class Waiting(Run):
         return is_last
 
     def fail(self, error: Exception) -> None:
-        """Give it an error, unless it has one."""
+        """Set its error, unless it has one."""
         super().fail(error)
         self.begun.set()

@@ -121,3 +121,23 @@ async def test_it_is_off_for_programs_and_for_dry_runs_of_nobody(tools: Workshop
     policy(tools, 'code: "off"')
     refused = tools.person.rye("run", "rye/code/run", "--source", "1", cwd=tools.project, code=1)
     assert "code_switched_off" in refused.err
+
+
+async def test_an_agents_tool_saves_and_signs_no_program(tools: Workshop) -> None:
+    """It may write the project, but no items."""
+    code = """
+from rye import CallError, call
+
+def main():
+    try:
+        return call("rye/code/save", name="planted", description="Planted.", source="1")
+    except CallError as error:
+        return error.code
+"""
+    tools.write("demo/saves", program(code, calls=["rye/code/save"], project="write"))
+    async with tools.served("auto") as client:
+        await client.call_tool("sign", {"item_id": "demo/saves"})
+        assert (await execute(client, "demo/saves"))["data"] == "call_not_allowed"
+        assert not (tools.project / ".ai/tools/scripts").exists()
+        saved = {"name": "ours", "description": "Ours.", "source": "1"}
+        assert (await execute(client, "rye/code/save", **saved))["status"] == "success"

@@ -123,7 +123,7 @@ class EnvResolver:
         system_env: Mapping[str, str] | None = None,
         may_ask: Callable[[Path], bool] | None = None,
     ) -> Resolution:
-        """The same as `resolve_async`, with what was found: for who keeps environments.
+        """The same as `resolve_async`, with what was found: for callers that keep environments.
 
         A version manager gets `system_env`, by default `base_env`, and only runs where `may_ask` allows it.
         """

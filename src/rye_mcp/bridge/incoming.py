@@ -78,7 +78,7 @@ def asks_something() -> bool:
 
 
 class Allowance:
-    """A burst at once, then so much a second; a reader that takes more waits."""
+    """Allows a burst, then so much a second; a reader that takes more waits."""
 
     def __init__(self, at_once: float, per_second: float) -> None:
         self._at_once = self._left = at_once

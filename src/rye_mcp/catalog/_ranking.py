@@ -254,7 +254,7 @@ def sentences_of(wish: str) -> list[str]:
 
 
 def asks_to_look(wish: str, stemmer: Stemmer) -> bool:
-    """Whether a wish is to find or read something, and not to change anything."""
+    """Whether a query only asks to find or read something."""
     words = set(words_of(wish))
     if words.isdisjoint(LOOKING):
         return False

@@ -104,7 +104,7 @@ def file_for(directory: Path, root: Path) -> Path:
 
 
 def open_file(path: Path, vectors: str, *, replacing: int | None = None) -> sqlite3.Connection:
-    """The index at a path, made when there is none, and made again when there is something else.
+    """The index at a path. It is made if it is missing, and made again if the file is something else.
 
     `vectors` names what its vectors are made by: those of another one cannot be compared. `replacing` is the
     inode of a file that turned out to be damaged. RyeError, OSError or sqlite3.Error when there can be none:

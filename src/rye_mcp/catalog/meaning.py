@@ -58,7 +58,7 @@ WEIGHTS: Final = {
 
 
 class TableError(Exception):
-    """There is no table, or it is not the one that belongs to this version."""
+    """The table is missing, or belongs to another version."""
 
 
 class Meaning(Protocol):

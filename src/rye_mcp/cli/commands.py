@@ -1,4 +1,4 @@
-"""The table of all commands, and the application that is made of it. One module a command group."""
+"""The table of all commands, and the application made of it. Each command group has one module."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

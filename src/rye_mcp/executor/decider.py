@@ -110,7 +110,7 @@ class DecidedCall:
 
     @property
     def approval(self) -> Permissions:
-        """What the tools that it calls may do at most: what an agent signed reaches no further by calling."""
+        """The most that the tools it calls may do: an agent's program gets no further by calling."""
         is_agents = self.verified.root.signer.kind is SignerKind.AGENT
         return self.isolation.agent if is_agents else UNCONFINED
 

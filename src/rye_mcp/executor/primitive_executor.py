@@ -426,7 +426,7 @@ async def _calling(call: PreparedCall, run_id: str, watch: Watch) -> AsyncIterat
 
 
 def _seen_live(watch: Watch, live: LiveRun) -> Watch:
-    """The same looking on, and that of everybody who follows the runs of this user."""
+    """The same observer, together with everybody who follows the runs of this user."""
     on_output, on_started = watch.on_output, watch.on_started
 
     def wrote(stream: StreamName, data: bytes, skipped: int) -> None:

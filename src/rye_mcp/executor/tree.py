@@ -93,7 +93,7 @@ class Program:
 
     @classmethod
     def of(cls, decided: DecidedCall, run_id: str, timeout: float | None) -> Program:
-        """That of a run which is about to begin."""
+        """The program of a run that is about to begin."""
         limits = decided.chain.root.metadata.limits or {}
         return cls(
             run_id=run_id,
@@ -138,11 +138,11 @@ class Program:
         self._shared.unfinished += 1
 
     def end(self) -> None:
-        """A call is under way no more."""
+        """A call has ended."""
         self._shared.unfinished -= 1
 
     def answer(self, size: int) -> None:
-        """So many bytes are answered; RyeError when all answers would be too long."""
+        """Count the bytes of an answer; RyeError if all answers together would be too long."""
         if self._shared.answered_bytes + size > MAX_OUTPUT_BYTES:
             found = f"expected at most {MAX_OUTPUT_BYTES} bytes in all answers, found more"
             raise RyeError("answers_too_long", found, item_id=self.item_id)
@@ -196,7 +196,7 @@ def require_within_approval(decided: DecidedCall) -> None:
 
 
 OnCall = Callable[[int, int, str], None]
-"""Is told that the call with this number, out of so many so far, begins, and which tool it is of."""
+"""Called when a call begins, with its number, the number of calls so far, and its tool."""
 
 OpenInside = Callable[[Program, OnCall | None], AbstractAsyncContextManager[int]]
 """Opens the descriptor through which a program asks for calls, as long as the program runs."""

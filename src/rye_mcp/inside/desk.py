@@ -119,7 +119,7 @@ class Desk:
             raise
 
     def watch(self, on_call: OnCall | None) -> Any:
-        """Who looks on at what a program calls: programs among them ask here, too."""
+        """Observes what a program calls; programs that it calls ask here, too."""
         from rye_mcp.executor.primitive_executor import Watch
 
         return Watch(on_call=on_call, inside=self.opened)

@@ -31,7 +31,7 @@ MAX_CHANNELS: Final = 128
 _READ_SIZE: Final = 64 * 1024
 _MAX_PASSED: Final = 4
 _MAX_UNSENT_BYTES: Final = 1 << 20
-"""From so many bytes of answers on that a channel does not take, nothing more is read from it."""
+"""If a channel has this many unread bytes of answers, nothing more is read from it."""
 
 
 @asynccontextmanager
@@ -63,7 +63,7 @@ async def serving(answer: Answer, took: Callable[[int], None]) -> AsyncIterator[
 
 
 def _interruption(group: BaseExceptionGroup[BaseException]) -> Exception | None:
-    """What has interrupted a program first, if nothing else has happened."""
+    """What first interrupted a program, if nothing else has happened."""
     interruptions, rest = group.split(ProgramInterrupted)
     found: BaseException | None = None if rest is not None else interruptions
     while isinstance(found, BaseExceptionGroup):

@@ -320,6 +320,8 @@ class Confirmer:
     client: Any = None
     _answered: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
     """What was answered to questions by this request and those before it, by their marks."""
+    _made: dict[str, list[Question]] = field(default_factory=dict, compare=False, repr=False)
+    """The questions about each call that a program has made, one for each time that it made it."""
 
     async def run(
         self,
@@ -405,6 +407,7 @@ class Confirmer:
             await off_loop(used_up, shielded=True)  # a no uses it up as well
             self._answered.update(given.before)
             self._answered[given.mark] = getattr(answers[_KEY], "action", None) == "accept"
+        question = self._numbered(question)
         if question.mark == given.mark:
             _require_yes(question, answers[_KEY])
         elif question.mark in self._answered:
@@ -416,11 +419,26 @@ class Confirmer:
             what = f"expected {question.item_id} as the person was shown it, found that something has changed"
             raise RyeError("confirmation_outdated", what, item_id=question.item_id)
 
+    def _numbered(self, question: Question) -> Question:
+        """The question about a call as it is made this time: a yes counts once, a no for all later calls."""
+        made = self._made.setdefault(question.mark, [])
+        if not made or self._answered.get(made[-1].mark, True):
+            made.append(question if not made else _again(question, len(made)))
+        return made[-1]
+
 
 def _can_ask(capabilities: Any) -> bool:
     """Whether the client shows forms; one that says nothing of modes does."""
     found = None if capabilities is None else capabilities.elicitation
     return found is not None and (found.form is not None or found.url is None)
+
+
+def _again(question: Question, times: int) -> Question:
+    said = (
+        f"again: the same call was made {times} times before; with a yes the program runs from its beginning"
+    )
+    mark = hashlib.sha256(f"{question.mark} {times}".encode()).hexdigest()
+    return replace(question, text=f"{question.text}\n{said}", mark=mark)
 
 
 def _asked(question: Question, before: Mapping[str, bool]) -> QuestionAsked:

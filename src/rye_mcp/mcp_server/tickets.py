@@ -63,7 +63,7 @@ class Tickets:
 
     @staticmethod
     def new() -> str:
-        """One that nobody has used, and nobody can guess."""
+        """A ticket that nobody has used, and nobody can guess."""
         return secrets.token_hex(16)
 
     def use(self, ticket: str) -> None:

@@ -59,7 +59,7 @@ def payload_of(mark: Mark) -> bytes:
 
 
 def mark_in(envelope: Envelope, place: str) -> Mark:
-    """The receipt that a checkpoint is about; whoever asks verifies the signature."""
+    """The receipt that a checkpoint is about; the caller verifies the signature."""
     try:
         found = _DECODER.decode(envelope.payload)
         [subject] = found.subject

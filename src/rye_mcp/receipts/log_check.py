@@ -21,7 +21,7 @@ _REFUSED_RUN = b'"exit":{"kind":"refused"'
 
 
 def check_log(store: ReceiptStore, signers: Signers, *, every_signature: bool = False) -> Checked:
-    """Verify everything; nothing of it is kept in memory but what is wrong."""
+    """Verify everything; only the problems are kept in memory."""
     mark = store.mark()
     chain = ChainCheck(signers, every_signature=every_signature)
     rows = _RowCheck()

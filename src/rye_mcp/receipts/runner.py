@@ -60,7 +60,7 @@ class RunnerKeys:
         self._tree = Tree(state, forbidden=OTHERS)
 
     def ready(self, revoked: Mapping[str, str]) -> RunnerKey:
-        """The pair that is there, or a new one where there is none, or where it was revoked."""
+        """The existing pair, or a new one if it is missing or revoked."""
         key = self._pair()
         if key.public.key_id in revoked:
             self._retire(key.public)

@@ -28,7 +28,7 @@ PREDICATE_TYPE: Final = "urn:rye-mcp:run-receipt:v1"
 """The form of the predicate, with its version."""
 
 MAX_FILES: Final = 64
-"""Up to so many files that a tool brings along are named one by one; else one digest stands for all."""
+"""Up to this many files that a tool brings along are named one by one; of more, there is one digest."""
 
 
 @dataclass(frozen=True, slots=True)

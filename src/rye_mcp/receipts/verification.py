@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 MAX_PROBLEMS: Final = 100
-"""So many problems are listed; the rest is counted."""
+"""How many problems are listed; the rest is counted."""
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -113,7 +113,7 @@ def next_link(connection: sqlite3.Connection, mark: Mark | None) -> Link:
 
 
 def add(connection: sqlite3.Connection, receipt: ChainedReceipt) -> None:
-    """Put a receipt at the end."""
+    """Append a receipt."""
     facts = (receipt.number, receipt.run_id, receipt.digest)
     connection.execute(_INSERT, (*facts, receipt.payload, receipt.key_id, receipt.signature))
 
@@ -125,7 +125,7 @@ class MarkFile:
         self.path = state / MARK_NAME
 
     def read(self) -> Mark | None:
-        """The mark; None where there is none, or none that can be used."""
+        """The mark; None if it is missing or unusable."""
         try:
             with self._opened(os.O_RDONLY) as descriptor:
                 return _read(descriptor)
@@ -149,7 +149,7 @@ class MarkFile:
 
 
 def _lock(descriptor: int) -> None:
-    """Wait for whoever else raises the mark; TimeoutError when that takes longer than it can."""
+    """Wait for another process that raises the mark; TimeoutError if it takes too long."""
     deadline = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         try:

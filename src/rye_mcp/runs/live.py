@@ -30,7 +30,7 @@ from rye_mcp.runs.ids import check_run_id, is_run_id
 __all__ = ["MAX_LIVE_BYTES", "YOUNG_S", "LiveHead", "LiveOutput", "LiveRun", "LiveRuns", "LiveView"]
 
 YOUNG_S: Final = 0.2
-"""Nobody looks on at a run that takes less."""
+"""A shorter run is not shown to followers."""
 
 MAX_LIVE_BYTES: Final = 256 << 10
 """How much of a run's output is kept while it runs: the last of it."""
@@ -47,7 +47,7 @@ _FILE_MODE: Final = 0o600
 
 
 class LiveHead(msgspec.Struct, frozen=True):
-    """What stands at the beginning of the file: the process of the run, and who looks after it.
+    """The beginning of the file: the process of the run, and the process that looks after it.
 
     `base` is how many bytes of the output came before those that are kept.
     """
@@ -124,7 +124,7 @@ class LiveRuns:
         self._thread: threading.Thread | None = None
 
     def begin(self, run_id: str) -> LiveRun:
-        """A run that has begun; whoever takes it calls `end`."""
+        """A run that has begun; the caller has to call `end`."""
         run = LiveRun(check_run_id(run_id))
         with self._wanted:
             self._runs[run_id] = run
@@ -221,7 +221,7 @@ class LiveView:
             return ()
 
     def head(self, run_id: str) -> LiveHead | None:
-        """What is known of a run; None where nothing is, or whoever looked after it is gone."""
+        """What is known of a run; None if nothing is, or if the process that looked after it is gone."""
         found = self._read(run_id)
         return None if found is None or is_gone(found[0].owner) else found[0]
 

@@ -228,7 +228,7 @@ class RunLog:
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Keep other writers out for a block, whose changes are made together or not at all."""
+    """Keep other writers out during a block, whose changes are made together or not at all."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -245,7 +245,7 @@ def _remove(root: int, name: str) -> None:
 
 
 def not_kept(run_id: str, stream: str) -> RyeError:
-    """What is said of a stream that was not kept, and of one that the caller may not see."""
+    """The refusal for a stream that was not kept, and for one that the caller may not see."""
     what = (
         f"expected {stream} of the run {run_id}, found none: only what was cut is kept, and only for "
         f"{MAX_AGE.days} days"

@@ -75,7 +75,7 @@ class ReceiptStore:
         return self._mark.read()
 
     def of(self, run_id: str) -> ChainedReceipt:
-        """The receipt of a run; RyeError `receipt_not_found` when there is none."""
+        """The receipt of a run; RyeError `receipt_not_found` if it has none."""
         check_run_id(run_id)
         for found in self._select(_ONE, (run_id,)):
             return ChainedReceipt(*found)

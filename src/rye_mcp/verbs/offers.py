@@ -54,7 +54,7 @@ class Offer:
         return self.item.file.item_id
 
     def annotations(self, tier: Requirement) -> dict[str, bool]:
-        """The hints of MCP for a tool, on a machine that enforces so much; RyeError if it may not run."""
+        """The MCP hints of a tool, on a machine that enforces this much; RyeError if it may not run."""
         root = (ChainElement(self.item.file, self.metadata), self.item)
         return annotations_of((root, *self.executors.pairs), self.isolation, tier)
 

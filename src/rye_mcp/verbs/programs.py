@@ -24,7 +24,7 @@ from rye_mcp.verbs.load import require_no_clash, write_new
 __all__ = ["DIRECTORY", "ProgramRequest", "source_of", "write_program"]
 
 DIRECTORY: Final = "scripts"
-"""Where such items are."""
+"""The directory of such items."""
 
 _EXTENSION: Final = ".py"
 _FILE_MODE: Final = 0o644

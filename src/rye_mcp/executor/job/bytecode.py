@@ -234,7 +234,7 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Work, *, after: float | None = None) -> None:
-        """Do this, a moment later; `after` is in seconds."""
+        """Do this a moment later; `after` is in seconds."""
         delay = BEGINS_AFTER_S if after is None else after
         self._count += 1
         key = (_loops.running(), self._count)

@@ -114,7 +114,7 @@ def _is_there(path: str) -> bool:
 
 
 def _submodules(project: str, repository: Repository) -> Iterator[str]:
-    """Each `.git` of a submodule that the index names; of everything where nobody can read that."""
+    """Each `.git` of a submodule that the index names; if the index is unreadable, every `.git`."""
     index = next((f"{each}/index" for each in repository.directories), None)
     if index is None:
         return

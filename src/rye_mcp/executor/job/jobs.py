@@ -161,7 +161,7 @@ class ProcessJob:
         return replace(outcome, data=_plain_data(result)) if self.direct else outcome
 
     async def _run_warm(self, call: CallSpec, watch: Watch) -> SubprocessResult | None:
-        """What comes of it in an interpreter that waited; None where there is none for it."""
+        """The outcome in an interpreter that waited; None if none was waiting for it."""
         if self.turn is None:
             return None
         if self.asks_at is not None or watch.observer is not None:

@@ -37,7 +37,7 @@ BEGINS_AFTER_S: Final = 0.02
 """How much later than the first call of a kind one is parked: not for a program that makes one call."""
 
 SWEEP_S: Final = 10.0
-"""How often it is looked whether a zygote is idle."""
+"""How often idle zygotes are looked for."""
 
 BUSY: Final = "zygote_busy"
 """The code of what has to wait until a call has ended."""
@@ -123,7 +123,7 @@ class Template(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a call got: a seat, or the word for why there is none."""
+    """What a call got: a seat, or the word for why it got none."""
 
     seat: Seat | None = None
     why: str | None = None
@@ -183,7 +183,7 @@ class Pool:
         self._fill(waiting, after=BEGINS_AFTER_S)
 
     def renew(self, kind: Kind) -> None:
-        """What waits for calls of this kind was made of what is not so any more."""
+        """What waits for calls of this kind was made of something that has changed."""
         waiting = self._here().get(kind)
         if waiting is not None:
             self._clear(waiting)
@@ -212,7 +212,7 @@ class Pool:
         waiting.slots.clear()
 
     def _sweep_later(self) -> None:
-        """Look again whether a zygote is idle: those that wait for a call end by themselves."""
+        """Look again for idle zygotes; interpreters that wait for a call end by themselves."""
         here = self._here()
 
         async def sweep() -> None:

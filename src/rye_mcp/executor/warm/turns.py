@@ -87,7 +87,7 @@ class Turn:
         self._give_up(why)
 
     async def run(self, call: CallSpec) -> SubprocessResult | None:
-        """What comes of the call in the interpreter that waited; None when it has to run cold."""
+        """The outcome of the call in the interpreter that waited; None if it has to run cold."""
         seat, self._seat = self._seat, None
         if seat is None:
             return None
@@ -134,7 +134,7 @@ class _Template:
         return self.warm.seconds
 
     async def seat(self, slots: list[Slot]) -> Seat:
-        """One more; NotParked when that cannot be."""
+        """One more seat; NotParked if there can't be one."""
         try:
             room = await off_loop(partial(self.snapshots.prepare, scratch=self.scratch))
         except RyeError as exc:
