@@ -3,6 +3,8 @@
 //! Whoever asks for a run decides what it may do, and says so in exact absolute paths and numbers. Nothing here knows what a
 //! project is, or whose signature allows what. A policy says what is wanted (`tier`) and what is the least (`require`).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::door::channel::Opening;
@@ -36,6 +38,16 @@ pub enum Net {
     Ports(Vec<u16>),
     /// These hosts by name, through the door.
     Hosts(Opening),
+}
+
+impl Net {
+    /// The same network, without the addresses at which the client says that hosts are.
+    pub fn unpinned(&self) -> Self {
+        match self {
+            Self::Hosts(opening) => Self::Hosts(Opening { pinned: BTreeMap::new(), ..opening.clone() }),
+            other => other.clone(),
+        }
+    }
 }
 
 /// As on the wire: a word or an object.

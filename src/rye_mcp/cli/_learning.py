@@ -141,7 +141,7 @@ async def _observed(subject: Subject, call: Example, app: App, can: Facts) -> tu
             )
         if learner.is_blind:
             what = f"expected a tool that runs as a program of its own, found {subject.file.item_id}"
-            raise RyeError("unsupported", what, item_id=subject.file.item_id)
+            raise RyeError("chain_invalid", what, item_id=subject.file.item_id)
         if not learner.open_more_ports():
             break
         ports = learner.ports

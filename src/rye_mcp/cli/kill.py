@@ -20,7 +20,10 @@ def kill(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The id of a run: rye log --status running.")],
     as_json: JsonOption = False,
 ) -> None:
-    """End a run: what it started gets SIGTERM, and 2 s later SIGKILL."""
+    """End a run that is going on, wherever it runs.
+
+    The processes that it started get SIGTERM, and 2 s later SIGKILL.
+    """
     state = Settings.find().state
     with RunLog(state) as log:
         signal = kill_run(run, log, LiveView(state))

@@ -122,7 +122,6 @@ class LiveRuns:
         self._runs: dict[str, LiveRun] = {}
         self._wanted = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._is_closing = False
 
     def begin(self, run_id: str) -> LiveRun:
         """A run that has begun; the caller has to call `end`."""
@@ -130,7 +129,6 @@ class LiveRuns:
         with self._wanted:
             self._runs[run_id] = run
             if self._thread is None:
-                self._is_closing = False
                 self._thread = threading.Thread(target=self._write_all, name="rye-live", daemon=True)
                 self._thread.start()
             elif len(self._runs) == 1:
@@ -147,9 +145,8 @@ class LiveRuns:
     def close(self) -> None:
         """Stop, and remove the files: what a run has written is kept nowhere else, and not for longer."""
         with self._wanted:
-            self._is_closing = True
-            self._wanted.notify()
             thread, self._thread = self._thread, None
+            self._wanted.notify()
         if thread is not None:
             thread.join()
         while self._runs:
@@ -159,12 +156,17 @@ class LiveRuns:
         self._sweep()
         while True:
             with self._wanted:
-                self._wanted.wait(_INTERVAL_S if self._runs else None)
-                runs, is_closing = list(self._runs.values()), self._is_closing
-            if is_closing:
-                return
+                if self._is_wanted():  # `close` may have notified while this thread was writing
+                    self._wanted.wait(_INTERVAL_S if self._runs else None)
+                if not self._is_wanted():
+                    return
+                runs = list(self._runs.values())
             for run in runs:
                 self._look_after(run)
+
+    def _is_wanted(self) -> bool:
+        """Whether the calling thread is still the one that writes."""
+        return self._thread is threading.current_thread()
 
     def _look_after(self, run: LiveRun) -> None:
         now = time.monotonic()

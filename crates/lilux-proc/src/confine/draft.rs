@@ -185,7 +185,7 @@ impl<'a> Draft<'a> {
             Net::Hosts(_) if self.facts.broker => (self.brokered(), None),
             Net::Hosts(_) => (Sockets::Any, Some("hosts")),
         };
-        self.enforced.net = if missing.is_some() { Net::Any } else { self.policy.net.clone() };
+        self.enforced.net = if missing.is_some() { Net::Any } else { self.policy.net.unpinned() };
         missing.into_iter().for_each(|name| self.gap(name));
         sockets
     }

@@ -172,3 +172,11 @@ def test_a_full_disk_ends_no_run(state: Path) -> None:
     live.close()
     assert LiveView(state).ids() == ()
     assert (state / "live").is_file()
+
+
+def test_closing_ends_the_writer_also_while_it_has_just_begun(tmp_path: Path) -> None:
+    for _ in range(100):
+        runs = LiveRuns(tmp_path)
+        runs.end(runs.begin(new_run_id()))
+        runs.close()
+    assert not [each for each in threading.enumerate() if each.name == "rye-live"]
