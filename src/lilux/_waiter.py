@@ -51,7 +51,7 @@ def take_on(call: dict[str, Any]) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
-    set_environment({**GIVEN, **env})
+    set_environment({**STARTED, **env})
     time.tzset()
     if "LC_ALL" in env or "LC_CTYPE" in env or "LANG" in env:
         set_locale()
@@ -425,6 +425,8 @@ def exit_code(error: SystemExit) -> int:
 
 GIVEN = environment()
 COERCED = None if "LC_CTYPE" in GIVEN else os.environ.get("LC_CTYPE")
+STARTED = {name: value for name, value in os.environ.items() if name != "LC_CTYPE" or COERCED is None}
+"""The variables at the start, with those that a .pth file or `sitecustomize` has set."""
 KNOWN: dict[bytes, types.CodeType] = {}
 """The code of scripts that were known before, by their source."""
 PLACEHOLDER = "<known>"

@@ -51,12 +51,41 @@ class Admission:
         self._waited_ns = waited_ns
         self._processors = processors
         self._turns = anyio.Lock(fast_acquire=True)
+        self._calls = 0  # those that wait for their turn are among them
         self._under_way = 0
+        self._calm: anyio.Event | None = None
         self._last = 0.0
         self._waited = 0
 
     async def __aenter__(self) -> None:
         """Wait for the calls that came before, then for a processor."""
+        self._calls += 1
+        try:
+            await self._turn()
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Calls that wait poll; there is no notification."""
+        self._under_way -= 1
+        self._leave()
+
+    async def calm(self) -> None:
+        """Wait until there are no more calls than processors: for work that must not take one from a call."""
+        while self._calls > self._processors:
+            self._calm = self._calm or anyio.Event()
+            await self._calm.wait()
+
+    def _leave(self) -> None:
+        self._calls -= 1
+        if self._calm is not None and self._calls <= self._processors:
+            self._calm.set()
+            self._calm = None
+
+    async def _turn(self) -> None:
         async with self._turns:
             if self._under_way >= self._processors:
                 await self._processor()
@@ -65,12 +94,6 @@ class Admission:
             self._under_way += 1
             if self._under_way >= self._processors:
                 self._last, self._waited = time.perf_counter(), self._waited_ns()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Calls that wait poll; there is no notification."""
-        self._under_way -= 1
 
     async def _processor(self) -> None:
         """Wait until the event loop has had a processor since the last call was admitted, or for too long."""

@@ -136,6 +136,22 @@ async def test_a_parked_interpreter_does_what_one_does_that_is_started_for_the_c
         assert (place / "kept").read_text() == "kept"
 
 
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_site_sets_at_the_start_is_there_for_the_call(
+    primitive: SubprocessPrimitive, tmp_path: Path, way: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import os\nos.environ['BY_SITE'] = 'set'\n")
+    script = script_of(tmp_path / "copy", SCRIPTS["tells"])
+    env = {"PYTHONPATH": str(tmp_path)}
+    spec = ParkSpec(runtime=RuntimeSpec(command=sys.executable, args=["-B"], env=env), python=True)
+    call = call_of(spec, script, env={"A": "1"})
+    parked = await parked_by(way, primitive, spec)
+    warm, started = await parked.run(call), await cold(primitive, spec, call)
+    found = json.loads(warm.stdout)["env"]
+    assert found["BY_SITE"] == "set"
+    assert found == json.loads(started.stdout)["env"]
+
+
 @pytest.mark.parametrize(("way", "tier"), TIERS)
 async def test_what_is_written_into_a_directory_after_parking_is_there_for_the_call(
     primitive: SubprocessPrimitive, tmp_path: Path, way: str, tier: str

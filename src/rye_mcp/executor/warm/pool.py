@@ -21,6 +21,7 @@ import anyio
 from lilux import _loops
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import CallSpec, NotParked, SubprocessResult, Zygote
+from rye_mcp.executor.admission import Admission, admitted
 from rye_mcp.executor.job.bytecode import Background
 from rye_mcp.executor.warm.recipe import Recipe
 
@@ -147,8 +148,15 @@ class _Waiting:
 class Pool:
     """The waiting interpreters of one executor, in each event loop that it is used from."""
 
-    def __init__(self, background: Background, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        background: Background,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        admission: Callable[[], Admission] = admitted,
+    ) -> None:
         self._background = background
+        self._admission = admission
         self._sweeps = Background()
         self._clock = clock
         self._kinds: dict[Hashable, OrderedDict[Kind, _Waiting]] = {}
@@ -252,13 +260,13 @@ class Pool:
         self._background.start(fill, after=after)
 
     async def _filled(self, waiting: _Waiting) -> None:
-        while waiting.template is not None and len(waiting.seats) < waiting.wanted:
+        while (template := await self._template(waiting)) is not None:
             if not memory_allows():
                 waiting.why, waiting.paused_until = "memory", self._clock() + PAUSE_S
                 return
             had_none = not any(each.slots for each in self._here().values())
             try:
-                seat = await waiting.template.seat(waiting.slots)
+                seat = await template.seat(waiting.slots)
             except NotParked as exc:
                 if exc.code == BUSY:  # the call that ends next lets one wait
                     return
@@ -272,6 +280,11 @@ class Pool:
                 await _ended(seat)
             else:
                 waiting.seats.append(seat)
+
+    async def _template(self, waiting: _Waiting) -> Template | None:
+        """What makes one more wait, if one is lacking, once no call needs the processor that this takes."""
+        await self._admission().calm()
+        return waiting.template if len(waiting.seats) < waiting.wanted else None
 
     def _remove(self, seats: list[Seat], slots: Sequence[Slot] = ()) -> None:
         if seats or slots:

@@ -138,6 +138,31 @@ async def test_a_call_that_failed_is_no_longer_under_way() -> None:
     assert next(looks) == 0
 
 
+async def test_it_is_calm_when_a_call_that_was_one_too_many_has_ended_or_given_up() -> None:
+    admission = Admission(lambda: 0, 1)
+    with anyio.fail_after(10):
+        async with admission:
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                async with admission:
+                    raise AssertionError("it was cancelled before")
+            await admission.calm()
+            async with anyio.create_task_group() as tasks, admission:
+                begun, over = anyio.Event(), anyio.Event()
+                tasks.start_soon(_calm, admission, begun, over)
+                await begun.wait()
+                for _ in range(CALLS):
+                    await anyio.lowlevel.checkpoint()
+                assert not over.is_set()
+            assert over.is_set()
+
+
+async def _calm(admission: Admission, begun: anyio.Event, over: anyio.Event) -> None:
+    begun.set()
+    await admission.calm()
+    over.set()
+
+
 async def _once() -> None:
     async with admitted():
         pass

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from lilux.primitives.subprocess import CallSpec, Halves, NotParked, RuntimeSpec, SubprocessResult
+from rye_mcp.executor.admission import Admission, admitted
 from rye_mcp.executor.job.bytecode import Background
 from rye_mcp.executor.warm.pool import MAX_KINDS, PAUSE_S, Pool, Seat, Slot, memory_allows
 from rye_mcp.executor.warm.recipe import Recipe
@@ -49,8 +51,10 @@ class Template:
     seconds: float = 300.0
     refuses: str | None = None
     made: list[Any] = field(default_factory=list)
+    reached: anyio.Event = field(default_factory=anyio.Event)
 
     async def seat(self, slots: list[Slot]) -> Seat:
+        self.reached.set()
         if self.refuses is not None:
             raise NotParked("expected a seat, found none", code=self.refuses)
         made = Seat(Parked(), Room(), RECIPE)
@@ -67,10 +71,24 @@ class Clock:
         return self.now
 
 
+class OneProcessor(Admission):
+    """The calls of a machine with one processor, and whether somebody has asked if they leave it free."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0, 1)
+        self.reached = anyio.Event()
+
+    async def calm(self) -> None:
+        self.reached.set()
+        await super().calm()
+
+
 @asynccontextmanager
-async def pool() -> AsyncIterator[tuple[Pool, Background, Clock]]:
+async def pool(
+    admission: Callable[[], Admission] = admitted,
+) -> AsyncIterator[tuple[Pool, Background, Clock]]:
     background, clock = Background(), Clock()
-    made = Pool(background, clock=clock)
+    made = Pool(background, clock=clock, admission=admission)
     try:
         yield made, background, clock
     finally:
@@ -156,6 +174,23 @@ async def test_closing_ends_all_of_them() -> None:
         await found.close()
         assert not template.made[0].parked.is_waiting
         assert template.made[0].room.is_removed
+
+
+async def test_none_is_started_while_there_are_more_calls_than_processors() -> None:
+    calls = OneProcessor()
+    async with pool(lambda: calls) as (found, background, _):
+        template = Template()
+        found.used("a", template)
+        await background.wait()
+        async with calls:
+            async with calls:
+                calls.reached = template.reached = anyio.Event()
+                assert found.take("a").seat is template.made[0]
+                await calls.reached.wait()  # for the question, or for a start without it
+                assert len(template.made) == 1
+            await background.wait()
+            assert len(template.made) == 2
+            assert found.count == 1
 
 
 @pytest.mark.parametrize(
