@@ -1,8 +1,8 @@
 """The MCP annotations of a tool, by what keeps it from doing more: the kernel, or this program.
 
 A program is described as this machine confines it, and a request as this program keeps it to its hosts. Work
-of this process is described by its author, if it came with the package. What other authors and bridged servers
-say counts only where it is more cautious.
+of this process is described by its author, if it came with the package. What other authors and bridged
+servers say counts only where it is more cautious.
 """
 
 from __future__ import annotations
