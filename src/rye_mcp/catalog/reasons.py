@@ -40,7 +40,7 @@ class Why:
     near: tuple[tuple[str, str], ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as data, without what there is nothing of."""
+        """Return it as data, without empty fields."""
         answer: dict[str, Any] = {"words": list(self.words)}
         if self.sentence is not None:
             answer["sentence"] = self.sentence

@@ -1,7 +1,8 @@
-"""What MCP clients are told of a tool, by what would keep it from more: the kernel, or this program.
+"""The MCP annotations of a tool, by what keeps it from doing more: the kernel, or this program.
 
-A program is told of as the machine confines it, a request as this program keeps it to its hosts, and work of
-this process as whoever wrote it says, if it came with the package. What a bridged server claims never counts.
+A program is described as this machine confines it, and a request as this program keeps it to its hosts. Work
+of this process is described by its author, if it came with the package. What other authors and bridged
+servers say counts only where it is more cautious.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ONLY_ASKING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _CAUTIOUS: Final[Mapping[str, bool]] = MappingProxyType(
     {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}
 )
-"""What counts of work that nothing confines, unless its author, who is ours, says otherwise."""
+"""The hints for work of this process, unless the item, which came with the package, says otherwise."""
 
 
 def tier_of(facts: Facts) -> Requirement:
@@ -59,7 +60,7 @@ def annotations_of(
 
 
 def _of_request(said: Mapping[str, Any], chain: Sequence[ItemMetadata]) -> Mapping[str, Any]:
-    """What the author said, but that a request which may change something elsewhere is destructive."""
+    """What the author said, except that a request which may change something elsewhere is destructive."""
     methods = [each.config["method"] for each in chain if each.config and "method" in each.config]
     method = methods[0] if methods else "GET"
     if isinstance(method, str) and method.upper() in _ONLY_ASKING:

@@ -93,7 +93,7 @@ class Detail:
     schema_left_out: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as data, without what there is nothing of."""
+        """Return it as data, without empty fields."""
         answer: dict[str, Any] = {"version": self.version}
         if self.executor_id is not None:
             answer["executor_id"] = self.executor_id
