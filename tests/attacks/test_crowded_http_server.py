@@ -54,7 +54,7 @@ config:
 """
 
 HELD = "# A page\n\n" + "long text\n" * 60_000
-"""What a call of `load` answers with: half a megabyte."""
+"""What a client reads as a resource: half a megabyte."""
 
 MODERN = "2026-07-28"
 META = {
@@ -349,7 +349,7 @@ def test_requests_that_were_sent_ahead_are_answered(server: HttpServer) -> None:
 # --- not reading ----------------------------------------------------------------
 
 
-HOLD = message("tools/call", name="load", arguments={"item_id": "demo/held", "item_type": "knowledge"})
+HOLD = message("resources/read", uri="rye://item/knowledge/demo/held")
 
 
 def deaf(server: HttpServer, count: int, *, buffer: int | None = 2048) -> tuple[socket.socket, str]:
