@@ -158,3 +158,28 @@ async def test_a_rule_that_names_the_runner_is_one(tools: Workshop) -> None:
     async with tools.served("auto") as client:
         assert (await run(client, "1"))["data"] == 1
         assert (await run(client, "2"))["code"] == "confirmation_required"
+
+
+SAVES = """
+name: saves
+version: "1.0.0"
+description: Saves a program.
+category: demo
+tool_type: tool
+executor_id: rye/core/primitives/verbs
+permissions: {project: write}
+config_schema: {type: object}
+config: {verb: save}
+"""
+
+
+async def test_no_other_tool_saves_programs(tools: Workshop) -> None:
+    """One of an agent would save and sign without the consent that `rye/code/save` needs."""
+    (tools.project / ".ai/tools/demo/saves.yaml").write_text(SAVES)
+    async with tools.served("auto") as client:
+        await client.call_tool("sign", {"item_id": "demo/saves"})
+        policy(tools, 'code: "on"\nconfirm: [sign]')
+        planted = {"name": "planted", "description": "Planted.", "source": "1"}
+        refused = await execute(client, "demo/saves", **planted)
+    assert refused["code"] == "out_of_scope", refused
+    assert not (tools.project / ".ai/tools/scripts").exists()

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from rye_mcp.executor.decider import DecidedCall
     from rye_mcp.executor.tree import Program
 
-__all__ = ["RUNNER", "SAVER", "is_runner", "named_calls", "require_allowed", "require_switched_on"]
+__all__ = [
+    "RUNNER",
+    "SAVER",
+    "is_runner",
+    "is_saver",
+    "named_calls",
+    "require_allowed",
+    "require_switched_on",
+]
 
 RUNNER: Final = "rye/code/run"
 """The tool that runs a program."""
@@ -32,6 +40,11 @@ SAVER: Final = "rye/code/save"
 def is_runner(root: ChainElement) -> bool:
     """Whether a tool is the one of the system space that runs programs."""
     return root.item_id == RUNNER and root.space is SpaceName.SYSTEM
+
+
+def is_saver(root: ChainElement) -> bool:
+    """Whether a tool is the one of the system space that saves programs: for it alone somebody is asked."""
+    return root.item_id == SAVER and root.space is SpaceName.SYSTEM
 
 
 def named_calls(parameters: Parameters, caller: Program | None) -> frozenset[str]:

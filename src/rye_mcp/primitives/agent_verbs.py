@@ -21,7 +21,7 @@ from rye_mcp.errors import RyeError, addressed_to_a_person
 from rye_mcp.executor.job.in_process import InProcessCall
 from rye_mcp.executor.job.outcomes import Outcome
 from rye_mcp.executor.job.primitives import Surroundings
-from rye_mcp.executor.snippets import SAVER, require_switched_on
+from rye_mcp.executor.snippets import SAVER, is_saver, require_switched_on
 from rye_mcp.items import SpaceName
 from rye_mcp.primitives._work import WorkJob, success
 from rye_mcp.runs.log import RunLog
@@ -65,6 +65,9 @@ class VerbsPrimitive:
         if verb is None:
             what = f"expected one of {', '.join(VERBS)} as verb, found {name!r:.60}"
             raise RyeError("invalid_item", what, where=call.tool.path, item_id=call.tool.item_id)
+        if verb is _save and not is_saver(call.tool):
+            what = f"expected only {SAVER} to save programs, found {call.tool.item_id}"
+            raise RyeError("out_of_scope", what, item_id=call.tool.item_id, hint=f"call {SAVER}")
         return WorkJob((str(name),), partial(self._done, verb, call.arguments), call.timeout)
 
     async def _done(self, verb: Verb, arguments: Mapping[str, Any]) -> Outcome:
