@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SWITCH = "LILUX_PROC_OFF"
 EXEC = "exec"
 PARKED = "parked"
-FORKED = "forked"
+FORKED = "from a zygote"
 LOOPS = ("asyncio", "trio")
 
 WAYS = (
