@@ -44,7 +44,7 @@ _FOR_THE_LOCALE: Final = frozenset(["LANG", "LC_ALL", "LC_CTYPE"])
 R = TypeVar("R")
 
 
-class NotParked(ToolExecutionError):  # noqa: N818 - whoever gets it starts the process for its call
+class NotParked(ToolExecutionError):  # noqa: N818 - its catcher starts the process for its call
     """Nothing waits, or no longer; nothing of a call was started. `code` says why.
 
     It is one of the supervisor's for `spawn_failed` when it could not be started; `parked_gone` when it has

@@ -30,7 +30,7 @@ use meeting::{Begun, Meeting, disconnect};
 
 pub use probe::try_out;
 
-/// Longer addresses are none to the kernel.
+/// The kernel refuses longer addresses.
 const MAX_ADDRESS: usize = 128;
 /// Events that are dealt with before the rest of the keeper's work gets its turn.
 const ROUNDS: usize = 16;

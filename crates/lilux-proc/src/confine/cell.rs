@@ -143,7 +143,7 @@ impl Cell<'_> {
         own_null().map_err(Refused::at("standard input"))
     }
 
-    /// In the builder, when init is there: nothing but the cell is left for who comes in.
+    /// In the builder, when init is there: only the cell is left for the process that enters.
     pub fn complete(&self) -> Result<(), Refused> {
         let Some(ways_in) = &self.ways_in else { return Ok(()) };
         ways_in.wait_for_init().map_err(Refused::at("process 1"))?;

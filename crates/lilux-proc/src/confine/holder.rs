@@ -25,7 +25,7 @@ pub struct Namespaces {
 /// Who there is in the namespace of users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Users {
-    /// There is none: it is the machine's.
+    /// The namespace of the machine.
     Same,
     /// Nobody but the user of this process.
     Own,

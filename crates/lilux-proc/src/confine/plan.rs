@@ -84,14 +84,14 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Makes a cell for who comes in by itself: process 1, and the ways in.
+    /// Makes a cell for a process that enters it by itself: process 1, and the ways in.
     pub fn found(&self) -> Result<(Init, Entries), LaunchError> {
         let init = launch::found(self)?;
         let entries = self.cell.as_ref().and_then(|cell| cell.ways_in.as_ref()).and_then(WaysIn::take);
         entries.map(|entries| (init, entries)).ok_or_else(LaunchError::lost)
     }
 
-    /// What somebody may keep who has come in.
+    /// The capabilities that a process may keep after it has entered.
     pub fn keep(&self) -> Capabilities {
         self.seal.confinement.as_ref().and_then(|walls| walls.keep).unwrap_or_default()
     }

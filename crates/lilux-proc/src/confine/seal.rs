@@ -37,7 +37,7 @@ pub struct Walls {
 #[derive(Debug)]
 pub enum Filter {
     Silent(Vec<Instruction>),
-    /// Some calls are told of, and whoever takes the mailbox answers them.
+    /// Some calls are reported, and the holder of the mailbox answers them.
     Telling(Post, Option<Mailbox>),
 }
 

@@ -262,7 +262,7 @@ fn pairs(shape: Shape) -> Rule {
     allowed_if(kinds.map(|kind| vec![unix, kind]).to_vec())
 }
 
-/// Options of sockets that lead past who looks at their connections.
+/// Options of sockets that would bypass the check of connections.
 fn options(sockets: Sockets) -> Rule {
     let option = |(level, name): (i32, u32)| vec![equal(1, level as u32), equal(2, name)];
     let mut cases = vec![(option((libc::IPPROTO_TCP, TCP_ULP)), Verdict::Errno(libc::ENOPROTOOPT))];

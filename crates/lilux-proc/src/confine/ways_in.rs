@@ -71,7 +71,7 @@ impl WaysIn {
         rustix::io::write(said, b"r").map(drop)
     }
 
-    /// In the builder. If init has ended instead, nobody else holds the other end.
+    /// In the builder. If init has ended instead, the other end is closed.
     pub fn wait_for_init(&self) -> Result<(), Errno> {
         close(&self.said);
         let mut byte = [0; 1];

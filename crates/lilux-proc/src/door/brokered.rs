@@ -14,7 +14,7 @@ use crate::sys::fd;
 /// Sockets of one run that names are asked through at the same time; further ones are closed, and the tool sees that.
 const MAX_ASKERS: usize = 64;
 
-/// Somebody in walls who asks for names.
+/// A process in walls that asks for names.
 pub struct Asker {
     pub run: Key,
     socket: OwnedFd,

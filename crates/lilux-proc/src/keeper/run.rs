@@ -310,7 +310,7 @@ impl Run<'_> {
 
     /// As the kernel says it. Of a cell, init is left; it is ended when the result is under way.
     fn survivors(&self) -> Result<Vec<i32>, Gone> {
-        // Reaping whoever it is would take the end of a zygote away from the one who waits for it.
+        // Reaping any child could take the end of a zygote away from the code that waits for it.
         if !self.is_forked && matches!(wait::reap(None), Ok(Reap::NoChildren)) {
             return Ok(Vec::new());
         }

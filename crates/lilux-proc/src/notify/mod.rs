@@ -127,7 +127,7 @@ pub fn take(thread: u32, number: RawFd) -> Result<OwnedFd, Errno> {
     // SAFETY: numbers only.
     let raw = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
     let raw = checked(raw as libc::c_int)?;
-    // SAFETY: a new descriptor, close-on-exec, which nobody else knows.
+    // SAFETY: a new descriptor, close-on-exec, that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
