@@ -286,7 +286,7 @@ class Preparation:
             tool_source=verified.chain.root.path,
             snapshot=snapshot or _Sources(verified.chain.root.path),
         )
-        return UnfinishedCall(self, decision, primitive, snapshot, paths, basis, turn)
+        return UnfinishedCall(self, decision, primitive, snapshot, paths, basis, turn, runs=runs)
 
     async def facts(self) -> Facts:
         """What this machine can enforce; it is found out once."""
@@ -333,8 +333,11 @@ class UnfinishedCall:
         paths: Paths,
         basis: Basis,
         turn: Turn,
+        *,
+        runs: bool,
     ) -> None:
         self._preparation = preparation
+        self._runs = runs
         self._decision = decision
         self._primitive = primitive
         self._snapshot = snapshot
@@ -354,7 +357,7 @@ class UnfinishedCall:
         if self._snapshot is None:
             return
         remove = partial(off_loop, self._snapshot.remove, shielded=True)
-        if error is None:  # what runs in it has ended: nobody has to wait for that
+        if self._runs and error is None:  # what ran in it has ended: the caller need not wait for that
             self._preparation.background.start(remove, after=0.0)
         else:
             await remove()
