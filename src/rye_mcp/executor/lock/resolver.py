@@ -33,7 +33,7 @@ State = Literal["none", "created", "match", "outdated", "refreshed", "off"]
 
 @dataclass(frozen=True, slots=True)
 class LockState:
-    """What a lockfile had to say: none is there, it was created, it matches, it is outdated since the package
+    """The state of a lockfile: missing, created, matching, outdated since the package
     was upgraded (and then refreshed), or it was not asked for (off). `digest` is the SHA-256 of the file that
     was compared.
     """
