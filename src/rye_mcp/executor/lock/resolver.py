@@ -33,9 +33,9 @@ State = Literal["none", "created", "match", "outdated", "refreshed", "off"]
 
 @dataclass(frozen=True, slots=True)
 class LockState:
-    """The state of a lockfile: missing, created, matching, outdated since the package
-    was upgraded (and then refreshed), or it was not asked for (off). `digest` is the SHA-256 of the file that
-    was compared.
+    """The state of a lockfile: missing, created, matching, outdated, or not asked for (off).
+
+    An upgraded package makes it outdated, and it is then refreshed. `digest` is the SHA-256 of the compared file.
     """
 
     state: State
