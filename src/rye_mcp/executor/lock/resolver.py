@@ -35,7 +35,7 @@ State = Literal["none", "created", "match", "outdated", "refreshed", "off"]
 class LockState:
     """The state of a lockfile: missing, created, matching, outdated, or not asked for (off).
 
-    An upgraded package makes it outdated, and it is then refreshed. `digest` is the SHA-256 of the compared file.
+    An upgraded package makes it outdated, and it is refreshed. `digest` is the SHA-256 of the compared file.
     """
 
     state: State
