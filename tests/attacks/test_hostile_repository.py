@@ -61,7 +61,12 @@ d.txt filter=included
 
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return repository(tmp_path, monkeypatch)
+    """A repository whose reader lets the git tools run unconfined: they have to hold without a cell, too."""
+    found = repository(tmp_path, monkeypatch)
+    settings = found.world.user_space / "config/rye.yaml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("isolation: {lift: [rye/git/*]}\n")
+    return found
 
 
 def plant(project: Path) -> Path:
