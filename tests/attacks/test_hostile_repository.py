@@ -111,6 +111,7 @@ def ready(workshop: Workshop) -> Workshop:
     return workshop
 
 
+@pytest.mark.thorough
 async def test_reading_runs_no_program_that_the_repository_names(ready: Workshop) -> None:
     ran = plant(ready.project)
     for tool in READING:
@@ -213,6 +214,7 @@ def files_named_by(project: Path, directory: Path, *scope: str) -> None:
         git(project, "config", *scope, f"core.{name}File", str(directory / name))
 
 
+@pytest.mark.thorough
 async def test_no_file_is_read_that_the_repository_names(
     workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
