@@ -126,7 +126,7 @@ class Template(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a call got: a seat, or the word for why it got none."""
+    """A seat, or the word for why there is none."""
 
     seat: Seat | None = None
     why: str | None = None
@@ -134,7 +134,7 @@ class Taken:
 
 @dataclass(slots=True)
 class _Waiting:
-    """What waits for calls of one kind, and how many should."""
+    """The interpreters that wait for calls of one kind, and how many should."""
 
     line: Line
     seats: deque[Seat] = field(default_factory=deque)
@@ -248,7 +248,7 @@ class Pool:
         self._fill(waiting, after=0.0 if waiting.slots or waiting.seats else BEGINS_AFTER_S)
 
     def renew(self, kind: Kind) -> None:
-        """What waits for calls of this kind was made of something that has changed."""
+        """Drop the interpreters of this kind: something that they were made of has changed."""
         waiting = self._here().get(kind)
         if waiting is not None:
             self._clear(waiting)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Confine", "Turn", "Warmth"]
 
 _PER_TOOL: Final = frozenset({"cache", "temp"})
-"""What each tool has a directory of its own for, so that its interpreters are its own, too."""
+"""Directories that each tool has of its own, so that its interpreters are its own, too."""
 
 Confine = Callable[[Room | None], Halves]
 """The process of a call, confined to another private directory than that of the call, or to none."""
@@ -237,9 +237,7 @@ class _Template:
             process, recipe = await off_loop(made)
         except RyeError as exc:
             raise NotParked(exc.message, code=exc.code) from exc
-        spec = ZygoteSpec(
-            runtime=at_start(process.runtime), scripts=self.scripts, policy=process.call.policy
-        )
+        spec = ZygoteSpec(runtime=at_start(process.runtime), scripts=self.scripts, policy=process.call.policy)
         return Slot(await self.primitive.zygote(spec), recipe)
 
     async def seat(self, slot: Slot | None) -> Seat:
@@ -329,7 +327,7 @@ class Warmth:
 
 
 def _kind(decision: DecidedCall) -> Kind:
-    """What two calls have in common that one interpreter may wait for."""
+    """Return the kind of a call: one interpreter may wait for all calls of a kind."""
     verified, permissions = decision.verified, decision.permissions
     runtimes = tuple((item.file.item_id, item.digest) for item in verified.items[1:])
     metadata = verified.chain.root.metadata
