@@ -51,6 +51,10 @@ ANYTHING: list[Any] = [
     *TOOL_TYPES,
     *({"prepare": "python"}, {"prepare": "python", "keep": 16, "seconds": 600}, {"prepare": "cold"}),
     *(
+        {"prepare": "python", "preload": names}
+        for names in ([], ["numpy", "a.b_c"], ["a b"], ["../a"], "a", [1])
+    ),
+    *(
         {"keep": 1},
         *({"prepare": "python", name: value} for name in ("keep", "seconds") for value in (0, True, 601)),
     ),
