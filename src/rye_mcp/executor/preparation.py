@@ -44,6 +44,7 @@ from rye_mcp.executor.job.primitives import Primitives
 from rye_mcp.executor.job.snapshot import SCRATCH, Room, Snapshot, SnapshotStore
 from rye_mcp.executor.job.starting import Starting, why_not_there
 from rye_mcp.executor.lock.resolver import LockState, PinnedChain
+from rye_mcp.executor.tree import CALL_COMMAND
 from rye_mcp.executor.warm.turns import Turn, Warmth
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
@@ -386,8 +387,23 @@ class UnfinishedCall:
             decision, environment, self._snapshot, job, notices, unsealed, enforceable, self._let_wait
         )
 
+    @property
+    def _calls(self) -> bool:
+        """Whether it is a program that has a private copy, in which it finds the command for its calls."""
+        return self._snapshot is not None and bool(self._decision.calls)
+
+    async def _added(self, command: str) -> Path | None:
+        """The directory of the private copy in which a program finds the command for its calls."""
+        if self._snapshot is None:
+            return None
+        return await off_loop(partial(self._snapshot.add_command, CALL_COMMAND, command))
+
     async def _confined(
-        self, process: Halves, environment: Environment, interpreters: tuple[Path, ...]
+        self,
+        process: Halves,
+        environment: Environment,
+        interpreters: tuple[Path, ...],
+        command: str | None,
     ) -> Confined:
         """The process, confined to what its tool may do; and whether it fits an interpreter that waited."""
         snapshot, lockfile = self._snapshot, self._decision.pinned.lock.path
@@ -396,7 +412,8 @@ class UnfinishedCall:
             needs_scratch = snapshot is not None and (await self._preparation.facts()).cell is None
         if snapshot is not None and needs_scratch:
             scratch = await off_loop(snapshot.make_scratch)
-        confine = partial(self._confine, process, environment, interpreters)
+        also = (environment.packages, None if command is None else Path(command))
+        confine = partial(self._confine, process, also, interpreters)
         confined = await off_loop(partial(confine, None if snapshot is None else snapshot.root, scratch))
         if self._turn.warm is not None:
             await off_loop(partial(self._turn.settle, confined.process, lockfile))
@@ -416,7 +433,7 @@ class UnfinishedCall:
     def _confine(
         self,
         process: Halves,
-        environment: Environment,
+        also: tuple[Path | None, ...],
         interpreters: tuple[Path, ...],
         root: Path | None,
         scratch: Path | None,
@@ -429,7 +446,7 @@ class UnfinishedCall:
             process,
             private_copy=root,
             scratch=scratch,
-            also=(environment.packages, self._paths.snapshot.anchor_path),
+            also=(*also, self._paths.snapshot.anchor_path),
             interpreters=interpreters,
         )
 
@@ -510,7 +527,8 @@ class UnfinishedCall:
             interpreters = environment.interpreters
             if self._is_found_by_server(built.spec.runtime.command, environment):
                 interpreters = (*interpreters, Path(process.runtime.command))
-            confined = await self._confined(process, environment, interpreters)
+            command = primitive.supervisor_file if self._calls else None
+            confined = await self._confined(process, environment, interpreters, command)
             job = ProcessJob(
                 primitive,
                 confined.process,
@@ -520,6 +538,7 @@ class UnfinishedCall:
                 direct=direct,
                 with_flags=with_flags,
                 turn=self._turn,
+                commands=None if command is None else await self._added(command),
             )
             return job, notices
         if _is_http(primitive):

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "35e405448b30ff2a5583d99fbd57a1448472b67236c8f18f16d0843a28181dc2"
+MANIFEST_SHA256: Final = "06e7cf58ca30b50092a42f85aee3ab0649e9dc17baba9aa0724e4e95f5f1e9cf"
