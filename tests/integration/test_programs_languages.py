@@ -1,4 +1,4 @@
-"""Programs in other languages: the client of Node.js, and the command `rye` for everything that has a shell."""
+"""Programs in other languages: the client of Node.js, and the command `rye` for everything else."""
 
 from __future__ import annotations
 
@@ -65,17 +65,30 @@ IMPORT = "import {{ CallError, call, describe, handle, keep, result, search }} f
     [
         ("return call('demo/typed', { name: 'Ada' });", {"name": "Ada"}),
         ("return (await result('demo/typed', { n: 2 })).data.n;", 2),
-        ("return (await Promise.all([1, 2, 3].map((n) => call('demo/typed', { n })))).map(({ n }) => n);", [1, 2, 3]),
+        (
+            "const all = [1, 2, 3].map((n) => call('demo/typed', { n }));"
+            "return (await Promise.all(all)).map(({ n }) => n);",
+            [1, 2, 3],
+        ),
         ("return (await search('typed')).map((each) => each.id);", ["demo/typed"]),
         ("return (await describe('demo/typed')).config_schema.properties.n.type;", "integer"),
-        ("return call('demo/echo').catch((e) => [e instanceof CallError, e.code]);", [True, "call_not_allowed"]),
+        (
+            "return call('demo/echo').catch((e) => [e instanceof CallError, e.code]);",
+            [True, "call_not_allowed"],
+        ),
         ("return call('demo/fails').catch((e) => [e.code, e.facts.exit.return_code]);", ["tool_failed", 1]),
         ("const kept = await keep('demo/long', { n: 700000 }); return (await kept.text()).length;", 700000),
-        ("const kept = await keep('demo/long', { n: 3 }); return [...await kept.read(1, 3)];", [0xA9, 0xC3, 0xA9]),
-        ("const kept = await keep('demo/long', { n: 3 }); return call('demo/typed', { name: kept });", {"name": "ééé"}),
+        (
+            "const kept = await keep('demo/long', { n: 3 }); return [...await kept.read(1, 3)];",
+            [0xA9, 0xC3, 0xA9],
+        ),
+        (
+            "const kept = await keep('demo/long', { n: 3 });return call('demo/typed', { name: kept });",
+            {"name": "ééé"},
+        ),
         ("return handle('rye://result/1').text().catch((e) => e.code);", "malformed_handle"),
     ],
-)  # fmt: skip
+)
 def test_the_client_of_node(programs: Programs, body: str, data: Any) -> None:
     code = IMPORT.format(EXECUTE.format(body))
     found = ran(programs, JAVASCRIPT, ".mjs", code, "demo/typed", "demo/fails", "demo/long")
@@ -86,9 +99,12 @@ def test_the_client_of_node(programs: Programs, body: str, data: Any) -> None:
     ("extension", "code"),
     [
         (".cjs", "const { call } = require('rye');\nexports.execute = () => call('demo/typed', { n: 1 });"),
-        (".mjs", "import { call } from 'rye';\nconsole.log(JSON.stringify(await call('demo/typed', { n: 1 })));"),
+        (
+            ".mjs",
+            "import { call } from 'rye';\nconsole.log(JSON.stringify(await call('demo/typed', { n: 1 })));",
+        ),
     ],
-)  # fmt: skip
+)
 def test_every_kind_of_module_finds_the_client(programs: Programs, extension: str, code: str) -> None:
     assert ran(programs, JAVASCRIPT, extension, code, "demo/typed")["data"] == {"n": 1}
 
