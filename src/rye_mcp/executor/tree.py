@@ -57,7 +57,7 @@ class ProgramInterrupted(Exception):  # noqa: N818 - nothing is wrong
 
 
 class _Shared:
-    """What all programs of one tree have together."""
+    """The state that all programs of one tree share."""
 
     def __init__(self) -> None:
         self.unfinished = 0

@@ -1,4 +1,4 @@
-"""What a program says to ask for a call, and what it is answered: one JSON object a line.
+"""The messages of a program that asks for calls, and the answers: one JSON object a line.
 
 Nothing here reads, writes or waits. A line that is no request is a RyeError `malformed_call`. The protocol is
 described in docs/programs.md.
@@ -45,7 +45,7 @@ _MAX_HITS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a program asks for.
+    """A request of a program.
 
     `what` is the id of a tool, the words to search for, or the handle to read; `options` is what else it may
     say, where it said it (see `_OPTIONS`).
@@ -117,7 +117,7 @@ _OPTIONS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "read": frozenset({"offset", "length", "base64"}),
     }
 )
-"""What can be asked for, and what each may say besides its id."""
+"""The requests, and the keys of each besides its id."""
 
 _EXPECTED: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = MappingProxyType(
     {

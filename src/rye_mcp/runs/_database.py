@@ -42,7 +42,7 @@ _STEPS: Final = (
     chain.STEP,
     ("ALTER TABLE runs ADD COLUMN runtime TEXT",),
 )
-"""What leads from each version of the file to the next. A new file takes all steps."""
+"""The steps from each version of the file to the next. A new file takes all of them."""
 
 VERSION: Final = len(_STEPS)
 """The form of the table. A newer one is not touched."""

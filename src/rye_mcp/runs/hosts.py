@@ -1,4 +1,4 @@
-"""Which process looks after a run, and whether it is still there."""
+"""The process that looks after a run, and a test whether it is still alive."""
 
 from __future__ import annotations
 

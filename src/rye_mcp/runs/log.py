@@ -56,7 +56,7 @@ _EVERYTHING: Final = RunFilter()
 
 @dataclass(frozen=True, slots=True)
 class Attested:
-    """What should be known about a row that was written, and the digest of its receipt, if it has one."""
+    """The facts for a row that was written, and the digest of its receipt, if it has one."""
 
     notices: tuple[Notice, ...]
     receipt: str | None = None
@@ -81,7 +81,7 @@ class RunLog:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """What was found wrong with the log and fixed, up to now."""
+        """Problems of the log that were found and fixed up to now."""
         return tuple(self._database.notices)
 
     def append(self, record: RunRecord) -> tuple[Notice, ...]:

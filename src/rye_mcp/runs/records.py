@@ -58,7 +58,7 @@ MAX_ROWS: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """What is known of one run.
+    """The record of one run.
 
     `chain` has the id and the hash of each element, from the tool to the primitive. `signer` is who signed
     the tool, in words. `code` is None for a success, else one of `rye_mcp.errors`. `client` is the program
@@ -205,7 +205,7 @@ def _end(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """Which runs: by item, project, status and time; the newest `limit`.
+    """A choice of runs: by item, project, status and time; the newest `limit`.
 
     A status is `success`, `error`, `running`, or a code.
     """

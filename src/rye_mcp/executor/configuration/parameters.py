@@ -82,7 +82,7 @@ class Parameters:
 
 
 class UnfilledError(RyeError):
-    """What cannot be shown as long as nobody gave `needs`; nothing is wrong with it."""
+    """Raised while `needs` are missing; nothing is wrong with the tool."""
 
     needs: tuple[str, ...] = ()
 

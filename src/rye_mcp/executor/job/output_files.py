@@ -48,7 +48,7 @@ def kept_files(
 
 
 class _Keeper:
-    """What was kept up to now, and how much more may be."""
+    """Keeps files, as many as there is room for."""
 
     def __init__(self, results: KeptResults) -> None:
         self.kept: list[Kept] = []

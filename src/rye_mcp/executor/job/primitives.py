@@ -1,4 +1,4 @@
-"""Which class an id at the end of a chain stands for: an entry point of the group `lilux.primitives`.
+"""The class for an id at the end of a chain: an entry point of the group `lilux.primitives`.
 
 One instance of each class serves all calls of an executor. A class with `open_in` is made by that, from the
 executor's `Surroundings`.

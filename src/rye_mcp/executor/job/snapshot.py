@@ -99,7 +99,7 @@ class Snapshot:
 
     @property
     def anchor_path(self) -> Path | None:
-        """What modules are resolved from: in here, but for an anchor that is the whole project."""
+        """The root for modules: in the copy, unless the anchor is the whole project."""
         anchor = self._carried.anchor
         if anchor is None:
             return None
