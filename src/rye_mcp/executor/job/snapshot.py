@@ -79,7 +79,6 @@ class Snapshot:
 
     def __init__(self, station: Station, name: str, carried: BundledFiles) -> None:
         self._station = station
-        self.is_removed = False
         self._results = False
         self._name = name
         self._carried = carried
@@ -142,13 +141,17 @@ class Snapshot:
         with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
             os.symlink(target, name, dir_fd=root)
 
-    def add_command(self, name: str, program: str) -> Path:
-        """A directory in which a program is found by this name, before anything runs in here."""
+    @property
+    def commands_dir(self) -> Path:
+        """Where the commands are that were added."""
+        return self.root / COMMANDS
+
+    def add_command(self, name: str, program: str) -> None:
+        """Have a program found by this name in `commands_dir`, before anything runs in here."""
         with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
             os.close(made_directory(COMMANDS, root))
             os.symlink(program, f"{COMMANDS}/{name}", dir_fd=root)
         self._written.append(f"{COMMANDS}/{name}")
-        return self.root / COMMANDS
 
     def make_scratch(self) -> Path:
         """A directory that what runs may write, where nothing can give it a private home."""
@@ -181,7 +184,6 @@ class Snapshot:
         """Remove it, with everything that was done to it. To do so twice does no harm."""
         if not remove_files(self._name, self._station.descriptor, self._written, empty=(OUTPUT,)):
             remove_tree(self._name, self._station.descriptor)
-        self.is_removed = True
 
     def __enter__(self) -> Snapshot:
         return self
