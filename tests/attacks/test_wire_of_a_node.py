@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from lilux._frames import encode_frame
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.primitive_executor import Watch
-from rye_mcp.nodes.messages import message
+from rye_mcp.nodes.messages import Incoming, message
 from rye_mcp.nodes.outcomes import decode_refusal
 from rye_mcp.nodes.seal import Channel
 from tests.worker_world import COUNTER, Pair, Wire, bash_tool, frames_of
@@ -77,6 +77,19 @@ async def test_what_is_lost_moved_or_changed_ends_the_call(
     assert header["op"] == "refused"
     assert decode_refusal(body).code == "lost"
     assert pair.counted == 0
+
+
+async def test_a_whole_message_that_is_held_back_is_missed(pair: Pair) -> None:
+    async with pair.wired() as wire:
+        envelope, channel = await wire.sealed()
+        wire.say(encode_frame(envelope))
+        frames_of(channel, message({"op": "cancel"}))  # it never arrives
+        for frame in frames_of(channel, message({"op": "ping"})):
+            wire.say(frame)
+        header, payload = await wire.frame()
+    [(answer, body)] = Incoming(limit=1 << 20).feed(channel.open(header["n"], payload))
+    assert answer["op"] == "refused"
+    assert decode_refusal(body).code == "lost"
 
 
 async def test_a_stream_that_is_cut_ends_what_runs(pair: Pair) -> None:
