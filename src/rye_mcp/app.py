@@ -239,7 +239,7 @@ class App:
         return self._executors[0]
 
     def executor_in(self, directory: Path, *, with_items: bool) -> PrimitiveExecutor:
-        """One for which this directory is the project, `with_items` of this one; for who closes it again."""
+        """One for which this directory is the project, `with_items` of this one; the caller closes it."""
         from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
         # It may be a directory among those of the user: made for this, and empty.

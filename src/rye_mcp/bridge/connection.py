@@ -167,7 +167,7 @@ class Connection:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], *, timeout: float, progress: Progress | None = None
     ) -> CallToolResult:
-        """Call a tool; BridgeError when nothing comes of it."""
+        """Call a tool; BridgeError if the call fails."""
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
 
         async def ask(session: ClientSession) -> Any:

@@ -222,7 +222,7 @@ class Configured:
 
     @property
     def where(self) -> str:
-        """Its command or address, or why there is none."""
+        """Its command or address, or the reason why it has neither."""
         if self.found.plan is None:
             return self.found.why_not or ""
         config = self.found.plan.config

@@ -47,7 +47,7 @@ TIMEOUT_S = 1.0
 AT_ONCE = 64
 
 # Everything a program can do by itself to be left alone: a session of its own, a parent that is gone, ignored
-# signals. It says which process it is once it holds its lock, and then it waits, for ever.
+# signals. It says which process it is once it holds its lock, and then it waits until it is killed.
 ESCAPE_ARTIST = """
 import fcntl, os, signal, sys
 

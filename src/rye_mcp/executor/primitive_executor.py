@@ -1,4 +1,4 @@
-"""Execution, as a recipe: decide a call, prepare it, run it, and write down what came of it.
+"""Execution, as a recipe: decide a call, prepare it, run it, and record its result.
 
 `run` and `dry_run` raise a RyeError for what is refused before anything runs; how a run ended, even badly,
 is a result. `execute` returns refusals as results too.

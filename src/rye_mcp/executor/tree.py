@@ -162,7 +162,7 @@ class Program:
             raise RyeError("calls_too_deep", what, item_id=self.item_id)
 
     def time_left(self, asked: float | None) -> float | None:
-        """How many seconds a call may take; RyeError when there are none left."""
+        """The seconds left for a call; RyeError when the time is over."""
         if self.deadline is None:
             return asked
         left = self.deadline - time.monotonic()

@@ -342,7 +342,7 @@ def _resource(offer: Offer) -> Resource:
 
 
 def read_resource(app: App, runs: BackgroundRuns, address: str) -> ReadResourceContents:
-    """Read the resource at an address; RyeError when there is none, or it is refused."""
+    """Read the resource at an address; RyeError if it is missing or refused."""
     if is_result_handle(address):
         return _kept(app, address)
     found = _ADDRESS.fullmatch(address)

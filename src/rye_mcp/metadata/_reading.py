@@ -56,7 +56,7 @@ def parse_metadata(file: ItemFile, *, keep: bool = True) -> ItemMetadata:
     """Return the metadata of an item; RyeError `invalid_item` with all issues when something is wrong.
 
     This is what every call pays for. Schemas are not checked, nor is Python behind the first function;
-    `examine` does both. Who looks at all items once does not `keep` what calls will hardly ask for.
+    `examine` does both. A caller that reads all items once does not `keep` them.
     """
     if not keep:
         return _parsed(file)

@@ -185,7 +185,7 @@ def _taking_along(element: ChainElement, space: Space, files: Sequence[str], lis
 def require_no_clash(copy: ItemFile, context: Context) -> None:
     """Require that no other item has this id, and only a regular file is in its place; RyeError otherwise.
 
-    The file itself is for who writes, and knows at the same instant.
+    The file itself is for a caller that writes at the same instant.
     """
     spaces, name = context.spaces, copy.space.name
     try:

@@ -118,7 +118,7 @@ def read_key(path: Path) -> PublicKey:
 
 
 def runner_key(sources: ReceiptSources) -> PublicKey:
-    """The public key of this machine's runner, which is made when there is none."""
+    """The public key of this machine's runner, which is made if it is missing."""
     return sources.notary().public
 
 

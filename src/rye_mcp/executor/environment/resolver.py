@@ -173,7 +173,7 @@ class EnvironmentResolver:
     ) -> Environment:
         """The environment of one run; `permitted` are variables that it gets although they look secret.
 
-        `basis` is what `look` found out, for who looks beside the event loop. `secrets` are of the user's
+        `basis` is the result of `look`, done beside the event loop. `secrets` are of the user's
         store: they are in no environment that is kept, and no `env_config` can put them elsewhere.
         """
         elements, items = verified.chain.elements, verified.items

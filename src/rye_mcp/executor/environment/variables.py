@@ -74,7 +74,7 @@ _WORDS_FOR_ONE: Final = (
     r"(?:(?:token|secret|password|passwd|passphrase|credential|api[-_]?key|access[-_]?key)s?|\bpat|bearer)"
 )
 _ABOUT_ONE: Final = r"(?!--?(?:no|without|max|min|num)[-_])"
-"""How an option begins that says how many there are, or that there is none."""
+"""The start of an option that gives a number, or switches something off."""
 
 # Texts, not compiled: that takes long, and few command lines have a word that may be one.
 _STEMS: Final = ("token", "secret", "pass", "credent", "key", "pat", "bearer", "author", "cook")

@@ -74,7 +74,7 @@ class Bytecode:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """One compiled module, and what its interpreter calls files of its bytecode; empty when it is none."""
+    """One compiled module, and the name of its bytecode files; empty for other files."""
 
     tag: str
     content: bytes
@@ -207,7 +207,7 @@ async def _compile(interpreter: str, sources: Sequence[bytes]) -> Sequence[_Comp
 
 
 def _read(answer: Any, count: int) -> Iterator[_Compiled]:
-    """The modules of an answer; ValueError when it is none."""
+    """The modules of an answer; ValueError for an invalid one."""
     tag, modules = (answer.get("tag"), answer.get("modules")) if isinstance(answer, dict) else (None, None)
     if not isinstance(tag, str) or not _TAG.fullmatch(tag):
         raise ValueError("expected the tag of an interpreter")

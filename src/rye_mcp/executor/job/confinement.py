@@ -339,7 +339,7 @@ def _holds_any(place: str, others: Iterable[str]) -> bool:
 
 
 def _home_of_venv(venv: str) -> str | None:
-    """Where the Python of a virtual environment comes from; None where it is none."""
+    """The Python behind a virtual environment; None for any other directory."""
     try:
         lines = Path(venv, "pyvenv.cfg").read_text("utf-8", "replace").splitlines()
     except OSError:

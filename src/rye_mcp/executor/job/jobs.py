@@ -104,7 +104,7 @@ class ProcessJob:
     """A program to run. `direct` is for who asked for the primitive itself, and gets what it says.
 
     `missing` are names that it must not make. Of one that is called `with_flags`, all of standard output is
-    the result. `turn` is an interpreter that waited for the call, or the reason that there is none.
+    the result. `turn` is an interpreter that waited for the call, or the reason why none did.
     """
 
     primitive: SubprocessPrimitive

@@ -72,7 +72,7 @@ PRIMITIVE_MAP: Final = PrimitiveMap()
 class Surroundings:
     """For whom an executor works: what a primitive of this package may need beside its configuration.
 
-    `project` is the directory that holds the project's `.ai`, None without one; `executor` is who asks.
+    `project` is the directory that holds the project's `.ai`, None without one; `executor` is the caller.
     """
 
     spaces: Spaces
