@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "06e7cf58ca30b50092a42f85aee3ab0649e9dc17baba9aa0724e4e95f5f1e9cf"
+MANIFEST_SHA256: Final = "4ff9ce262381abf304e579f510e2d890493fd0056d1d87f55db2970dc2914f43"
