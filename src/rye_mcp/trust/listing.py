@@ -19,7 +19,7 @@ from rye_mcp.errors import RyeError, printable
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME
 from rye_mcp.visible import find_hidden
 
-__all__ = ["case_collisions", "folded", "parse", "render"]
+__all__ = ["case_collisions", "folded", "parse", "path_problem", "render"]
 
 _MAX_SEGMENT_BYTES = 255
 _MAX_SEGMENTS = 32
@@ -90,14 +90,15 @@ def _with_directories(path: str) -> list[str]:
 def _problem(files: Mapping[str, str], form: re.Pattern[str]) -> str | None:
     """Why these cannot be the files of one directory."""
     for path, value in files.items():
-        if problem := _path_problem(path):
+        if problem := path_problem(path):
             return f"{problem}, found {path[:80]!r}"
         if not form.fullmatch(value):
             return f"a SHA256 for {path!r}, found another text"
     return _clash(files)
 
 
-def _path_problem(path: str) -> str | None:
+def path_problem(path: str) -> str | None:
+    """Why this cannot be the path of a file that is listed; None for one that can."""
     segments = path.split("/")
     if len(segments) > _MAX_SEGMENTS:
         return f"a path of at most {_MAX_SEGMENTS} segments"
