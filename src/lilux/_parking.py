@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 
 class NotParked(ToolExecutionError):  # noqa: N818 - its catcher starts the process for its call
-    """Nothing waits, or no longer; nothing of a call was started. `code` says why.
+    """Nothing is waiting, or no longer; no part of the call was started. `code` says why.
 
     It is one of the supervisor's for `spawn_failed` when it could not be started; `parked_gone` when it has
     ended before its call came; `parked_environment` when the call has variables that an interpreter reads
@@ -75,7 +75,7 @@ class ParkSpec:
     limit: float = PARK_LIMIT_S
 
     def process(self) -> ProcessSpec:
-        """What is started."""
+        """The process that is started."""
         runtime = self.runtime
         args = [*runtime.args, *waiter("call")] if self.python else runtime.args
         call = CallSpec(

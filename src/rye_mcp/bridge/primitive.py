@@ -47,7 +47,7 @@ class McpClientPrimitive:
         self._pool: Pool | None = None
 
     def job(self, call: InProcessCall) -> McpJob:
-        """What is to be done for a call; RyeError `invalid_item` when its tool says it wrongly."""
+        """Return the job for a call; RyeError `invalid_item` when its tool is described wrongly."""
         try:
             # What is withheld is told by a notice; the runtime's own variables need not be there.
             require_variables(call.tool.metadata.config or {}, {*call.environment, *call.withheld})
@@ -118,7 +118,7 @@ class McpJob:
         return replace(outcome, enforced=enforced)
 
     def _enforced(self, used: list[Connection]) -> Enforcement | None:
-        """What stood between the server and the machine; None for one that was never there."""
+        """Return the confinement of the server; None if the server was never started."""
         if self.server.transport == "http":
             return Enforcement.in_server([self.server.address])
         if not used:
@@ -129,7 +129,7 @@ class McpJob:
         return Enforcement.of(enforced, self.server.permissions)
 
     async def _answer(self, progress: Progress | None, used: list[Connection]) -> Any:
-        """What the server answers; the time limit is one for connecting, listing and calling."""
+        """Return the server's answer; one time limit covers connecting, listing and calling."""
         limit = self.call.timeout
         with anyio.move_on_after(limit):
             connection = await self.primitive.pool.connection(self.server)
@@ -183,7 +183,7 @@ def _require_reachable(server: Server) -> None:
 
 
 def _progress_to(watch: Watch) -> Progress | None:
-    """Who looks on sees progress as a line on standard error."""
+    """Show progress to a watcher as a line on standard error."""
     told = watch.on_output
     if told is None:
         return None

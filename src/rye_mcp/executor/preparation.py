@@ -92,7 +92,7 @@ class PreparedCall:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What would run, and all that was found out on the way.
+    """A planned run, and everything that was found out about it.
 
     `needs` are the parameters that who only looks has not given: their templates stand in the command as they
     are. `obstacle` is why the program could not be started, as far as that is known before.
@@ -113,7 +113,7 @@ class DryRun:
 
     @classmethod
     def of(cls, call: PreparedCall) -> DryRun:
-        """What a prepared call tells about itself; its private copy is gone afterwards, its paths too."""
+        """Describe a prepared call; its private copy is gone afterwards, its paths too."""
         valid = call.decision.valid
         shown = call.job.shown()
         shown["command"] = [call.show(text) for text in shown["command"]]
@@ -141,7 +141,7 @@ class DryRun:
         return self.why_not_sealed is None
 
     def facts(self) -> dict[str, str]:
-        """What a person is told, a line each."""
+        """Return the facts for a person, a line each."""
         job = self.job
         seconds = job["timeout"]
         return {
@@ -289,7 +289,7 @@ class Preparation:
         return UnfinishedCall(self, decision, primitive, snapshot, paths, basis, turn)
 
     async def facts(self) -> Facts:
-        """What this machine can enforce; it is found out once."""
+        """Return what this machine can enforce; it is found out once."""
         return await self.confinement.facts()
 
     def learn(self, call: PreparedCall) -> None:
@@ -308,7 +308,7 @@ class Preparation:
     def _look(
         self, verified: VerifiedChain, room: Room | None, *, copied: bool
     ) -> tuple[Basis, Snapshot | None]:
-        """What a call does with files before it runs: what its environment depends on, and its copy."""
+        """Do the file work of a call before it runs: look up its environment, and make its copy."""
         basis = self.environments.look(verified, self._project)
         return basis, self._snapshot(verified, room) if copied else None
 
@@ -494,7 +494,7 @@ class UnfinishedCall:
         return runs_given_code(chain, self._decision.parameters.declared)
 
     async def _job(self, environment: Environment) -> tuple[Job, tuple[Notice, ...]]:
-        """What the primitive is to do, by the kind of primitive that it is."""
+        """Return the job of the primitive, by its kind."""
         decision, paths, primitive = self._decision, self._paths, self._primitive
         valid, values, timeout = decision.valid, decision.parameters, decision.timeout
         starting = self._preparation.starting

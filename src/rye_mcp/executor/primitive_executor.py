@@ -1,4 +1,4 @@
-"""Execution, as a recipe: decide a call, prepare it, run it, and write down what came of it.
+"""Execution, as a recipe: decide a call, prepare it, run it, and record its result.
 
 `run` and `dry_run` raise a RyeError for what is refused before anything runs; how a run ended, even badly,
 is a result. `execute` returns refusals as results too.
@@ -250,7 +250,7 @@ class PrimitiveExecutor:
         watch: Watch | None,
         agreed: str | None = None,
     ) -> ExecutionResult:
-        """What comes of a call that is decided first."""
+        """Decide a call, carry it out, and return its result."""
         logged = LoggedCall(self._log, item_id, self._project, caller, agreed)
         if watch is not None and watch.observer is not None:
             decide = partial(_unrestricted, decide)
@@ -268,7 +268,7 @@ class PrimitiveExecutor:
     async def _outcome(
         self, call: PreparedCall, logged: LoggedCall, watch: Watch
     ) -> tuple[Outcome, tuple[Notice, ...]]:
-        """What comes of a run, and what it planted; one that is given up is logged as that."""
+        """Return the outcome of a run, and the files it planted; a run that is given up is logged as such."""
         spool = partial(self._outputs.spool, logged.run_id)
         if watch.on_begun is not None:
             watch.on_begun(logged.run_id)
@@ -293,7 +293,7 @@ class PrimitiveExecutor:
     def _result(
         self, call: PreparedCall, outcome: Outcome, logged: LoggedCall, noticed: tuple[Notice, ...]
     ) -> ExecutionResult:
-        """What the caller is told; before, the private copy is removed, and lockfile and log are written."""
+        """Remove the private copy, write lockfile and log, and return the result for the caller."""
         self._outputs.finish(logged.run_id)
         kept, left_out = kept_files(call.snapshot, self._results)
         if call.snapshot is not None:
@@ -353,13 +353,13 @@ class PrimitiveExecutor:
             return DryRun.of(call)
 
     async def preview(self, item_id: str, parameters: Mapping[str, Any] | None = None) -> Preview:
-        """What somebody can agree to; RyeError for what would be refused up to there."""
+        """Return the preview that somebody can agree to; RyeError for every refusal up to there."""
         async with admitted():
             decision = await self._decider.decide(item_id, parameters, Caller())
             return decision.preview()
 
     async def capability(self, item_id: str, agreed: str | None = None) -> Preview:
-        """What a tool may do, and what of that nobody has agreed to yet; with any parameters.
+        """Return the rights of a tool, and those nobody has agreed to yet; with any parameters.
 
         With `agreed`, the mark of what somebody was shown, it is agreed to from now on; RyeError
         `confirmation_outdated` when it is not that any more.
@@ -406,7 +406,7 @@ class PrimitiveExecutor:
 
 
 async def _planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
-    """What a run made that it must not make is moved away, however the run ended."""
+    """Move away the files that a run must not make, however the run ended."""
     missing = call.job.missing if isinstance(call.job, ProcessJob) else None
     if missing is None:
         return ()

@@ -47,7 +47,7 @@ _STEM, _, _ENDING = DEPENDENCY_MANIFEST_NAME.rpartition(".")
 
 @dataclass(frozen=True, slots=True)
 class DependencyManifest:
-    """What a directory's manifest says, and who says it.
+    """The content of a directory's manifest, and its signer.
 
     `directory` is where it is below the root of its space (`tools/demo`); `files` has the SHA256 of each file
     by its path below that directory.
@@ -76,7 +76,7 @@ def manifest_file(space: Space, directory: str, content: bytes) -> ItemFile:
 def verify_manifest(
     file: ItemFile, trust: Trust, *, role: Role, moment: Moment | None = None
 ) -> DependencyManifest:
-    """What a manifest says, when it is authentic; RyeError otherwise.
+    """Return an authentic manifest; RyeError otherwise.
 
     `role` is that of the item that rests on it: tool, or runtime for the library of one.
     """

@@ -62,7 +62,7 @@ def parse(content: bytes, form: re.Pattern[str], place: Path, *, hint: str) -> M
 
 
 def folded(path: str) -> str:
-    """What a file system that tells neither cases nor forms of letters apart makes of a path."""
+    """Return a path as a file system sees it that ignores case and the forms of letters."""
     if path.isascii():
         return path.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())

@@ -116,6 +116,7 @@ def comparable(result: SubprocessResult) -> tuple[Any, ...]:
     return result.kind, result.return_code, result.signal, result.stdout, result.stderr, result.enforced
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("way", "tier"), TIERS)
 @pytest.mark.parametrize("name", SCRIPTS)
 async def test_a_parked_interpreter_does_what_one_does_that_is_started_for_the_call(

@@ -96,7 +96,7 @@ class Snapshot:
 
     @property
     def anchor_path(self) -> Path | None:
-        """What modules are resolved from: in here, but for an anchor that is the whole project."""
+        """The root for modules: in the copy, unless the anchor is the whole project."""
         anchor = self._carried.anchor
         if anchor is None:
             return None
@@ -122,7 +122,7 @@ class Snapshot:
         return text.replace(own, printable(self._carried.source))
 
     def add(self, bytecode: Bytecode) -> None:
-        """Put bytecode beside its sources, before anything runs; without room for it there is none."""
+        """Put bytecode beside its sources, before anything runs, if there is room for it."""
         with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
             try:
                 _write(root, ((relative, content, _FILE) for relative, content in bytecode.files.items()))

@@ -124,7 +124,7 @@ class Template(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a call got: a seat, or the word for why it got none."""
+    """A seat, or the word for why there is none."""
 
     seat: Seat | None = None
     why: str | None = None
@@ -132,7 +132,7 @@ class Taken:
 
 @dataclass(slots=True)
 class _Waiting:
-    """What waits for calls of one kind, and how many should."""
+    """The interpreters that wait for calls of one kind, and how many should."""
 
     seats: deque[Seat] = field(default_factory=deque)
     slots: list[Slot] = field(default_factory=list)
@@ -191,7 +191,7 @@ class Pool:
         self._fill(waiting, after=BEGINS_AFTER_S)
 
     def renew(self, kind: Kind) -> None:
-        """What waits for calls of this kind was made of something that has changed."""
+        """Drop the interpreters of this kind: something that they were made of has changed."""
         waiting = self._here().get(kind)
         if waiting is not None:
             self._clear(waiting)
@@ -282,7 +282,7 @@ class Pool:
                 waiting.seats.append(seat)
 
     async def _template(self, waiting: _Waiting) -> Template | None:
-        """What makes one more wait, if one is lacking, once no call needs the processor that this takes."""
+        """Return the template for one more, if one is lacking, once no call needs this processor."""
         await self._admission().calm()
         return waiting.template if len(waiting.seats) < waiting.wanted else None
 

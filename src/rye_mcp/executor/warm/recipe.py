@@ -1,4 +1,4 @@
-"""What a waiting interpreter was made of, and whether a call would be made of the same.
+"""The recipe of a waiting interpreter, and whether a call would have the same.
 
 A call is prepared whole, as if it ran cold. Only if its process, its confinement and everything that the
 interpreter has read when it started are those of the waiting one does it run there.

@@ -40,7 +40,7 @@ __all__ = ["Confine", "Turn", "Warmth"]
 _logger = logging.getLogger(__name__)
 
 _PER_TOOL: Final = frozenset({"cache", "temp"})
-"""What each tool has a directory of its own for, so that its interpreters are its own, too."""
+"""Directories that each tool has of its own, so that its interpreters are its own, too."""
 
 Confine = Callable[[Room], Halves]
 """The process of a call, confined to another private directory than that of the call."""
@@ -217,7 +217,7 @@ class Warmth:
 
 
 def _kind(decision: DecidedCall) -> Kind:
-    """What two calls have in common that one interpreter may wait for."""
+    """Return the kind of a call: one interpreter may wait for all calls of a kind."""
     verified, permissions = decision.verified, decision.permissions
     runtimes = tuple((item.file.item_id, item.digest) for item in verified.items[1:])
     metadata = verified.chain.root.metadata

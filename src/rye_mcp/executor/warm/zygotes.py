@@ -38,7 +38,7 @@ _READ_AT_START: Final = ("PYTHON", "LC_", "LANG")
 
 @dataclass(frozen=True, slots=True)
 class Forked:
-    """What waits for a call, and the variables that it does not have yet."""
+    """A process that waits for a call, and the variables that it does not have yet."""
 
     parked: Waiting
     missing: Mapping[str, str]
