@@ -130,11 +130,12 @@ class Parked(Generic[R]):
         self._waiting = waiting
         self._spec = spec
         self._read = read
+        self._is_given_up = False
 
     @property
     def is_waiting(self) -> bool:
         """Whether it can still get its call."""
-        return self._waiting.is_parked
+        return self._waiting.is_parked and not self._is_given_up
 
     async def run(self, call: CallSpec) -> R:
         """Give it its call, and wait for the end. NotParked if it is gone, or was started for other calls."""
@@ -155,6 +156,7 @@ class Parked(Generic[R]):
 
     async def end(self) -> None:
         """End it, called or not, and wait until it is gone."""
+        self._is_given_up = True
         if not self._waiting.done.is_set():
             await self._supervisor.discard(self._waiting)
 

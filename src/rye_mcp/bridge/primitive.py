@@ -25,10 +25,11 @@ from rye_mcp.permissions import Host
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
+    from lilux.primitives.subprocess import Spool
     from rye_mcp.bridge.connection import Connection, Progress
     from rye_mcp.bridge.pool import Pool
     from rye_mcp.executor.job.in_process import InProcessCall
-    from rye_mcp.executor.job.jobs import Show, Spooling, Watch
+    from rye_mcp.executor.job.jobs import Show, Watch
     from rye_mcp.executor.job.outcomes import Outcome
 
 __all__ = ["McpClientPrimitive", "McpJob"]
@@ -95,7 +96,7 @@ class McpJob:
             "timeout": self.call.timeout,
         }
 
-    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
         """Call it."""
         from rye_mcp.bridge.results import read_answer, read_failure
 

@@ -286,7 +286,7 @@ class Preparation:
             tool_source=verified.chain.root.path,
             snapshot=snapshot or _Sources(verified.chain.root.path),
         )
-        return UnfinishedCall(self, decision, primitive, snapshot, paths, basis, turn)
+        return UnfinishedCall(self, decision, primitive, snapshot, paths, basis, turn, runs=runs)
 
     async def facts(self) -> Facts:
         """Return what this machine can enforce; it is found out once."""
@@ -333,8 +333,11 @@ class UnfinishedCall:
         paths: Paths,
         basis: Basis,
         turn: Turn,
+        *,
+        runs: bool,
     ) -> None:
         self._preparation = preparation
+        self._runs = runs
         self._decision = decision
         self._primitive = primitive
         self._snapshot = snapshot
@@ -351,8 +354,13 @@ class UnfinishedCall:
     ) -> None:
         with anyio.CancelScope(shield=True):
             await self._turn.close()
-        if self._snapshot is not None and not self._snapshot.is_removed:
-            await off_loop(self._snapshot.remove, shielded=True)
+        if self._snapshot is None:
+            return
+        remove = partial(off_loop, self._snapshot.remove, shielded=True)
+        if self._runs and error is None:  # what ran in it has ended: the caller need not wait for that
+            self._preparation.background.start(remove, after=0.0)
+        else:
+            await remove()
 
     async def finish(self) -> PreparedCall:
         """The whole call."""
@@ -369,12 +377,6 @@ class UnfinishedCall:
             await self._secrets(),
         )
         job, noticed = await self._job(environment)
-        if self._snapshot is not None and environment.packages is not None:
-            self._snapshot.link(PACKAGES, environment.packages)
-        if self._snapshot is not None and isinstance(job, ProcessJob):
-            known = self._preparation.bytecode.known(carried, job.process)
-            if known is not None:
-                await off_loop(partial(self._snapshot.add, known))
         notices = (*decision.notices, *environment.notices, *noticed)
         unsealed = carried.why_not_sealed or (_PROJECT_USED if environment.project_used else None)
         unsealed = unsealed or getattr(job, "why_not_sealed", None)
@@ -390,23 +392,39 @@ class UnfinishedCall:
         self, process: Halves, environment: Environment, interpreters: tuple[Path, ...]
     ) -> Confined:
         """The process, confined to what its tool may do; and whether it fits an interpreter that waited."""
-        snapshot, lockfile = self._snapshot, self._decision.pinned.lock.path
-        scratch, needs_scratch = None, False
-        if not self._decision.permissions.unconfined:
-            needs_scratch = snapshot is not None and (await self._preparation.facts()).cell is None
-        if snapshot is not None and needs_scratch:
-            scratch = await off_loop(snapshot.make_scratch)
+        snapshot, turn = self._snapshot, self._turn
+        is_free = self._decision.permissions.unconfined
+        needs_scratch = not is_free and snapshot is not None
+        if needs_scratch:
+            needs_scratch = (await self._preparation.facts()).cell is None
         confine = partial(self._confine, process, environment, interpreters)
-        confined = await off_loop(partial(confine, None if snapshot is None else snapshot.root, scratch))
-        if self._turn.warm is not None:
-            await off_loop(partial(self._turn.settle, confined.process, lockfile))
 
-            def elsewhere(room: Room) -> Halves:
-                return confine(room.root, room.root / SCRATCH if needs_scratch else None).process
+        def elsewhere(room: Room | None) -> Halves:
+            if room is None:
+                return confine(None, None).process
+            return confine(room.root, room.root / SCRATCH if needs_scratch else None).process
 
-            over = partial(self._preparation.warmth.over, self._turn, self._primitive, elsewhere)
-            self._let_wait = partial(over, scratch=needs_scratch, lockfile=lockfile, scripts=self._scripts())
+        def work() -> Confined:
+            scratch = snapshot.make_scratch() if snapshot is not None and needs_scratch else None
+            confined = confine(None if snapshot is None else snapshot.root, scratch)
+            turn.settle(confined.process, self._decision.pinned.lock.path)
+            if snapshot is not None:
+                self._complete(snapshot, confined.process, environment)
+            return confined
+
+        confined = await off_loop(work)
+        if turn.warm is not None:
+            over = partial(self._preparation.warmth.over, turn, self._primitive, elsewhere)
+            self._let_wait = partial(over, scratch=needs_scratch, scripts=self._scripts())
         return confined
+
+    def _complete(self, snapshot: Snapshot, process: Halves, environment: Environment) -> None:
+        """Put into the private copy what is not carried: packages of the project, and bytecode."""
+        if environment.packages is not None:
+            snapshot.link(PACKAGES, environment.packages)
+        known = self._preparation.bytecode.known(self._decision.verified.carried, process)
+        if known is not None:
+            snapshot.add(known)
 
     def _scripts(self) -> tuple[bytes, ...]:
         """The sources of the library of the runtime, which interpreters that wait have compiled."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -43,16 +43,13 @@ if TYPE_CHECKING:
     from rye_mcp.executor.warm.turns import Turn
     from rye_mcp.permissions.denials import Denial
 
-__all__ = ["HttpJob", "Job", "Observer", "OtherJob", "ProcessJob", "Spooling", "Watch", "address_of"]
+__all__ = ["HttpJob", "Job", "Observer", "OtherJob", "ProcessJob", "Watch", "address_of"]
 
 Show = Callable[[str], str]
 
 _UNCONFINED: Final = "it declares no permissions, or the policy lifts them"
 _PORTS: Final = {"http": 80}
 _HIDDEN: Final = "the program is there, but the tool may not see it: name its place in permissions.read"
-
-Spooling = Callable[[], Awaitable["Spool"]]
-"""Gives a place for what is too long for the answer; who prints nothing asks for none."""
 
 
 class Observer(Protocol):
@@ -94,7 +91,7 @@ class Job(Protocol):
         """Describe the work as data."""
         ...
 
-    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
         """Do it."""
         ...
 
@@ -128,11 +125,11 @@ class ProcessJob:
             "timeout": spec.timeout,
         }
 
-    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
         """Run it to its end."""
         call = replace(
             self.process.call,
-            spool=await spool(),
+            spool=spool,
             digests=True,
             on_output=_shown_live(watch.on_output, show),
             on_started=watch.on_started,
@@ -216,7 +213,7 @@ class HttpJob:
             "timeout": spec.timeout,
         }
 
-    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
         """Make it."""
         if watch.observer is not None:
             origin = self.spec.url.origin
@@ -242,7 +239,7 @@ class OtherJob:
             "timeout": self.config.get("timeout"),
         }
 
-    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
         """Hand it over, and read what comes back: `success`, `error`, and everything as data."""
         begun = time.perf_counter()
         error: str | None = None

@@ -76,7 +76,6 @@ class Snapshot:
 
     def __init__(self, station: Station, name: str, carried: BundledFiles) -> None:
         self._station = station
-        self.is_removed = False
         self._results = False
         self._name = name
         self._carried = carried
@@ -170,7 +169,6 @@ class Snapshot:
         """Remove it, with everything that was done to it. To do so twice does no harm."""
         if not remove_files(self._name, self._station.descriptor, self._written, empty=(OUTPUT,)):
             remove_tree(self._name, self._station.descriptor)
-        self.is_removed = True
 
     def __enter__(self) -> Snapshot:
         return self
