@@ -201,14 +201,17 @@ class Decider:
                 await off_loop(partial(decided.comparison.keep, self.trust))
         return decided
 
-    async def accept(self, bundle: Bundle) -> DecidedCall:
-        """The call of a bundle, which passes the same stages here; it may do no more than there."""
+    async def accept(self, bundle: Bundle, granted: Permissions | None = None) -> DecidedCall:
+        """The call of a bundle, which passes the same stages here; it may do no more than there.
+
+        `granted` narrows that further.
+        """
 
         def work() -> tuple[PinnedChain, Comparison, Isolation]:
             return (*self._pinned_again(bundle), isolation_of(self))
 
         found = await _decided(await off_loop(work), bundle.parameters, bundle.caller, bundle.timeout)
-        there = bundle.permissions
+        there = bundle.permissions if granted is None else bundle.permissions.meet(granted)
         env = found.permitted_env if there.unconfined else found.permitted_env & there.env
         narrowed = replace(found, permissions=found.permissions.meet(there), permitted_env=env)
         return await self.settled(narrowed)
