@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "c0ea42f557533474bbf874b98c8d801e01f5aefcd1706d508a3bd51b9d4a7ce5"
+MANIFEST_SHA256: Final = "d466230085a7ae6cb9c4279750194397af2504e1c3f577692eec4c43c0ba99b2"
