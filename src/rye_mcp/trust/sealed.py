@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "4ff9ce262381abf304e579f510e2d890493fd0056d1d87f55db2970dc2914f43"
+MANIFEST_SHA256: Final = "d9cb477e09de9be1935926d47c4c48c9c30e449ba654b527e2b53ab1eebf9d7d"
