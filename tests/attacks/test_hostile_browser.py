@@ -49,7 +49,7 @@ def browser(page: RunningPage) -> Iterator[httpx.Client]:
 @pytest.fixture
 def run_id(person: Person, project: Path) -> Iterator[str]:
     """A run that is going on, which each of these tries to end."""
-    command = [SCRIPTS / "rye", "run", "demo/slow"]
+    command = [str(SCRIPTS / "rye"), "run", "demo/slow"]
     with ended(
         subprocess.Popen(command, cwd=project, env=person.environment, stdout=subprocess.PIPE)
     ) as process:
@@ -160,34 +160,36 @@ def test_what_the_log_has_is_text_on_the_page(
         signer=HIDING,
     )
     Ledger(person.state / "rye").write(record)
-    for path in ("/runs", f"/runs/{record.run_id}", f"/runs?client={'%3Cscript%3E'}"):
+    shown = ""
+    for path in ("/runs?client=%3Cscript%3E", "/runs", f"/runs/{record.run_id}"):
         shown = browser.get(path).text
         assert "<script>alert" not in shown
         assert "onerror=alert(1)>" not in shown
         assert not set(shown) & {"\x1b", "\u202e", "\u200b"}
-    assert "&lt;script&gt;alert(1)" in shown or "No such run" in shown
+    assert "&lt;script&gt;alert(1)" in shown
 
 
 def test_a_line_without_end_is_shown_in_part(person: Person, project: Path, browser: httpx.Client) -> None:
     """Whatever a run writes, an event and a page are no longer than their limits."""
-    tool(project, "endless", "head -c 100000000 /dev/zero | tr '\\0' '<'; echo; sleep 600")
+    tool(
+        project,
+        "endless",
+        "head -c 100000000 /dev/zero | tr '\\0' '<'; while :; do echo the end; sleep 0.1; done",
+    )
     person.sign("demo/endless", project)
-    command = [SCRIPTS / "rye", "run", "demo/endless"]
-    endless = subprocess.Popen(command, cwd=project, env=person.environment, stdout=subprocess.PIPE)
+    command = [str(SCRIPTS / "rye"), "run", "demo/endless"]
+    endless = subprocess.Popen(command, cwd=project, env=person.environment, stdout=subprocess.DEVNULL)
     with ended(endless):
         ids: list[str] = []
         while not ids:
             found = person.rye("log", "--item", "demo/endless", "--status", "running", "--json", cwd=project)
             ids = [each["run_id"] for each in found.json["runs"]]
-        skipped = 0
+        text = ""
         with browser.stream("GET", f"/runs/{ids[0]}/live") as events:
-            for line in events.iter_lines():
-                if line.startswith("data: "):
-                    facts = json.loads(line.removeprefix("data: "))
-                    assert len(facts["text"]) <= MAX_EVENT_BYTES
-                    skipped += facts["skipped"] + len(facts["text"])
-                if skipped == 100_000_001:
-                    break
+            data = (line.removeprefix("data: ") for line in events.iter_lines() if line.startswith("data: "))
+            while "the end" not in text:
+                text = json.loads(next(data))["text"]
+                assert len(text) <= MAX_EVENT_BYTES
         assert len(browser.get(f"/runs/{ids[0]}").text) < 100_000
 
 
