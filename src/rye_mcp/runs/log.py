@@ -65,7 +65,7 @@ _EVERYTHING: Final = RunFilter()
 
 @dataclass(frozen=True, slots=True)
 class Attested:
-    """What should be known about a row that was written, and the digest of its receipt, if it has one."""
+    """The facts for a row that was written, and the digest of its receipt, if it has one."""
 
     notices: tuple[Notice, ...]
     receipt: str | None = None
@@ -106,7 +106,7 @@ class RunLog:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """What was found wrong with the log and fixed, up to now."""
+        """Problems of the log that were found and fixed up to now."""
         return tuple(self._database.notices)
 
     def append(self, record: RunRecord) -> tuple[Notice, ...]:
@@ -211,7 +211,7 @@ class RunLog:
         )
 
     def get(self, run_id: str) -> RunRecord:
-        """One run; RyeError `run_not_found` when there is none."""
+        """One run; RyeError `run_not_found` if it is unknown."""
         check_run_id(run_id)
         query = f"SELECT {_NAMES} FROM runs WHERE run_id = ?"  # noqa: S608
 
@@ -255,7 +255,7 @@ class RunLog:
         self.close()
 
     def _read_page(self, wanted: RunFilter, *, after: int = 0, before: int | None = None) -> RunPage:
-        """The newest rows behind `after`. In a log that has begun anew since, everything is behind it."""
+        """The newest rows behind `after`. In a log that was started again, everything is behind it."""
         values: dict[str, Any] = {"limit": wanted.limit}
         conditions = ["seq > :after", "seq <= :last"]
         for condition, needed in wanted.conditions():
