@@ -69,7 +69,7 @@ class OutputRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunsRequest:
-    """A selection of runs: of items by id or pattern, of a project or client, by status or code, and by time."""
+    """A selection of runs: of items by id or pattern, of a project or client, by status or code, by time."""
 
     item_id: str = EVERYTHING
     project: Path | None = None
