@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "08a9b21d5372bfe2fa2ef5ffc25ef9306a46ca45e0a96639cc58e375275084cf"
+MANIFEST_SHA256: Final = "decd7c9930987d58c6db8452891bcb9fe74ebdf0e8ad510b3001f47234a4d83e"
