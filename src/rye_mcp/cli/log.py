@@ -309,16 +309,22 @@ def _facts(shown: ShownRun) -> Iterator[tuple[str, str]]:
     yield "who", record.caller + (f" ({record.client})" if record.client else "")
     yield "signer", record.signer or "-"
     yield "sealed", "yes" if record.sealed else "no"
+    yield from _conditions(record)
+    yield "parameters", ", ".join(record.parameters) or "-"
+    yield from (("chain", f"{item_id} {digest}") for item_id, digest in record.chain)
+    yield from (("sha256", f"{digest} {stream}") for stream, digest in record.digests)
+    yield from _kept(shown)
+
+
+def _conditions(record: RunRecord) -> Iterator[tuple[str, str]]:
+    """How it ran, as far as that is known."""
     if record.enforced is not None:
         yield "enforced", enforced_in_words(record.enforced)
     runtime = runtime_in_words(record)
     if runtime is not None:
         yield "runtime", runtime
-    yield from (("parent", record.parent),) if record.parent is not None else ()
-    yield "parameters", ", ".join(record.parameters) or "-"
-    yield from (("chain", f"{item_id} {digest}") for item_id, digest in record.chain)
-    yield from (("sha256", f"{digest} {stream}") for stream, digest in record.digests)
-    yield from _kept(shown)
+    if record.parent is not None:
+        yield "parent", record.parent
 
 
 def _used(record: RunRecord) -> Iterator[tuple[str, str]]:
