@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "decd7c9930987d58c6db8452891bcb9fe74ebdf0e8ad510b3001f47234a4d83e"
+MANIFEST_SHA256: Final = "2f2a07d2d095fe7026d126f310b75a3c7b5b89492b9223d0f0fde3eb6944b03f"
