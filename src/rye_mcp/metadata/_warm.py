@@ -21,7 +21,7 @@ _SECONDS: Final = 300
 
 
 MAX_PRELOADED: Final = 32
-_MODULE: Final = r"\A[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z"
+_MODULE: Final = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 
 
 @dataclass(frozen=True, slots=True)
