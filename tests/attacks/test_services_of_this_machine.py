@@ -1,4 +1,4 @@
-"""A request is led to a service of this machine that its tool does not name: by its port, by a name, by a value."""
+"""A request is led to a service of this machine that its tool does not name: by a port, a name or a value."""
 
 from __future__ import annotations
 
@@ -123,7 +123,8 @@ async def test_a_program_that_names_a_service_of_this_machine_is_told_that_it_ca
 ) -> None:
     text = (
         '"""Runs."""\n\n__version__ = "1.0.0"\n__executor_id__ = "python_function_runtime"\n'
-        f'PERMISSIONS = {{"net": ["localhost:{port}"]}}\n\n\ndef execute(params, project_path):\n    return 1\n'
+        f'PERMISSIONS = {{"net": ["localhost:{port}"]}}\n'
+        "\n\ndef execute(params, project_path):\n    return 1\n"
     )
     workshop.sign("demo/program.py", text)
     executor = PrimitiveExecutor(
