@@ -67,6 +67,21 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "Lock tools as they are now, and check that they still are.",
             TRUST,
         ),
+        "push": CommandPlace(
+            "rye_mcp.cli.share",
+            "push_items",
+            "Put signed items into a registry, with all that vouches for them.",
+            TRUST,
+        ),
+        "pull": CommandPlace(
+            "rye_mcp.cli.share",
+            "pull_items",
+            "Bring in signed items, verified before they are written, and pin them.",
+            TRUST,
+        ),
+        "sync": CommandPlace(
+            "rye_mcp.cli.share", "sync_items", "Bring back exactly what sources.toml pins.", TRUST
+        ),
         "trust": CommandPlace(
             "rye_mcp.cli.trust",
             "trust",

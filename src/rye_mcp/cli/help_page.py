@@ -29,6 +29,10 @@ Vouch for them:
   sign     Sign an item, or all that match a pattern, with your key.
   verify   Check whether items would be accepted, and who signed them.
   lock     Lock tools as they are now, and check that they still are.
+  push     Put signed items into a registry, with all that vouches for them.
+  pull     Bring in signed items, verified before they are written, and pin
+           them.
+  sync     Bring back exactly what sources.toml pins.
   trust    Who may sign what you run: everything undecided, and the decisions.
   keys     The key pairs that you, and your agents, sign with.
   secret   The secrets that tools get which you signed for them.

@@ -35,6 +35,7 @@ __all__ = [
     "folded",
     "manifest_file",
     "parse_listing",
+    "path_problem",
     "render_listing",
     "verify_manifest",
 ]
@@ -172,14 +173,15 @@ def _parse(content: bytes, place: Path) -> Mapping[str, str]:
 def _problem(files: Mapping[str, str]) -> str | None:
     """Why these cannot be the files of one directory."""
     for path, digest in files.items():
-        if problem := _path_problem(path):
+        if problem := path_problem(path):
             return f"{problem}, found {path[:80]!r}"
         if not _DIGEST.fullmatch(digest):
             return f"a SHA256 for {path!r}, found another text"
     return _clash(files)
 
 
-def _path_problem(path: str) -> str | None:
+def path_problem(path: str) -> str | None:
+    """Why this cannot be the path of a file that is listed; None for one that can."""
     segments = path.split("/")
     if len(segments) > _MAX_SEGMENTS:
         return f"a path of at most {_MAX_SEGMENTS} segments"
