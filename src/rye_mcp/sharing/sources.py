@@ -18,7 +18,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,7 +93,8 @@ class Sources:
     def having(self, source: Source) -> Sources:
         """The same, with this one in the place of the one of its name."""
         others = [each for each in self.sources if each.reference.name != source.reference.name]
-        return replace(self, sources=tuple(sorted((*others, source), key=lambda each: each.reference.name)))
+        together = sorted((*others, source), key=lambda each: each.reference.name)
+        return Sources(tuple(together), self.before)
 
     def render(self) -> bytes:
         """The file: the same for the same sources."""
