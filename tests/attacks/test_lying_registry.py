@@ -119,6 +119,8 @@ async def test_another_artifact_under_the_digest_that_was_asked_for(alice: Membe
         there.manifests[first.digest] = there.manifests[second.digest]
         (bob.space / "tools/demo/hello.py").unlink()
         await nothing_is_written(bob, "invalid_artifact", bob.sync)
+        by_digest = f"{there.host}/team/tools@{first.digest}"
+        await nothing_is_written(bob, "invalid_artifact", lambda: bob.pull(by_digest))
         there.manifests[first.digest] = bytes(MAX_MANIFEST_BYTES)
         await nothing_is_written(bob, "invalid_artifact", bob.sync)
 
