@@ -1,4 +1,4 @@
-"""What a run may do, fully resolved, and what was enforced of it.
+"""The rights of a run, fully resolved, and which of them were enforced.
 
 A `Policy` is exact: absolute paths and numbers. Who may do what is decided elsewhere; `lilux-proc` makes it
 so and reports what the kernel has confirmed. The fields are those of `policy` in `docs/protocol.md`.
@@ -68,7 +68,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What a run may do. What is not granted is denied.
+    """The rights of a run. Everything else is denied.
 
     `tier` is what is wanted, and `require` the least with which the run may start. `protect` stays read-only
     inside what is writable, and `mask` is empty inside what is visible. `home` is where a private, empty home
@@ -130,7 +130,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What this machine can enforce, as it was found out by making a whole cell.
+    """What this machine can enforce, found by making a whole cell.
 
     `landlock` is the version of its interface, 0 without it. `cell` says how cells are made, None that they
     cannot be, and then `no_cell` says why. `proc` says whose processes a cell shows. With a `broker` hosts
@@ -148,7 +148,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Enforced:
-    """What was enforced of a policy, as the launch itself confirmed it.
+    """The part of a policy that was enforced, as the launch itself confirmed it.
 
     `net` is as in a policy. `proc` says whose processes the run could see. `limits` names those in force.
     `unenforced` names what was asked for, or what the tier stands for, and is not so; `reason` says why

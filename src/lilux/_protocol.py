@@ -1,4 +1,4 @@
-"""What is said between `lilux` and `lilux-proc serve`: requests and events as frozen values.
+"""The messages between `lilux` and `lilux-proc serve`: requests and events as frozen values.
 
 The contract stands in `docs/protocol.md`; the frames in `tests/assets/protocol/` are read by this side and by
 the Rust side. Nothing here reads, writes or waits. A request gets its id when it is encoded. An event that is
@@ -222,7 +222,7 @@ def _present(**fields: Any) -> Header:
 
 
 class _Event(msgspec.Struct, frozen=True, tag_field="event", forbid_unknown_fields=True):
-    """What the supervisor says. Its fields have these names and types on the wire too."""
+    """A message of the supervisor. Its fields have these names and types on the wire too."""
 
 
 class Hello(_Event, frozen=True, tag="hello"):
@@ -297,7 +297,7 @@ class Killed(_Event, frozen=True, tag="killed"):
 
 
 class Probed(_Event, frozen=True, tag="probed"):
-    """What this machine can enforce."""
+    """The isolation that this machine can enforce."""
 
     id: int
     facts: Facts

@@ -68,7 +68,7 @@ _NOT_LOCKED = frozenset({"", "0", "false", "no"})
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the surroundings say.
+    """The settings from the surroundings.
 
     `project` is the directory that holds the project's `.ai` (which need not be there yet), `user_directory`
     the one that holds the user's. `system_space` is the system space itself, None for that of this package.
@@ -132,7 +132,7 @@ class Settings:
         )
 
     def _private(self) -> dict[str, Path]:
-        """What rye-mcp keeps for this user outside of the user space, by its name."""
+        """The private directories of this user outside of the user space, by name."""
         runtime = _path(self.environment.get("XDG_RUNTIME_DIR"))
         kept = {
             "your decisions, logs and outputs": self.state,
@@ -199,7 +199,7 @@ class App:
         client: str | None = None,
         trace: TraceContext | None = None,
     ) -> Context:
-        """What verbs work with, for this caller."""
+        """Return the context for this caller."""
         return Context(
             self.spaces,
             self.trust,
@@ -215,13 +215,13 @@ class App:
         )
 
     def _open_inside(self, context: Context) -> OpenInside:
-        """What serves the programs that are called in this context."""
+        """Return the service for the programs that are called in this context."""
         from rye_mcp.inside.desk import Desk
 
         return Desk(context, self.kept_catalog, context.agree).opened
 
     def executor(self) -> PrimitiveExecutor:
-        """What runs tools: made when the first one runs, and kept."""
+        """The executor of tools: made when the first one runs, and kept."""
         if not self._executors:
             from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
@@ -239,7 +239,7 @@ class App:
         return self._executors[0]
 
     def executor_in(self, directory: Path, *, with_items: bool) -> PrimitiveExecutor:
-        """One for which this directory is the project, `with_items` of this one; for who closes it again."""
+        """One for which this directory is the project, `with_items` of this one; the caller closes it."""
         from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
         # It may be a directory among those of the user: made for this, and empty.
@@ -288,7 +288,7 @@ class App:
                 await self.close()
 
     def catalog(self) -> Catalog:
-        """What finds items by words, for who closes it again; it has not looked yet at what has changed."""
+        """Return the catalog, which the caller closes; it has not looked for changes yet."""
         from rye_mcp.catalog import Catalog
 
         cache = self.settings.cache

@@ -56,7 +56,7 @@ MAX_ID_SEGMENTS: Final = 8
 """How many segments an item id may have."""
 
 SHEBANG: Final = b"#!"
-"""What the content of an item without an extension begins with."""
+"""The first bytes of an item without an extension."""
 
 SYSTEM_MANIFEST_NAME: Final = "manifest.json"
 """The file, directly in a space, that lists every file of the system space."""
@@ -96,7 +96,7 @@ _TYPES: Final[Mapping[str, ItemType]] = MappingProxyType(
 
 
 class SpaceName(StrEnum):
-    """Which of the three spaces; in the order in which they are searched."""
+    """The three spaces, in the order in which they are searched."""
 
     PROJECT = "project"
     USER = "user"
@@ -132,7 +132,7 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class CommentStyle:
-    """What stands before and after the text of a comment line, blanks included."""
+    """The text before and after a comment line, blanks included."""
 
     opening: bytes
     closing: bytes = b""

@@ -199,7 +199,7 @@ def _text(x: int, y: int, text: str, colour: str, style: str) -> str:
 
 
 def _notes(explanation: Explanation) -> Iterator[tuple[str, str]]:
-    """What stands below the cards, each with its colour."""
+    """Yield the notes below the cards, each with its colour."""
     if explanation.refusal is not None:
         yield f"✗ {explanation.refusal.code}: nothing would run", _BAD
     if explanation.needs:

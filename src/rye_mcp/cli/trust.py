@@ -404,7 +404,7 @@ def _approve(app: App, *, approved: bool) -> str:
 
 
 def _read(file: str) -> bytes:
-    """What a file holds, or standard input; one byte more than there may be is enough to see that."""
+    """Read a file, or standard input, up to one byte more than allowed, which shows that it is too long."""
     if file == STANDARD_INPUT:
         return sys.stdin.buffer.read(MAX_DOCUMENT_BYTES + 1)
     path = Path(file)

@@ -84,7 +84,7 @@ class DecidedCall:
         return self.pinned.valid.verified.chain
 
     def preview(self) -> Preview:
-        """What somebody can agree to."""
+        """Return the preview that somebody can agree to."""
         return Preview.of(self.valid, self.parameters, self.permissions, self.comparison.widened)
 
     def require_agreed(self, mark: str | None) -> None:
@@ -116,7 +116,7 @@ class DecidedCall:
 
     @property
     def asked_for(self) -> Permissions:
-        """What the tool itself is granted, without what its runtimes add; calls are judged one by one."""
+        """The rights of the tool itself, without those that its runtimes add; calls are judged one by one."""
         if self.permissions.unconfined:
             return UNCONFINED
         declared = self.chain.root.metadata.permissions or Permissions()
@@ -292,7 +292,7 @@ async def _decided(
 def granted(
     pairs: Sequence[tuple[ChainElement, VerifiedItem]], isolation: Isolation
 ) -> tuple[Permissions, frozenset[str], tuple[Notice, ...]]:
-    """What a chain may do, which variables it gets, and whose wish for something counts for nothing.
+    """Return the rights of a chain, the variables it gets, and a notice for each wish that was ignored.
 
     RyeError `denied_by_policy` for what the policy lets run in no way.
     """

@@ -35,7 +35,7 @@ class Definition:
     input_schema: dict[str, Any] = field(init=False, repr=False)
     """The schema of the arguments, which everybody shares."""
     defaults: Mapping[str, Any] = field(init=False, repr=False)
-    """What arguments are that are missing. No schema has another default any deeper: a test sees to it."""
+    """Values of missing arguments. No schema has another default any deeper: a test checks it."""
 
     def __post_init__(self) -> None:
         schema = {
@@ -252,7 +252,7 @@ def check_arguments(definition: Definition, given: Mapping[str, Any] | None) -> 
 
 
 def _hint_for(unknown: Sequence[str], known: Collection[str]) -> str:
-    """Which known argument may be meant by each: leaving out what was meant would be another call.
+    """Suggest a known argument for each unknown one: without it, this would be a different call.
 
     Only the first of very many are compared: each takes a while, and no other client is answered meanwhile.
     """
@@ -264,7 +264,7 @@ def _hint_for(unknown: Sequence[str], known: Collection[str]) -> str:
 
 
 def _read(schema: Mapping[str, Any], value: Any) -> Any:
-    """What text stands for, where the schema takes anything but text."""
+    """Return the value of a text, where the schema takes anything but text."""
     branches = schema.get("anyOf", (schema,))
     if not isinstance(value, str) or any(each.get("type", "string") == "string" for each in branches):
         return value

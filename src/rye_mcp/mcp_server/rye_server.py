@@ -292,7 +292,7 @@ class RyeServer(MCPServer[None]):
         return list(TEMPLATES)
 
     async def read_resource(self, uri: Any, context: Any = None) -> Iterable[ReadResourceContents]:
-        """What stands at an address."""
+        """Read the resource at an address."""
         from rye_mcp.mcp_server.exposed_items import read_resource
 
         with protocol_error(uri=str(uri)):

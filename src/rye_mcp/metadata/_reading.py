@@ -53,10 +53,10 @@ _kept: OrderedDict[_Key, ItemMetadata] = OrderedDict()
 
 
 def parse_metadata(file: ItemFile, *, keep: bool = True) -> ItemMetadata:
-    """What an item says about itself; RyeError `invalid_item` with all issues when something is wrong.
+    """Return the metadata of an item; RyeError `invalid_item` with all issues when something is wrong.
 
     This is what every call pays for. Schemas are not checked, nor is Python behind the first function;
-    `examine` does both. Who looks at all items once does not `keep` what calls will hardly ask for.
+    `examine` does both. A caller that reads all items once does not `keep` them.
     """
     if not keep:
         return _parsed(file)
@@ -164,7 +164,7 @@ def _check_examples(raw: Raw, issues: Issues) -> None:
 
 
 def _problem_of(schema: dict[str, Any]) -> str | None:
-    """What is wrong with a schema. Most items have none, and then nothing of what checks them is loaded."""
+    """Find the problem of a schema. Most items have none, and then the schema checker is not even loaded."""
     from lilux.primitives.errors import ConfigurationError
     from lilux.schemas import validate_parameters
 
@@ -197,7 +197,7 @@ def arguments_of(metadata: ItemMetadata) -> dict[str, Mapping[str, Any]]:
 
 
 def _problem_of_listing(metadata: ItemMetadata) -> str | None:
-    """What is wrong with an item that no list has room for."""
+    """Find the problem of an item that is too large for any list."""
     title = str((metadata.annotations or {}).get("title") or metadata.name)
     arguments = [
         {"name": name, "description": schema.get("description"), "required": False}
@@ -229,7 +229,7 @@ _FUNCTION: Final = re.compile(rb"^(?:async[ \t]+)?def[ \t]+(?:main|execute)[ \t]
 
 
 def how_to_name_an_executor(file: ItemFile, metadata: ItemMetadata) -> str | None:
-    """What to do so that a library can be run; None where it is to be one, or nothing here runs its kind."""
+    """Say how to make a library runnable; None for a real library, or where nothing here runs its kind."""
     runtime = RUNTIMES.get(file.extension)
     if runtime is None or metadata.tool_type == "library":
         return None

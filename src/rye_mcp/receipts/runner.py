@@ -162,7 +162,7 @@ class RunnerNotary:
 
     @property
     def public(self) -> PublicKey:
-        """The public key of the pair, which is made when there is none."""
+        """The public key of the pair, which is made if it is missing."""
         return self._opened().public
 
     def _opened(self) -> RunnerKey:

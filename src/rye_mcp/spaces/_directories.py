@@ -182,7 +182,7 @@ def _stamp_of(status: os.stat_result) -> _DirectoryStamp:
 
 
 def entries_of(directory: int) -> Entries:
-    """What stands in an open directory."""
+    """Return the entries of an open directory."""
     status = os.fstat(directory)
     key = (status.st_dev, status.st_ino)
     stamp = _stamp_of(status)

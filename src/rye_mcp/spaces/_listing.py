@@ -110,7 +110,7 @@ def ambiguous(places: Sequence[ItemPlace]) -> RyeError:
 
 @dataclass(slots=True)
 class _Walk:
-    """What a walk has seen so far."""
+    """The state of a walk."""
 
     space: Space
     item_type: ItemType

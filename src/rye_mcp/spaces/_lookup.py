@@ -197,7 +197,7 @@ class Spaces:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """What one space has where an item could be: files, and anything else in a file's place."""
+    """The candidates of one space for an item: files, and anything else in a file's place."""
 
     files: tuple[ItemPlace, ...] = ()
     others: tuple[RyeError, ...] = ()
@@ -265,7 +265,7 @@ def _can_have(extension: str, name: str) -> bool:
 
 
 def _mode(directory: int, name: str, place: ItemPlace) -> int | None:
-    """What stands there under this name; None for nothing. Links are not followed."""
+    """Return the mode of the file with this name; None if it is missing. Links are not followed."""
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
     except FileNotFoundError:

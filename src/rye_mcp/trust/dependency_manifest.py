@@ -60,7 +60,7 @@ _STEM, _, _ENDING = DEPENDENCY_MANIFEST_NAME.rpartition(".")
 
 @dataclass(frozen=True, slots=True)
 class DependencyManifest:
-    """What a directory's manifest says, and who says it.
+    """The content of a directory's manifest, and its signer.
 
     `directory` is where it is below the root of its space (`tools/demo`); `files` has the SHA256 of each file
     by its path below that directory.
@@ -89,7 +89,7 @@ def manifest_file(space: Space, directory: str, content: bytes) -> ItemFile:
 def verify_manifest(
     file: ItemFile, trust: Trust, *, role: Role, moment: Moment | None = None
 ) -> DependencyManifest:
-    """What a manifest says, when it is authentic; RyeError otherwise.
+    """Return an authentic manifest; RyeError otherwise.
 
     `role` is that of the item that rests on it: tool, or runtime for the library of one.
     """
@@ -118,7 +118,7 @@ def render_listing(files: Mapping[str, str]) -> bytes:
 
 
 def folded(path: str) -> str:
-    """What a file system that tells neither cases nor forms of letters apart makes of a path."""
+    """Return a path as a file system sees it that ignores case and the forms of letters."""
     if path.isascii():
         return path.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())

@@ -18,7 +18,7 @@ _RESERVED = "rye/"
 
 
 class Role(StrEnum):
-    """What an item is for the chain that it stands in."""
+    """The role of an item in its chain."""
 
     TOOL = "tool"
     RUNTIME = "runtime"
@@ -28,7 +28,7 @@ class Role(StrEnum):
 
 
 class SignerKind(StrEnum):
-    """Who signs: somebody, a program on somebody's behalf, what runs tools on a machine, or this package."""
+    """Kinds of signers: a person, a program for a person, the runner of a machine, or this package."""
 
     PERSON = "person"
     AGENT = "agent"
@@ -45,7 +45,7 @@ class Origin(StrEnum):
 
 
 AGENT_ROLES = frozenset({Role.TOOL, Role.DIRECTIVE, Role.KNOWLEDGE})
-"""What may be signed without a person having looked at it."""
+"""The roles that may be signed without a person having looked at the item."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ RoleOf = Role | Callable[[bytes], Role]
 
 
 class Evidence(StrEnum):
-    """What an item was authenticated by."""
+    """The evidence by which an item was authenticated."""
 
     SIGNATURE = "signature"
     MANIFEST = "manifest"
@@ -81,7 +81,7 @@ class Evidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Who vouches for an item. A system item's signer has no key of its own."""
+    """The signer of an item. A system item's signer has no key of its own."""
 
     kind: SignerKind
     owner: str
@@ -129,7 +129,7 @@ class VerifiedItem:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What was found out about a file, and the files that it rests on."""
+    """The answer about a file, and the files that it rests on."""
 
     signer: Signer
     timestamp: str
@@ -183,7 +183,7 @@ class Trust:
 
     @cached_property
     def manifest(self) -> SystemManifest:
-        """What the system space holds; read when it is asked for first."""
+        """The manifest of the system space; read when it is asked for first."""
         if self._system_space is None:
             raise RyeError("not_in_manifest", "expected a system space, found none")
         return SystemManifest.load(Path(os.path.realpath(self._system_space)), pin=self._system_pin)
@@ -196,7 +196,7 @@ class Trust:
 
     @property
     def all_records(self) -> tuple[SignerRecord, ...]:
-        """What is known here: of the user space, the project, and the repository that it is a worktree of."""
+        """All known records: of the user space, the project, and the repository that it is a worktree of."""
         own = tuple(self.records.values())
         return own if self._shared_record is None else (*own, self._shared_record)
 
@@ -309,7 +309,7 @@ class Trust:
 
     @cached_property
     def system_signer(self) -> Signer:
-        """Who vouches for the system space."""
+        """The signer of the system space."""
         from importlib.metadata import version
 
         owner = f"rye-mcp {version('rye-mcp')}"

@@ -121,7 +121,7 @@ def _require_valid_copy(copy: ItemFile, verified: VerifiedItem, context: Context
 
 
 def _not_copied(element: ChainElement, space: Space, context: Context) -> tuple[Notice, ...]:
-    """What an item carries, and its new place has not, or not the same."""
+    """Return the companions of an item that are missing at its new place, or differ there."""
     if element.file.item_type is not ItemType.TOOL:
         return ()
     with SourceTree(element.file.space.root) as tree, SourceTree(space.root) as there:
@@ -192,9 +192,9 @@ def _taking_along(element: ChainElement, space: Space, files: Sequence[str], lis
 
 
 def require_no_clash(copy: ItemFile, context: Context) -> None:
-    """Nothing else may have this id, nor anything but a regular file its place; RyeError otherwise.
+    """Require that no other item has this id, and only a regular file is in its place; RyeError otherwise.
 
-    The file itself is for who writes, and knows at the same instant.
+    The file itself is for a caller that writes at the same instant.
     """
     spaces, name = context.spaces, copy.space.name
     try:
@@ -254,7 +254,7 @@ def _exists(copy: ItemFile) -> RyeError:
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """Which item, and where a copy of it is to go.
+    """An item, and the place for a copy of it.
 
     Without `source` the item is found by precedence. `overwrite` is about the copy alone.
     """

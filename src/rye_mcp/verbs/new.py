@@ -56,7 +56,7 @@ LANGUAGES: Final[Mapping[str, _Template]] = MappingProxyType(
         "perl": _Template("perl.pl.txt", ".pl", program="perl"),
     }
 )
-"""What a tool can be written in; the first one is meant when nothing is said."""
+"""The languages of tools; the first one is the default."""
 
 _TEXTS: Final[Mapping[ItemType, _Template]] = MappingProxyType(
     {
@@ -68,7 +68,7 @@ _TEXTS: Final[Mapping[ItemType, _Template]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """What is to be made, and where; `language` is for tools alone, by default the first of `LANGUAGES`.
+    """A file to make, and its place; `language` is for tools alone, by default the first of `LANGUAGES`.
 
     `environment` is the one that it is going to run in: what is not found there is warned of.
     """
@@ -90,7 +90,7 @@ class NewResult:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What to do with it: sign it, and run it."""
+        """The next commands: sign it, and run it."""
         file = self.file
         options = "" if file.item_type is ItemType.TOOL else f"--type {file.item_type} "
         signs = f"rye sign {file.item_id}{options_of(file.item_type, file.space.name)}"
@@ -134,7 +134,7 @@ def new(request: NewRequest, context: Context) -> NewResult:
 
 
 def _template(request: NewRequest) -> _Template:
-    """What it begins as; RyeError for a space, a language or a combination that there is not."""
+    """Return the template; RyeError for an unknown space, language or combination."""
     if request.space is SpaceName.SYSTEM:
         what = "expected the project or the user space, found the system space, which is sealed"
         raise RyeError("out_of_scope", what, item_id=request.item_id, hint=f"rye new {request.item_id}")

@@ -1,4 +1,4 @@
-"""What confines a program: from the permissions of a call to the policy that the supervisor enforces.
+"""The confinement of a program: from the permissions of a call to the policy for the supervisor.
 
 Where things are on this machine is found out here, for each run anew where it may change. Whether a path is
 what it was is seen again where the supervisor opens it.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Confined", "Confinement", "Rights"]
 
 _SYSTEM: Final = ("/usr", "/etc", "/opt", "/nix", "/snap", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
-"""What every policy shows anyway."""
+"""Directories that every policy shows anyway."""
 
 _TEMPORARY: Final = ("TMPDIR", "TMP", "TEMP", "TEMPDIR")
 _GRAPHICS: Final = ("/dev/dri/renderD*", "/dev/nvidia*", "/dev/kfd")
@@ -58,7 +58,7 @@ class Confined:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What a program may do, and whose it is.
+    """The rights of a program, and its item.
 
     `item_id` and `owner` say which files of its own it keeps.
     """
@@ -97,7 +97,7 @@ class Confinement:
         )
 
     async def facts(self) -> MachineFacts:
-        """What this machine can enforce; it is found out once."""
+        """Return what this machine can enforce; it is found out once."""
         if self._facts is None:
             self._facts = await SubprocessPrimitive().probe()
         return self._facts
@@ -175,7 +175,7 @@ class Confinement:
         return Confined(Halves(process.runtime, call), policy, variables, facts, missing)
 
     def _found(self) -> Found:
-        """What other programs run or load in the project, wherever it is."""
+        """Find the files of the project that other programs run or load, wherever they are."""
         if self._project is None:
             return Found()
         top = next(
@@ -191,7 +191,7 @@ class Confinement:
         return find(self._project, Repository(top, self._git(), configuration))
 
     def _missing(self, permissions: Permissions, protected: Iterable[str], found: Found) -> Missing | None:
-        """What the run must not make; None where it can make nothing that others trust."""
+        """Return the names that the run must not make; None where it can make no file that others trust."""
         if self._project is None or permissions.project is not Access.WRITE:
             return Missing.among(protected, self._trash_place()) if protected else None
         with_packages = "packages" not in permissions.uses
@@ -210,7 +210,7 @@ class Confinement:
     def _programs(
         self, command: str, interpreters: tuple[str, ...], rights: Rights, hidden: tuple[str, ...]
     ) -> Iterator[str]:
-        """What the programs consist of, as far as that is not a part of the system.
+        """Yield the parts of the programs that are not a part of the system.
 
         An agent's tool can name any file as its program: it may see only what the server itself finds as one.
         """
@@ -330,7 +330,7 @@ def _holds_any(place: str, others: Iterable[str]) -> bool:
 
 
 def _home_of_venv(venv: str) -> str | None:
-    """Where the Python of a virtual environment comes from; None where it is none."""
+    """The Python behind a virtual environment; None for any other directory."""
     try:
         lines = Path(venv, "pyvenv.cfg").read_text("utf-8", "replace").splitlines()
     except OSError:

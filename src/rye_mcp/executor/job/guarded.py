@@ -1,4 +1,4 @@
-"""What in a project other programs run or load, wherever it is: no confined tool may change it.
+"""Files of a project that other programs run or load: no confined tool may change them.
 
 Some names are known (`planning.GUARDED`); here is what has to be looked for. Repositories and packages are
 found in the directories at the top of the project, submodules wherever the index names them. What git's
@@ -42,7 +42,7 @@ _NO_PROGRAMS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What git knows of a project: the directories of `.git`, and the configuration that it reads besides."""
+    """Git's directories and configuration for a project."""
 
     top: str
     directories: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Found:
 
 
 def find(project: str, repository: Repository) -> Found:
-    """What there is now in a project."""
+    """Find the guarded files of a project as they are now."""
     packages, nested = [], []
     for place in _directories_in(project):
         if _is_there(f"{place}/{_VENV}"):
@@ -155,7 +155,7 @@ def _inner(directory: str) -> Iterator[str]:
 
 
 def _named_by_git(project: str, repository: Repository) -> Iterator[str]:
-    """What git runs in the project, or takes orders from, because its configuration names it."""
+    """Yield the files that git runs or reads orders from because its configuration names them."""
     own = [
         f"{directory}/{name}"
         for directory in repository.directories
