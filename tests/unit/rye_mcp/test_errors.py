@@ -86,6 +86,16 @@ STABLE = [
     "item_exists",
     "read_failed",
     "write_failed",
+    "artifact_not_found",
+    "edited_locally",
+    "invalid_artifact",
+    "invalid_reference",
+    "malformed_sources",
+    "project_not_approved",
+    "registry_failed",
+    "registry_refused",
+    "registry_unreachable",
+    "sources_differ",
 ]
 
 
