@@ -227,6 +227,14 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "timeout": ErrorKind("The time limit was reached.", "give it more time with timeout"),
         "cancelled": ErrorKind("The run was cancelled.", "run it again"),
         "lost": ErrorKind("The supervisor died, and what it ran was ended.", "run it again"),
+        # --- other machines ---
+        "engine_unreachable": ErrorKind(
+            "No worker of the engine could be reached, so nothing was sent.",
+            "look at the engine and its nodes: rye doctor",
+        ),
+        "node_refused": ErrorKind(
+            "The node does not take this call.", "on the node, look at what it accepts: rye node status"
+        ),
         "invalid_run_id": ErrorKind("This is not the id of a run.", "rye log"),
         "too_many_runs": ErrorKind("Too many runs are going on in the background.", "end some of them"),
         "malformed_receipt": ErrorKind("This is not a receipt.", "rye receipt export"),

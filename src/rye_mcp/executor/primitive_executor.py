@@ -52,6 +52,7 @@ from rye_mcp.trust.verify import Trust
 
 if TYPE_CHECKING:
     from lilux.primitives.subprocess import Enforced, Spool
+    from rye_mcp.permissions import Permissions
 
 __all__ = ["WARM_VARIABLE", "PrimitiveExecutor", "Watch"]
 
@@ -237,9 +238,14 @@ class PrimitiveExecutor:
             decided = await self._decider.decide(item_id, parameters, caller, timeout=timeout)
             return (await self._decider.settled(decided)).bundle()
 
-    async def run_bundle(self, bundle: Bundle, *, watch: Watch | None = None) -> ExecutionResult:
-        """Run what a bundle says, if this machine trusts it too; RyeError for what is refused."""
-        decide = partial(self._decider.accept, bundle)
+    async def run_bundle(
+        self, bundle: Bundle, *, granted: Permissions | None = None, watch: Watch | None = None
+    ) -> ExecutionResult:
+        """Run what a bundle says, if this machine trusts it too; RyeError for what is refused.
+
+        `granted` is the most that it may do, where that is less than the bundle says.
+        """
+        decide = partial(self._decider.accept, bundle, granted)
         return await self._done(decide, bundle.item_id, bundle.caller, watch)
 
     async def _done(

@@ -23,7 +23,7 @@ use super::places::{Identity, open_exactly};
 use super::ways_in::WaysIn;
 use crate::door::entrance::Entrance;
 use crate::policy::Proc;
-use crate::switches::Guard;
+use crate::switches::{Guard, Moment, StopAt};
 use crate::sys::checked;
 use crate::sys::launch::Refused;
 use crate::wire::Role;
@@ -70,6 +70,7 @@ pub struct Cell<'a> {
     /// For a process that comes in by itself.
     pub ways_in: Option<WaysIn>,
     pub role: Role,
+    pub stop_at: StopAt,
 }
 
 impl Cell<'_> {
@@ -79,6 +80,7 @@ impl Cell<'_> {
         // Entering a user namespace may have changed it, for the keeper as well, whose memory this is.
         let hidden = DumpableBehavior::NotDumpable;
         rustix::process::set_dumpable_behavior(hidden).map_err(Refused::at("dumpable"))?;
+        self.stop_at.reached(Moment::Namespaces);
         // Never in the machine's own network, whatever guard is off.
         let door = self.door.filter(|_| self.own_network);
         door.map_or(Ok(()), Entrance::make).map_err(Refused::at("door"))?;
@@ -91,6 +93,7 @@ impl Cell<'_> {
         };
         mounts::new_root(STAGE, &self.options).map_err(Refused::at("root"))?;
         let root = open_exactly(STAGE).map_err(Refused::at("root"))?;
+        self.stop_at.reached(Moment::Root);
         for (number, step) in self.layout.steps.iter().enumerate() {
             carry_out(step, root.as_fd()).map_err(|errno| Refused {
                 what: "place",
@@ -107,6 +110,7 @@ impl Cell<'_> {
             let allowed = ruleset.allow(root.as_raw_fd(), true, Access::Everything);
             allowed.map_err(Refused::at("landlock"))?;
         }
+        self.stop_at.reached(Moment::Places);
         Ok(())
     }
 
@@ -131,6 +135,7 @@ impl Cell<'_> {
         if self.proc == Proc::Private {
             mounts::own_proc(c"/proc/proc").map_err(Refused::at("proc"))?;
         }
+        self.stop_at.reached(Moment::Tool);
         if !self.new.root {
             return Ok(());
         }
@@ -145,6 +150,7 @@ impl Cell<'_> {
 
     /// In the builder, when init is there: only the cell is left for the process that enters.
     pub fn complete(&self) -> Result<(), Refused> {
+        self.stop_at.reached(Moment::ProcessOne);
         let Some(ways_in) = &self.ways_in else { return Ok(()) };
         ways_in.wait_for_init().map_err(Refused::at("process 1"))?;
         mounts::pivot(STAGE).map_err(Refused::at("root"))?;

@@ -22,7 +22,7 @@ use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
 use crate::notify::{self, Tells};
 use crate::policy::{Enforced, Net, Policy, Proc};
-use crate::switches::Guard;
+use crate::switches::{Guard, StopAt};
 use crate::wire::Role;
 
 /// Bytes of the private file system of a cell, where the policy says nothing.
@@ -67,6 +67,7 @@ impl CellParts {
             waits_at,
             ways_in: None,
             role,
+            stop_at: StopAt::default(),
         }
     }
 }

@@ -337,6 +337,7 @@ fn start_inside(chamber: &dyn Chamber, shared: &mut Shared<'_>) -> Result<(), La
     if chamber.has_guard() {
         shared.init = start_guardian(chamber.guardian(), of_init)?;
     }
+    chamber.complete()?;
     let argument: *mut c_void = (&raw mut *shared).cast();
     // SAFETY: as in `launch`; this process stands still until the child has executed or exited, and reads what it wrote after.
     let leader = unsafe { libc::clone(child, stack, SHARING | libc::CLONE_PARENT, argument) };
