@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "4cac1878e14630fbcbea66c740f8510ee6abc3b0746a43a1b738bfd4a0a94770"
+MANIFEST_SHA256: Final = "52a86fb04aaa39be81598197e0f74322e64213de7dc60f9c93dbd1455ae74188"
