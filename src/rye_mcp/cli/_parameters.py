@@ -209,4 +209,4 @@ _READ: Final[Mapping[str, tuple[str, Callable[[str], object] | None]]] = {
 }
 """By its name behind the id: the field of an option, and how its value is read; None for a switch."""
 
-_WANTED: Final = {"timeout": "seconds", "type": "tool, directive or knowledge"}
+_WANTED: Final = {"timeout": "seconds", "type": "tool, directive, knowledge or skill"}

@@ -31,6 +31,7 @@ _PLURALS = {
     Role.PRIMITIVE: "primitives",
     Role.DIRECTIVE: "directives",
     Role.KNOWLEDGE: "knowledge",
+    Role.SKILL: "skills",
 }
 
 

@@ -42,6 +42,7 @@ __all__ = [
     "Example",
     "ItemMetadata",
     "check_fields",
+    "is_version",
     "metadata_schema",
     "read_examples",
     "spelled",
@@ -252,7 +253,8 @@ _VERSION: Final = (
 
 
 @lru_cache(maxsize=256)
-def _is_version(value: str) -> bool:
+def is_version(value: str) -> bool:
+    """Whether this is a version, as packages have them."""
     if _SIMPLE_VERSION.fullmatch(value):
         return True
     from packaging.version import InvalidVersion, Version
@@ -293,7 +295,7 @@ def _limits(value: Any) -> Iterator[Problem]:
 _TEXT: Final = text()
 _ANY_TEXT: Final = text(most=None)
 _TEXTS: Final = list_of(_ANY_TEXT, "texts")
-_A_VERSION: Final = text("a version such as 1.2.0", _VERSION, is_right=_is_version, most=MAX_VERSION)
+_A_VERSION: Final = text("a version such as 1.2.0", _VERSION, is_right=is_version, most=MAX_VERSION)
 _NAMES_OR_SCHEMA: Final = either(
     "a list of names, or a JSON Schema",
     _TEXTS.about("Names."),

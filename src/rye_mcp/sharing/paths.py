@@ -12,7 +12,8 @@ from typing import Final
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.lock.store import LOCKFILES_DIRECTORY
 from rye_mcp.items import DEPENDENCY_MANIFEST_NAME, ItemType
-from rye_mcp.trust.dependency_manifest import case_collisions, path_problem
+from rye_mcp.trust.listing import case_collisions, path_problem
+from rye_mcp.trust.skill_listing import require_may_be_listed
 from rye_mcp.trust.trust_document import DIRECTORY as KEYS_DIRECTORY
 
 __all__ = ["KEYS_DIRECTORY", "LOCKFILES_DIRECTORY", "check_path", "check_paths", "is_item_path"]
@@ -32,12 +33,22 @@ def check_path(path: object) -> str:
     if directory not in _SHARED or not slash:
         raise _refused(f"a path below one of {', '.join(sorted(_SHARED))}", path)
     segments = rest.split("/")
-    if any(each.startswith(".") or each != each.strip() for each in segments):
+    if directory == ItemType.SKILL.directory:
+        _require_of_a_skill(rest)
+    elif any(each.startswith(".") or each != each.strip() for each in segments):
         raise _refused("no segment that begins with a dot, or begins or ends with a blank", path)
     listed = segments[:-1] if segments[-1] == DEPENDENCY_MANIFEST_NAME else segments
     if listed and (problem := path_problem("/".join(listed))):
         raise _refused(problem, path)
     return path
+
+
+def _require_of_a_skill(rest: str) -> None:
+    """A skill has all its files, hidden ones too, under names that every system can have."""
+    try:
+        require_may_be_listed([rest])
+    except RyeError as exc:
+        raise RyeError("invalid_artifact", exc.message) from exc
 
 
 def check_paths(paths: Collection[str], existing: Iterable[str] = ()) -> None:

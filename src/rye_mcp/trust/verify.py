@@ -43,6 +43,7 @@ from rye_mcp.trust.scope import Origin, Role, SignerKind, require_in_scope
 from rye_mcp.trust.sealed import MANIFEST_SHA256
 from rye_mcp.trust.signature import Claim, SignatureLine, require_text
 from rye_mcp.trust.signers import ACCEPTED, COMMITTED, Fact, SignerRecord
+from rye_mcp.trust.skill_listing import require_as_listed
 from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.trust.trust_store import (
     AGENT_OWNER,
@@ -339,6 +340,7 @@ def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf, moment: Moment | 
     5. the signature is good, for this item, under the key of this fingerprint
     6. the key was not revoked, its owner is trusted, and for this item in its role
     7. no agent signed it in place of what a person had vouched for
+    8. the files of a skill are those that were signed
     """
     relative = relative_path(file.item_type, file.item_id, file.extension)
     return _verify(file, relative, trust, role, moment or Moment())
@@ -368,6 +370,7 @@ def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf, moment: M
         trust.answers[key] = answer
     if answer.signer.kind is SignerKind.AGENT:
         _require_unclaimed(file, claim, trust, moment)
+    require_as_listed(file)
     return VerifiedItem(file, claim.digest, answer.signer, answer.timestamp, Evidence.SIGNATURE, answer.role)
 
 

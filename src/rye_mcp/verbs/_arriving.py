@@ -20,10 +20,16 @@ from rye_mcp.executor.lock import pins
 from rye_mcp.executor.lock.store import relative_lockfile
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
+    EXTENSIONS,
     MAX_ITEM_BYTES,
+    MAX_SKILL_BYTES,
+    MAX_SKILL_FILES,
     SHEBANG,
+    SKILL_TEXT,
     ItemFile,
     ItemType,
+    ListedFile,
+    SkillFiles,
     Space,
     parse_relative_path,
 )
@@ -32,12 +38,15 @@ from rye_mcp.sharing.paths import KEYS_DIRECTORY, LOCKFILES_DIRECTORY, is_item_p
 from rye_mcp.trust import signature
 from rye_mcp.trust.dependency_manifest import manifest_file, parse_listing
 from rye_mcp.trust.scope import Role, SignerKind
+from rye_mcp.trust.skill_listing import require_as_listed
 from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.trust.trust_store import Seen
 from rye_mcp.trust.verify import Moment, Trust, verify_item, verify_listing
 from rye_mcp.verbs.context import Context, whole_hints
 
 __all__ = ["Arriving", "Judged", "judge", "require_person"]
+
+[_SKILL_LISTING] = EXTENSIONS[ItemType.SKILL]
 
 
 def require_person(context: Context, verb: str) -> None:
@@ -81,7 +90,7 @@ def judge(files: Iterable[SharedFile], space: Space, trust: Trust) -> Arriving:
     """Everything, when all of it may be written; RyeError for the first file that may not.
 
     1. the keys that came along can be read, and are those of persons
-    2. each listing is signed, and each file that it lists is there, as listed
+    2. each listing is signed, also that of a skill, and each file that it lists is there, as listed
     3. each item is signed
     4. each lockfile pins a tool that is there, as it is
     5. nothing else is there, and no key that signed nothing
@@ -89,7 +98,7 @@ def judge(files: Iterable[SharedFile], space: Space, trust: Trust) -> Arriving:
     given = tuple(files)
     documents = [_document(each, space) for each in given if _is_below(each.path, KEYS_DIRECTORY)]
     desk = _Desk(space, trust.with_arriving(documents), {each.path: each for each in given})
-    listed = desk.listed()
+    listed = desk.listed() | desk.of_skills()
     for each in given:
         if is_item_path(each.path) and each.path not in listed and each.path not in desk.judged:
             desk.judge_item(each)
@@ -135,6 +144,23 @@ class _Desk:
                 found.add(f"{directory}/{relative}")
         return found
 
+    def of_skills(self) -> set[str]:
+        """The files of skills, each of which is there as its signed listing has it, and no other one is."""
+        found: set[str] = set()
+        prefix = f"{ItemType.SKILL.directory}/"
+        for path, file in self._files.items():
+            name = path.removeprefix(prefix).removesuffix(_SKILL_LISTING)
+            if path != f"{prefix}{name}{_SKILL_LISTING}" or "/" in name:
+                continue
+            files = {
+                each.removeprefix(f"{prefix}{name}/"): content
+                for each, content in self._files.items()
+                if each.startswith(f"{prefix}{name}/")
+            }
+            self.judge_item(file, _skill_of(name, files))
+            found.update(f"{prefix}{name}/{each}" for each in files)
+        return found
+
     def _require_listed(self, path: str, sha256: str) -> None:
         file = self._files.get(path)
         if file is None:
@@ -143,7 +169,7 @@ class _Desk:
             what = f"expected {path} with the SHA256 {sha256}, as it is listed, found {found}"
             raise RyeError("content_changed", what, where=path, hint="ask its signer to push it again")
 
-    def judge_item(self, file: SharedFile) -> None:
+    def judge_item(self, file: SharedFile, skill: SkillFiles | None = None) -> None:
         """Let the gate look at an item."""
         try:
             item_type, item_id, extension = parse_relative_path(file.path)
@@ -152,8 +178,9 @@ class _Desk:
         if len(file.content) > MAX_ITEM_BYTES or (not extension and not file.content.startswith(SHEBANG)):
             raise _refused(f"an item of at most {MAX_ITEM_BYTES} bytes as {file.path}", "another file")
         path = self._space.root / file.path
-        item = ItemFile(self._space, item_type, item_id, extension, path, file.content)
+        item = ItemFile(self._space, item_type, item_id, extension, path, file.content, skill)
         self.judged[file.path] = self._judged(item, is_listing=False)
+        require_as_listed(item)
 
     def _judged(self, file: ItemFile, *, is_listing: bool) -> Judged:
         claim = signature.locate(file)
@@ -213,6 +240,18 @@ class _Desk:
                 raise _refused("keys of those who signed", each.key.key_id)
         if not self.judged:
             raise _refused("at least one item", "none")
+
+
+def _skill_of(name: str, files: Mapping[str, SharedFile]) -> SkillFiles:
+    """The files of a skill, as they would have been read from its directory."""
+    total = sum(len(each.content) for each in files.values())
+    if len(files) > MAX_SKILL_FILES or total > MAX_SKILL_BYTES:
+        what = f"at most {MAX_SKILL_FILES} files with {MAX_SKILL_BYTES} bytes in the skill {name}"
+        raise _refused(what, f"{len(files)} with {total}")
+    text = files[SKILL_TEXT].content if SKILL_TEXT in files else b""
+    return SkillFiles(
+        text, {path: ListedFile(each.sha256, len(each.content)) for path, each in files.items()}
+    )
 
 
 def _refused(expected: str, found: str) -> RyeError:

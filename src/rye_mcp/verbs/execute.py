@@ -157,7 +157,7 @@ class Instructions:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """A piece of knowledge."""
+    """A piece of knowledge, or what a skill says to do."""
 
     item: VerifiedItem
     metadata: ItemMetadata
@@ -166,7 +166,7 @@ class Knowledge:
         """Return it as data; with `detail`, with who signed it."""
         answer = {
             "status": "success",
-            "type": ItemType.KNOWLEDGE.value,
+            "type": self.item.file.item_type.value,
             "item_id": self.item.file.item_id,
             "content": body_of(self.item.file),
             "metadata": metadata_as_dict(self.metadata),
@@ -189,7 +189,7 @@ async def execute(request: ExecuteRequest, context: Context, *, watch: Watch | N
     found = context.spaces.find(request.item_id, request.item_type)
     verified = context.verify(found.item)
     metadata = context.metadata(verified)
-    if request.item_type is ItemType.KNOWLEDGE:
+    if request.item_type is not ItemType.DIRECTIVE:
         return Knowledge(verified, metadata)
     return await apart(partial(_instructions_of, verified, metadata, request.parameters or {}))
 

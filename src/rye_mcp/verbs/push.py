@@ -152,6 +152,8 @@ class _Files:
         verified = self._context.verify(file)
         with SourceTree(self._space.root) as tree:
             self._add(path, tree)
+            for each in file.skill.files if file.skill else ():
+                self._add(f"{file.item_type.directory}/{file.item_id}/{each}", tree)
             if file.item_type is ItemType.TOOL:
                 self._add_tool(ChainElement(file, self._context.metadata(verified)), tree)
 

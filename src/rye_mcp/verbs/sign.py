@@ -306,6 +306,14 @@ def _examined(file: ItemFile, context: Context) -> ItemMetadata:
         raise without_values(exc, file) from None
 
 
+def _files_of(file: ItemFile) -> dict[str, str]:
+    """The files of a skill, by their paths in the space, with their hashes."""
+    if file.skill is None:
+        return {}
+    directory = f"{file.item_type.directory}/{file.item_id}"
+    return {f"{directory}/{path}": each.digest for path, each in file.skill.files.items()}
+
+
 class _Signer:
     """Signs with one key, and looks for each executor once."""
 
@@ -351,7 +359,9 @@ class _Signer:
         with whole_hints(file):
             metadata = _examined(file, self._context)
             is_tool = file.item_type is ItemType.TOOL
-            along = self._companions.planned(ChainElement(file, metadata), named) if is_tool else {}
+            along = (
+                self._companions.planned(ChainElement(file, metadata), named) if is_tool else _files_of(file)
+            )
             return {**along, relative_of(file): digest_of(file)}
 
     def sign(self, file: ItemFile, metadata: ItemMetadata, named: Sequence[str] = ()) -> SignResult:

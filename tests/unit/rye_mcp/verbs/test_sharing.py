@@ -9,12 +9,13 @@ import pytest
 
 from lilux import _files
 from rye_mcp.errors import RyeError
-from rye_mcp.items import SpaceName
+from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.verbs.load import LoadRequest, load
 from rye_mcp.verbs.lock import LockUpdateRequest, LockVerifyRequest, lock_update, lock_verify
 from rye_mcp.verbs.pull import PullRequest, pull
 from rye_mcp.verbs.push import PushRequest, push
 from rye_mcp.verbs.sign import SignRequest, sign
+from tests import skill_world
 from tests.registry_world import Member, author_in, member_in, registry
 from tests.trust_world import refused
 from tests.verb_world import agent, app_of, person, put, tool
@@ -109,6 +110,22 @@ async def test_what_a_tool_carries_and_its_lockfile_go_along(alice: Member, bob:
     assert bob.files()["tools/demo/words.json"] == b"[1]\n"
     [verified] = lock_verify(LockVerifyRequest("demo/reader"), person(bob.world)).tools
     assert verified.state == "match"
+
+
+async def test_a_skill_goes_along_with_every_file_of_it(alice: Member, bob: Member) -> None:
+    skill_world.written(alice.world, {**skill_world.FILES, ".hidden/notes.txt": "Cold.\n"})
+    bob.trusts(alice)
+    async with registry() as there:
+        pushed = await alice.push(there.reference(), "brew-tea")
+        await bob.pull(there.reference())
+    assert pushed.items == ("skill:brew-tea",)
+    assert {path for path in bob.files() if path.startswith("skills/")} == {
+        "skills/brew-tea.rye.sig.yaml",
+        "skills/brew-tea/.hidden/notes.txt",
+        *(f"skills/brew-tea/{path}" for path in skill_world.FILES),
+    }
+    loaded = load(LoadRequest("brew-tea", ItemType.SKILL), person(bob.world))
+    assert loaded.integrity.state == "verified"
 
 
 async def test_what_does_not_verify_is_not_pushed(alice: Member) -> None:
