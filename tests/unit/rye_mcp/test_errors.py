@@ -87,6 +87,8 @@ STABLE = [
     "read_failed",
     "write_failed",
     "artifact_not_found",
+    "engine_unreachable",
+    "node_refused",
     "edited_locally",
     "invalid_artifact",
     "invalid_reference",
