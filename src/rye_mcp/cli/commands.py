@@ -113,6 +113,9 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "kill": CommandPlace(
             "rye_mcp.cli.kill", "kill", "End a run that is going on, wherever it runs.", RUN
         ),
+        "ui": CommandPlace(
+            "rye_mcp.cli.ui", "ui", "Show runs, items, keys and questions on a page in the browser.", RUN
+        ),
         "receipt": CommandPlace(
             "rye_mcp.cli.receipt",
             "receipt",
@@ -140,7 +143,7 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "worker": CommandPlace(
             "rye_mcp.cli.worker",
             "worker",
-            "Run sealed calls of accepted servers; an engine starts it.",
+            "Run calls of servers that were accepted with `rye node accept`, until standard input ends.",
             SERVERS,
         ),
         "mcp": CommandPlace(
