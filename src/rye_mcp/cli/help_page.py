@@ -55,7 +55,8 @@ Clients and other servers:
            what to do.
   node     This machine as one that runs calls of other servers: its key, and
            whom it accepts.
-  worker   Run sealed calls of accepted servers; an engine starts it.
+  worker   Run calls of servers that were accepted with `rye node accept`,
+           until standard input ends.
   mcp      Other MCP servers: bring in their tools, signed, and look at what
            changed.
 """

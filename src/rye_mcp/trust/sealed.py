@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "12b45132aefd72215dd678d8154be11212748e59e756c971bfc8b7143a368981"
+MANIFEST_SHA256: Final = "c9ff01787fc902a1b3714ffc9936de34c0ffac4986cdd8213dd5eeda98aa795b"
