@@ -114,7 +114,10 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "rye_mcp.cli.kill", "kill", "End a run that is going on, wherever it runs.", RUN
         ),
         "ui": CommandPlace(
-            "rye_mcp.cli.ui", "ui", "Show runs, items, keys and questions on a page in the browser.", RUN
+            "rye_mcp.cli.ui",
+            "ui",
+            "Show runs, items, keys, questions and health on a page in the browser, until Ctrl-C.",
+            RUN,
         ),
         "receipt": CommandPlace(
             "rye_mcp.cli.receipt",

@@ -45,7 +45,8 @@ Find and run them:
   run      Run a tool, with its parameters as --name value.
   log      What has run, and what it wrote.
   kill     End a run that is going on, wherever it runs.
-  ui       Show runs, items, keys and questions on a page in the browser.
+  ui       Show runs, items, keys, questions and health on a page in the
+           browser, until Ctrl-C.
   receipt  What is on record of each run, signed: show it, verify it, pass it
            on.
 
