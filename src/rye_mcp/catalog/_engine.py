@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from lilux._dataclasses import dataclass
 from rye_mcp.catalog._document import FIELD_WEIGHTS, Document
 from rye_mcp.catalog._matching import KEYS_OF_A_TYPE, STEM, Condition, Wanted, both, first_key
-from rye_mcp.catalog._query_tree import FIELDS
+from rye_mcp.catalog._query_tree import FIELDS, NAMED
 from rye_mcp.catalog._ranking import Counts, Features, stems_counted
 from rye_mcp.catalog._words import Stemmer, Vocabulary
 from rye_mcp.catalog.meaning import Meaning, sign_bits
@@ -227,11 +227,12 @@ class Engine:
         """Count the words and stems of these documents, of which there are more now, or less."""
         having: Counter[str] = Counter()
         naming: Counter[str] = Counter()
-        documents = length = 0
+        documents = length = named = 0
         for *texts, _, words in rows:
             having.update(set(" ".join(texts).split()))
             naming.update(set(texts[0].split()))
             documents += 1
+            named += len(_named(texts))
             length += words
         counted = [(word, sign * having[word], sign * naming[word]) for word in sorted(having)]
         update = "documents = documents + excluded.documents, names = names + excluded.names"
@@ -239,8 +240,8 @@ class Engine:
         if sign < 0:
             forget = "DELETE FROM counts WHERE word = ? AND documents <= 0"
             self.database.executemany(forget, [(word,) for word in having])
-        totals = "UPDATE totals SET documents = documents + ?, length = length + ?"
-        self.database.execute(totals, (sign * documents, sign * length))
+        totals = "UPDATE totals SET documents = documents + ?, length = length + ?, named = named + ?"
+        self.database.execute(totals, (sign * documents, sign * length, sign * named))
 
     # --- what is found ---
 
@@ -257,8 +258,8 @@ class Engine:
         having = dict(self._selected("SELECT word, documents FROM counts WHERE word IN", words))
         for found in begun.values():
             having |= found
-        documents, length = self.database.execute("SELECT documents, length FROM totals").fetchone()
-        return Counts(documents, length, having, {prefix: list(found) for prefix, found in begun.items()})
+        totals = self.database.execute("SELECT documents, length, named FROM totals").fetchone()
+        return Counts(*totals, having, {prefix: list(found) for prefix, found in begun.items()})
 
     def count(self, wanted: Wanted) -> int:
         """How many documents match; quickest when all of them have just been candidates."""
@@ -331,11 +332,10 @@ class Engine:
 
     def features(self, entries: Iterable[Entry]) -> Mapping[int, Features]:
         """What is compared of these documents, by their keys."""
-        sql = "SELECT key, counted, length, name, title, description FROM texts WHERE key IN"
+        sql = f"SELECT key, counted, length, {', '.join(NAMED)} FROM texts WHERE key IN"
         found: dict[int, Features] = {}
         for key, counted, length, *texts in self._selected(sql, [each.key for each in entries]):
-            named = " ".join(text.partition(_STEMS)[0] for text in texts)
-            found[key] = Features(counted, named, length)
+            found[key] = Features(counted, _named(texts), length)
         return found
 
     def vectors(self, entries: Iterable[Entry]) -> Mapping[int, bytes]:
@@ -402,6 +402,11 @@ class Engine:
         if rows:
             marks = ", ".join("?" * len(rows[0]))
             self.database.executemany(f"INSERT INTO {table} VALUES ({marks}) {tail}", rows)
+
+
+def _named(texts: Sequence[str]) -> str:
+    """The words of name, title and description, without their stems."""
+    return " ".join(text.partition(_STEMS)[0] for text in texts[: len(NAMED)])
 
 
 def _columns(change: Change) -> tuple[Any, ...]:

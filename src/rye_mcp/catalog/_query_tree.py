@@ -9,6 +9,7 @@ from lilux._dataclasses import dataclass
 
 __all__ = [
     "FIELDS",
+    "NAMED",
     "And",
     "Everything",
     "Leaf",
@@ -25,6 +26,9 @@ __all__ = [
 
 FIELDS: Final = ("name", "title", "description", "category", "tags", "parameters", "examples", "body", "id")
 """What can stand before a colon."""
+
+NAMED: Final = FIELDS[:3]
+"""What an item is called and what it is for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ class Counts(NamedTuple):
 
     documents: int
     length: int
+    named: int
     having: Mapping[str, int]
     words: Mapping[str, Sequence[str]]
 
@@ -67,6 +68,7 @@ class Counts(NamedTuple):
         return cls(
             documents=sum(each.documents for each in counts),
             length=sum(each.length for each in counts),
+            named=sum(each.named for each in counts),
             having=having,
             words={prefix: list(found) for prefix, found in words.items()},
         )
@@ -78,14 +80,14 @@ SATURATION: Final = 3.0
 LENGTH_SHARE: Final = 0.3
 """BM25's b: how much the length of a document counts."""
 
-PART_WEIGHT: Final = 0.5
-"""What the n-grams of a word count together, where its stem counts 1."""
+NAME_SHARE: Final = 0.4
+"""The same for the n-grams of what it is called, and how long that is."""
 
 MAX_TIMES: Final = 8
-"""How often a stem counts at most in one item: saying it a thousand times gains nothing more."""
+"""How often a word counts at most in one item: saying it a thousand times gains nothing more."""
 
-MAX_STEMS: Final = 512
-"""How many different stems of an item count when what was found is ranked; all of them are found."""
+MAX_WORDS: Final = 512
+"""How many different words of an item count when what was found is ranked; all of them are found."""
 
 MEANING_WEIGHT: Final = 0.5
 """What counts of the similarity of vectors, where the best share of words counts 1."""
@@ -160,6 +162,7 @@ class Measure:
         """The measure of a query, given the stems of all words, and those that one may be a slip of."""
         total = max(counts.documents, 1)
         self._length = max(counts.length / total, 1.0)
+        self._named = max(counts.named / total, 1.0)
         words: dict[str, list[str]] = {}
         for word in asked.words:
             words.setdefault(stems[word], []).append(word)
@@ -183,15 +186,16 @@ class Measure:
         return [sum(values), *(sum(map(values.__getitem__, places)) for places in self._sentences)]
 
     def _values(self, features: Features) -> list[float]:
-        """What each part is worth: BM25 of its stems, and how much of it is in what a document is called."""
+        """What each part is worth: BM25 of its stems, and the square of the share of its n-grams in the name."""
         counted, named, length = features
         called = grams_of(named)
+        spread = SATURATION * (1 - NAME_SHARE + NAME_SHARE * len(named) / self._named)
         flattened = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length / self._length)
         values: list[float] = []
         for rarity, stems, grams in self._parts:
             times = sum(map(counted.count, stems))
             share = len(grams & called) / len(grams) if grams else 0.0
-            values.append(rarity * (times / (times + flattened) + PART_WEIGHT * share / (1 + flattened)))
+            values.append(rarity * (times / (times + flattened) + share * share / (1 + spread)))
         return values
 
 
@@ -204,11 +208,9 @@ def _places(sentence: str, parts: Iterable[Sequence[str]]) -> list[int]:
 def stems_counted(words: Mapping[str, int], stem_of: Mapping[str, str]) -> str:
     """The stems of the words of a document, each as often as it counts."""
     times: Counter[str] = Counter()
-    for word, number in words.items():
-        times[stem_of[word]] += number
-    return "".join(
-        _counted(stem) * min(number, MAX_TIMES) for stem, number in islice(times.items(), MAX_STEMS)
-    )
+    for word, number in islice(words.items(), MAX_WORDS):
+        times[stem_of[word]] += min(number, MAX_TIMES)
+    return "".join(_counted(stem) * number for stem, number in times.items())
 
 
 def _counted(stem: str) -> str:
