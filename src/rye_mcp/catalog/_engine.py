@@ -258,8 +258,11 @@ class Engine:
         having = dict(self._selected("SELECT word, documents FROM counts WHERE word IN", words))
         for found in begun.values():
             having |= found
-        totals = self.database.execute("SELECT documents, length, named FROM totals").fetchone()
-        return Counts(*totals, having, {prefix: list(found) for prefix, found in begun.items()})
+        sql = "SELECT documents, length, named FROM totals"
+        documents, length, named = self.database.execute(sql).fetchone()
+        return Counts(
+            documents, length, named, having, {prefix: list(found) for prefix, found in begun.items()}
+        )
 
     def count(self, wanted: Wanted) -> int:
         """How many documents match; quickest when all of them have just been candidates."""

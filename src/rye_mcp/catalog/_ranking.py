@@ -186,7 +186,7 @@ class Measure:
         return [sum(values), *(sum(map(values.__getitem__, places)) for places in self._sentences)]
 
     def _values(self, features: Features) -> list[float]:
-        """What each part is worth: BM25 of its stems, and the square of the share of its n-grams in the name."""
+        """What each part is worth: BM25 of its stems, and the squared share of its n-grams in the name."""
         counted, named, length = features
         called = grams_of(named)
         spread = SATURATION * (1 - NAME_SHARE + NAME_SHARE * len(named) / self._named)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rye_mcp.catalog._ranking import MAX_WORDS, MAX_TIMES, Asked, Counts, Features, Measure, stems_counted
+from rye_mcp.catalog._ranking import MAX_TIMES, MAX_WORDS, Asked, Counts, Features, Measure, stems_counted
 
-WORDS = ["convert", "converts", "con", "1", "12", "a", "ab", "größe", "字", "b1", "b2"]
+WORDS = ["convert", "converts", "con", "1", "12", "a", "ab", "größe", "字", "abcd"]
 STEMS = {word: word.removesuffix("s") for word in WORDS}
 
 counted = st.dictionaries(st.sampled_from(WORDS), st.integers(min_value=1, max_value=12), max_size=40)
