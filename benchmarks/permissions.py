@@ -7,8 +7,10 @@ Rules:
 - A run is `/bin/true`. The contenders take turns: each round runs every one of them once, so that what slows
   the machine down slows down all of them. What counts is the median of all rounds, and of the differences
   within a round.
+- A Python tool runs through every stage, in turns: in a cell, where it may write its project, and unconfined.
 - Four at once: the same number of runs of each contender, four of them under way at any time.
-- As root, everything is measured a second time as an ordinary user, if that user may read this directory.
+- As root, everything but the Python tool is measured a second time as an ordinary user, if that user may
+  read this directory.
 - A run that fails, or is confined less than it should be, ends the benchmark with exit code 1. A target that
   is missed is only printed, unless `--strict` is given. Where there are no cells, nothing is measured.
 - Figures mean little while the machine is busy with something else: that is said first.

@@ -6,9 +6,11 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,7 +21,8 @@ from harness.execution import Target
 from harness.figures import IncorrectError
 from harness.memory import idle_percent
 from harness.report import machine
-from lilux.primitives.subprocess import Policy, ProcessSpec, SubprocessPrimitive
+from harness.tools import UNDER_PERMISSIONS, Scene, by_us
+from lilux.primitives.subprocess import Hosts, Policy, ProcessSpec, SubprocessPrimitive
 
 __all__ = ["main"]
 
@@ -34,27 +37,45 @@ CONTENDERS: Final[Mapping[str, Policy | None]] = {
     "walls": Policy(tier="walls", require="walls"),
     "cell": Policy(tier="cell", require="cell"),
 }
+WITH_BROKER: Final[Mapping[str, Policy]] = {
+    "hosts": Policy(tier="walls", require="walls", net=Hosts(["allowed.example"]))
+}
+"""Walls with hosts, where the kernel lets us tell hosts apart in them."""
+
 MAX_WALLS_MS: Final = 0.2
 MAX_CELL_MS: Final = 0.6
+MAX_HOSTS_MS: Final = 0.1
 MIN_RUNS_S: Final = 1000.0
+MAX_TOOL_RATIO: Final = 1.06
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One user's: medians in milliseconds, what was added to each run, and runs a second, four at once."""
+    """The figures of one user: medians in milliseconds, what was added to each run, and runs a second.
+
+    `tool_ratio` is the time of a Python tool that writes its project in a cell, over the same unconfined.
+    """
 
     median_ms: Mapping[str, float]
     added_ms: Mapping[str, float]
     per_second: Mapping[str, float]
+    tool_ratio: float | None = None
 
     def targets(self, user: str) -> list[Target]:
         """What must be reached."""
         per_run = 1e3 / self.per_second["cell"]
-        return [
+        targets = [
             Target(f"walls over no confinement, {user}", self.added_ms["walls"], MAX_WALLS_MS, "ms"),
             Target(f"a cell over no confinement, {user}", self.added_ms["cell"], MAX_CELL_MS, "ms"),
             Target(f"time for a run in a cell, four at once, {user}", per_run, 1e3 / MIN_RUNS_S, "ms"),
         ]
+        if "hosts" in self.added_ms:
+            over = self.added_ms["hosts"] - self.added_ms["walls"]
+            targets.append(Target(f"walls with hosts over walls, {user}", over, MAX_HOSTS_MS, "ms"))
+        if self.tool_ratio is not None:
+            name = f"a Python tool in a cell over unconfined, {user}"
+            targets.append(Target(name, self.tool_ratio, MAX_TOOL_RATIO))
+        return targets
 
 
 def main(doc: str, script: Path) -> int:
@@ -64,7 +85,8 @@ def main(doc: str, script: Path) -> int:
     if idle < QUIET_PERCENT:
         print(f"this machine is busy ({idle:.0f} % idle): expect noise", file=sys.stderr)
     try:
-        own = asyncio.run(_measure(options.quick, QUICK_ROUNDS if options.quick else options.rounds))
+        rounds = QUICK_ROUNDS if options.quick else options.rounds
+        own = asyncio.run(_measure(options.quick, rounds, with_tool=True))
     except IncorrectError as exc:
         print(f"INCORRECT: {exc}", file=sys.stderr)
         return 1
@@ -77,7 +99,7 @@ def main(doc: str, script: Path) -> int:
     targets = [target for user, figures in users.items() for target in figures.targets(user)]
     print(f"{machine()}\n\n{'':<8}{'':<8}{'one at a time':>16}{'added':>12}{'four at once':>16}")
     for user, figures in users.items():
-        for name in CONTENDERS:
+        for name in figures.median_ms:
             added = f"{figures.added_ms[name]:9.3f} ms" if name in figures.added_ms else ""
             print(
                 f"{user:<8}{name:<8}{figures.median_ms[name]:13.3f} ms{added:>12}"
@@ -92,17 +114,22 @@ def main(doc: str, script: Path) -> int:
     return int(options.strict and not all(target.is_met for target in targets))
 
 
+_AS_USER: Final = ("setpriv", f"--reuid={ORDINARY_USER}", f"--regid={ORDINARY_USER}", "--clear-groups")
+
+
 def _as_ordinary_user(script: Path, options: argparse.Namespace) -> dict[str, Figures]:
     """The same as somebody else."""
     arguments = ["--user-figures", "--rounds", str(options.rounds), *(["--quick"] if options.quick else [])]
+    # Root's own interpreter may be where nobody else may go.
+    reached = subprocess.run([*_AS_USER, sys.executable, "-c", ""], capture_output=True, check=False)
+    python = sys.executable if not reached.returncode else shutil.which("python3", path="/usr/bin") or ""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    packages = os.pathsep.join(each for each in sys.path if "site-packages" in each or each.endswith("src"))
     try:
         ran = subprocess.run(
-            [sys.executable, str(script), *arguments],
-            user=ORDINARY_USER,
-            group=ORDINARY_USER,
-            extra_groups=[],
+            [*_AS_USER, python, str(script), *arguments],
             cwd="/",
-            env={"PATH": os.environ["PATH"], "HOME": "/", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={"PATH": path, "HOME": "/", "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
             check=True,
@@ -114,24 +141,44 @@ def _as_ordinary_user(script: Path, options: argparse.Namespace) -> dict[str, Fi
     return {"user": Figures(**json.loads(ran.stdout))} if ran.stdout else {}
 
 
-async def _measure(quick: bool, rounds: int) -> Figures | None:
+async def _measure(quick: bool, rounds: int, *, with_tool: bool) -> Figures | None:
     primitive = SubprocessPrimitive()
-    if (await primitive.probe()).cell is None:
+    facts = await primitive.probe()
+    if facts.cell is None:
         return None
-    times: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+    contenders = {**CONTENDERS, **(WITH_BROKER if facts.broker else {})}
+    times: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(rounds + 1):
-        for name, policy in CONTENDERS.items():
+        for name, policy in contenders.items():
             took = await _run(primitive, policy)
             if turn:  # the first has to find out and to make what all others use
                 times[name].append(took)
     added = {
         name: statistics.median(mine - off for mine, off in zip(times[name], times["off"], strict=True))
-        for name in CONTENDERS
+        for name in contenders
         if name != "off"
     }
     count = QUICK_CROWD if quick else CROWD
-    crowds = {name: await _crowd(primitive, policy, count) for name, policy in CONTENDERS.items()}
-    return Figures({name: statistics.median(took) for name, took in times.items()}, added, crowds)
+    crowds = {name: await _crowd(primitive, policy, count) for name, policy in contenders.items()}
+    medians = {name: statistics.median(took) for name, took in times.items()}
+    return Figures(medians, added, crowds, await _tool_ratio(rounds // 3 + 1) if with_tool else None)
+
+
+async def _tool_ratio(rounds: int) -> float:
+    """Measure the same tool in a cell and unconfined, in turns; the median of the ratios of all rounds."""
+    open_id, confined_id = UNDER_PERMISSIONS
+    with tempfile.TemporaryDirectory(prefix="permissions-") as directory:
+        executor = Scene(Path(directory), under_permissions=True).executor()
+        try:
+            ratios = []
+            for turn in range(rounds + 1):
+                taken = {}
+                for item_id in UNDER_PERMISSIONS if turn % 2 else reversed(UNDER_PERMISSIONS):
+                    taken[item_id] = await by_us(executor, item_id)
+                ratios += [taken[confined_id] / taken[open_id]] if turn else []
+        finally:
+            await executor.close()
+    return statistics.median(ratios)
 
 
 async def _run(primitive: SubprocessPrimitive, policy: Policy | None) -> float:
@@ -166,7 +213,7 @@ def _options(doc: str) -> argparse.Namespace:
     parser.add_argument("--user-figures", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.user_figures:
-        figures = asyncio.run(_measure(options.quick, options.rounds))
+        figures = asyncio.run(_measure(options.quick, options.rounds, with_tool=False))
         print(json.dumps(asdict(figures)) if figures else "")
         raise SystemExit(0)
     return options

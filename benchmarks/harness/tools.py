@@ -39,6 +39,8 @@ MODULE_BYTES: Final = 10 * 1024
 """How many modules the large tool rests on, and how long each of them is."""
 
 LARGE: Final = "large/tool"
+UNDER_PERMISSIONS: Final = ("permissions/unconfined", "permissions/writes")
+"""The same tool twice: unconfined, and with a project that it may write."""
 
 _SCHEMA: Final = "{type: object, properties: {name: {type: string}, count: {type: integer}}}"
 _PYTHON: Final = '''"""Gives its parameters back."""
@@ -133,9 +135,9 @@ TOOLS: Final = (
 
 
 class Scene:
-    """A user with a key, and a project with these tools, signed and locked."""
+    """A user with a key, and a project with these tools, or those under permissions, signed and locked."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, under_permissions: bool = False) -> None:
         self.project = directory / "project"
         self.tools = self.project / ".ai/tools"
         self.state = directory / "state"
@@ -151,12 +153,17 @@ class Scene:
         }
         keys = KeyRing(directory / "home/.ai", environment={})
         keys.ensure(SignerKind.PERSON, owner="leo")
-        self.there = [tool for tool in TOOLS if shutil.which(tool.program, path=self.environment["PATH"])]
+        tools = () if under_permissions else TOOLS
+        self.there = [tool for tool in tools if shutil.which(tool.program, path=self.environment["PATH"])]
         for tool in self.there:
             self._write(f"{tool.item_id}{tool.extension}", tool.source)
-        self._write_large()
-        self._sign("bench/*")
-        self._sign(LARGE)
+        if under_permissions:
+            self._write_under_permissions()
+            self._sign("permissions/*")
+        else:
+            self._write_large()
+            self._sign("bench/*")
+            self._sign(LARGE)
         time.sleep(1.1 * SETTLED_NS / 1e9)
 
     @property
@@ -182,6 +189,14 @@ class Scene:
         path = self.tools / relative
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+
+    def _write_under_permissions(self) -> None:
+        imports = "import argparse\nimport json\n\nPERMISSIONS = {}\n"
+        for item_id, permissions in zip(
+            UNDER_PERMISSIONS, ('"unconfined"', '{"project": "write"}'), strict=True
+        ):
+            text = _PYTHON.format(runtime=_SCRIPT_RUNTIME, imports=imports.format(permissions), body=_SCRIPT)
+            self._write(f"{item_id}.py", text)
 
     def _write_large(self) -> None:
         source = _PYTHON.format(runtime=_SCRIPT_RUNTIME, imports=_LARGE_IMPORTS, body=_SCRIPT)

@@ -1,4 +1,4 @@
-"""Which `lilux-proc`: where it is found, and whether it is the one that belongs to this package.
+"""Find `lilux-proc`, and check that it is the one that belongs to this package.
 
 It is looked for beside the running interpreter first, then on PATH: a graphical client starts the server with
 a bare PATH, and another version on PATH must not win. Every look is a new one. What is not ours is a

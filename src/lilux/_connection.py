@@ -236,7 +236,7 @@ class Connection:
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """What is not finished."""
+        """All calls that have not finished."""
         return tuple(self._calls.values())
 
     def begin(
@@ -367,7 +367,7 @@ class Connection:
             return len(data)  # the other end is gone: reading will find the end, and why
 
     def _transmit_with_descriptors(self, data: memoryview) -> int:
-        """What is sent of `data`: up to the next frame that has descriptors, or that frame with them."""
+        """Send `data` up to the next frame with descriptors, or that frame; return the number of bytes."""
         passing, following = self._passing[0], self._passing[1:2]
         if passing.at:
             sent = self._socket.send(data[: passing.at], socket.MSG_NOSIGNAL)
@@ -467,7 +467,7 @@ class Dialogue(Run):
             self.send_input()
 
     def end_input(self) -> None:
-        """Nothing more comes: it reads to the end of its standard input."""
+        """Send the end of its standard input."""
         self._is_complete = True
         if not self.done.is_set():
             self.send_input()
@@ -478,7 +478,7 @@ class Dialogue(Run):
             self.connection.send(protocol.CreditRequest(bytes=size), self.id)
 
     def first_input(self) -> memoryview:
-        """Nothing travels with the request."""
+        """Return an empty view: this request has no input."""
         return memoryview(b"")
 
     def send_input(self) -> None:

@@ -1,4 +1,4 @@
-"""Which 32 bytes are an Ed25519 public key that only its owner can sign for.
+"""Tell whether 32 bytes are an Ed25519 public key that only its owner can sign for.
 
 Rules:
 

@@ -289,7 +289,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 
 def kind_of(mode: int) -> str:
-    """What a file is, in words."""
+    """Name the kind of a file in words."""
     return _KINDS.get(stat.S_IFMT(mode), "a file of an unknown kind")
 
 

@@ -168,7 +168,7 @@ def _float_of(digits: str, issues: list[Issue]) -> float:
 
 
 def find_issues(value: Any) -> tuple[Issue, ...]:
-    """What is wrong with a value, in the order of its content, at most `MAX_ISSUES` findings."""
+    """Find all problems of a value, in the order of its content, at most `MAX_ISSUES`."""
     return tuple(islice(_walk(value), MAX_ISSUES))
 
 

@@ -31,7 +31,7 @@ MAX_PEM_BYTES = 16 * 1024
 """An Ed25519 key has about a hundred bytes; up to this size, keys of other kinds are told by their name."""
 
 MAX_PASSPHRASE_BYTES = 1023
-"""What `cryptography` takes."""
+"""The longest passphrase that `cryptography` takes."""
 
 _CACHED_KEYS = 256
 _PEM = re.compile(rb"\s*-----BEGIN ([A-Z0-9 ]+)-----\s[A-Za-z0-9+/=\s]+-----END \1-----\s*")
@@ -189,7 +189,7 @@ def require_bytes(pem: object, place: str) -> None:
 
 
 def _label(pem: bytes) -> bytes | None:
-    """What the PEM says that it is; None when it is not exactly one block."""
+    """Return the label of the PEM block; None when there is not exactly one block."""
     if len(pem) > MAX_PEM_BYTES:
         return None
     block = _PEM.fullmatch(pem)

@@ -37,7 +37,7 @@ class Flag(Protocol):
 
 
 class Watched(Protocol):
-    """Who is called back. Neither method may raise."""
+    """Gets the callbacks. Neither method may raise."""
 
     def readable(self) -> None:
         """The descriptor can be read."""

@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 
 class NotParked(ToolExecutionError):  # noqa: N818 - its catcher starts the process for its call
-    """Nothing waits, or no longer; nothing of a call was started. `code` says why.
+    """Nothing is waiting, or no longer; no part of the call was started. `code` says why.
 
     It is one of the supervisor's for `spawn_failed` when it could not be started; `parked_gone` when it has
     ended before its call came; `parked_environment` when the call has variables that an interpreter reads
@@ -75,7 +75,7 @@ class ParkSpec:
     limit: float = PARK_LIMIT_S
 
     def process(self) -> ProcessSpec:
-        """What is started."""
+        """The process that is started."""
         runtime = self.runtime
         args = [*runtime.args, *waiter("call")] if self.python else runtime.args
         call = CallSpec(
@@ -130,11 +130,12 @@ class Parked(Generic[R]):
         self._waiting = waiting
         self._spec = spec
         self._read = read
+        self._is_given_up = False
 
     @property
     def is_waiting(self) -> bool:
         """Whether it can still get its call."""
-        return self._waiting.is_parked
+        return self._waiting.is_parked and not self._is_given_up
 
     async def run(self, call: CallSpec) -> R:
         """Give it its call, and wait for the end. NotParked if it is gone, or was started for other calls."""
@@ -155,6 +156,7 @@ class Parked(Generic[R]):
 
     async def end(self) -> None:
         """End it, called or not, and wait until it is gone."""
+        self._is_given_up = True
         if not self._waiting.done.is_set():
             await self._supervisor.discard(self._waiting)
 

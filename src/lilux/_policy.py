@@ -1,4 +1,4 @@
-"""What a run may do, fully resolved, and what was enforced of it.
+"""The rights of a run, fully resolved, and which of them were enforced.
 
 A `Policy` is exact: absolute paths and numbers. Who may do what is decided elsewhere; `lilux-proc` makes it
 so and reports what the kernel has confirmed. The fields are those of `policy` in `docs/protocol.md`.
@@ -10,7 +10,7 @@ so and reports what the kernel has confirmed. The fields are those of `policy` i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, fields
 from typing import Any, ClassVar, Literal, Self
 
 from lilux._dataclasses import dataclass
@@ -27,6 +27,10 @@ class Ports:
 
     ports: Sequence[int]
 
+    def header(self) -> dict[str, Any]:
+        """The value of `net` in a request."""
+        return {"ports": list(self.ports)}
+
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
@@ -40,6 +44,15 @@ class Hosts:
     hosts: Sequence[str] = ()
     pinned: Mapping[str, Sequence[str]] = field(default_factory=dict)
     every_host_at: Sequence[int] = ()
+
+    def header(self) -> dict[str, Any]:
+        """The value of `net` in a request."""
+        header: dict[str, Any] = {"hosts": list(self.hosts)}
+        if self.every_host_at:
+            header["every_host_at"] = list(self.every_host_at)
+        if self.pinned:
+            header["pinned"] = {name: list(addresses) for name, addresses in self.pinned.items()}
+        return header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +81,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What a run may do. What is not granted is denied.
+    """The rights of a run. Everything else is denied.
 
     `tier` is what is wanted, and `require` the least with which the run may start. `protect` stays read-only
     inside what is writable, and `mask` is empty inside what is visible. `home` is where a private, empty home
@@ -105,32 +118,19 @@ class Policy:
             header["require"] = self.require
         header |= {name: list(getattr(self, name)) for name in self._LISTS if getattr(self, name)}
         if self.binds:
-            header["binds"] = [
-                {"source": bind.source, "target": bind.target, "write": bind.write} for bind in self.binds
-            ]
+            header["binds"] = [_set_fields(bind) for bind in self.binds]
         if self.home is not None:
             header["home"] = self.home
-        match self.net:
-            case Ports(ports):
-                header["net"] = {"ports": list(ports)}
-            case Hosts(hosts, pinned, every_host_at):
-                header["net"] = {"hosts": list(hosts)}
-                if every_host_at:
-                    header["net"]["every_host_at"] = list(every_host_at)
-                if pinned:
-                    header["net"]["pinned"] = {name: list(addresses) for name, addresses in pinned.items()}
-            case "any":
-                header["net"] = "any"
-        limits = {name: getattr(self.limits, name) for name in ("processes", "data", "memory", "temp")}
-        set_limits = {name: limit for name, limit in limits.items() if limit is not None}
-        if set_limits:
-            header["limits"] = set_limits
+        if self.net != "none":
+            header["net"] = self.net if isinstance(self.net, str) else self.net.header()
+        if limits := _set_fields(self.limits):
+            header["limits"] = limits
         return header
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What this machine can enforce, as it was found out by making a whole cell.
+    """What this machine can enforce, found by making a whole cell.
 
     `landlock` is the version of its interface, 0 without it. `cell` says how cells are made, None that they
     cannot be, and then `no_cell` says why. `proc` says whose processes a cell shows. With a `broker` hosts
@@ -148,7 +148,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Enforced:
-    """What was enforced of a policy, as the launch itself confirmed it.
+    """The part of a policy that was enforced, as the launch itself confirmed it.
 
     `net` is as in a policy. `proc` says whose processes the run could see. `limits` names those in force.
     `unenforced` names what was asked for, or what the tier stands for, and is not so; `reason` says why
@@ -163,3 +163,8 @@ class Enforced:
     unenforced: Sequence[str]
     capabilities: Sequence[str] = ()
     reason: str | None = None
+
+
+def _set_fields(value: Bind | Limits) -> dict[str, Any]:
+    found = {each.name: getattr(value, each.name) for each in fields(value)}
+    return {name: one for name, one in found.items() if one is not None}

@@ -1,4 +1,4 @@
-"""What to run, fully resolved: a `ProcessSpec`, and how one comes out of a configuration and parameters.
+"""A program to run, fully resolved: a `ProcessSpec`, made from a configuration and parameters.
 
 `render` fills the templates of a configuration; `request_of` turns a spec into what the supervisor is asked.
 Both refuse what is malformed with a ConfigurationError that names the field, what was expected and what was
@@ -249,7 +249,7 @@ def _is_text(name: str) -> bool:
 
 
 def request_of(spec: ProcessSpec) -> RunRequest:
-    """What the supervisor is asked, every field checked."""
+    """Return the request for the supervisor, every field checked."""
     env = _mapping("env", spec.env)
     _variables(env)
     return RunRequest(

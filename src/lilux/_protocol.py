@@ -1,4 +1,4 @@
-"""What is said between `lilux` and `lilux-proc serve`: requests and events as frozen values.
+"""The messages between `lilux` and `lilux-proc serve`: requests and events as frozen values.
 
 The contract stands in `docs/protocol.md`; the frames in `tests/assets/protocol/` are read by this side and by
 the Rust side. Nothing here reads, writes or waits. A request gets its id when it is encoded. An event that is
@@ -94,6 +94,7 @@ class RunRequest:
     zygote: int | None = None
     """The id of the zygote that it is forked from."""
 
+    _IF_ANY: ClassVar = ("args", "env")
     _PLAIN: ClassVar = (
         *("cwd", "search_path", "stdin", "timeout_ms", "max_output", "result_fd", "digests", "notify"),
         *("prepare", "zygote"),
@@ -102,14 +103,9 @@ class RunRequest:
     def header(self, id: int) -> Header:
         """The header of this request under this id."""
         header: Header = {"op": "run", "id": id, "command": self.command}
-        if self.args:
-            header["args"] = self.args
-        if self.env:
-            header["env"] = self.env
-        for name in self._PLAIN:
-            value = getattr(self, name)
-            if value is not None and value is not False:
-                header[name] = value
+        header |= {name: value for name in self._IF_ANY if (value := getattr(self, name))}
+        values = ((name, getattr(self, name)) for name in self._PLAIN)
+        header |= {name: value for name, value in values if value is not None and value is not False}
         self._add_output(header)
         if self.policy is not None:
             header["policy"] = self.policy.header()
@@ -222,7 +218,7 @@ def _present(**fields: Any) -> Header:
 
 
 class _Event(msgspec.Struct, frozen=True, tag_field="event", forbid_unknown_fields=True):
-    """What the supervisor says. Its fields have these names and types on the wire too."""
+    """A message of the supervisor. Its fields have these names and types on the wire too."""
 
 
 class Hello(_Event, frozen=True, tag="hello"):
@@ -297,7 +293,7 @@ class Killed(_Event, frozen=True, tag="killed"):
 
 
 class Probed(_Event, frozen=True, tag="probed"):
-    """What this machine can enforce."""
+    """The isolation that this machine can enforce."""
 
     id: int
     facts: Facts

@@ -39,13 +39,13 @@ class StreamCounts:
 
     @property
     def mark(self) -> str:
-        """What stands in the text of the stream in the place of the bytes that were left out."""
+        """The mark that stands in the text of the stream in place of the bytes that were left out."""
         return f"\n[… {self.omitted} bytes omitted …]\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a tool and what it waited for have used."""
+    """The resources used by a tool and by the children it waited for."""
 
     user_ms: float
     system_ms: float
@@ -76,7 +76,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class HostTraffic:
-    """What went to one host at one port, and came from it, in bytes. `failed` counts why connections failed.
+    """Bytes sent to one host and port, and received from it. `failed` counts why connections failed.
 
     The host `*` stands for all that are not named.
     """
@@ -91,7 +91,7 @@ class HostTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What a run did at the door that leads to its hosts.
+    """Everything that a run did at the door that leads to its hosts.
 
     The door confirms with `served` that it answered names, and listened at `ports`. `refused` has names that
     are not allowed, and how often they were asked for; `refused_beyond` counts questions for further ones.
@@ -110,7 +110,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What a call named: a path without links, or an address with its port."""
+    """An argument of a system call: a path without links, or an address with its port."""
 
     kind: Literal["read", "write", "exec", "connect"]
     what: str
@@ -118,7 +118,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a run has named, each once. `lost` counts calls that may have named more."""
+    """The facts of a run, each once. `lost` counts calls that may have named more."""
 
     facts: Sequence[Fact]
     lost: int

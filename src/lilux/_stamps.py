@@ -68,7 +68,7 @@ def settled(stamp: Stamp | None) -> Stamp | None:
 
 
 class KeptFile(Generic[Value]):
-    """What a file of a tree says, read again only when it may say something else.
+    """The content of a file of a tree, read again only when the file may have changed.
 
     As long as the bytes are the same, the value is the same object. A missing file is None, not empty.
     """
@@ -86,7 +86,7 @@ class KeptFile(Generic[Value]):
         self._kept: tuple[tuple[Stamp | None, ...] | None, bytes | None, Value] | None = None
 
     def value(self) -> Value:
-        """What the file says now; the same object as before when it says the same."""
+        """The content now; the same object as before when it is unchanged."""
         kept = self._kept
         if kept is not None and kept[0] is not None and kept[0] == self._look():
             return kept[2]

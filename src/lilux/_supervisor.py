@@ -200,7 +200,7 @@ class Supervisor:
         return call.answer(kind)
 
     async def status(self) -> protocol.SupervisorStatus:
-        """Which processes the supervisor is, and how many it has."""
+        """The processes of the supervisor: how many, and their ids."""
         return await self.ask(protocol.StatusRequest(), protocol.SupervisorStatus)
 
     async def finish(self) -> None:

@@ -71,7 +71,7 @@ class Parameter:
         return "{" + self.name + "}"
 
     def value(self, env: Environment, params: Parameters) -> str | None:
-        """What to put there; None when there is no such parameter."""
+        """The value for this place; None when there is no such parameter."""
         if self.name not in params:
             return None
         return _text_of(params[self.name], self.source)
@@ -169,7 +169,7 @@ def render_tree(value: Any, env: Environment, params: Parameters) -> Any:
 
 @dataclass(slots=True)
 class _Tree:
-    """What a structure is filled with, and how much longer its texts may become together."""
+    """The values for a structure, and how much longer its texts may become together."""
 
     env: Environment
     params: Parameters

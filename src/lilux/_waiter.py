@@ -1,4 +1,4 @@
-"""What a waiting Python interpreter does: it reads its call, becomes what that says, and runs the script.
+"""A Python interpreter that waits: it reads its call, takes over its settings, and runs the script.
 
 This text is given to interpreters of tools, of any version from 3.8 on, and imports nothing of this package.
 From its call on everything is as if the interpreter had been started as `python SCRIPT ARGUMENT…`.
@@ -330,7 +330,7 @@ def require_one_thread() -> None:
 
 
 def memory_kb() -> int:
-    """What this process takes of the memory, shared pages in proportion."""
+    """Memory of this process in KiB, shared pages in proportion."""
     with open("/proc/self/smaps_rollup", "rb") as file:
         for line in file:
             if line.startswith(b"Pss:"):
@@ -339,7 +339,7 @@ def memory_kb() -> int:
 
 
 def renew_randomness() -> None:
-    """What would otherwise be the same in everything that is forked."""
+    """Seed all random generators again; every fork would have the same state otherwise."""
     if "_ssl" in sys.modules:
         sys.modules["_ssl"].RAND_add(os.urandom(32), 32.0)
     if "numpy.random" in sys.modules:
@@ -412,7 +412,7 @@ def flushed() -> bool:
 
 
 def exit_code(error: SystemExit) -> int:
-    """What a process ends with that has raised this."""
+    """Return the exit code of a process in which this was raised."""
     if error.code is None:
         return 0
     if isinstance(error.code, int):

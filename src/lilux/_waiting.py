@@ -1,4 +1,4 @@
-"""What is parked, as a connection sees it: a run that gets its call later."""
+"""A parked process, as a connection sees it: a run that gets its call later."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Waiting"]
 
 
 class Waiting(Run):
-    """What is parked, and the run that it becomes: both have the same id."""
+    """A parked process, and the run that it becomes: both have the same id."""
 
     parked: protocol.Parked | None = None
 

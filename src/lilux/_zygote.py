@@ -43,7 +43,7 @@ class ZygoteSpec:
     limit: float = ZYGOTE_LIMIT_S
 
     def process(self) -> ProcessSpec:
-        """What is started."""
+        """The process that is started."""
         ready = {"preload": list(self.preload), "scripts": [each.decode() for each in self.scripts]}
         runtime = self.runtime
         args = [*runtime.args, *waiter("zygote", json.dumps(ready))]
@@ -156,7 +156,7 @@ class Zygote(Generic[R]):
 
 
 def zygote_request(spec: ZygoteSpec) -> RunRequest:
-    """What the supervisor is asked to have one."""
+    """Return the request that asks the supervisor to start one."""
     return replace(request_of(spec.process()), park_limit_ms=milliseconds("limit", spec.limit), prepare=True)
 
 

@@ -52,7 +52,7 @@ class _Turn:
 
 @dataclass(slots=True)
 class _Turns:
-    """Who has work in one event loop."""
+    """The queue of work in one event loop."""
 
     hands: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(HANDS))
     file_hands: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(FILE_HANDS))
@@ -63,13 +63,13 @@ _turns: RunVar[_Turns] = RunVar("turns")
 
 
 async def apart(work: Callable[[], Answer]) -> Answer:
-    """What this comes to in a thread, when it is the caller's turn."""
+    """Do the work in a thread when it is the caller's turn, and return its answer."""
     async with in_turn():
         return await to_thread.run_sync(work, limiter=_turns_here().hands)
 
 
 async def off_loop(work: Callable[[], Answer], *, shielded: bool = False) -> Answer:
-    """What this comes to in a thread: a stage of a call that reads or writes files.
+    """Do the work in a thread: a stage of a call that reads or writes files.
 
     It is done even in a call that was given up if it is `shielded`: for what a call has to leave behind.
     """
@@ -95,7 +95,7 @@ async def in_turn(kind: str = "") -> AsyncIterator[None]:
 
 
 async def apart_if_large(value: Any, work: Callable[[], Answer]) -> Answer:
-    """What this comes to: at once for a value that is small, since changing to a thread takes longer."""
+    """Do the work, at once for a small value, since changing to a thread would take longer."""
     return work() if size_of(value) < LARGE else await apart(work)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import field, replace
 from pathlib import Path
@@ -68,7 +68,7 @@ _NOT_LOCKED = frozenset({"", "0", "false", "no"})
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the surroundings say.
+    """The settings from the surroundings.
 
     `project` is the directory that holds the project's `.ai` (which need not be there yet), `user_directory`
     the one that holds the user's. `system_space` is the system space itself, None for that of this package.
@@ -132,7 +132,7 @@ class Settings:
         )
 
     def _private(self) -> dict[str, Path]:
-        """What rye-mcp keeps for this user outside of the user space, by its name."""
+        """The private directories of this user outside of the user space, by name."""
         runtime = _path(self.environment.get("XDG_RUNTIME_DIR"))
         kept = {
             "your decisions, logs and outputs": self.state,
@@ -148,15 +148,14 @@ class Settings:
             what = "expected a working directory, found that it was removed"
             return replace(self, no_project=RyeError("no_project", what, hint="cd to a project"))
         reason = None
-        above = (each for each in (start, *start.parents) if os.path.isdir(each / DIRECTORY_NAME))  # noqa: PTH112 - never raises
-        for candidate in above:
-            if (passed_over := _writable_by_others(candidate)) is not None:
-                reason = reason or passed_over
-                continue
-            spaces = self._spaces_of(candidate)
-            if spaces.project is not None:
-                return replace(self, project=candidate)
-            reason = reason or spaces.no_project
+        for candidate in _above(start):
+            found = _writable_by_others(candidate)
+            if found is None:
+                spaces = self._spaces_of(candidate)
+                if spaces.project is not None:
+                    return replace(self, project=candidate)
+                found = spaces.no_project
+            reason = reason or found
         shown = printable(start)
         what = f"expected a directory with {DIRECTORY_NAME} here or above, found none: {shown}"
         return replace(self, no_project=reason or RyeError("no_project", what, where=shown))
@@ -199,7 +198,7 @@ class App:
         client: str | None = None,
         trace: TraceContext | None = None,
     ) -> Context:
-        """What verbs work with, for this caller."""
+        """Return the context for this caller."""
         return Context(
             self.spaces,
             self.trust,
@@ -215,13 +214,13 @@ class App:
         )
 
     def _open_inside(self, context: Context) -> OpenInside:
-        """What serves the programs that are called in this context."""
+        """Return the service for the programs that are called in this context."""
         from rye_mcp.inside.desk import Desk
 
         return Desk(context, self.kept_catalog, context.agree).opened
 
     def executor(self) -> PrimitiveExecutor:
-        """What runs tools: made when the first one runs, and kept."""
+        """The executor of tools: made when the first one runs, and kept."""
         if not self._executors:
             from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
@@ -239,7 +238,7 @@ class App:
         return self._executors[0]
 
     def executor_in(self, directory: Path, *, with_items: bool) -> PrimitiveExecutor:
-        """One for which this directory is the project, `with_items` of this one; for who closes it again."""
+        """One for which this directory is the project, `with_items` of this one; the caller closes it."""
         from rye_mcp.executor.primitive_executor import PrimitiveExecutor
 
         # It may be a directory among those of the user: made for this, and empty.
@@ -288,7 +287,7 @@ class App:
                 await self.close()
 
     def catalog(self) -> Catalog:
-        """What finds items by words, for who closes it again; it has not looked yet at what has changed."""
+        """Return the catalog, which the caller closes; it has not looked for changes yet."""
         from rye_mcp.catalog import Catalog
 
         cache = self.settings.cache
@@ -317,6 +316,11 @@ def _cache_directory() -> Path | None:
 
 def _path(text: str | None) -> Path | None:
     return Path(text) if text else None
+
+
+def _above(start: Path) -> Iterator[Path]:
+    """The directories with an `.ai` from this one upward."""
+    return (each for each in (start, *start.parents) if os.path.isdir(each / DIRECTORY_NAME))  # noqa: PTH112 - never raises
 
 
 def _writable_by_others(candidate: Path) -> RyeError | None:

@@ -1,4 +1,4 @@
-"""Which known name was probably meant by one that is unknown: for hints, never to choose by it."""
+"""The known name that an unknown one probably means: for hints, never to choose by it."""
 
 from __future__ import annotations
 

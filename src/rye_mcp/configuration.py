@@ -1,4 +1,4 @@
-"""What a space says in `config/rye.yaml`, which nobody signs.
+"""The configuration of a space in `config/rye.yaml`, which has no signature.
 
 A project's file counts once a person has approved the project. `confirm` (what a person has to agree to)
 and `handle_over` are read from the user space alone. `isolation`, `rules`, `code` and `warm` are the user's,
@@ -54,7 +54,7 @@ _MAX_BYTES: Final = 1 << 16
 
 
 class Place(Protocol):
-    """What knows the spaces of a user, and whom this user trusts."""
+    """Knows the spaces of a user, and whom this user trusts."""
 
     @property
     def spaces(self) -> Spaces:
@@ -68,7 +68,7 @@ class Place(Protocol):
 
 
 def list_of_texts(root: Path, name: str, *, such_as: str, forbidden: int = 0) -> tuple[str, ...]:
-    """What stands under a name; nothing where there is no configuration, or no such name in it.
+    """Return the list under a name; empty without a configuration, or without such a name.
 
     RyeError for what cannot be read, and for what is no list of texts. `forbidden` are the bits of a mode
     that others could change the file by.
@@ -208,11 +208,11 @@ def _require_none(problems: list[str], root: Path, name: str) -> None:
 Action = Literal["sign", "execute"]
 
 ACTIONS: Final[tuple[Action, ...]] = ("sign", "execute")
-"""What can be made to wait for a person."""
+"""Actions that can require a person's agreement."""
 
 
 def to_be_confirmed(place: Place) -> frozenset[Action]:
-    """What a person has to agree to, as the policy is now."""
+    """Return the actions that need a person's agreement under the current policy."""
     root = place.spaces.user.root
     found = list_of_texts(root, "confirm", such_as="[sign, execute]", forbidden=OTHERS_WRITE)
     unknown = [each for each in found if each not in ACTIONS]

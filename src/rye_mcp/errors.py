@@ -196,6 +196,14 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "timeout": ErrorKind("The time limit was reached.", "give it more time with timeout"),
         "cancelled": ErrorKind("The run was cancelled.", "run it again"),
         "lost": ErrorKind("The supervisor died, and what it ran was ended.", "run it again"),
+        # --- other machines ---
+        "engine_unreachable": ErrorKind(
+            "No worker of the engine could be reached, so nothing was sent.",
+            "look at the engine and its nodes: rye doctor",
+        ),
+        "node_refused": ErrorKind(
+            "The node does not take this call.", "on the node, look at what it accepts: rye node status"
+        ),
         "invalid_run_id": ErrorKind("This is not the id of a run.", "rye log"),
         "too_many_runs": ErrorKind("Too many runs are going on in the background.", "end some of them"),
         "malformed_receipt": ErrorKind("This is not a receipt.", "rye receipt export"),
@@ -297,16 +305,16 @@ _FOR_A_PERSON = frozenset(
         "untrusted_key",
     }
 )
-"""What an agent must not answer by signing: the hint is for the person."""
+"""Codes that an agent must not answer by signing: the hint is for the person."""
 
 _KNOWN_AS_A_PERSONS = "signed_before_by"
 """The detail of a refusal that names the person who is known to have signed the item before."""
 
 _COMMAND_OF_A_PERSON = re.compile(r"\brye (?:trust|keys|secret|mcp|lock|init)\b|\b(?:npm|pip) install\b")
-"""What only a person can do, because an agent is refused it or has no terminal for it."""
+"""Commands for a person only, because an agent is refused or has no terminal for it."""
 
 _OR = ". Or "
-"""What stands between two ways to do something: each is addressed by itself."""
+"""The words between two remedies: each is addressed by itself."""
 
 _IS_ADDRESSED = re.compile(r"(?:^|, or |\. Or )ask (?:a|the) person\b")
 
@@ -340,7 +348,7 @@ def _addressed(value: Any) -> Any:
 
 
 def kind(value: object) -> str:
-    """What a value is, in words for messages."""
+    """Name the kind of a value for messages."""
     if value is None:
         return "nothing (null)"
     if isinstance(value, bool):

@@ -39,7 +39,7 @@ GITIGNORE_LINES: Final = (
     "/.venv/",
     "node_modules/",
 )
-"""What does not belong into a repository: private keys, what programs leave behind, what is never signed."""
+"""Names that do not belong into a repository: private keys, leftovers of programs, unsigned state."""
 
 _SPACE = ".ai"
 _GITIGNORE = ".gitignore"
@@ -71,7 +71,7 @@ class InitializedUser:
 
 @dataclass(frozen=True, slots=True)
 class InitializedProject:
-    """What a directory is now: `made` when `.ai` is new, `yours` when its unsigned files may be used.
+    """The state of a directory: `made` when `.ai` is new, `yours` when its unsigned files may be used.
 
     `ignored` are the lines that `.gitignore` got; `proposed` says what became of the proposal of this user's
     key, None without one. `unapproved` says why a project that was made is not approved.

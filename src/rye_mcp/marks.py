@@ -1,4 +1,4 @@
-"""What only rye-mcp itself may say over MCP: addresses under `rye://`, and `rye/` in `_meta`.
+"""Names that only rye-mcp itself may use over MCP: addresses under `rye://`, and `rye/` in `_meta`.
 
 Clients, and the people who write rules for them, take these as the word of rye-mcp. So the content blocks of
 tools and of other servers pass without them.

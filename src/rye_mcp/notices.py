@@ -1,4 +1,4 @@
-"""What the caller should know although it was done: a code that programs know, and a sentence for people."""
+"""Notices about a call that succeeded: a code for programs, and a sentence for people."""
 
 from __future__ import annotations
 

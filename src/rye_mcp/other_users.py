@@ -138,7 +138,7 @@ def _is_ours(owner: int) -> bool:
 
 @lru_cache(maxsize=1)
 def _owner_of_root() -> int:
-    """Who root is: in a user namespace, the files of root belong to somebody without a name."""
+    """Return the uid of root: in a user namespace, files of root belong to a user without a name."""
     return os.stat("/").st_uid  # noqa: PTH116
 
 

@@ -67,7 +67,7 @@ class SecretStore:
         self._lent[name] = value
 
     def names(self) -> tuple[str, ...]:
-        """What is kept, without the values."""
+        """The names of the secrets, without the values."""
         with self._checked("read_failed"):
             return self._kept.services()
 
@@ -123,12 +123,12 @@ def missing(names: Iterable[str], *, hint: str | None = None) -> RyeError:
 
 
 def command_to_set(names: Iterable[str]) -> str:
-    """What a person types to set these."""
+    """Return the command that sets these secrets."""
     return " && ".join(f"rye secret set {name}" for name in names)
 
 
 def problem_of_name(name: str) -> str | None:
-    """What is wrong with a name for a secret: a tool gets it as a variable of that name."""
+    """Return the problem of a secret's name: a tool gets the secret as a variable of that name."""
     if not _NAME.fullmatch(name):
         return "expected the name of a variable, such as API_TOKEN, found something else"
     if chooses_code(name) or name.upper().startswith(_OWN):

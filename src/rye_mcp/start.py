@@ -1,4 +1,4 @@
-"""What the `rye-mcp` command begins with: it loads the server without looking for garbage meanwhile.
+"""The start of the `rye-mcp` command: it loads the server without collecting garbage meanwhile.
 
 What is loaded stays to the end. To look through it again and again takes a part of the start; later it would
 delay a waiting client by a twentieth of a second each time.

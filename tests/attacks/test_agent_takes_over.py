@@ -146,6 +146,7 @@ async def test_content_that_changed_is_for_a_person_to_look_at(workshop: Worksho
         assert "ask a person: look at what changed" in str(found["data"])
 
 
+@pytest.mark.thorough
 async def test_a_line_that_is_gone_is_for_a_person_to_look_at(workshop: Workshop, mode: Mode) -> None:
     """The record knows the person: no answer advises the agent to sign, which would be refused."""
     path = workshop.tool("demo/hello", "print(1)")
@@ -551,6 +552,7 @@ def test_what_is_known_of_agents_takes_no_room_from_persons(world: World) -> Non
     asked(world)
 
 
+@pytest.mark.thorough
 def test_where_no_more_is_kept_of_persons_no_agent_signs(world: World) -> None:
     """What it signs next could be a person's, of whom nobody knows any more."""
     file = put(world, tool(), signed=True)

@@ -43,6 +43,7 @@ async def test_a_number_that_json_cannot_hold_does_not_become_null(scene: Bridge
         assert (await scene.call("echo", text="the next call works")).success
 
 
+@pytest.mark.thorough
 async def test_a_malformed_tool_spoils_no_other_of_its_server(scene: Bridged) -> None:
     written = await scene.add(scene.config("malformed"), "echo", "*")
     assert {"mcp/raw/echo", "mcp/raw/good_one"} <= set(written.item_ids)

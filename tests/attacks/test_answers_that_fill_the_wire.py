@@ -62,6 +62,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         yield found
 
 
+@pytest.mark.thorough
 @pytest.mark.each_once
 @pytest.mark.parametrize("what", LARGE)
 @pytest.mark.parametrize(("transport", "mode"), WAYS)

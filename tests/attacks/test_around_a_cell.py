@@ -445,6 +445,7 @@ async def test_a_planted_submodule_is_not_left_there(repository: Cell) -> None:
     assert not (repository.project / "a/b/c/d/.git").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("key", "value", "file"),
     [

@@ -116,6 +116,7 @@ async def test_it_connects_nowhere_else(scene: Bridged) -> None:
     assert refused.enforced.as_dict(detail=False)["net"] == ["api.github.com:443"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", [".git/hooks/pre-commit", ".git/config", ".ai/tools/evil.py", ".envrc"])
 async def test_it_plants_nothing_that_others_run(scene: Bridged, place: str) -> None:
     await bring(scene, WRITES)

@@ -463,6 +463,7 @@ def test_a_session_begins_once(server: HttpServer) -> None:
         assert b'"code":-32600' in read_until(connection, b'"id":2')
 
 
+@pytest.mark.thorough
 def test_one_session_keeps_no_other_from_being_told(ada: Person, project: Path, server: HttpServer) -> None:
     honest, path = events(server)
     with honest:
@@ -477,6 +478,7 @@ def test_one_session_keeps_no_other_from_being_told(ada: Person, project: Path, 
         read_until(honest, b"notifications/resources/list_changed")
 
 
+@pytest.mark.thorough
 def test_slow_requests_of_one_session_keep_no_other_from_asking(server: HttpServer) -> None:
     session = session_of(server)
     with ExitStack() as stack:
@@ -517,6 +519,7 @@ def _strangers(server: HttpServer, count: int) -> Iterator[list[socket.socket]]:
         yield held
 
 
+@pytest.mark.thorough
 @pytest.mark.first_case
 @pytest.mark.parametrize("path", ["/sse", "/mcp"])
 def test_nobody_holds_every_stream(server: HttpServer, path: str) -> None:

@@ -68,6 +68,7 @@ def test_little_of_an_id_is_shown(world: World) -> None:
     assert all(len(shown.item_id) <= 80 for shown in withheld)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
 def test_pages_hold_everything_once(world: World, limit: int) -> None:
     with crowded(world, good=5, spam=9) as ask:

@@ -43,6 +43,7 @@ async def ran(workshop: Workshop, code: str) -> dict[str, Any]:
         return facts(await client.call_tool("execute", call))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", [*LEADS_ELSEWHERE, *LEADS_AWAY])
 async def test_nothing_but_files_of_the_run_is_kept(workshop: Workshop, what: str) -> None:
     beside = "; open(place + '/z', 'w').write('mine')" if what in LEADS_ELSEWHERE else ""
@@ -55,6 +56,7 @@ async def test_nothing_but_files_of_the_run_is_kept(workshop: Workshop, what: st
     assert not any(SECRET.encode() in path.read_bytes() for path in results.rglob("*") if path.is_file())
 
 
+@pytest.mark.thorough
 async def test_of_too_many_files_only_so_many_are_kept(workshop: Workshop) -> None:
     found = await ran(workshop, "[open(f'{place}/{n:04}', 'w').write(str(n)) for n in range(500)]")
     assert [kept["name"] for kept in found["kept"]] == [f"{n:04}" for n in range(MAX_FILES)]

@@ -79,6 +79,7 @@ def test_a_directory_that_was_prepared_is_not_used(own_place: Path, scene: Scene
     assert list(trap.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_what_a_crash_left_is_swept_and_what_lives_is_not(
     world: World, scene: Scene, own_place: Path
 ) -> None:

@@ -80,6 +80,7 @@ def server(workshop: Workshop) -> Iterator[HttpServer]:
         yield found
 
 
+@pytest.mark.thorough
 @pytest.mark.first_case
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
 async def test_a_client_reads_every_list_whole(server: HttpServer, transport: Transport, mode: Mode) -> None:

@@ -152,6 +152,7 @@ async def test_two_bytes_for_a_value_are_not_read(tmp_path: Path) -> None:
     assert took < 1
 
 
+@pytest.mark.thorough
 async def test_a_message_with_many_faults_is_not_told_fault_by_fault(tmp_path: Path) -> None:
     """A list of them takes seconds, and gigabytes."""
     found, took = await answered(tmp_path, "faults")

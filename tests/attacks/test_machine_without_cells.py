@@ -153,6 +153,7 @@ def in_nothing(ways: Path) -> list[str | Path]:
     return [*IN_WALLS, ways, "without", str(LANDLOCK)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [SignerKind.PERSON, SignerKind.AGENT], ids=["declared", "agent"])
 def test_in_walls_a_tool_is_confined_and_what_is_missing_is_said(place: Place, kind: SignerKind) -> None:
     place.tool('{"project": "write"}' if kind is SignerKind.PERSON else None, kind)
@@ -165,6 +166,7 @@ def test_in_walls_a_tool_is_confined_and_what_is_missing_is_said(place: Place, k
     assert not place.elsewhere.exists()
 
 
+@pytest.mark.thorough
 def test_in_walls_a_tool_has_a_home_of_its_own_that_is_gone_afterwards(place: Place) -> None:
     place.tool("{}")
     found = place.run(IN_WALLS)["data"]
@@ -174,6 +176,7 @@ def test_in_walls_a_tool_has_a_home_of_its_own_that_is_gone_afterwards(place: Pl
     assert not Path(found["home"]).exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("use", ["cache", "temp"])
 def test_in_walls_what_a_tool_keeps_is_where_its_variables_say(place: Place, use: str) -> None:
     place.tool(f'{{"uses": ["{use}"]}}')
@@ -183,6 +186,7 @@ def test_in_walls_what_a_tool_keeps_is_where_its_variables_say(place: Place, use
     assert Path(found["temporary"]).exists() == (use == "temp")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("permissions", ['{"project": "write"}', '{"net": ["api.example.org"]}'])
 def test_what_will_be_enforced_is_said_before_as_it_is_afterwards(place: Place, permissions: str) -> None:
     place.tool(permissions)
@@ -194,6 +198,7 @@ def test_what_will_be_enforced_is_said_before_as_it_is_afterwards(place: Place, 
     assert "hosts" not in missing or "net" in permissions
 
 
+@pytest.mark.thorough
 def test_what_was_enforced_is_as_the_page_of_results_says(place: Place) -> None:
     page = (REPOSITORY / "docs/results.md").read_text("utf-8")
     [cell, walls] = [json.loads(found) for found in re.findall(r'`"enforced": ({.*})`', page)]
@@ -241,6 +246,7 @@ def test_where_nothing_is_enforced_a_persons_tool_runs_and_that_is_said(
     assert answer["enforced"].get("unenforced") == (None if permissions is None else ["everything"])
 
 
+@pytest.mark.thorough
 def test_the_doctor_says_what_is_enforced_and_what_to_do(place: Place, in_nothing: list[str | Path]) -> None:
     def said(around: list[str | Path]) -> dict[str, Any]:
         answer = place.ada.rye(

@@ -52,6 +52,7 @@ def programs(workshop: Workshop) -> Programs:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.both_eras
 async def test_each_of_the_same_calls_is_asked_about(programs: Programs, mode: Mode) -> None:
     person = Person(True, True, True)

@@ -89,6 +89,7 @@ def test_a_value_reaches_a_program_as_it_is(call: Call, value: str) -> None:
     assert (spec.command, spec.timeout, spec.cwd) == ("/bin/echo", 9, str(call.project))
 
 
+@pytest.mark.thorough
 @settings(parent=FILLED, max_examples=40)
 @given(value=HOSTILE.filter(fits_an_argument))
 def test_a_shell_takes_it_as_one_word(world: World, value: str) -> None:

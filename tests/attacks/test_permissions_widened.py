@@ -191,6 +191,7 @@ def test_it_is_agreed_to_as_it_was_shown(team: Team) -> None:
     team.run()
 
 
+@pytest.mark.thorough
 @pytest.mark.anyio
 @pytest.mark.both_eras
 @pytest.mark.parametrize("exposed", [False, True])

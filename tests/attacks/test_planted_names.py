@@ -126,6 +126,7 @@ async def test_what_was_there_stays(planting: Planting) -> None:
     assert (planting.project / ".envrc").read_text() == "mine"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "script",
     ["echo evil >.envrc; exit 3", "echo evil >.envrc; kill -9 $PPID", "echo evil >.envrc; sleep 60"],

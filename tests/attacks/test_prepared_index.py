@@ -36,6 +36,7 @@ def index_in(place: Path, home: Path) -> Path:
     return own
 
 
+@pytest.mark.thorough
 @two_users
 @pytest.mark.parametrize("mode", [0o755, 0o777, 0o1777])
 def test_a_directory_of_another_user_gets_no_index(everybody: Path, tmp_path: Path, mode: int) -> None:

@@ -59,6 +59,7 @@ def programs(workshop: Workshop) -> Programs:
     return Programs(workshop)
 
 
+@pytest.mark.thorough
 async def test_what_is_no_request_is_refused_and_the_next_one_carried_out(programs: Programs) -> None:
     programs.add("demo/says", SAYS, calls=["demo/echo"])
     async with programs.workshop.served("auto") as client:

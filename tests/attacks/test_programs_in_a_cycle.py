@@ -27,6 +27,7 @@ def programs(workshop: Workshop) -> Programs:
     return found
 
 
+@pytest.mark.thorough
 async def test_a_circle_ends_with_a_named_error_and_others_are_answered(programs: Programs) -> None:
     async with programs.workshop.served("auto") as client:
         path, code, why = (await execute(client, "demo/one"))["data"]

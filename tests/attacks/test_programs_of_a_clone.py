@@ -218,6 +218,7 @@ def execute(params, project_path):
 """What a confined tool does not see on the PATH, this one does: no shim, and every other program."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("link", KINDS_OF_SHIMS.values(), ids=KINDS_OF_SHIMS)
 @pytest.mark.parametrize(("item_id", "given"), DOORS.values(), ids=DOORS)
 async def test_a_shim_among_other_programs_starts_no_program_of_it(
@@ -486,6 +487,7 @@ def as_user(uid: int, ask: Callable[[], Any]) -> Any:
 # --- variables ---
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["PYENV_ROOT", "JAVA_HOME", "SOME_PATH"])
 @pytest.mark.parametrize("value", ["{clone}/x", "{clone}", "/usr/share:{clone}/x", "{other}"])
 async def test_no_variable_leads_into_one(

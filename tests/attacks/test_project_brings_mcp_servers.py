@@ -81,6 +81,7 @@ def test_neither_a_name_nor_all_starts_one_of_the_project(clone: Clone) -> None:
     assert not clone.canary.exists()
 
 
+@pytest.mark.thorough
 def test_one_is_started_and_signed_into_the_project_when_the_person_names_it(clone: Clone) -> None:
     clone.brings("claude-code", {"helper": clone.server(), "other": {"command": "no-such-program"}})
     words = ["mcp", "import", "--from-project", "helper", "--json"]
@@ -90,6 +91,7 @@ def test_one_is_started_and_signed_into_the_project_when_the_person_names_it(clo
     assert (clone.project / ".ai/tools/mcp/helper").is_dir()
 
 
+@pytest.mark.thorough
 def test_it_comes_in_place_of_none_that_the_person_is_set_up_with(clone: Clone) -> None:
     clone.brings("cursor", {"helper": clone.server()})
     mine = Path(clone.bob.environment["HOME"]) / ".cursor/mcp.json"

@@ -85,6 +85,7 @@ def test_a_project_to_which_others_can_write_is_found_by_nobody(
     assert f"passed over the project {world.project}, since every user can write" in caplog.text
 
 
+@pytest.mark.thorough
 def test_the_one_above_it_is_found_and_the_other_one_named(world: World) -> None:
     bob = Person("bob", world.root / "bob")
     below = world.project / "below"

@@ -70,6 +70,7 @@ PLACES = {"": "", "src/": "", ".hidden/": "!.hidden\n", "src/.git/": "!.git\n"}
 """Where it is, and the rules above it that have ripgrep go there though its name is hidden."""
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
 @pytest.mark.parametrize("plant", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("place", PLACES)

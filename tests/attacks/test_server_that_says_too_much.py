@@ -233,6 +233,7 @@ async def test_a_flood_on_standard_error_is_read_at_a_pace(
     assert 1 << 20 < sum(read) < 4 << 20
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tool", ["storm", "questions"])
 async def test_a_flood_of_messages_is_heard_at_a_pace(
     scene: Bridged, monkeypatch: pytest.MonkeyPatch, tool: str

@@ -91,6 +91,7 @@ def rounds(scene: Scene, store: SnapshotStore, until: Path | None = None) -> tup
     return made, contents
 
 
+@pytest.mark.thorough
 def test_what_is_exchanged_meanwhile_never_runs(world: World, store: SnapshotStore) -> None:
     scene = Scene.begin(world)
     scene.sign("tools/demo/__init__.py", b"# a package\n")

@@ -52,6 +52,7 @@ def at_once(script: str, world: World) -> list[str]:
     return run_at_once(READY + script, [(ROOT, world.root, number) for number in range(SIGNERS)])
 
 
+@pytest.mark.thorough
 def test_one_whole_file_stands(world: World) -> None:
     """Each has a key of its own, and all of them sign again and again."""
     file = world.stored(world.signed())

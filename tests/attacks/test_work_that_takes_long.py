@@ -122,6 +122,7 @@ async def test_nor_does_a_schema_of_a_directive(scene: Bridged) -> None:
     assert took < LONGEST_S
 
 
+@pytest.mark.thorough
 async def test_nor_does_an_output_schema_of_another_server(scene: Bridged) -> None:
     await scene.add(scene.config(), "hard", "echo")
     async with scene.serving():
@@ -136,6 +137,7 @@ async def test_nor_does_an_output_schema_of_another_server(scene: Bridged) -> No
     assert took < LONGEST_S
 
 
+@pytest.mark.thorough
 async def test_nor_does_the_making_of_a_schema(scene: Bridged) -> None:
     many = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(4_500)}}
     with pytest.raises(RyeError, match=r"within 0\.3 s"):
@@ -165,9 +167,11 @@ async def test_nor_does_a_lock_that_another_process_holds(scene: Bridged) -> Non
     async with scene.serving(), anyio.create_task_group() as group:
         with open_directory(state) as directory, lock(directory):
             group.start_soon(call)  # its first row makes the file of the log, and that asks for the lock
-            found, _ = await turns(lambda: anyio.sleep(0.3))
+            begun = anyio.current_time()
+            for _ in range(ENOUGH_TURNS):  # others have their turns; if not, the wait for the lock fails
+                await anyio.sleep(0.001)
+            await anyio.sleep_until(begun + 0.3)
             assert not answers
-    assert found > ENOUGH_TURNS
     (answer,) = answers
     assert isinstance(answer, ExecutionResult)
     assert (answer.success, answer.notices) == (True, ())

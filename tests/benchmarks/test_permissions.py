@@ -11,6 +11,7 @@ import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "permissions.py"
 LIMITS = [0.2, 0.6, 1.0]
+HOSTS_LIMIT, TOOL_LIMIT = 0.1, 1.06
 
 
 def test_it_measures_walls_and_cells_beside_no_confinement(tmp_path: Path) -> None:
@@ -21,10 +22,16 @@ def test_it_measures_walls_and_cells_beside_no_confinement(tmp_path: Path) -> No
     if "nothing was measured" in ran.stderr:
         pytest.skip("this machine makes no cells")
     report = json.loads(path.read_text(encoding="utf-8"))
+    limits = []
     for figures in report["figures"].values():
-        assert figures["median_ms"].keys() == figures["per_second"].keys() == {"off", "walls", "cell"}
+        names = figures["median_ms"].keys()
+        assert names - {"hosts"} == {"off", "walls", "cell"}
+        assert figures["per_second"].keys() == names
         assert min(figures["per_second"].values()) > 0
-    assert [each["limit"] for each in report["targets"]] == LIMITS * len(report["figures"])
+        limits += [*LIMITS, *([HOSTS_LIMIT] if "hosts" in names else [])]
+        limits += [] if figures["tool_ratio"] is None else [TOOL_LIMIT]
+    assert TOOL_LIMIT in limits
+    assert [each["limit"] for each in report["targets"]] == limits
     for target in report["targets"]:
         line = next(line for line in ran.stdout.splitlines() if line.startswith(target["name"]))
         assert line.endswith("ok" if target["is_met"] else "MISSED")

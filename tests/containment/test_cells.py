@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -16,7 +20,7 @@ import pytest
 from tests.containment.client import Client
 from tests.containment.endings import LIMIT_S, PATIENCE_S
 from tests.containment.leash import Leash, leash
-from tests.containment.processes import children_of, is_gone_by
+from tests.containment.processes import children_of, family_of, is_gone_by, state_of, watched
 from tests.containment.scene import WAYS, Programs, Scene, cast_of, put_away
 
 SUPERVISORS = ("warden", "serve", "keeper")
@@ -142,11 +146,152 @@ def test_a_tool_that_ends_process_1_ends_itself(programs: Programs) -> None:
         assert ended.stdout == b"there\n"
 
 
-def test_hundreds_of_cells_at_once_leave_nothing_behind(programs: Programs) -> None:
+LISTENS = r"""
+import os, socket, sys, time
+first = socket.create_server(("127.0.0.1", 5005))
+second = socket.socket(socket.AF_UNIX)
+second.bind("\0left behind")
+second.listen()
+print("listens", flush=True)
+if sys.argv[1] == "ended" and os.fork():
+    sys.exit()
+time.sleep(600)
+"""
+CONNECTS = r"""
+import socket
+for family, address in ((socket.AF_INET, ("127.0.0.1", 5005)), (socket.AF_UNIX, "\0left behind")):
+    try:
+        socket.socket(family).connect(address)
+        print("reached")
+    except ConnectionRefusedError:
+        print("nobody")
+"""
+
+
+@pytest.mark.parametrize("how", ["ended", "cancelled"])
+def test_what_a_tool_leaves_listening_is_not_there_for_the_next(programs: Programs, how: str) -> None:
+    """Both are in the same network: a keeper makes one, and uses it for all of its runs."""
+    python = shutil.which("python3", path="/usr/bin")
+    if python is None:
+        pytest.skip("the system has no Python")
+    fields: dict[str, Any] = {"policy": {"tier": "cell", "require": "cell"}, "cwd": "/"}
+    networks = set()
+    with Client.start(programs.binary) as client:
+        for _ in range(3):
+            run = client.start_run(python, "-c", LISTENS, how, stream={"credit": 99}, **fields)
+            client.wait_for(run, "output")
+            if how == "cancelled":
+                client.send("cancel", id=run, grace_ms=0)
+            assert client.end_of(run).result["cleanup"]["state"] == "complete"
+            assert client.run(python, "-c", CONNECTS, **fields).stdout == b"nobody\nnobody\n"
+            networks.add(client.run("/bin/readlink", "/proc/self/ns/net", **fields).stdout)
+    assert len(networks) == 1
+
+
+def test_a_thousand_cells_at_once_leave_nothing_behind(programs: Programs) -> None:
     fields: dict[str, Any] = {"policy": {"tier": "cell", "require": "cell"}, "cwd": "/"}
     with Client.start(programs.binary) as client:
-        runs = [client.start_run("/bin/true", **fields) for _ in range(200)]
+        runs = [client.start_run("/bin/true", **fields) for _ in range(1000)]
         assert {client.end_of(run).result["return_code"] for run in runs} == {0}
         keepers = children_of(client.status()["pid"])
     deadline = time.monotonic() + PATIENCE_S
     assert all(is_gone_by(keeper, deadline) for keeper in keepers)
+
+
+MOMENTS = ("Namespaces", "Root", "Places", "ProcessOne", "Tool")
+"""When a cell stops while it is made, see `switches.rs`."""
+
+
+@dataclass(frozen=True)
+class HalfMade:
+    """A run whose cell is not finished: its supervisors by name, and everybody of the cell so far."""
+
+    client: Client
+    run: int
+    cast: dict[str, int]
+    cell: list[int]
+    program: Path
+
+    def kill(self, *names: str) -> None:
+        """Kill supervisors, and let what is left of the cell go on."""
+        for pid, number in [
+            *((self.cast[name], number) for number in (signal.SIGSTOP, signal.SIGKILL) for name in names),
+            *((pid, signal.SIGCONT) for pid in self.cell),
+        ]:
+            with suppress(ProcessLookupError):  # when the first is dead, somebody else may be quicker
+                os.kill(pid, number)
+
+    def inside(self) -> list[str]:
+        """List who is in a cell that this supervisor has made: process 1 of it, and the tool."""
+        ours, programs = Path("/proc/self/ns/pid").readlink(), (self.program, self.program.with_name("sleep"))
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if (process / "exe").readlink() in programs and (process / "ns/pid").readlink() != ours:
+                    found.append(process.name)
+        return found
+
+
+@contextmanager
+def half_made(programs: Programs, moment: str) -> Iterator[HalfMade]:
+    """Start a run, and wait until the making of its cell has stopped."""
+    env = {**os.environ, "LILUX_PROC_STOP_AT": moment}
+    with TemporaryDirectory() as directory:
+        program = Path(shutil.copy(programs.switched, Path(directory).resolve() / "lilux-proc"))
+        shutil.copy("/bin/sleep", directory)
+        with Client.start(program, env=env) as client:
+            policy = {"tier": "cell", "require": "cell", "read": [str(program.parent)]}
+            run = client.start_run(str(program.parent / "sleep"), "600", policy=policy, cwd="/")
+            serve = client.status()["pid"]
+            deadline = time.monotonic() + PATIENCE_S
+            while not (stopped := _stopped_below(serve)):
+                assert time.monotonic() < deadline, f"nothing stopped at {moment}"
+            (keeper,) = [each for each in children_of(serve) if set(family_of(each)) & set(stopped)]
+            cell = [pid for pid in family_of(keeper) if pid != keeper]
+            cast = {"warden": client.process.pid, "serve": serve, "keeper": keeper}
+            try:
+                yield HalfMade(client, run, cast, cell, program)
+            finally:
+                for pid in cell:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+
+def _stopped_below(pid: int) -> list[int]:
+    with suppress(FileNotFoundError, ProcessLookupError):  # who has ended meanwhile has not stopped
+        return [each for each in family_of(pid) if state_of(each) == "T"]
+    return []
+
+
+@pytest.mark.parametrize("names", KILLED, ids="+".join)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_nobody_is_left_of_a_cell_that_was_never_finished(
+    programs: Programs, moment: str, names: tuple[str, ...]
+) -> None:
+    """What goes on when everybody above is dead finishes the cell, and it ends as every other does."""
+    with half_made(programs, moment) as half, watched([half.cast[name] for name in names]) as killed:
+        with watched(half.cell) as begun:
+            half.kill(*names)
+            deadline = time.monotonic() + PATIENCE_S
+            assert begun.left_at(deadline) == []
+        assert killed.left_at(deadline) == []
+        while half.inside():
+            assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_run_whose_keeper_dies_while_it_makes_the_cell_is_lost_and_the_next_one_runs(
+    programs: Programs, moment: str
+) -> None:
+    with half_made(programs, moment) as half, watched(half.cell) as begun:
+        os.kill(half.cast["keeper"], signal.SIGKILL)
+        assert half.client.end_of(half.run).error == "keeper_lost"
+        assert begun.left_at(time.monotonic() + PATIENCE_S) == []
+        assert half.client.shell("exit 3").result["return_code"] == 3
+
+
+@pytest.mark.parametrize("moment", ["ProcessOne", "Tool"])
+def test_a_cell_that_is_finished_by_nobody_shows_who_is_in_it(programs: Programs, moment: str) -> None:
+    """What the tests above look at is there as long as nobody is killed."""
+    with half_made(programs, moment) as half:
+        assert len(half.inside()) >= 1

@@ -311,6 +311,7 @@ async def test_a_tool_that_is_not_offered_any_more_is_refused(scene: Bridged) ->
 # --- calls that go wrong ---
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("tool", "code", "said", "hint"),
     [

@@ -96,6 +96,7 @@ async def test_what_goes_wrong_is_shown_from_the_program_on(tools: Workshop) -> 
         assert "SyntaxError" in wrong["stderr"]
 
 
+@pytest.mark.thorough
 async def test_only_the_result_of_fifty_long_results_comes_back(tools: Workshop) -> None:
     source = "sum(len(call('demo/rows', n=n)) for n in range(50))"
     async with tools.served("auto") as client:

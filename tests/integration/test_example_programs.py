@@ -61,6 +61,7 @@ def _commit(project: Path) -> None:
         (project / f"data/{number}.json").write_text(json.dumps(sale))
 
 
+@pytest.mark.thorough
 async def test_a_review_joins_the_log_with_files_and_a_page(shop: Workshop, site: str) -> None:
     async with shop.served("auto", variables={"SITE_URL": site, **GIT_IDENTITY}) as client:
         answer = await execute(client, "programs/review")
@@ -79,6 +80,7 @@ async def test_a_word_is_renamed_only_when_it_is_asked_for(shop: Workshop) -> No
     assert till.read_text() == "def words():\n    return 'words'\n"
 
 
+@pytest.mark.thorough
 async def test_a_report_adds_up_what_stands_in_many_files(shop: Workshop) -> None:
     async with shop.served("auto") as client:
         answer = await execute(client, "programs/report")

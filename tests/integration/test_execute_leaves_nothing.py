@@ -79,6 +79,7 @@ async def test_a_private_copy_is_gone_when_its_run_is_over(
     result = await executor.run(tool, watch=Watch(on_output=look))
     assert result.success, result.error
     assert seen[0], "the copy is where these tests look for it"
+    await executor.settle()
     assert tools_in(place) == []
     await executor.close()
     assert directories_in(place) == []

@@ -54,6 +54,7 @@ async def whole(client: Any, handle: str) -> str:
     return "".join(pieces)
 
 
+@pytest.mark.thorough
 @pytest.mark.both_eras
 async def test_a_long_result_is_a_handle_with_a_preview_and_a_link(tools: Workshop, mode: Mode) -> None:
     async with tools.served(mode) as client:
@@ -113,6 +114,7 @@ async def test_a_handle_stands_for_the_result_as_a_parameter(tools: Workshop) ->
         assert (refused["code"], refused["issues"][0]["path"]) == ("invalid_parameters", "/object")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", ["x", "é", "\x01", "\u200b", '"'])
 async def test_whatever_is_asked_for_an_answer_has_so_many_tokens(tools: Workshop, text: str) -> None:
     long = f"print({text!r} * 90_000); sys.stderr.write({text!r} * 90_000)"

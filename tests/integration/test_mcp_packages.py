@@ -57,6 +57,7 @@ def test_the_words_of_the_child_are_told_and_what_would_help(
     assert "s3cret" not in answer.shown
 
 
+@pytest.mark.thorough
 def test_what_the_person_agrees_to_is_written_by_name_and_missed_at_once(
     workshop: Workshop, programs: dict[str, Any]
 ) -> None:
@@ -79,6 +80,7 @@ def test_what_the_person_agrees_to_is_written_by_name_and_missed_at_once(
     assert update.json["code"] == "variable_not_set"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("said", "code"), [("y", 0), ("n", 1)])
 def test_at_a_terminal_it_asks_once(
     workshop: Workshop, programs: dict[str, Any], said: str, code: int
@@ -106,6 +108,7 @@ def test_a_version_that_is_not_pinned_is_a_warning_with_the_form(
     assert "warning" not in person.rye(*ADD, "--network", *PINNED, cwd=project, **programs).err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("program", "cached", "pinned"),
     [
@@ -178,6 +181,7 @@ def test_a_company_with_a_ca_of_its_own_is_told_which_variable_names_it(
     )
 
 
+@pytest.mark.thorough
 def test_what_is_imported_is_asked_and_warned_about_as_what_is_added(
     workshop: Workshop, programs: dict[str, Any]
 ) -> None:

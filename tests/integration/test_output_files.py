@@ -40,6 +40,7 @@ print(json.dumps({"sizes": sizes, "sha256": hashlib.sha256(found.get("file", b""
 CONFINED = 'PERMISSIONS = {"project": "none", "net": "none"}\n'
 
 
+@pytest.mark.thorough
 @pytest.mark.both_eras
 async def test_files_come_back_as_links_and_are_read(workshop: Workshop, mode: Mode) -> None:
     workshop.tool("demo/leaves", LEAVES)
@@ -63,6 +64,7 @@ async def test_files_come_back_as_links_and_are_read(workshop: Workshop, mode: M
     assert read.out == "a,b\n" * 10_000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("metadata", ["", CONFINED], ids=["as it is", "confined"])
 async def test_a_tool_that_takes_handles_gets_a_file_with_every_byte(
     workshop: Workshop, metadata: str
@@ -111,6 +113,7 @@ async def test_the_directory_of_a_run_is_empty_and_gone_afterwards(workshop: Wor
             assert not workshop.project.joinpath(place).exists()
 
 
+@pytest.mark.thorough
 async def test_many_long_results_take_little_memory_of_the_server(workshop: Workshop) -> None:
     """50 results of 100 KB: of each, the client gets under 4 KB, and the server grows by less than 32 MiB."""
     workshop.tool("demo/long", 'print(json.dumps([params["n"]] + list(range(20_000))))')

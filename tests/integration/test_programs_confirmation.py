@@ -64,6 +64,7 @@ async def test_each_question_is_asked_once(programs: Programs, mode: Mode) -> No
         assert f"number = {number}" in question
 
 
+@pytest.mark.thorough
 @pytest.mark.both_eras
 async def test_a_no_is_a_refusal_for_that_call_alone(programs: Programs, mode: Mode) -> None:
     person = Person(no="number = 1")
@@ -81,6 +82,7 @@ async def test_where_nobody_can_be_asked_the_program_is_told_so(programs: Progra
     assert programs.run("demo/program")["data"] == ["approval_required"] * 2  # also at a terminal
 
 
+@pytest.mark.thorough
 @pytest.mark.both_eras
 async def test_the_client_is_told_which_call_is_under_way(programs: Programs, mode: Mode) -> None:
     told: list[str | None] = []

@@ -186,6 +186,7 @@ async def test_an_unsigned_neighbour_is_never_read(workshop: Workshop, language:
     assert (result.success, result.data) == (True, {"text": "x"}), result.stderr
 
 
+@pytest.mark.thorough
 async def test_what_runs_is_sealed_and_in_the_project(workshop: Workshop, language: Language) -> None:
     result = await workshop.run(tool(workshop, language, language.echo))
     assert result.sealed is True

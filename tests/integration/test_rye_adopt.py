@@ -241,6 +241,7 @@ def test_hints_can_be_pasted_whatever_a_file_is_called(workshop: Workshop, tmp_p
     assert not list(project.glob("x"))
 
 
+@pytest.mark.thorough
 def test_a_script_that_was_adopted_before_is_adopted_again(workshop: Workshop, tmp_path: Path) -> None:
     person, project = workshop.person, workshop.project
     script, tool = tmp_path / "greet.sh", project / ".ai/tools/scripts/greet.sh"

@@ -113,6 +113,7 @@ def port() -> Iterator[int]:
         thread.join()
 
 
+@pytest.mark.thorough
 def test_a_pure_function_needs_nothing(leo: Person, project: Path) -> None:
     source = write(project, "add.py", HEAD + PURE)
     before = source.read_bytes()
@@ -127,6 +128,7 @@ def test_a_pure_function_needs_nothing(leo: Person, project: Path) -> None:
     assert "it declares nothing now" in text
 
 
+@pytest.mark.thorough
 def test_a_reader_of_the_project_that_asks_one_host_and_hidden_places_that_it_touches(
     leo: Person, project: Path, port: int
 ) -> None:

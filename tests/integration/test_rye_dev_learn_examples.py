@@ -29,6 +29,7 @@ def test_every_example_with_tools_is_a_case() -> None:
     assert with_tools == set(CASES)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
 def test_the_block_of_an_example(name: str, tmp_path: Path) -> None:
     item, words, expected = CASES[name]

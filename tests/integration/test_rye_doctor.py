@@ -37,6 +37,7 @@ def findings(person: Person, cwd: Path, *, code: int = 0, **variables: Any) -> d
     return {each["check"]: each for each in answer["findings"]}
 
 
+@pytest.mark.thorough
 def test_where_all_is_well_nothing_is_broken_and_nothing_is_changed(ada: Person, project: Path) -> None:
     before = _everything_in(ada.place) | _everything_in(project)
     found = findings(ada, project)
@@ -57,6 +58,7 @@ def test_where_all_is_well_nothing_is_broken_and_nothing_is_changed(ada: Person,
     assert _everything_in(ada.place) | _everything_in(project) == before
 
 
+@pytest.mark.thorough
 def test_it_says_whether_interpreters_wait_for_calls_and_what_that_brings(ada: Person, project: Path) -> None:
     def told(**variables: Any) -> str:
         return str(findings(ada, project, **variables)["warm calls"]["message"])

@@ -37,6 +37,7 @@ def project(bob: Person, tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.thorough
 def test_a_run_of_another_process_is_followed_and_ended(bob: Person, project: Path) -> None:
     rye = str(SCRIPTS / "rye")
     follow = [rye, "log", "--follow", "--output", "--json"]

@@ -38,6 +38,7 @@ def test_without_a_run_it_says_so_and_makes_nothing(bob: Person, tmp_path: Path)
     assert not (bob.state / "rye").exists()
 
 
+@pytest.mark.thorough
 def test_runs_are_listed_and_filtered(bob: Person, tmp_path: Path) -> None:
     first = logged(bob, project=str(tmp_path))
     second = logged(bob, "x/y", code="timeout")
@@ -176,6 +177,7 @@ def tool(bob: Person, project: Path, name: str, script: str) -> None:
     bob.rye("sign", f"demo/{name}", cwd=project)
 
 
+@pytest.mark.thorough
 def test_a_run_that_was_killed_in_the_middle_has_a_row_that_says_so(bob: Person, tmp_path: Path) -> None:
     project, began = tmp_path / "project", tmp_path / "began"
     os.mkfifo(began)

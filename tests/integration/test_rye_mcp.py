@@ -179,6 +179,7 @@ def test_a_server_of_one_project_counts_before_one_of_all(workshop: Workshop, tm
         assert found["where"] == "of-project"
 
 
+@pytest.mark.thorough
 async def test_an_agent_finds_and_calls_bridged_tools_in_both_eras(workshop: Workshop, mode: Mode) -> None:
     workshop.person.rye("mcp", "add", "raw", *command(), cwd=workshop.project)
     heard: list[str | None] = []
@@ -209,6 +210,7 @@ async def test_an_agent_finds_and_calls_bridged_tools_in_both_eras(workshop: Wor
             assert text_of(await client.call_tool("execute", {"item_id": "mcp/raw/echo"})) == ""
 
 
+@pytest.mark.thorough
 async def test_no_bridged_server_outlives_ours(workshop: Workshop) -> None:
     mark = workshop.project / "description"
     mark.write_text("Says it again.")
@@ -272,6 +274,7 @@ async def cells_can_be_made() -> bool:
     return (await SubprocessPrimitive().probe()).cell is not None
 
 
+@pytest.mark.thorough
 @pytest.mark.anyio
 async def test_what_a_server_lacks_when_it_starts_is_proposed(workshop: Workshop) -> None:
     if not await cells_can_be_made():
@@ -293,6 +296,7 @@ async def test_what_a_server_lacks_when_it_starts_is_proposed(workshop: Workshop
     assert added.out == "added mcp/raw/echo\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.anyio
 async def test_at_a_terminal_a_server_gets_what_it_lacks_after_a_yes(workshop: Workshop) -> None:
     if not await cells_can_be_made():

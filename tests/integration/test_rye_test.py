@@ -145,6 +145,7 @@ def test_without_an_argument_all_tools_of_the_project_are_tested_and_no_others(
     assert [each["item_id"] for each in answer["examples"]] == ["demo/one", "demo/other"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FAILING)
 def test_what_is_otherwise_than_expected_is_said(failures: dict[str, dict[str, Any]], name: str) -> None:
     found = failures[f"bad/{name}"]

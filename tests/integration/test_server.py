@@ -144,6 +144,7 @@ async def test_a_server_that_nobody_speaks_to_any_more_ends_at_once(workshop: Wo
     assert anyio.current_time() - left < 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["cancel", "close", "kill"])
 async def test_nothing_outlives_its_call(workshop: Workshop, mode: Mode, ending: str) -> None:
     workshop.write("demo/wait", WAITING)

@@ -103,6 +103,7 @@ def ran(canary: Path) -> int:
     return len(canary.read_text().splitlines()) if canary.exists() else 0
 
 
+@pytest.mark.thorough
 @pytest.mark.both_eras
 @pytest.mark.first_case("way")
 async def test_what_is_agreed_to_is_done(
@@ -135,6 +136,7 @@ async def test_what_is_agreed_to_is_done(
     assert "  tools/demo/new.py  sha256 " in sign
 
 
+@pytest.mark.thorough
 @pytest.mark.both_eras
 @pytest.mark.first_case("way")
 @pytest.mark.parametrize("can_ask", [True, False], ids=["asked", "nobody to ask"])

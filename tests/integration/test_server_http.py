@@ -414,6 +414,7 @@ def test_without_authentication_this_machine_may_come_in(ada: Person, project: P
         assert modern(server, "tools/list", Host="evil.example").status_code == 421
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -73,6 +73,7 @@ async def test_each_call_is_a_line_without_any_value(
     assert (over["run"], over["request"]) == (begun, calls[-2]["request"])
 
 
+@pytest.mark.thorough
 def test_what_is_no_message_is_a_short_line_at_most(workshop: Workshop) -> None:  # noqa: F811
     noise = (
         b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "'

@@ -148,6 +148,7 @@ async def test_a_tool_that_will_not_end_is_ended_within_a_second(
     assert [run["code"] for run in log["runs"]] == ["cancelled"]
 
 
+@pytest.mark.thorough
 def test_a_server_ends_with_its_parent_though_its_streams_stay_open(workshop: Workshop) -> None:
     """The test itself holds the other ends; the process in between starts the server and is killed."""
     incoming, to_server = os.pipe()
@@ -174,6 +175,7 @@ def test_a_server_ends_with_its_parent_though_its_streams_stay_open(workshop: Wo
     os.close(to_server)
 
 
+@pytest.mark.thorough
 def test_what_is_printed_never_reaches_the_client(workshop: Workshop) -> None:
     """A library that prints while it is imported, while calls run, from C, and at the end."""
     stray = Path(workshop.project, "stray")

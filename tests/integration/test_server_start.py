@@ -11,6 +11,7 @@ import pytest
 from tests.people import SCRIPTS
 
 
+@pytest.mark.thorough
 def test_nothing_looks_for_garbage_while_the_server_is_loaded_nor_through_it_later() -> None:
     script = """
 import gc, sys
@@ -33,6 +34,7 @@ finally:
     assert ran.stdout.splitlines()[-1] == "loaded True True"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("module", ["rye_mcp", "rye_mcp.__main__"])
 def test_the_module_is_the_server_for_whoever_knows_an_interpreter_only(module: str) -> None:
     ran = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True)

@@ -38,6 +38,7 @@ async def set_level(client: Client, level: Any) -> None:
         await client.set_logging_level(level)
 
 
+@pytest.mark.thorough
 @pytest.mark.both_eras
 async def test_what_a_tool_says_on_standard_error_is_told_who_wants_it(
     workshop: Workshop, mode: Mode

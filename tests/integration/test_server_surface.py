@@ -151,6 +151,7 @@ async def test_output_that_breaks_its_promise_is_a_failure(workshop: Workshop, m
         assert (result.is_error, facts(result)["code"]) == (True, "tool_failed")
 
 
+@pytest.mark.thorough
 @pytest.mark.both_eras
 async def test_a_changed_tool_vanishes_is_announced_and_runs_no_more(workshop: Workshop, mode: Mode) -> None:
     path = workshop.tool("demo/hello", GREET, metadata=SCHEMA)
@@ -311,6 +312,7 @@ def _no_project(place: Path) -> Path:
     return empty
 
 
+@pytest.mark.thorough
 async def test_the_project_is_what_was_named_first(workshop: Workshop, mode: Mode, tmp_path: Path) -> None:
     empty, other = _no_project(tmp_path), tmp_path / "other"
     (other / ".ai").mkdir(parents=True)

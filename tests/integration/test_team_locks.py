@@ -115,6 +115,7 @@ def test_both_clone_run_and_commit_and_what_they_pull_merges(team: Team, asks: b
     assert found == ([LOCK] if asks else [])
 
 
+@pytest.mark.thorough
 def test_what_either_of_them_locks_has_the_same_bytes(team: Team) -> None:
     team.push(team.hers, "begin")
     team.clone()
@@ -125,6 +126,7 @@ def test_what_either_of_them_locks_has_the_same_bytes(team: Team) -> None:
     team.push(team.his, "bob has locked it")
 
 
+@pytest.mark.thorough
 def test_a_tool_of_three_files_takes_one_command_for_an_edit_of_each(team: Team) -> None:
     team.alice.rye("lock", "update", "demo/hello", cwd=team.hers)
     team.push(team.hers, "begin")
@@ -142,6 +144,7 @@ def test_a_tool_of_three_files_takes_one_command_for_an_edit_of_each(team: Team)
     assert said == "good day moon\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("signed_again", [False, True])
 def test_after_a_rotation_by_the_page_everything_runs_in_both_homes(team: Team, signed_again: bool) -> None:
     team.alice.rye("lock", "update", "demo/hello", cwd=team.hers)
@@ -176,6 +179,7 @@ def test_after_a_rotation_an_old_lockfile_holds_and_the_next_edit_refreshes_it(t
     assert old not in (team.hers / LOCK).read_text()
 
 
+@pytest.mark.thorough
 def test_a_revoked_old_key_carries_neither_the_trust_nor_the_lockfile(team: Team) -> None:
     team.alice.rye("lock", "update", "demo/hello", cwd=team.hers)
     before = (team.hers / LOCK).read_bytes()

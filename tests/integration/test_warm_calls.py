@@ -319,6 +319,7 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+@pytest.mark.thorough
 async def test_many_warm_calls_leave_nothing_open(workshop: Workshop, rounds: int) -> None:
     item_id = tool(workshop, function("return 1"))
     async with calls(workshop) as run:

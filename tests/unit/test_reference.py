@@ -15,6 +15,7 @@ from scripts.reference.tables import explained
 PLACE = re.compile(r"<!-- generated: ([\w-]+) -->")
 
 
+@pytest.mark.thorough
 def test_no_page_is_stale() -> None:
     """To fix it: `make docs`."""
     assert [str(page.relative_to(ROOT)) for page in stale()] == []

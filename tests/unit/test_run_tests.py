@@ -27,12 +27,14 @@ def run(directory: Path, content: str, capfd: pytest.CaptureFixture[str], number
     return code, capfd.readouterr().out
 
 
+@pytest.mark.thorough
 def test_what_passes_alone_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, said = run(tmp_path, FAILS_FIRST, capfd)
     assert (code, said.count("1 failed"), said.count("1 passed")) == (0, 1, 1)
     assert said.rstrip().endswith("::test_it")
 
 
+@pytest.mark.thorough
 def test_what_fails_again_fails_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code, said = run(tmp_path, ALWAYS, capfd)
     assert (code, said.count("1 failed"), "deserves a look" in said) == (1, 2, False)

@@ -92,6 +92,7 @@ REST = {
 OF_LILUX = {"test_loops": {"asyncio-a", "asyncio-b", "trio-a"}, "test_both_loops": {"asyncio", "trio"}}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("place", "tier", "expected"),
     [
@@ -163,6 +164,7 @@ def test_what_a_change_does_not_touch_is_not_run() -> None:
     assert not [path for path in chosen if path.startswith("tests/unit/lilux/")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("changed", "test"),
     [

@@ -28,7 +28,7 @@ use crate::notify::{Mailbox, Post};
 use crate::observe::{self, Observer};
 use crate::policy::Enforced;
 use crate::process;
-use crate::switches::Guard;
+use crate::switches::{Guard, StopAt};
 use crate::sys::children::Children;
 use crate::sys::launch::{Limits, Places};
 use crate::sys::signals::{self, SignalQueue};
@@ -133,6 +133,7 @@ impl Keeper {
             None => Plan::unconfined(self.limits),
         };
         plan.observe(post);
+        plan.stop(StopAt::asked_for());
         let mailbox = plan.take_mailbox();
         let started = command.start(places, &plan);
         if plan.lifeline.is_some() {

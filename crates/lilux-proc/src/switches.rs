@@ -53,6 +53,53 @@ pub enum Guard {
     DoorAddresses,
 }
 
+/// A moment in the making of a cell at which a test may have it stop, so that somebody can be killed just then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The namespaces are there, and nothing in them.
+    Namespaces,
+    /// The root is there, and empty.
+    Root,
+    /// Everything is where the tool will see it.
+    Places,
+    /// Process 1 runs, and the tool does not exist yet.
+    ProcessOne,
+    /// The tool is inside, and not sealed yet.
+    Tool,
+}
+
+/// The moment that a test has named in `LILUX_PROC_STOP_AT`, looked up before the process that stops exists.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StopAt {
+    #[cfg(feature = "switches")]
+    moment: Option<Moment>,
+}
+
+#[cfg(feature = "switches")]
+impl StopAt {
+    pub fn asked_for() -> Self {
+        let all = [Moment::Namespaces, Moment::Root, Moment::Places, Moment::ProcessOne, Moment::Tool];
+        let asked = std::env::var("LILUX_PROC_STOP_AT").unwrap_or_default();
+        Self { moment: all.into_iter().find(|moment| format!("{moment:?}") == asked) }
+    }
+
+    /// Stops this process if it is that moment. Only system calls.
+    pub fn reached(self, moment: Moment) {
+        if self.moment == Some(moment) {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+        }
+    }
+}
+
+#[cfg(not(feature = "switches"))]
+impl StopAt {
+    pub const fn asked_for() -> Self {
+        Self {}
+    }
+
+    pub const fn reached(self, _: Moment) {}
+}
+
 #[cfg(feature = "switches")]
 const VARIABLE: &str = "LILUX_PROC_OFF";
 

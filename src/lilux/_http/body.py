@@ -84,7 +84,7 @@ class Unpacker:
         self._inflater: Inflater | None = None
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """What a chunk unpacks to, in pieces."""
+        """Unpack a chunk, in pieces."""
         self._packed += len(chunk)
         if self._packed > self._limit:
             raise TooLargeError
@@ -98,7 +98,7 @@ class Unpacker:
             yield piece
 
     def finish(self) -> None:
-        """Nothing follows; BrokenBodyError when something is missing."""
+        """End the body; BrokenBodyError when something is missing."""
         at_end = self._inflater is not None and self._inflater.eof
         if self._coding in _CODINGS and self._packed and not at_end:
             raise BrokenBodyError(f"the {self._coding} data stops before its end")
@@ -119,7 +119,7 @@ class Unpacker:
             data = inflater.unused_data
 
     def _inflater_for(self, data: bytes) -> tuple[Inflater | None, bytes]:
-        """What unpacks this data, and the data; None when there is too little of it, or it is padding."""
+        """Return an inflater for this data, and the data; None if it is padding or too short to tell."""
         if self._inflater is not None and not self._inflater.eof:
             return self._inflater, data
         data = self._head + data
@@ -140,7 +140,7 @@ class Unpacker:
 
 
 class Inflater(Protocol):
-    """What `zlib.decompressobj` makes."""
+    """The interface of `zlib.decompressobj`."""
 
     @property
     def eof(self) -> bool:
@@ -149,12 +149,12 @@ class Inflater(Protocol):
 
     @property
     def unconsumed_tail(self) -> bytes:
-        """What was not taken, as there was no room for more output."""
+        """The input that was not taken, because there was no room for more output."""
         ...
 
     @property
     def unused_data(self) -> bytes:
-        """What followed the end."""
+        """The bytes after the end of the packed data."""
         ...
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes:

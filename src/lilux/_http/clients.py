@@ -225,7 +225,7 @@ class Clients:
 
 
 class _LoopEnd:
-    """What is closed when a loop ends, even if something still refers to it."""
+    """Closed when a loop ends, even if something still refers to it."""
 
     def __init__(self, loop: Hashable) -> None:
         self.open: set[LoopClients] = set()
@@ -297,7 +297,7 @@ class SentUrl(httpx.URL):
 
     @property
     def raw_path(self) -> bytes:
-        """What is sent."""
+        """The target of the request, as it is sent."""
         return self._target
 
 

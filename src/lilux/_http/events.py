@@ -123,7 +123,7 @@ class Sink(Protocol):
         ...
 
     async def close(self) -> None:
-        """Nothing follows."""
+        """End the stream."""
         ...
 
 
@@ -150,7 +150,7 @@ class ReturnSink:
         """Do nothing: the events stay."""
 
     def get_events(self) -> list[str]:
-        """What was kept, in order."""
+        """Return the kept events, in order."""
         return list(self._events)
 
 

@@ -31,7 +31,7 @@ CONNECT_SHARE_S: Final = 5.0
 """How long one address may take to connect while others are left to try."""
 
 EVENT_TYPES: Final = frozenset(["", "text/event-stream", "text/plain"])
-"""What a stream of events may call itself."""
+"""Media types of a stream of events."""
 
 
 class Exchange:

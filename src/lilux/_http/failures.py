@@ -1,4 +1,4 @@
-"""What can end an exchange, as one table of codes: the seam where foreign errors become values.
+"""All ways in which an exchange can end, as one table of codes: foreign errors become values here.
 
 A message never has a secret of the request, even if the server sent it back. Of an error's words only ours
 and those of the system are told: a library quotes what it was sending, or was sent.
@@ -78,7 +78,7 @@ class Failure:
 
 
 def failure_of(exc: BaseException, spec: HttpSpec, place: str) -> Failure:
-    """What an error of FAILURES means; `place` is the host that was asked last."""
+    """Turn an error of FAILURES into a failure; `place` is the host that was asked last."""
     _, code, is_retried, words = next(row for row in _TABLE if isinstance(exc, row[0]))
     facts = {"timeout": spec.timeout, "limit": spec.max_response_bytes}
     told = {"detail": _detail(exc), "place": place}

@@ -38,7 +38,7 @@ class Hop:
 
 
 def first_hop(spec: HttpSpec) -> Hop:
-    """What was asked for."""
+    """Return the hop of the original request."""
     return Hop(
         method=spec.method,
         url=spec.url,
@@ -49,7 +49,7 @@ def first_hop(spec: HttpSpec) -> Hop:
 
 
 def next_hop(spec: HttpSpec, hop: Hop, status: int, location: str | None) -> Hop | None:
-    """What an answer asks for; None when it is no redirect, or nobody wants to follow one."""
+    """Return the hop that an answer asks for; None when it is no redirect, or redirects are not followed."""
     if not spec.follow_redirects or status not in _REDIRECTS or location is None:
         return None
     try:

@@ -89,7 +89,7 @@ def delay_after_status(policy: RetryPolicy, attempt: int, retry_after: str | Non
 
 
 def _seconds(retry_after: str, now: float) -> float | None:
-    """What the header asks for; None when it makes no sense."""
+    """Read the header as seconds from now; None when it makes no sense."""
     if _SECONDS.fullmatch(retry_after):
         return float(retry_after)
     try:

@@ -1,4 +1,4 @@
-"""What to ask over HTTP, fully resolved: turns a configuration and parameters into an `HttpSpec`.
+"""One HTTP request, fully resolved: turns a configuration and parameters into an `HttpSpec`.
 
 `render` fills the templates and checks everything; it sends nothing. A malformed field is a
 ConfigurationError with its name. No message has the value of a header, token, key or variable.
@@ -53,7 +53,7 @@ def refuse(name: str, expected: str, found: str) -> NoReturn:
 
 
 def kind(value: Any) -> str:
-    """What a value is, without showing it unless it is a number."""
+    """Describe a value without showing it, unless it is a number."""
     if value is None or value == "":
         return "nothing"
     if isinstance(value, float | bool) or (is_whole(value) and value.bit_length() <= _SHOWN_BITS):
@@ -196,7 +196,7 @@ _NO_RETRY: Final = RetryPolicy()
 
 Headers = tuple[tuple[str, str], ...]
 Values = tuple[Mapping[str, str], Mapping[str, Any]]
-"""What templates are filled with: the environment, and the parameters."""
+"""The values for templates: the environment, and the parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

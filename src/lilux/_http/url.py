@@ -65,7 +65,7 @@ class Url:
 
     @property
     def netloc(self) -> str:
-        """What a Host header says: the port only when it is not the usual one."""
+        """The text of a Host header: with the port only when it is not the usual one."""
         return self.origin.netloc.decode("ascii")
 
     def has_origin_of(self, other: Url) -> bool:
@@ -114,7 +114,7 @@ def escape_query(text: str) -> str:
 
 
 def refusal(expected: str, found: str) -> ConfigurationError:
-    """What is wrong with an address."""
+    """Make the error for an invalid address."""
     return ConfigurationError(f"expected {expected} as url, found {found}", field="url")
 
 
@@ -258,7 +258,7 @@ def _origin_of_template(pieces: Sequence[Piece]) -> tuple[_Origin, list[Piece]]:
 
 
 def _split_userinfo(authority: Sequence[Piece]) -> tuple[str, Sequence[Piece]]:
-    """What stands before the last `@` of the template, its values encoded, and what stands after it."""
+    """Split the template at its last `@`; the values before it are encoded."""
     for position in reversed(range(len(authority))):
         text, source = authority[position]
         if source is None and "@" in text:
@@ -318,7 +318,7 @@ def _userinfo(text: str) -> tuple[str, str] | None:
 
 
 class _Tail:
-    """What follows the authority, as it grows."""
+    """The part after the authority, as it grows."""
 
     def __init__(self) -> None:
         self._path = ""
@@ -415,5 +415,5 @@ def _name(source: Placeholder | None) -> str:
 
 
 def _shown(value: str, source: Placeholder | None) -> str:
-    """What was found: what a caller gave may be shown, a variable may be a secret."""
+    """Show the value that was found: one of a caller may be shown, a variable may be a secret."""
     return f"{value!r:.60}" if isinstance(source, Parameter) else "something else"

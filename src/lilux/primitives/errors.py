@@ -1,4 +1,4 @@
-"""What can go wrong in Lilux, as one tree.
+"""All errors of Lilux, as one tree.
 
     Exception
     ├── ToolExecutionError(message, cause=None)

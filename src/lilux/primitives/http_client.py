@@ -60,7 +60,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class HttpResult:
-    """What came of a request.
+    """The result of a request.
 
     `success` is true for a status from 200 up to 400 whose answer came whole. `status_code` is 0 when there
     was no answer. The names of `headers` are in lower case. `error` is `HTTP {code}: {reason}` for a status,

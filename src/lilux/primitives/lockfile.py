@@ -119,7 +119,7 @@ class Lockfile:
         )
 
     def to_bytes(self, *, path: str | Path | None = None) -> bytes:
-        """What `save` writes; `path` is for the message of a LockfileError."""
+        """Return the bytes that `save` writes; `path` is for the message of a LockfileError."""
         document = self._document()
         if issues := [*self._extra_issues(), *_document_issues(document)]:
             raise _malformed(issues, path)
@@ -142,7 +142,7 @@ class Lockfile:
         return {name: value for name, value in known.items() if name not in left_out} | self.extra
 
     def _extra_issues(self) -> Iterator[str]:
-        """What is said twice, and would hide what the field itself says."""
+        """Find values that are given twice, and would hide those of the field itself."""
         if isinstance(self.root, LockfileRoot):
             yield from _hidden("root.extra", self.root.extra, _ROOT_FIELDS)
         yield from _hidden("extra", self.extra, _FIELDS)

@@ -202,7 +202,7 @@ def _read_key(directory: int, path: Path, mode: int) -> bytes:
 
 
 def _present(directory: int) -> set[str]:
-    """Which of the two names are taken, by whatever."""
+    """Return which of the two names are taken, by a file of any kind."""
     return {_PRIVATE_KEY_FILE, _PUBLIC_KEY_FILE} & set(os.listdir(directory))
 
 

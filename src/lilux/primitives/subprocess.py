@@ -251,7 +251,7 @@ class SubprocessPrimitive:
         return StatusResult(pid, alive=status.alive)
 
     async def probe(self) -> Facts:
-        """What this machine can enforce of a policy. Found out once for each supervisor."""
+        """Return which parts of a policy this machine can enforce. Asked once for each supervisor."""
         probed = await _supervisor.supervisor(self._lilux_proc).ask(ProbeRequest(), Probed)
         return probed.facts
 

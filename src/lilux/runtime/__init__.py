@@ -1,1 +1,1 @@
-"""What primitives run in: the environment of a tool, its interpreter, and the credentials of services."""
+"""The surroundings of primitives: the environment of a tool, its interpreter, credentials of services."""

@@ -27,7 +27,7 @@ LIMIT_BYTES: Final = 1024 * 1024
 _BLANK: Final = " \t\r"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _ABSENT: Final = frozenset([errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ENXIO])
-"""What reading answers when there is no such file, or something else than a regular file."""
+"""Errors of reading when there is no such file, or when it is not a regular file."""
 
 
 def read(project: Path) -> dict[str, str]:

@@ -35,14 +35,14 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class EnvConfig:
-    """What an `ENV_CONFIG` asks for."""
+    """The wishes of an `ENV_CONFIG`."""
 
     interpreter: Interpreter | None
     env: Mapping[str, str]
 
 
 class Issues:
-    """What is wrong, until somebody asks."""
+    """Collects problems until the caller asks for them."""
 
     def __init__(self) -> None:
         self._found: list[tuple[str, str]] = []
@@ -59,7 +59,7 @@ class Issues:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """What a field of a configuration holds."""
+    """The type of a field of a configuration."""
 
     expected: str
     accepts: Callable[[Any], bool]
@@ -147,7 +147,7 @@ COMMON: Final = {
 
 
 def parse(config: Any) -> EnvConfig:
-    """What a configuration asks for; ConfigurationError with everything that is wrong with it."""
+    """Read a configuration; ConfigurationError with everything that is wrong with it."""
     issues = Issues()
     given = _known(issues, "env_config", config, ("interpreter", "env"))
     interpreter = _interpreter(issues, given.get("interpreter"))

@@ -36,7 +36,7 @@ _SUFFIX: Final = ".json"
 
 
 class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a file holds."""
+    """The content of a token file."""
 
     service: str
     access_token: str
@@ -158,7 +158,7 @@ class AuthStore:
             return None
 
     def _parsed(self, directory: int, path: Path) -> _Token:
-        """What a file holds, if it is the file of that service."""
+        """Read a token file, if it is the file of that service."""
         data = _trees.read_in(directory, path, limit=MAX_FILE_BYTES, forbidden=0o177)
         token = _decoded(data)
         if token is None or self._path(token.service) != path:

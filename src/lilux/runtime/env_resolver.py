@@ -183,7 +183,7 @@ class _Draft:
         return interpreter.strategy.find(Surroundings(self._env, self._project, user, self._system))
 
     def request(self, question: Question) -> RunRequest:
-        """What the supervisor is asked to run."""
+        """Return the run that answers this question."""
         return RunRequest(
             command=str(question.program),
             args=question.args,

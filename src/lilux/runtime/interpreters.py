@@ -31,10 +31,10 @@ VENV_CANDIDATES: Final = ("bin/python", "Scripts/python.exe", "bin/python3")
 """Where a virtual environment keeps its interpreter, in the order of looking."""
 
 SYSTEM_PYTHONS: Final = ("python3", "python")
-"""What a Python is called on a PATH."""
+"""Names of a Python on a PATH."""
 
 NODE_CANDIDATES: Final = {"node_modules": (".bin/node",), ".bin": ("node",)}
-"""What to look for in a search path that already leads into `node_modules`, by its last part."""
+"""Programs in a search path that already leads into `node_modules`, by its last part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Surroundings:
 
     @property
     def trusted(self) -> Surroundings:
-        """What is left without the project."""
+        """The same surroundings without the project."""
         return Surroundings(self.env if self.system is None else self.system)
 
     @property
@@ -82,7 +82,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What only a program can say: `program` is run with `args`, and `read` makes a path of its answer.
+    """A question for a program: `program` runs with `args`, `read` makes a path of its answer.
 
     It answers with the interpreter, or with a directory that has it as `binary`.
     """
@@ -171,7 +171,7 @@ def file_exists(path: Path) -> bool:
 
 
 def names_in(directory: Path) -> list[str]:
-    """What stands in a directory; nothing when it cannot be read."""
+    """List the names in a directory; empty when it cannot be read."""
     try:
         return [entry.name for entry in directory.iterdir()]
     except OSError:

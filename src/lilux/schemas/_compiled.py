@@ -285,7 +285,7 @@ def _all_schemas(compiled: Compiled, path: Path, schema: Any, resolver: Any) -> 
 
 
 def names_in(contents: Any, resolver: Any, specification: Any) -> Names:
-    """What a schema, which is one, says about names."""
+    """Find what a valid schema says about names."""
     schemas = list(_of_same_object(contents, resolver, specification))
     described = frozenset(name for each in schemas for name in each.get("properties", ()))
     patterns = dict.fromkeys(name for each in schemas for name in each.get("patternProperties", ()))

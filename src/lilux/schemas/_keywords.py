@@ -37,7 +37,7 @@ class Exhausted(Exception):  # noqa: N818 - it is no error of anybody
 
 
 class Effort:
-    """What is left for one validation."""
+    """The work that is left for one validation."""
 
     def __init__(self) -> None:
         self._deadline = time.thread_time() + TIME_LIMIT_S
@@ -104,7 +104,7 @@ def timed(keyword: Keyword) -> Keyword:
 
 
 def refuse(instance: Any, path: Any, schema_path: Any) -> Iterator[ValidationError]:
-    """What the schema `false` has to say of a value."""
+    """Report a value that meets the schema `false`."""
     places = ([place] if place is not None else [] for place in (path, schema_path))
     at, where = places
     yield ValidationError(
@@ -143,7 +143,7 @@ def _unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Ite
 
 
 def _identity(item: Any) -> Any:
-    """What two values have in common exactly when JSON Schema calls them equal."""
+    """Return a key that is equal for two values exactly when JSON Schema calls them equal."""
     if isinstance(item, bool):
         return "true" if item else "false", None
     if isinstance(item, dict | list):
@@ -209,7 +209,7 @@ def _unevaluated_properties(
 def _others(
     validator: Any, keyword: str, value: Any, instance: dict[str, Any], known: set[str]
 ) -> Iterator[ValidationError]:
-    """What a subschema says of the properties that are not known."""
+    """Check the properties that are not listed against a subschema."""
     for name, item in instance.items():
         if name in known:
             continue

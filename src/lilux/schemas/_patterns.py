@@ -46,7 +46,7 @@ CLASSES: Final = {
         f"\\u2030-\\u205e\\u2060-\\u2fff\\u3001-\\ufefe\\uff00-{LAST}"
     ),
 }
-"""What stands for a kind of character, as the inside of a set."""
+"""The characters of each kind, as the inside of a set."""
 
 CONTROLS: Final = {"t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "0": "\0"}
 

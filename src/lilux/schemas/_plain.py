@@ -44,7 +44,7 @@ _WORDS: Final = frozenset(
 
 
 def plainly(schema: Any) -> Fits:
-    """What tells of a value that it fits a schema, which is known to be one."""
+    """Return a check for values of this schema, which is known to be valid."""
     if schema is True:
         return _always
     if not isinstance(schema, dict) or schema.keys() - _MAKERS.keys() - _WORDS:
@@ -190,4 +190,4 @@ _MAKERS: Final[Mapping[str, Callable[[dict[str, Any]], Fits]]] = MappingProxyTyp
         "exclusiveMaximum": _exclusive_maximum,
     }
 )
-"""What each keyword is made into."""
+"""How each keyword is compiled."""

@@ -68,7 +68,7 @@ class Reporter:
         return SENTENCES.get(str(finding.validator), _unknown)(finding)
 
     def _alternatives(self, finding: Finding) -> str:
-        """What the forms are, or what keeps the value from the one that it comes closest to."""
+        """Name the forms, or the problem of the form that the value comes closest to."""
         branches: dict[Any, list[Finding]] = {}
         for inner in finding.context or ():
             branch = inner.relative_schema_path[0] if inner.relative_schema_path else id(inner)
@@ -162,7 +162,7 @@ def _properties_of(finding: Finding) -> list[str]:
 
 
 def _only_prefix_items(finding: Finding) -> str:
-    """What `items: false` says: it stands for all items behind those of `prefixItems` at once."""
+    """Explain `items: false`: it stands for all items behind those of `prefixItems` at once."""
     schema: Any = finding.schema
     return f"at most {_count(len(schema.get('prefixItems', ())), 'items', 'item')}"
 
@@ -229,7 +229,7 @@ SENTENCES: Final[dict[str, Callable[[Finding], str]]] = {
     "oneOf": _saying("exactly one of the forms to fit"),
     "not": _saying("something else than what the schema excludes"),
 }
-"""What each keyword asks for."""
+"""The sentence for each keyword."""
 
 
 # --- values -----------------------------------------------------------------------

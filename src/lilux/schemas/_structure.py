@@ -106,7 +106,7 @@ class Subschema:
     target: Target
 
     def values(self, instance: Any) -> Iterator[tuple[Path, Any]]:
-        """What it speaks of when the schema around it speaks of `instance`, and the way to each."""
+        """Yield each value that it applies to, with its path, when the outer schema applies to `instance`."""
         return self.target(instance, self.path[-1])
 
 

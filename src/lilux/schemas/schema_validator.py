@@ -282,7 +282,7 @@ def _hidden_paths(compiled: Compiled, parameters: Any) -> frozenset[Path]:
 def _next(
     compiled: Compiled, schema: dict[str, Any], resolver: Any, value: Any, path: Path
 ) -> Iterator[_Pair]:
-    """What a schema refers to and has inside, with the values that these speak of."""
+    """Yield the schemas that a schema refers to and contains, with the values that these apply to."""
     for keyword in ("$ref", "$dynamicRef"):
         if isinstance(schema.get(keyword), str):
             found = resolver.lookup(schema[keyword])

@@ -67,7 +67,7 @@ _HOW_TO_LOOK: Final = {
 _WHO_FIXES: Final = "try another version of the server, or report it to its makers"
 _HOW_TO_RAISE: Final = "raise config.max_message_bytes of its tools, if it has to be so much"
 _SESSION_GONE: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST})
-"""What the SDK says when a server over HTTP is gone, or knows nothing of a session: it was started again."""
+"""Codes by which the SDK says that a server over HTTP is gone or has restarted and lost the session."""
 
 
 class Progress(Protocol):
@@ -136,11 +136,11 @@ class Connection:
 
     @property
     def enforced(self) -> Enforced | None:
-        """What stands around a server that is a program; None where nothing does."""
+        """The confinement of a server that is a program; None without one."""
         return None if self._transport is None else self._transport.enforced
 
     def denied(self, said: str) -> Denial | None:
-        """What a confined program lacked, by what it said of a call that has failed, as far as it shows."""
+        """Return the rights that a confined program lacked, judging by its message about a failed call."""
         return None if self._transport is None else self._transport.denied(said)
 
     @property
@@ -167,7 +167,7 @@ class Connection:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], *, timeout: float, progress: Progress | None = None
     ) -> CallToolResult:
-        """Call a tool; BridgeError when nothing comes of it."""
+        """Call a tool; BridgeError if the call fails."""
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
 
         async def ask(session: ClientSession) -> Any:
@@ -304,7 +304,7 @@ class Connection:
     # --- calls ---
 
     async def _within(self, timeout: float, ask: Callable[[ClientSession], Awaitable[Any]]) -> Any:
-        """What the server answers, within so many seconds."""
+        """Ask the server, and wait at most so many seconds for the answer."""
         if self._session is None or self.over.is_set():
             raise self._lost()
         with anyio.move_on_after(timeout) as scope:
@@ -325,7 +325,7 @@ class Connection:
         raise BridgeError("timeout", what)
 
     def _refused(self, error: MCPError) -> BridgeError:
-        """What an error of the protocol means: that the connection is gone, or what the server says."""
+        """Translate an error of the protocol: the connection is gone, or the server refused."""
         if isinstance(error.data, BridgeError):
             return error.data
         # A server may say the very code by which the SDK tells that a program has closed its output.
@@ -348,7 +348,7 @@ class Connection:
         return BridgeError("lost", f"expected {self._shown} to answer, found: {why}")
 
     def _failure(self, error: BaseException) -> BridgeError:
-        """What ended the connection, as one that says whose it was."""
+        """Turn the end of the connection into an error that says whose fault it was."""
         error = error.data if isinstance(error, MCPError) and isinstance(error.data, BridgeError) else error
         if isinstance(error, BridgeError):
             return error
@@ -385,7 +385,7 @@ def _transport_of(server: Server, on_end: Callable[[], None]) -> _Transport:
 
 
 class _Offered:
-    """What the pages of a list have said so far; BridgeError when it is more than one message may be."""
+    """The entries of a list so far, page by page; BridgeError when they exceed the limit of one message."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

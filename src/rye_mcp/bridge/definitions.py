@@ -1,4 +1,4 @@
-"""What a server says of one of its tools, the item that a person signs of it, and what has changed since.
+"""The definition of a tool by its server, the item that a person signs for it, and later changes to it.
 
 The hash of a definition is over all that a model or a client may be shown of a tool. Where a field of an item
 cannot be exactly what the server said, the server's own words stand under `approved`. Agents hear only which
@@ -40,12 +40,12 @@ __all__ = [
 ]
 
 PARTS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
-"""What a definition is made of, as MCP calls it."""
+"""The parts of a definition, by their names in MCP."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a server says of a tool. `digest` is the hash that a person's signature pins.
+    """The definition of a tool by its server. `digest` is the hash that a person's signature pins.
 
     `problem` says why no item can hold it; such a definition has a name and no hash, so that none is pinned.
     """
@@ -62,17 +62,17 @@ class Definition:
 
     @classmethod
     def malformed(cls, name: str, problem: str) -> Definition:
-        """What is known of an entry that is no definition."""
+        """Return a definition for an invalid entry, with its problem."""
         return cls({"name": name}, "", problem)
 
     @property
     def name(self) -> str:
-        """What the server calls the tool."""
+        """The name of the tool on its server."""
         return str(self.parts["name"])
 
 
 def changes(approved: Mapping[str, Any], found: Definition) -> dict[str, Any]:
-    """Which parts are others than approved, with their sizes: nothing of what they say now."""
+    """Return which parts differ from the approved ones, with their sizes but without their content."""
     return {
         name: {
             "approved_characters": len(_shown(approved.get(name))),
@@ -215,7 +215,7 @@ def patterns_of(metadata: ItemMetadata) -> tuple[str, ...]:
 
 
 def approved_parts(metadata: ItemMetadata, tool: str) -> dict[str, Any]:
-    """What a server said of a tool when it was approved, as far as the item tells it."""
+    """Return the definition of a tool that was approved, as far as the item records it."""
     known: dict[str, Any] = {"name": tool}
     known |= {part: getattr(metadata, field) or None for part, field in _FIELDS.items()}
     stated = metadata.extra.get(APPROVED)

@@ -171,7 +171,7 @@ class _Watched(httpx2.AsyncHTTPTransport):
 
 
 class _Sending:
-    """What is on its way without being a request: its answer, which is a 202 until it has come."""
+    """A message that is on its way without being a request; its answer is a 202."""
 
     def __init__(self, send: Callable[[httpx2.Request], Awaitable[httpx2.Response]], request: httpx2.Request):
         self.done = anyio.Event()
@@ -226,7 +226,7 @@ class _Unpacked(httpx2.AsyncByteStream):
             self._fail("expected an answer that can be unpacked, found another one")
 
     def _count(self, piece: bytes) -> None:
-        """What answers no request goes on for ever: there, each event is counted from its beginning."""
+        """Count a piece; a stream without a request has no end, so each of its events is counted alone."""
         if self._limit is None and (ends := list(_END_OF_EVENT.finditer(piece))):
             self._values, piece = ValueCount(MAX_MESSAGE_VALUES), piece[ends[-1].end() :]
         if not self._values.feed(piece):

@@ -172,7 +172,7 @@ def unreadable(request: str | int, why: BridgeError) -> JSONRPCError:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, as one line; of a message of the wrong shape, where it is wrong.
+    """Return an error's message as one line; for a message of the wrong shape, where it is wrong.
 
     Of what the libraries below MCP raise, only the name: they quote what they were sending.
     """

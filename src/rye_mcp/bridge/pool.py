@@ -56,7 +56,7 @@ CLOSE_LIMIT_S: Final = 5.0
 
 @dataclass(slots=True)
 class _Slot:
-    """What is known of one server in one event loop."""
+    """The state of one server in one event loop."""
 
     connection: Connection | None = None
     begun: float = 0.0

@@ -25,10 +25,11 @@ from rye_mcp.permissions import Host
 from rye_mcp.visible import visible
 
 if TYPE_CHECKING:
+    from lilux.primitives.subprocess import Spool
     from rye_mcp.bridge.connection import Connection, Progress
     from rye_mcp.bridge.pool import Pool
     from rye_mcp.executor.job.in_process import InProcessCall
-    from rye_mcp.executor.job.jobs import Show, Spooling, Watch
+    from rye_mcp.executor.job.jobs import Show, Watch
     from rye_mcp.executor.job.outcomes import Outcome
 
 __all__ = ["McpClientPrimitive", "McpJob"]
@@ -47,7 +48,7 @@ class McpClientPrimitive:
         self._pool: Pool | None = None
 
     def job(self, call: InProcessCall) -> McpJob:
-        """What is to be done for a call; RyeError `invalid_item` when its tool says it wrongly."""
+        """Return the job for a call; RyeError `invalid_item` when its tool is described wrongly."""
         try:
             # What is withheld is told by a notice; the runtime's own variables need not be there.
             require_variables(call.tool.metadata.config or {}, {*call.environment, *call.withheld})
@@ -95,7 +96,7 @@ class McpJob:
             "timeout": self.call.timeout,
         }
 
-    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
         """Call it."""
         from rye_mcp.bridge.results import read_answer, read_failure
 
@@ -118,7 +119,7 @@ class McpJob:
         return replace(outcome, enforced=enforced)
 
     def _enforced(self, used: list[Connection]) -> Enforcement | None:
-        """What stood between the server and the machine; None for one that was never there."""
+        """Return the confinement of the server; None if the server was never started."""
         if self.server.transport == "http":
             return Enforcement.in_server([self.server.address])
         if not used:
@@ -129,7 +130,7 @@ class McpJob:
         return Enforcement.of(enforced, self.server.permissions)
 
     async def _answer(self, progress: Progress | None, used: list[Connection]) -> Any:
-        """What the server answers; the time limit is one for connecting, listing and calling."""
+        """Return the server's answer; one time limit covers connecting, listing and calling."""
         limit = self.call.timeout
         with anyio.move_on_after(limit):
             connection = await self.primitive.pool.connection(self.server)
@@ -183,7 +184,7 @@ def _require_reachable(server: Server) -> None:
 
 
 def _progress_to(watch: Watch) -> Progress | None:
-    """Who looks on sees progress as a line on standard error."""
+    """Show progress to a watcher as a line on standard error."""
     told = watch.on_output
     if told is None:
         return None

@@ -1,4 +1,4 @@
-"""What another server answered, as the outcome of a run.
+"""The answer of another server, as the outcome of a run.
 
 The data of a success is `content` and `structuredContent`, as they are; nothing in them speaks in the name of
 rye-mcp. An answer that says `isError`, does not fit the approved output schema, or has a number that JSON
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["read_answer", "read_failure"]
 
 KIND: Final = "mcp"
-"""What the exit of such a run is called."""
+"""The kind of exit of such a run."""
 
 _SHOWN_CHARACTERS: Final = 2000
 _FROM: Final[Mapping[str, Any]] = {"data_from": "mcp"}
@@ -33,7 +33,7 @@ _FROM: Final[Mapping[str, Any]] = {"data_from": "mcp"}
 def read_answer(
     answer: CallToolResult, schema: Mapping[str, Any] | None, duration_ms: float, *, server: str
 ) -> Outcome:
-    """What came of a call; `schema` is the output schema that was approved."""
+    """Read the answer to a call; `schema` is the output schema that was approved."""
     if problem := _not_finite(answer):
         what = f"expected an answer of the server {visible(server)} that JSON can hold, found: {problem}"
         return _failed(None, what, duration_ms)
@@ -53,7 +53,7 @@ def read_answer(
 
 
 def read_failure(error: BridgeError, duration_ms: float) -> Outcome:
-    """What came of a call that was not answered."""
+    """Return the outcome of a call that was not answered."""
     kind = {"timeout": "timeout", "spawn_failed": "spawn_failed", "lost": "lost"}.get(error.code, KIND)
     return Outcome(
         False,

@@ -1,4 +1,4 @@
-"""Which server a tool is on: what starts it or where it is, with everything that it is given.
+"""The server of a tool: how it is started or where it is, with everything that it is given.
 
 Two calls share a connection exactly when their `Server` is equal. Values of variables and of headers are in
 no `repr` and in no message. What HTTP cannot carry as a header is refused here, by its name.
@@ -50,7 +50,7 @@ _OF_TRANSPORT: Final[Mapping[str, frozenset[str]]] = {
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _HEADER_VALUE: Final = re.compile(r"[!-~](?:[ -~\t]*[!-~])?", re.ASCII)
-"""What HTTP carries: ASCII on one line, without blanks at its ends."""
+"""Valid header values: ASCII on one line, without blanks at its ends."""
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -70,9 +70,9 @@ class Server:
     start_timeout: float = START_TIMEOUT_S
     max_message_bytes: int = MAX_MESSAGE_BYTES
     directories: Directories | None = field(default=None, compare=False, repr=False)
-    """What decides where a program may be found; None where nothing is started."""
+    """Decides where a program may be found; None where no program is started."""
     bounds: Bounds | None = None
-    """What confines it; None where nothing does."""
+    """The confinement; None without one."""
 
     @classmethod
     def of(
@@ -104,7 +104,7 @@ class Server:
 
     @property
     def permissions(self) -> Permissions:
-        """What it may do."""
+        """The rights of the server."""
         return UNCONFINED if self.bounds is None else self.bounds.rights.permissions
 
     @property
@@ -114,7 +114,7 @@ class Server:
         return f"{split.hostname}:{split.port or (80 if split.scheme == 'http' else DEFAULT_PORT)}"
 
     def how_to_give_more(self) -> str:
-        """What to do if it needs more than it may do."""
+        """Say how to grant more, if the server needs more than it may do."""
         name = shlex.quote(visible(self.name))
         how = f"rye mcp update {name} --permissions YAML (or rye mcp add with it)"
         return f"{visible(self.name)} {sentence(self.permissions)}. If it needs more, allow it that: {how}"
@@ -171,7 +171,7 @@ def _header(name: str, value: str) -> tuple[str, str]:
 
 
 def _pairs(config: Mapping[str, Any], key: str) -> Pairs:
-    """What is empty is left out: it stands for a variable that is not set."""
+    """Return pairs of a key; empty values are left out, they stand for variables that are not set."""
     given = config.get(key, {})
     if not isinstance(given, Mapping) or not all(isinstance(each, str) for each in given.values()):
         raise _wrong(key, "a mapping of texts", given)

@@ -164,7 +164,7 @@ class StdioProgram:
         )
 
     def denied(self, said: str, refused: Iterable[str] = ()) -> Denial | None:
-        """What it lacked, by names that the door has refused and by what it said, as far as it shows."""
+        """Return the rights that it lacked, by names that the door has refused and by its own message."""
         if self._where is None or self.enforced is None or self.enforced.level == "none":
             return None
         from rye_mcp.permissions.denials import suspect
@@ -326,7 +326,7 @@ class StdioProgram:
 
     @property
     def _hint(self) -> str | None:
-        """What would help a program that may not do all that it wants."""
+        """Return the hint for a program that needs more rights."""
         return None if self._server.permissions.unconfined else self._server.how_to_give_more()
 
     @property

@@ -98,7 +98,7 @@ def _document_of(file: ItemFile, metadata: ItemMetadata | None, named: frozenset
     if metadata is None:
         return None
     fields = dict(zip(FIELDS, _fields(file, metadata), strict=True))
-    if len(file.content) > _SHORT or len(named) < len(FIELDS):
+    if len(file.text) > _SHORT or len(named) < len(FIELDS):
         fields = _limited(fields, named)
     return Document(
         name=metadata.name[:MAX_VALUE],

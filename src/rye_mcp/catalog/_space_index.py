@@ -256,7 +256,7 @@ class SpaceIndex:
         except RyeError as exc:
             # It is no item, as long as it is as it is: looked at again when its stamp changes.
             return Change(path, before, Row(written, f"! {exc.code}")), None
-        digest = hashlib.sha256(file.content).hexdigest()
+        digest = hashlib.sha256(file.text).hexdigest()
         after = Row(written, digest)
         if before is not None and before.digest == digest:
             return Change(path, before, after), None

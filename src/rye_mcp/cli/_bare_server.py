@@ -17,7 +17,7 @@ from rye_mcp.cli._client_files import KEPT
 __all__ = ["BARE_PATH", "Conversation", "bare_environment", "talk"]
 
 BARE_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-"""What a graphical session has as PATH, give or take."""
+"""The PATH of a graphical session, roughly."""
 
 TIME_LIMIT_S: Final = 20.0
 
@@ -30,7 +30,7 @@ _LAST_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What the server answered; None for what it did not. `last_words` is the end of its standard error."""
+    """The server's answers; None for a missing one. `last_words` is the end of its standard error."""
 
     initialized: Mapping[str, Any] | None
     tools: tuple[str, ...] | None
@@ -69,7 +69,7 @@ async def talk(command: Path, project: Path | None, environment: Mapping[str, st
 
 
 class _Heard:
-    """What a server answers. Its input stays open until it has, because its end would end the calls."""
+    """The answers of a server. Its input stays open until they are there: its end would end the calls."""
 
     def __init__(self) -> None:
         self.answers: dict[object, Any] = {}

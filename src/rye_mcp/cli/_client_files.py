@@ -47,7 +47,7 @@ class ClientName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What decides where a client keeps its configuration."""
+    """The settings that decide where a client keeps its configuration."""
 
     home: Path
     environment: Mapping[str, str]
@@ -91,7 +91,7 @@ def entry(
     *,
     user_directory: Path,
 ) -> dict[str, Any]:
-    """What stands in the configuration for the server; `user_directory` is the user's home."""
+    """Return the entry for the server in the configuration; `user_directory` is the user's home."""
     variables = {name: environment[name] for name in KEPT if environment.get(name)}
     if variables.get("USER_SPACE") == str(user_directory):
         del variables["USER_SPACE"]

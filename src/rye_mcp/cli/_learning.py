@@ -43,7 +43,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What all calls together need. `failed` says which of them did not succeed, and why."""
+    """The needs of all calls together. `failed` says which of them did not succeed, and why."""
 
     file: ItemFile
     permissions: Permissions
@@ -153,7 +153,7 @@ async def _observed(subject: Subject, call: Example, app: App, can: Facts) -> tu
 async def _executor(
     subject: Subject, call: Example, app: App
 ) -> AsyncIterator[tuple[PrimitiveExecutor, Path | None]]:
-    """What runs a call, and its project: this one, or a fresh one with the files of the example."""
+    """Yield the executor of a call and its project: this one, or a fresh one with the example's files."""
     import anyio
 
     from rye_mcp.verbs.examples import project_of

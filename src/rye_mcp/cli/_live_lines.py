@@ -1,4 +1,4 @@
-"""What runs write while somebody follows them, a line at a time, each with the run that it is of."""
+"""The output of runs while somebody follows them, line by line, each with the name of its run."""
 
 from __future__ import annotations
 

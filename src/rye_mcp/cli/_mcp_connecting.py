@@ -102,7 +102,7 @@ def _only(versions: Iterable[str]) -> str | None:
 
 
 IMPATIENT: Final[Mapping[str, str]] = {"npm_config_fetch_retries": "0", "UV_HTTP_RETRIES": "0"}
-"""What makes a program that fetches packages say at once that it cannot, while a person waits for it."""
+"""Variables that make a program report at once that it cannot fetch packages, while a person waits."""
 
 _OF_ALL: Final = r"(?:https?|all|no)_proxy|ssl_cert_(?:file|dir)"
 _OF_NPM: Final = (
@@ -128,7 +128,7 @@ class _Launcher:
     fetched: Callable[[str, Mapping[str, str]], str | None]
     hosts: tuple[str, ...]
     reads: tuple[str, ...]
-    """What it has of its own below the home directory, and cannot do without."""
+    """Its own paths below the home directory, which it needs."""
 
 
 _NPX: Final = _Launcher(
@@ -191,7 +191,7 @@ class Package:
         return self.launcher.certificates
 
     def warning(self, environment: Mapping[str, str]) -> str | None:
-        """What to say of a version that is not pinned; with the one that was fetched, where that is known."""
+        """Return the warning about a version that is not pinned; with the fetched one, if known."""
         if self.is_pinned:
             return None
         version = self.launcher.fetched(self.bare, environment)
@@ -211,7 +211,7 @@ def package_of(config: Mapping[str, Any]) -> Package | None:
 
 
 def network_variables(config: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """What of an environment says how the network is reached, as far as the program asks for it."""
+    """Return the variables that say how the network is reached, as far as the program asks for them."""
     launcher, _ = _launcher_of(config)
     names = _ANY if launcher is None else launcher.names
     given = config.get("env", {})
@@ -241,7 +241,7 @@ def _launcher_of(config: Mapping[str, Any]) -> tuple[_Launcher | None, Sequence[
 
 
 def _named(launcher: _Launcher, args: Sequence[str]) -> str | None:
-    """What the options name, or the first word that is no option."""
+    """Return the package that the options name, or the first word that is not an option."""
     words = iter(args)
     for word in words:
         option, is_joined, value = word.partition("=")
@@ -301,7 +301,7 @@ def _shim_hint(plan: ServerPlan, app: App) -> str | None:
 
 
 def _network_hint(error: RyeError, withheld: Sequence[str], plan: ServerPlan) -> str | None:
-    """What would help a server that could not reach its registry."""
+    """Return the hint for a server that could not reach its registry."""
     if withheld and _is_about_network(error, withheld, plan):
         names = visible(", ".join(withheld))
         return f"to pass on what this machine sets for its network, add --network: {names}"
@@ -348,7 +348,7 @@ def _with_network(
 def offered_now(
     plan: ServerPlan, app: App, context: Context, values: Mapping[str, str]
 ) -> Mapping[str, Definition]:
-    """What a server offers, asked as its tools would ask it."""
+    """Ask a server for its tools, as its items would ask it."""
     import anyio
 
     config = plan.config
@@ -375,7 +375,7 @@ def offered_now(
 
 
 def _bounds(plan: ServerPlan, app: App, context: Context) -> Bounds | None:
-    """What confines a server that is asked what it offers: what will confine its tools."""
+    """Return the confinement for a server that is asked for its tools: the one that its tools will have."""
     item_id, isolation = f"{DIRECTORY}/{plan.name}", isolation_of(context)
     declared = None if plan.allowed is None else plan.declared()
     found = effective(declared, SignerKind.PERSON, isolation, item_id=f"{item_id}/*").permissions

@@ -1,4 +1,4 @@
-"""What a server may do that is to be added: as the person says, or proposed from what starts it.
+"""The permissions of a server to add: as the person says, or proposed from its command.
 
 Nothing is known of a server before it runs. So a proposal has what its command names, and for the rest what
 is usual; the person is asked at a terminal, and is told in words what they sign.
@@ -61,17 +61,17 @@ PermissionsOption = Annotated[
 _ACCESS: Final = ("none", "read", "write")
 _WORDS: Final = ("any", "none")
 _USUAL: Final[Mapping[str, Any]] = {"project": "write", "net": "any", "uses": ["cache"]}
-"""What a server may do when nothing is known about it and nothing was said."""
+"""The usual permissions of a server about which nothing is known."""
 
 _MANIFESTS: Final = ("package.json", "node_modules", "pyproject.toml", "requirements.txt", ".venv", "go.mod")
-"""What the top directory of a program's source has in it."""
+"""Names in the top directory of a program's source."""
 
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/nix", "/snap", "/dev", "/proc")
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the person says of permissions: all of them, or parts."""
+    """The permissions that the person named: all of them, or parts."""
 
     project: str | None = None
     net: tuple[str, ...] = ()
@@ -164,7 +164,7 @@ def tell_difference(name: str, had: Permissions | None, now: Permissions) -> Non
 
 
 def _asked(plan: ServerPlan) -> Wish:
-    """What a person at a terminal says; an empty answer takes what is usual."""
+    """Ask a person at a terminal; an empty answer takes the usual ones."""
     shown = visible(plan.name)
     question = f"What may {shown} do with the project: none, read or write"
     project = typer.prompt(question, default=_USUAL["project"], err=True).strip()

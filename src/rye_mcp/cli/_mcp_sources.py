@@ -54,7 +54,7 @@ def plan_of(
     only: Sequence[str],
     start_timeout: float | None = None,
 ) -> ServerPlan:
-    """What the words of a command line ask for; wrong use when they make no server."""
+    """Return the plan that a command line asks for; wrong use when it names no server."""
     require_server_name(name)
     if not words:
         raise typer.BadParameter("expected -- COMMAND…, or the address of a server, found neither")
@@ -196,7 +196,7 @@ _HINT: Final = "fix that file, or: rye mcp add NAME -- COMMAND"
 
 
 class Origin(StrEnum):
-    """Who wrote a configuration: the person, or anybody who can write to the project."""
+    """The author of a configuration: the person, or anybody who can write to the project."""
 
     USER = "user"
     PROJECT = "project"
@@ -212,7 +212,7 @@ class Configured:
 
     @property
     def name(self) -> str:
-        """What the server is called here."""
+        """The name of the server here."""
         return self.found.name
 
     @property
@@ -222,7 +222,7 @@ class Configured:
 
     @property
     def where(self) -> str:
-        """What would be started or connected to, or why nothing can be."""
+        """Its command or address, or the reason why it has neither."""
         if self.found.plan is None:
             return self.found.why_not or ""
         config = self.found.plan.config
@@ -318,7 +318,7 @@ def _of_project(project: Path, relative: str) -> bytes:
 
 
 def _members(file: Path, content: bytes, paths: Sequence[tuple[str, ...]]) -> dict[str, Any]:
-    """What stands in the objects at these paths; the last one that has a name counts."""
+    """Yield the members of the objects at these paths; the last one that has a name counts."""
     from rye_mcp.cli._client_files import parse_object, without_comments
 
     try:

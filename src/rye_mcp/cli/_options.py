@@ -1,4 +1,4 @@
-"""What commands share: options, how they open the app for a person, and progress.
+"""The common part of commands: options, how they open the app for a person, and progress.
 
 def command(item: ItemArgument, project: ProjectOption = None, as_json: JsonOption = False) -> None:
     app = open_app(project)
@@ -67,11 +67,14 @@ ProjectOption = Annotated[
     typer.Option("--project", metavar="DIR", help="The project; by default the nearest one from here up."),
 ]
 TypeOption = Annotated[
-    ItemType, typer.Option("--type", metavar="TYPE", help="The type of item: tool, directive or knowledge.")
+    ItemType,
+    typer.Option("--type", metavar="TYPE", help="The type of item: tool, directive, knowledge or skill."),
 ]
 AnyTypeOption = Annotated[
     ItemType | None,
-    typer.Option("--type", metavar="TYPE", help="Only items of this type: tool, directive or knowledge."),
+    typer.Option(
+        "--type", metavar="TYPE", help="Only items of this type: tool, directive, knowledge or skill."
+    ),
 ]
 SpaceOption = Annotated[
     SpaceName | None,
@@ -99,7 +102,7 @@ def open_app(project: Path | None, *, locked: bool = False) -> App:
 
 
 def person(app: App, *, as_json: bool = False) -> Context:
-    """What verbs work with when a person asks; a passphrase is asked for when there is somebody to ask."""
+    """Return the context for a person; a passphrase is asked for at a terminal only."""
     from rye_mcp.cli._terminal import can_ask
     from rye_mcp.trust.scope import SignerKind
 

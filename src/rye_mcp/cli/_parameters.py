@@ -140,7 +140,7 @@ def _may_be_boolean(schema: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What somebody asked of `rye run`; `params` is JSON, or `-` for standard input.
+    """The options of `rye run`; `params` is JSON, or `-` for standard input.
 
     `cold` changes nothing: a command makes one call, so no interpreter has waited for it.
     """
@@ -156,7 +156,7 @@ class RunOptions:
 
     @property
     def which(self) -> tuple[object, ...]:
-        """What decides which item is meant, and whether it may run at all."""
+        """The options that decide which item is meant, and whether it may run at all."""
         return (self.item_type, self.project, self.locked)
 
     def with_those_among(
@@ -209,4 +209,4 @@ _READ: Final[Mapping[str, tuple[str, Callable[[str], object] | None]]] = {
 }
 """By its name behind the id: the field of an option, and how its value is read; None for a switch."""
 
-_WANTED: Final = {"timeout": "seconds", "type": "tool, directive or knowledge"}
+_WANTED: Final = {"timeout": "seconds", "type": "tool, directive, knowledge or skill"}

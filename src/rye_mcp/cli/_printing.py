@@ -123,7 +123,7 @@ def table_lines(
 
 
 def _beside_each_other(widths: Sequence[int], limit: int | None) -> Iterator[range]:
-    """Which columns share a line: as many as fit, one at least."""
+    """Return the columns that share a line: as many as fit, at least one."""
     begin, used = 0, widths[0]
     for column, width in enumerate(widths[1:], 1):
         used += _GAP + width
@@ -171,7 +171,7 @@ def tracked(items: Sequence[Element], label: str) -> Iterable[Element]:
 
 
 class Live:
-    """What a tool prints, passed on as it comes."""
+    """Passes on the output of a tool as it comes."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet

@@ -31,6 +31,7 @@ _PLURALS = {
     Role.PRIMITIVE: "primitives",
     Role.DIRECTIVE: "directives",
     Role.KNOWLEDGE: "knowledge",
+    Role.SKILL: "skills",
 }
 
 
@@ -47,7 +48,7 @@ def print_key(row: KnownKey, *, number: int | None = None) -> None:
 
 
 def key_lines(row: KnownKey) -> list[str]:
-    """What there is to say about a key, the first line being whose it is."""
+    """Describe a key; the first line names its owner."""
     lines = [visible(_whose(row)), f"key id       {row.key_id}"]
     if row.key is not None:
         lines.append(f"fingerprint  {row.key.fingerprint}")
@@ -67,7 +68,7 @@ def print_problems(problems: Iterable[RyeError]) -> None:
 
 
 def scope_text(scope: Scope, origin: Origin, kind: SignerKind | None) -> str:
-    """What a key is trusted for, or would be, in words: what `rye_mcp.trust.scope` would let pass."""
+    """Describe in words which items a key may sign: those that `rye_mcp.trust.scope` would let pass."""
     if kind is SignerKind.RUNNER:
         return "receipts of runs, and no item"
     is_agent = kind is SignerKind.AGENT
@@ -112,7 +113,7 @@ def _marks(row: KnownKey) -> dict[str, bool]:
 
 
 def signers_in_words(context: Context) -> Callable[[Signer | None], str]:
-    """What says who signed, in words that tell an agent from a person, and where to look the key up."""
+    """Return a function that names a signer, tells agents from persons, and says where to look up the key."""
     try:
         own = context.keys.show(SignerKind.PERSON).key_id
     except RyeError:

@@ -1,4 +1,4 @@
-"""What commands ask a person, on standard error, and whether there is one to ask.
+"""Questions to a person, on standard error, and whether a person is there to answer.
 
 Nothing is asked unless standard input and standard error are a terminal and `--json` is missing; every
 command has a form that asks nothing. An answer that is empty or invalid decides nothing.
@@ -38,7 +38,7 @@ def can_ask(*, as_json: bool = False) -> bool:
 
 
 def ask_which(count: int) -> tuple[int, ...]:
-    """Which of so many numbered things a person accepts; none when they say nothing."""
+    """Ask which of so many numbered things a person accepts; none for an empty answer."""
     question = f"Accept which of these? Numbers such as 1 2, {_ALL}, or nothing for none"
     answer: str = typer.prompt(question, default="", show_default=False, err=True)
     return parse_choice(answer, count)
@@ -83,7 +83,7 @@ def ask_secret(name: str, *, as_json: bool) -> str | None:
 
 
 def given_passphrase(variable: str) -> bytes | None:
-    """What this variable of the environment holds; None for nothing."""
+    """Return the value of this variable of the environment; None for an empty one."""
     return os.fsencode(os.environ.get(variable, "")) or None
 
 

@@ -1,4 +1,4 @@
-"""What `rye doctor` says of warm calls: whether interpreters wait for calls, and what that brings."""
+"""The part of `rye doctor` about warm calls: whether interpreters wait for calls, and the gain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def told_of_warm_calls(app: App, environment: Mapping[str, str] = os.environ) ->
 
 
 def _brought(app: App) -> str:
-    """What the log says that it brings; nothing where it has no warm run, or no cold one to compare."""
+    """Return the gain according to the log; empty without warm runs, or without cold ones to compare."""
     from rye_mcp.runs.log import RunFilter, RunLog
 
     with RunLog(app.settings.state) as log:

@@ -119,7 +119,7 @@ _OF_TYPESCRIPT: Final = ("tsx",)
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """What was printed, and what went wrong: nothing where the script ended with 0."""
+    """The output for `--help`, and its problem: none where the script ended with 0."""
 
     text: str
     failure: str | None = None

@@ -116,6 +116,18 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "Check that the server works, as a client would start it, and say what to do.",
             SERVERS,
         ),
+        "node": CommandPlace(
+            "rye_mcp.cli.node",
+            "node",
+            "This machine as one that runs calls of other servers: its key, and whom it accepts.",
+            SERVERS,
+        ),
+        "worker": CommandPlace(
+            "rye_mcp.cli.worker",
+            "worker",
+            "Run sealed calls of accepted servers; an engine starts it.",
+            SERVERS,
+        ),
         "mcp": CommandPlace(
             "rye_mcp.cli.mcp",
             "mcp",

@@ -47,7 +47,7 @@ TIMEOUT_S = 1.0
 AT_ONCE = 64
 
 # Everything a program can do by itself to be left alone: a session of its own, a parent that is gone, ignored
-# signals. It says which process it is once it holds its lock, and then it waits, for ever.
+# signals. It says which process it is once it holds its lock, and then it waits until it is killed.
 ESCAPE_ARTIST = """
 import fcntl, os, signal, sys
 
@@ -251,7 +251,7 @@ async def an_agent_runs_what_was_signed(tell: Tell) -> list[Expectation]:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What an agent finds, what it is told meanwhile, what running it gives, and what after a change."""
+    """An agent's findings: of its search, of the messages meanwhile, of the run, and after a change."""
 
     found: list[str]
     heard: list[str]
@@ -321,7 +321,7 @@ class _Scene:
 
     @property
     def canary(self) -> Path:
-        """What the changed tool would make."""
+        """The file that the changed tool would make."""
         return self.project / "canary"
 
     def write(self, text: str) -> None:
@@ -350,7 +350,7 @@ ALL_STEPS: tuple[Step, ...] = (
     *STEPS,
     Step("An agent runs what a person has signed, and nothing else", an_agent_runs_what_was_signed),
 )
-"""What is shown, in this order: it ends with what all the rest is for."""
+"""The steps, in this order; the last one is the point of all the others."""
 
 EXIT_UNMET = 1
 

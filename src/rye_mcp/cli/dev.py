@@ -110,7 +110,7 @@ def work_on(
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What was found out about the file: a draft, or what is signed (`draft` is None), and its parameters.
+    """The state of the file: a draft, or signed (`draft` is None), and its parameters.
 
     `signs` are the files that would be signed with it, as they are; or why it would not be signed.
     """
@@ -270,7 +270,7 @@ class _Session:
         return _Look(file, parameters, draft, self._signs(file))
 
     def _signs(self, file: ItemFile) -> Mapping[str, str] | RyeError:
-        """What would be signed with the file, as it is now."""
+        """Return the files that would be signed with the file, as it is now."""
         from rye_mcp.verbs.sign import SignRequest, plan
 
         try:

@@ -135,7 +135,7 @@ class Finding:
 
     @classmethod
     def refused(cls, check: str, error: RyeError, state: State = "broken") -> Finding:
-        """What a refusal says."""
+        """Return the finding for a refusal."""
         where = f" ({error.where})" if error.where else ""
         return cls(check, state, f"{error.code}: {error.message}{where}", error.hint)
 
@@ -160,7 +160,7 @@ async def check_supervisor() -> Finding:
 
 
 async def check_isolation(settings: Path = Path("/proc/sys")) -> Finding:
-    """What this machine enforces of what a tool may do, and why it is not more."""
+    """Find which permissions this machine enforces, and why not more of them."""
     try:
         return judge_isolation(await SubprocessPrimitive().probe(), settings)
     except ToolExecutionError as exc:
@@ -187,7 +187,7 @@ def judge_isolation(facts: Facts, settings: Path) -> Finding:
 
 
 def _more_isolation(facts: Facts, settings: Path) -> str:
-    """What to do for cells, or to find out what forbids them."""
+    """Say how to get cells, or how to find out what forbids them."""
     if not facts.seccomp:
         return "zgrep CONFIG_SECCOMP_FILTER /proc/config.gz"
     for name, forbids, mended_by in _SYSCTLS:
@@ -343,7 +343,7 @@ def _place(name: str, path: Path) -> Finding:
 
 
 def _open_to_others(name: str, path: Path) -> Finding | None:
-    """What others may do in a directory that is there."""
+    """Find what others may do in an existing directory."""
     shown, quoted = printable(path), shlex.quote(str(path))
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & _OTHERS_WRITE:

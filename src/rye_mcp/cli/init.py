@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["init"]
 
 NOT_YOURS = "this project is not yours yet: rye trust"
-"""What is said of a project that somebody else has made."""
+"""The note about a project that somebody else has made."""
 
 
 def init(

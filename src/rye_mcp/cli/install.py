@@ -36,7 +36,7 @@ from rye_mcp.visible import visible
 __all__ = ["BACKUP_SUFFIX", "install"]
 
 BACKUP_SUFFIX: Final = ".before-rye"
-"""What is put behind the name of a file for the copy of what it was."""
+"""The suffix of a file's backup copy."""
 
 _COMMAND: Final = "rye-mcp"
 _MAX_BYTES: Final = 64 << 20
@@ -49,7 +49,7 @@ _NO_PROJECT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What a file was, what it is to be, and what to know of an entry that is there no more."""
+    """The old and new content of a file, and a note about an entry that is gone."""
 
     file: Path
     before: str | None
@@ -140,7 +140,7 @@ def _change(file: Path, path: tuple[str, ...], server: dict[str, Any] | None, cl
 
 
 def _note(change: _Change, path: tuple[str, ...], project: Path | None, client: ClientName) -> str | None:
-    """Which project an entry of this name was for, when that was another one; and how to have both."""
+    """Return which other project an entry of this name was for, if any; and how to have both."""
     old: Any = parse_object(change.before or "")
     for name in path:
         old = old.get(name) if isinstance(old, dict) else None
@@ -214,7 +214,7 @@ def _answer(
 
 
 def _print_entry(path: tuple[str, ...], server: dict[str, Any] | None, file: Path, *, as_json: bool) -> None:
-    """What to put in, as a document of its own; where, on standard error."""
+    """Print the entry as a document of its own; its place, on standard error."""
     document: Any = server
     for name in reversed(path):
         document = {name: document}

@@ -33,7 +33,7 @@ keys = command_group("The key pairs that you, and your agents, sign with.")
 
 
 class Kind(StrEnum):
-    """Whose key pair."""
+    """The kinds of key pairs."""
 
     PERSON = "person"
     AGENT = "agent"
@@ -180,7 +180,7 @@ def passphrase(
 
 
 def _facts(app: App, kind: SignerKind) -> dict[str, Any]:
-    """What there is to know about a pair, without anything secret."""
+    """Return the facts about a pair, without anything secret."""
     key = app.keys.show(kind)
     revoked = app.trust.store.revocations().get(key.key_id)
     return {

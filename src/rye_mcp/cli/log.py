@@ -334,7 +334,7 @@ def _enforced(enforced: Mapping[str, Any]) -> str:
 
 
 def _used(record: RunRecord) -> Iterator[tuple[str, str]]:
-    """What it used of the machine, where that was measured."""
+    """Yield the resources it used, where these were measured."""
     if record.user_ms is not None and record.system_ms is not None and record.max_rss_kb is not None:
         used = f"{record.user_ms:.0f} ms of user and {record.system_ms:.0f} ms of system time"
         yield "used", f"{used}, {record.max_rss_kb} KiB"

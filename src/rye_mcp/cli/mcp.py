@@ -313,7 +313,7 @@ def _spaces(named: SpaceName | None, context: Context) -> tuple[SpaceName, ...]:
 def _import(
     found: Found, app: App, context: Context, *, network: bool | None, as_json: bool
 ) -> dict[str, Any]:
-    """What became of one server; its failure stops no other."""
+    """Import one server, and return its state; a failure stops no other server."""
     try:
         if found.plan is None:
             raise RyeError("client_configuration", found.why_not or "", hint="rye mcp add NAME -- COMMAND")

@@ -35,7 +35,7 @@ _DESCRIPTION_WIDTH = 60
 
 
 class Order(StrEnum):
-    """What the results are sorted by."""
+    """Orders of the results."""
 
     SCORE = "score"
     NAME = "name"
@@ -131,7 +131,7 @@ def _search(request: SearchRequest, project: Path | None, *, as_json: bool) -> t
 
 @contextmanager
 def _indexing() -> Iterator[Callable[[int, int], None]]:
-    """What is told how far an index is: on a terminal, where that takes a while, it shows a bar."""
+    """Yield a callback for an index's progress: on a terminal it shows a bar, if it takes a while."""
     with ExitStack() as ending:
         advance: Callable[[int, int], None] | None = None
 
@@ -218,7 +218,7 @@ def _runs(shown: Shown) -> str:
 
 
 def _about(shown: Shown) -> str:
-    """What it says about itself, and what it hides; nothing of what did not pass."""
+    """Return the item's own description, and the items it hides; empty for one that did not pass."""
     about = shown.description
     if len(about) > _DESCRIPTION_WIDTH:
         about = about[: _DESCRIPTION_WIDTH - 1] + "…"

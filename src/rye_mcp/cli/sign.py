@@ -101,7 +101,7 @@ def _offer_to_learn(file: ItemFile, app: App) -> None:
 
 
 _AS_USUAL = frozenset({"listed", "lock_refreshed", "secrets_named"})
-"""What signing does beside the item itself when it was asked to: nothing to be warned of."""
+"""Codes of additions that were asked for: not worth a warning."""
 
 
 def _print_batch(result: BatchResult) -> None:

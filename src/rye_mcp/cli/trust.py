@@ -68,7 +68,9 @@ IdsOption = Annotated[
 ]
 RoleOption = Annotated[
     list[str] | None,
-    typer.Option("--role", metavar="ROLE", help="Only as tool, runtime, primitive, directive or knowledge."),
+    typer.Option(
+        "--role", metavar="ROLE", help="Only as tool, runtime, primitive, directive, knowledge or skill."
+    ),
 ]
 ReplaceOption = Annotated[
     bool, typer.Option("--replace", help="Replace a document that says something else.")
@@ -404,7 +406,7 @@ def _approve(app: App, *, approved: bool) -> str:
 
 
 def _read(file: str) -> bytes:
-    """What a file holds, or standard input; one byte more than there may be is enough to see that."""
+    """Read a file, or standard input, up to one byte more than allowed, which shows that it is too long."""
     if file == STANDARD_INPUT:
         return sys.stdin.buffer.read(MAX_DOCUMENT_BYTES + 1)
     path = Path(file)

@@ -398,5 +398,5 @@ class BundleTree:
         return found
 
     def unsafe(self, name: SourceName) -> RyeError:
-        """Nothing in a bundle is anything but a file."""
+        """Return the error for an unsafe name: a bundle holds only files."""
         raise ValueError(f"expected a name that is no file, found {name.relative}")

@@ -1,4 +1,4 @@
-"""Who asks for a run, and the trace that the run belongs to, as W3C Trace Context has it.
+"""The caller of a run, and the trace that the run belongs to, as W3C Trace Context has it.
 
 A malformed trace is dropped: it is never worth a refusal. Only version 00 is known.
 
@@ -48,14 +48,14 @@ class TraceContext:
         return cls(parent, state if isinstance(state, str) and _is_state(state) else None)
 
     def variables(self) -> Mapping[str, str]:
-        """What a tool gets of it."""
+        """The variables that a tool gets of it."""
         found = dict(zip(TRACE_VARIABLES, (self.parent, self.state), strict=True))
         return {name: value for name, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks for a run: a person or an agent, and the program that an agent came with, by its own account.
+    """The caller of a run: a person or an agent, and the agent's program, by its own account.
 
     `parent` is the run that asks, when one does, and `depth` how many runs are above this one.
     `program` is that run, when it called through its descriptor.

@@ -92,7 +92,7 @@ class Learner:
         return replace(spec, policy=policy, observe=[*run])
 
     def saw(self, result: SubprocessResult, show: Callable[[str], str]) -> None:
-        """What came of it; what people see under another path belongs to the run's private copy."""
+        """Record the result of a run, except paths that belong to its private copy."""
         if result.observed is None:
             return
         self.is_blind = False
@@ -120,7 +120,7 @@ class Learner:
 
     @property
     def proposal(self) -> Proposal:
-        """What was needed up to now."""
+        """Return the permissions that were needed up to now."""
         found = propose(self._facts, self.where, hosts=self._hosts, names=self._names, declared=self.declared)
         notes = [
             f"{name} has a private address: only a policy of yours leads there" for name in self._private
@@ -144,7 +144,7 @@ class Learner:
 
 
 def _parts_of(command: str) -> set[str]:
-    """What a program consists of: its file, its installation, and its virtual environment."""
+    """Return the parts of a program: its file, its installation, and its virtual environment."""
     real = os.path.realpath(command)
     found = {real, *_installation(real)}
     venv = Path(command).parent.parent

@@ -1,4 +1,4 @@
-"""What the log of runs is told of one call: that it was refused, or that it began and how it ended.
+"""The entries of one call in the log of runs: a refusal, or its beginning and its end.
 
 What is over gets a receipt.
 

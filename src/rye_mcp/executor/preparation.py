@@ -92,7 +92,7 @@ class PreparedCall:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What would run, and all that was found out on the way.
+    """A planned run, and everything that was found out about it.
 
     `needs` are the parameters that who only looks has not given: their templates stand in the command as they
     are. `obstacle` is why the program could not be started, as far as that is known before.
@@ -113,7 +113,7 @@ class DryRun:
 
     @classmethod
     def of(cls, call: PreparedCall) -> DryRun:
-        """What a prepared call tells about itself; its private copy is gone afterwards, its paths too."""
+        """Describe a prepared call; its private copy is gone afterwards, its paths too."""
         valid = call.decision.valid
         shown = call.job.shown()
         shown["command"] = [call.show(text) for text in shown["command"]]
@@ -141,7 +141,7 @@ class DryRun:
         return self.why_not_sealed is None
 
     def facts(self) -> dict[str, str]:
-        """What a person is told, a line each."""
+        """Return the facts for a person, a line each."""
         job = self.job
         seconds = job["timeout"]
         return {
@@ -286,10 +286,10 @@ class Preparation:
             tool_source=verified.chain.root.path,
             snapshot=snapshot or _Sources(verified.chain.root.path),
         )
-        return UnfinishedCall(self, decision, primitive, snapshot, paths, basis, turn)
+        return UnfinishedCall(self, decision, primitive, snapshot, paths, basis, turn, runs=runs)
 
     async def facts(self) -> Facts:
-        """What this machine can enforce; it is found out once."""
+        """Return what this machine can enforce; it is found out once."""
         return await self.confinement.facts()
 
     def learn(self, call: PreparedCall) -> None:
@@ -308,7 +308,7 @@ class Preparation:
     def _look(
         self, verified: VerifiedChain, room: Room | None, *, copied: bool
     ) -> tuple[Basis, Snapshot | None]:
-        """What a call does with files before it runs: what its environment depends on, and its copy."""
+        """Do the file work of a call before it runs: look up its environment, and make its copy."""
         basis = self.environments.look(verified, self._project)
         return basis, self._snapshot(verified, room) if copied else None
 
@@ -333,8 +333,11 @@ class UnfinishedCall:
         paths: Paths,
         basis: Basis,
         turn: Turn,
+        *,
+        runs: bool,
     ) -> None:
         self._preparation = preparation
+        self._runs = runs
         self._decision = decision
         self._primitive = primitive
         self._snapshot = snapshot
@@ -351,8 +354,13 @@ class UnfinishedCall:
     ) -> None:
         with anyio.CancelScope(shield=True):
             await self._turn.close()
-        if self._snapshot is not None and not self._snapshot.is_removed:
-            await off_loop(self._snapshot.remove, shielded=True)
+        if self._snapshot is None:
+            return
+        remove = partial(off_loop, self._snapshot.remove, shielded=True)
+        if self._runs and error is None:  # what ran in it has ended: the caller need not wait for that
+            self._preparation.background.start(remove, after=0.0)
+        else:
+            await remove()
 
     async def finish(self) -> PreparedCall:
         """The whole call."""
@@ -369,12 +377,6 @@ class UnfinishedCall:
             await self._secrets(),
         )
         job, noticed = await self._job(environment)
-        if self._snapshot is not None and environment.packages is not None:
-            self._snapshot.link(PACKAGES, environment.packages)
-        if self._snapshot is not None and isinstance(job, ProcessJob):
-            known = self._preparation.bytecode.known(carried, job.process)
-            if known is not None:
-                await off_loop(partial(self._snapshot.add, known))
         notices = (*decision.notices, *environment.notices, *noticed)
         unsealed = carried.why_not_sealed or (_PROJECT_USED if environment.project_used else None)
         unsealed = unsealed or getattr(job, "why_not_sealed", None)
@@ -390,23 +392,39 @@ class UnfinishedCall:
         self, process: Halves, environment: Environment, interpreters: tuple[Path, ...]
     ) -> Confined:
         """The process, confined to what its tool may do; and whether it fits an interpreter that waited."""
-        snapshot, lockfile = self._snapshot, self._decision.pinned.lock.path
-        scratch, needs_scratch = None, False
-        if not self._decision.permissions.unconfined:
-            needs_scratch = snapshot is not None and (await self._preparation.facts()).cell is None
-        if snapshot is not None and needs_scratch:
-            scratch = await off_loop(snapshot.make_scratch)
+        snapshot, turn = self._snapshot, self._turn
+        is_free = self._decision.permissions.unconfined
+        needs_scratch = not is_free and snapshot is not None
+        if needs_scratch:
+            needs_scratch = (await self._preparation.facts()).cell is None
         confine = partial(self._confine, process, environment, interpreters)
-        confined = await off_loop(partial(confine, None if snapshot is None else snapshot.root, scratch))
-        if self._turn.warm is not None:
-            await off_loop(partial(self._turn.settle, confined.process, lockfile))
 
-            def elsewhere(room: Room) -> Halves:
-                return confine(room.root, room.root / SCRATCH if needs_scratch else None).process
+        def elsewhere(room: Room | None) -> Halves:
+            if room is None:
+                return confine(None, None).process
+            return confine(room.root, room.root / SCRATCH if needs_scratch else None).process
 
-            over = partial(self._preparation.warmth.over, self._turn, self._primitive, elsewhere)
-            self._let_wait = partial(over, scratch=needs_scratch, lockfile=lockfile, scripts=self._scripts())
+        def work() -> Confined:
+            scratch = snapshot.make_scratch() if snapshot is not None and needs_scratch else None
+            confined = confine(None if snapshot is None else snapshot.root, scratch)
+            turn.settle(confined.process, self._decision.pinned.lock.path)
+            if snapshot is not None:
+                self._complete(snapshot, confined.process, environment)
+            return confined
+
+        confined = await off_loop(work)
+        if turn.warm is not None:
+            over = partial(self._preparation.warmth.over, turn, self._primitive, elsewhere)
+            self._let_wait = partial(over, scratch=needs_scratch, scripts=self._scripts())
         return confined
+
+    def _complete(self, snapshot: Snapshot, process: Halves, environment: Environment) -> None:
+        """Put into the private copy what is not carried: packages of the project, and bytecode."""
+        if environment.packages is not None:
+            snapshot.link(PACKAGES, environment.packages)
+        known = self._preparation.bytecode.known(self._decision.verified.carried, process)
+        if known is not None:
+            snapshot.add(known)
 
     def _scripts(self) -> tuple[bytes, ...]:
         """The sources of the library of the runtime, which interpreters that wait have compiled."""
@@ -494,7 +512,7 @@ class UnfinishedCall:
         return runs_given_code(chain, self._decision.parameters.declared)
 
     async def _job(self, environment: Environment) -> tuple[Job, tuple[Notice, ...]]:
-        """What the primitive is to do, by the kind of primitive that it is."""
+        """Return the job of the primitive, by its kind."""
         decision, paths, primitive = self._decision, self._paths, self._primitive
         valid, values, timeout = decision.valid, decision.parameters, decision.timeout
         starting = self._preparation.starting

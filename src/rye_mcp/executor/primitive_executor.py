@@ -1,4 +1,4 @@
-"""Execution, as a recipe: decide a call, prepare it, run it, and write down what came of it.
+"""Execution, as a recipe: decide a call, prepare it, run it, and record its result.
 
 `run` and `dry_run` raise a RyeError for what is refused before anything runs; how a run ended, even badly,
 is a result. `execute` returns refusals as results too.
@@ -51,7 +51,8 @@ from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.verify import Trust
 
 if TYPE_CHECKING:
-    from lilux.primitives.subprocess import Enforced
+    from lilux.primitives.subprocess import Enforced, Spool
+    from rye_mcp.permissions import Permissions
 
 __all__ = ["WARM_VARIABLE", "PrimitiveExecutor", "Watch"]
 
@@ -237,9 +238,14 @@ class PrimitiveExecutor:
             decided = await self._decider.decide(item_id, parameters, caller, timeout=timeout)
             return (await self._decider.settled(decided)).bundle()
 
-    async def run_bundle(self, bundle: Bundle, *, watch: Watch | None = None) -> ExecutionResult:
-        """Run what a bundle says, if this machine trusts it too; RyeError for what is refused."""
-        decide = partial(self._decider.accept, bundle)
+    async def run_bundle(
+        self, bundle: Bundle, *, granted: Permissions | None = None, watch: Watch | None = None
+    ) -> ExecutionResult:
+        """Run what a bundle says, if this machine trusts it too; RyeError for what is refused.
+
+        `granted` is the most that it may do, where that is less than the bundle says.
+        """
+        decide = partial(self._decider.accept, bundle, granted)
         return await self._done(decide, bundle.item_id, bundle.caller, watch)
 
     async def _done(
@@ -250,14 +256,12 @@ class PrimitiveExecutor:
         watch: Watch | None,
         agreed: str | None = None,
     ) -> ExecutionResult:
-        """What comes of a call that is decided first."""
+        """Decide a call, carry it out, and return its result."""
         logged = LoggedCall(self._log, item_id, self._project, caller, agreed)
         if watch is not None and watch.observer is not None:
             decide = partial(_unrestricted, decide)
         async with logged.refusals(), self._prepared(decide, runs=True) as call:
-            began = await off_loop(partial(logged.began, call))
-            outcome, planted = await self._outcome(call, logged, watch or Watch())
-            noticed = (*began, *planted)
+            outcome, noticed = await self._outcome(call, logged, watch or Watch())
             result = await off_loop(partial(self._result, call, outcome, logged, noticed), shielded=True)
         if outcome.success:
             self._preparation.learn(call)
@@ -268,23 +272,28 @@ class PrimitiveExecutor:
     async def _outcome(
         self, call: PreparedCall, logged: LoggedCall, watch: Watch
     ) -> tuple[Outcome, tuple[Notice, ...]]:
-        """What comes of a run, and what it planted; one that is given up is logged as that."""
-        spool = partial(self._outputs.spool, logged.run_id)
-        if watch.on_begun is not None:
-            watch.on_begun(logged.run_id)
-        live = self._live.begin(logged.run_id)
+        """Return the outcome of a run, and the notices of it; a run that is given up is logged as such."""
         try:
+            began, spool = await off_loop(partial(self._begun, call, logged))
+            if watch.on_begun is not None:
+                watch.on_begun(logged.run_id)
+            live = self._live.begin(logged.run_id)
             try:
                 async with _calling(call, logged.run_id, watch) as job:
                     seen = _seen_live(watch, live)
-                    outcome = await job.run(seen, call.show, partial(off_loop, spool))
+                    outcome = await job.run(seen, call.show, spool)
             finally:
                 self._live.end(live)
                 planted = await _planted(call, logged.run_id)
-            return outcome, planted
+            return outcome, (*began, *planted)
         except BaseException:
             await off_loop(partial(self._give_up, logged), shielded=True)
             raise
+
+    def _begun(self, call: PreparedCall, logged: LoggedCall) -> tuple[tuple[Notice, ...], Spool | None]:
+        """Log that a run begins; and, for a program, a place for what is too long for the answer."""
+        noticed = tuple(logged.began(call))
+        return noticed, self._outputs.spool(logged.run_id) if isinstance(call.job, ProcessJob) else None
 
     def _give_up(self, logged: LoggedCall) -> None:
         logged.given_up()
@@ -293,11 +302,9 @@ class PrimitiveExecutor:
     def _result(
         self, call: PreparedCall, outcome: Outcome, logged: LoggedCall, noticed: tuple[Notice, ...]
     ) -> ExecutionResult:
-        """What the caller is told; before, the private copy is removed, and lockfile and log are written."""
+        """Write lockfile and log, and return the result for the caller."""
         self._outputs.finish(logged.run_id)
         kept, left_out = kept_files(call.snapshot, self._results)
-        if call.snapshot is not None:
-            call.snapshot.remove()
         before = pinned = call.decision.pinned
         if outcome.success:
             pinned = self._locks.create(before)
@@ -353,13 +360,13 @@ class PrimitiveExecutor:
             return DryRun.of(call)
 
     async def preview(self, item_id: str, parameters: Mapping[str, Any] | None = None) -> Preview:
-        """What somebody can agree to; RyeError for what would be refused up to there."""
+        """Return the preview that somebody can agree to; RyeError for every refusal up to there."""
         async with admitted():
             decision = await self._decider.decide(item_id, parameters, Caller())
             return decision.preview()
 
     async def capability(self, item_id: str, agreed: str | None = None) -> Preview:
-        """What a tool may do, and what of that nobody has agreed to yet; with any parameters.
+        """Return the rights of a tool, and those nobody has agreed to yet; with any parameters.
 
         With `agreed`, the mark of what somebody was shown, it is agreed to from now on; RyeError
         `confirmation_outdated` when it is not that any more.
@@ -406,7 +413,7 @@ class PrimitiveExecutor:
 
 
 async def _planted(call: PreparedCall, run_id: str) -> tuple[Notice, ...]:
-    """What a run made that it must not make is moved away, however the run ended."""
+    """Move away the files that a run must not make, however the run ended."""
     missing = call.job.missing if isinstance(call.job, ProcessJob) else None
     if missing is None:
         return ()

@@ -1,4 +1,4 @@
-"""What a receipt says of a call beside its row in the log: the bytes that ran, and what they were given."""
+"""Facts of a call for its receipt: the bytes that ran, and their input."""
 
 from __future__ import annotations
 

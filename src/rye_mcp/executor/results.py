@@ -1,4 +1,4 @@
-"""What came of an execution: what programs and agents get, also when nothing was run.
+"""The result of an execution for programs and agents, also when nothing was run.
 
 Rules:
 
@@ -33,7 +33,7 @@ __all__ = ["ExecutionResult", "Exit", "Outcome", "read_http", "read_lost", "read
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """What came of an execution.
+    """The result of an execution.
 
     The first six fields are those of the specification. `code` and `hint` belong to a failure. `chain` has an
     object for each element, from the tool to the primitive; `lock` says how it compares with what was locked.
@@ -154,7 +154,7 @@ class ExecutionResult:
         return answer
 
     def _printed(self, *, detail: bool) -> dict[str, Any]:
-        """What was printed beside the data, as far as somebody wants to know it."""
+        """Return the output beside the data, as far as it is asked for."""
         printed = {
             "stdout": self.stdout if detail else None,
             "stderr": self.stderr if detail or not self.success else None,

@@ -48,7 +48,7 @@ def is_saver(root: ChainElement) -> bool:
 
 
 def named_calls(parameters: Parameters, caller: Program | None) -> frozenset[str]:
-    """What the caller lets a program call; for a caller that is a program, no more than it may call."""
+    """Return the calls that a caller allows a program; a calling program grants at most its own."""
     found = parameters.values.get("calls")
     named = Permissions(calls=frozenset(found) if isinstance(found, list) else frozenset())
     return (named if caller is None else named.meet(Permissions(calls=caller.calls))).calls

@@ -53,7 +53,7 @@ class ProgramInterrupted(Exception):  # noqa: N818 - nothing is wrong
 
 
 class _Shared:
-    """What all programs of one tree have together."""
+    """The state that all programs of one tree share."""
 
     def __init__(self) -> None:
         self.unfinished = 0
@@ -162,7 +162,7 @@ class Program:
             raise RyeError("calls_too_deep", what, item_id=self.item_id)
 
     def time_left(self, asked: float | None) -> float | None:
-        """How many seconds a call may take; RyeError when there are none left."""
+        """The seconds left for a call; RyeError when the time is over."""
         if self.deadline is None:
             return asked
         left = self.deadline - time.monotonic()

@@ -145,7 +145,7 @@ def _needs_approval(error: RyeError, request: ExecuteRequest, program: Program) 
 def _describe(
     request: Request, program: Program, context: Context, catalog: Callable[[], Catalog]
 ) -> Mapping[str, Any]:
-    """What a tool that the program may call says about itself; not its source."""
+    """Describe a tool that the program may call, without its source."""
     program.require_callable(request.what)
     found = load(LoadRequest(request.what), context).as_dict()
     metadata = found["metadata"]

@@ -1,4 +1,4 @@
-"""What a program says to ask for a call, and what it is answered: one JSON object a line.
+"""The messages of a program that asks for calls, and the answers: one JSON object a line.
 
 Nothing here reads, writes or waits. A line that is no request is a RyeError `malformed_call`. The protocol is
 described in docs/programs.md.
@@ -34,12 +34,12 @@ _KINDS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "describe": frozenset(),
     }
 )
-"""What can be asked for, and what each may say besides its id."""
+"""The requests, and the keys of each besides its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a program asks for. `what` is the id of a tool, or the words to search for."""
+    """A request of a program. `what` is the id of a tool, or the words to search for."""
 
     id: int
     kind: Kind

@@ -63,7 +63,7 @@ async def serving(answer: Answer, took: Callable[[int], None]) -> AsyncIterator[
 
 
 def _interruption(group: BaseExceptionGroup[BaseException]) -> Exception | None:
-    """What first interrupted a program, if nothing else has happened."""
+    """Return the error that first interrupted a program, if there is no other one."""
     interruptions, rest = group.split(ProgramInterrupted)
     found: BaseException | None = None if rest is not None else interruptions
     while isinstance(found, BaseExceptionGroup):

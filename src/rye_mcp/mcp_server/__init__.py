@@ -1,4 +1,4 @@
-"""What agents see of rye-mcp: its tools as MCP describes them, their arguments checked, their answers short.
+"""The MCP side of rye-mcp for agents: its tools as MCP describes them, arguments checked, answers short.
 
 The verbs know nothing of MCP, and this package decides nothing: it turns arguments into requests, and results
 into structured content with a short text. `rye_mcp.server` starts it.

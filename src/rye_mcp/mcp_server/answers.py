@@ -132,7 +132,7 @@ def _characters(value: Any) -> int:
 
 
 def summary(blocks: list[ContentBlock]) -> list[dict[str, Any]]:
-    """What the blocks are, without what is in them."""
+    """Describe the blocks, without their content."""
     return [_summary(block) for block in blocks]
 
 
@@ -231,10 +231,13 @@ def _receipt_of(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {f"rye/{_RECEIPT}": facts[_RECEIPT]} if facts.get(_RECEIPT) else {}
 
 
+_IN_META: Final = {"run_id": "run_id", "item_id": "item", "project": "project", "notices": "notices"}
+"""Facts of a call for `_meta`, with their names there."""
+
+
 def exposed_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -> CallToolResult:
     """The answer of a tool that is one of MCP itself: its data and nothing else; `schema` is its promise."""
-    told = {"run_id": "run_id", "item_id": "item", "project": "project", "notices": "notices"}
-    about = {f"rye/{name}": facts[known] for known, name in told.items() if facts.get(known)}
+    about = {f"rye/{name}": facts[known] for known, name in _IN_META.items() if facts.get(known)}
     about |= _receipt_of(facts)
     if facts.get("status") != "success":
         return answer(facts).model_copy(update={"meta": seen(about)})
@@ -278,7 +281,7 @@ def unexpected(error: Exception) -> CallToolResult:
 
 
 def internal(error: Exception) -> RyeError:
-    """What is said of an error that nobody expected: its type. It is logged, without its text too."""
+    """Turn an unexpected error into one that tells its type only. The log does not get its text either."""
     _log.error("a call ended with an error that nobody expected", exc_info=error)
     found = f"expected none of this, found {type(error).__name__}"
     return RyeError("internal", found, hint="report it, with what the server's log says")
@@ -313,7 +316,7 @@ def _whole_text(facts: Mapping[str, Any], shown: str) -> str:
 
 
 def _about_kept(facts: Mapping[str, Any]) -> Iterator[str]:
-    """What was kept, how to read it, and how it begins."""
+    """Say which parts were kept, how to read them, and how they begin."""
     for kept in facts.get("kept", ()):
         whole = "all of it" if kept["bytes"] <= len(kept["preview"].encode()) else "its beginning"
         shown = f"; {whole}:\n{kept['preview']}" if kept["preview"] else ""

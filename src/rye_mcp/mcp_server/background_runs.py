@@ -64,7 +64,7 @@ class _Run:
         self.tails[stream] = (self.tails.get(stream, b"") + data)[-TAIL_BYTES:]
 
     def as_dict(self) -> dict[str, Any]:
-        """What there is to say while it runs."""
+        """Return the state of a run in progress as data."""
         answer: dict[str, Any] = {"status": "running", "item_id": self.item_id, "run_id": self.run_id}
         answer["duration_ms"] = round((time.monotonic() - self.begun) * 1000, 3)
         for stream in ("stdout", "stderr"):

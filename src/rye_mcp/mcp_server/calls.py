@@ -50,7 +50,7 @@ Call = Callable[[dict[str, Any], "Asked"], Awaitable[Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What belongs to a call besides its arguments: the parts for its project, and who asks.
+    """The surroundings of a call besides its arguments: the parts for its project, and the caller.
 
     `tell` tells the client how far it is, `sender` makes what sends it log messages by a logger; None when it
     does not want to know. `runs` are those of the server, `trace` is what a tool is told of the trace.
@@ -69,7 +69,7 @@ class Asked:
     keeping: Callable[[App], AbstractContextManager[None]] = lambda _: nullcontext()
 
     def context(self) -> Context:
-        """What verbs work with: it is an agent that asks."""
+        """The context for verbs: the caller is an agent."""
         context = self.app.context(client=self.client, trace=self.trace)
         return context if self.confirmer is None else replace(context, agree=self.confirmer.inner)
 
@@ -107,6 +107,7 @@ async def _load(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
         source=_space(arguments.get("source")),
         destination=_space(arguments.get("destination")),
         overwrite=arguments["overwrite"],
+        file=arguments.get("file"),
     )
     context = asked.context()
     return await apart(lambda: load(request, context).as_dict())
@@ -192,7 +193,7 @@ async def _watched(request: ExecuteRequest, asked: Asked) -> Executed:
 
 
 def _watch_of(heard: list[OnOutput], on_call: OnCall | None) -> Watch | None:
-    """What tells all of them of output; None when there is nobody to tell."""
+    """Return a watch that tells all listeners of output; None without listeners."""
 
     def on_output(stream: str, data: bytes, skipped: int) -> None:
         for each in heard:

@@ -76,7 +76,7 @@ _GAP: Final = re.compile(r"\s{40,}")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to ask. `action` is what would be done to `item_id`, `command` does it in a terminal.
+    """A question. `action` is what would be done to `item_id`, `command` does it in a terminal.
 
     It `is_inner` if it is about what a program calls.
     """
@@ -159,7 +159,7 @@ def _lines(facts: Mapping[str, str]) -> Iterator[str]:
 
 
 class _MaybeCommand(Exception):  # noqa: N818 - nothing is wrong yet
-    """What sounds like a secret may be a command."""
+    """A value with the name of a secret may be a command."""
 
 
 def _shown(found: Preview, name: str, value: Any) -> str:
@@ -197,7 +197,7 @@ def _masked(value: Any, path: Way, found: Preview, *, is_secret: bool) -> Any:
 
 
 def _marked(value: Any) -> str:
-    """What is shown of a value that the schema marks; no variable that chooses code is in it."""
+    """Show a value that the schema marks; a variable that chooses code is shown whole."""
     level = [value]
     while level:
         names = [name for each in level if isinstance(each, Mapping) for name in each]
@@ -297,10 +297,10 @@ def _of_project(project: Path | None) -> str:
 
 
 _KEY: Final = "confirmation"
-"""What the question is called among those of one answer."""
+"""The key of the question among those of one answer."""
 
 _SCHEMA: Final[dict[str, Any]] = {"type": "object", "properties": {}}
-"""Nothing has to be filled in: to accept is the answer."""
+"""An empty form: to accept is the answer."""
 
 _BY_ANSWER: Final = "2026-07-28"
 """The first revision in which a question is an answer."""
@@ -313,13 +313,13 @@ _NO: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Confirmer:
-    """Who asks about one call. `always` is what this server asks about; `client` is the request of MCP."""
+    """Asks about one call. `always` is what this server asks about; `client` is the request of MCP."""
 
     app: App
     always: frozenset[Action] = frozenset()
     client: Any = None
     _answered: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
-    """What was answered to questions by this request and those before it, by their marks."""
+    """The answers to questions of this request and those before it, by their marks."""
     _made: dict[str, list[Question]] = field(default_factory=dict, compare=False, repr=False)
     """The questions about each call that a program has made, one for each time that it made it."""
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from lilux._dataclasses import dataclass
 from rye_mcp.close_names import close_names
 from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemType
 
 __all__ = ["DEFINITIONS", "Definition", "check_arguments"]
 
@@ -35,7 +36,7 @@ class Definition:
     input_schema: dict[str, Any] = field(init=False, repr=False)
     """The schema of the arguments, which everybody shares."""
     defaults: Mapping[str, Any] = field(init=False, repr=False)
-    """What arguments are that are missing. No schema has another default any deeper: a test sees to it."""
+    """Values of missing arguments. No schema has another default any deeper: a test checks it."""
 
     def __post_init__(self) -> None:
         schema = {
@@ -55,7 +56,7 @@ class Definition:
 
 
 _ITEM_ID: Final = {"type": "string", "description": "Id of the item, such as demo/hello."}
-_ITEM_TYPE: Final = {"type": "string", "enum": ["tool", "directive", "knowledge"], "default": "tool"}
+_ITEM_TYPE: Final = {"type": "string", "enum": [each.value for each in ItemType], "default": "tool"}
 _RUN_ID: Final = {"type": "string", "description": "Instead of item_id."}
 _KEPT_ID: Final = {"type": "string", "description": "Instead of item_id: a handle."}
 _PROJECT: Final = {"type": "string", "description": "Absolute path of the project; default: the server's."}
@@ -147,6 +148,7 @@ _LOAD: Final = Definition(
             "enum": ["project", "user", "system"],
             "description": "Default: by precedence.",
         },
+        "file": {"type": "string", "description": "A file of a skill, by its path; SKILL.md by default."},
         "destination": {"type": "string", "enum": ["project", "user"]},
         "overwrite": {"type": "boolean", "default": False},
         "run_id": _KEPT_ID,
@@ -164,8 +166,8 @@ _LOAD: Final = Definition(
 _EXECUTE: Final = Definition(
     "execute",
     "Execute an item",
-    "Run a signed tool, or get the instructions of a directive or the text of knowledge. Call load first to "
-    "see a tool's parameters. dry_run shows what would run. async returns a run_id at once; call again with "
+    "Run a signed tool, or get the text of a directive, a skill or knowledge. Call load first to see a "
+    "tool's parameters. dry_run shows what would run. async returns a run_id at once; call again with "
     "it and an action to follow or end the run.",
     {
         "item_id": _ITEM_ID,
@@ -252,7 +254,7 @@ def check_arguments(definition: Definition, given: Mapping[str, Any] | None) -> 
 
 
 def _hint_for(unknown: Sequence[str], known: Collection[str]) -> str:
-    """Which known argument may be meant by each: leaving out what was meant would be another call.
+    """Suggest a known argument for each unknown one: without it, this would be a different call.
 
     Only the first of very many are compared: each takes a while, and no other client is answered meanwhile.
     """
@@ -264,7 +266,7 @@ def _hint_for(unknown: Sequence[str], known: Collection[str]) -> str:
 
 
 def _read(schema: Mapping[str, Any], value: Any) -> Any:
-    """What text stands for, where the schema takes anything but text."""
+    """Return the value of a text, where the schema takes anything but text."""
     branches = schema.get("anyOf", (schema,))
     if not isinstance(value, str) or any(each.get("type", "string") == "string" for each in branches):
         return value

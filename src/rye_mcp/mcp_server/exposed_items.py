@@ -120,11 +120,11 @@ class ExposedTools:
             await apart(partial(self.listed, app))
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
-        """What the tool with this name takes; None when no such tool was looked up."""
+        """Return the input schema of the tool with this name; None when no such tool was looked up."""
         return self._inputs.get(name)
 
     def output_schema(self, name: str) -> Mapping[str, Any] | None:
-        """What the tool with this name promised of its output when it was listed."""
+        """Return the output schema that the tool with this name had when it was listed."""
         return self._schemas.get(name)
 
     def _offers(self, app: App) -> tuple[Offer, ...]:
@@ -300,7 +300,7 @@ TEMPLATES: Final = (
         uri_template=_ITEM,
         name="item",
         title="Item",
-        description="A verified item: kind is tool, directive or knowledge, path its id.",
+        description="A verified item: kind is tool, directive, knowledge or skill, path its id.",
     ),
     ResourceTemplate(
         uri_template=_RUN,
@@ -315,7 +315,7 @@ TEMPLATES: Final = (
         description="What a run of this project returned or wrote to a file: its first MiB.",
     ),
 )
-"""What can be read by an address that nobody has listed."""
+"""Addresses that can be read without being listed."""
 
 
 def address_of(item_type: ItemType, item_id: str) -> str:
@@ -342,7 +342,7 @@ def _resource(offer: Offer) -> Resource:
 
 
 def read_resource(app: App, runs: BackgroundRuns, address: str) -> ReadResourceContents:
-    """What stands at an address; RyeError when there is nothing, or it is refused."""
+    """Read the resource at an address; RyeError if it is missing or refused."""
     if is_result_handle(address):
         return _kept(app, address)
     found = _ADDRESS.fullmatch(address)

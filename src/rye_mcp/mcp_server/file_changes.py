@@ -68,7 +68,7 @@ _log = logging.getLogger(__name__)
 
 
 class Index(Protocol):
-    """What is kept fresh: a catalog, or what stands in for it."""
+    """Is kept fresh: a catalog, or a stand-in."""
 
     def refresh(self, progress: Progress | None = None) -> None:
         """Look at everything."""
@@ -78,7 +78,7 @@ class Index(Protocol):
 
 
 class Freshness:
-    """What is known of the files of some spaces; used by several threads."""
+    """The state of the files of some spaces; used by several threads."""
 
     def __init__(self, spaces: Iterable[Space], *, clock: Callable[[], float] = time.monotonic) -> None:
         self.spaces = tuple(spaces)
@@ -134,7 +134,7 @@ class Freshness:
             index.note_changed(*noticed)
 
     def _where_they_are(self) -> tuple[tuple[int, int] | None, ...]:
-        """Which directories the roots are now; None for one that is not there."""
+        """Return the identities of the root directories; None for a missing one."""
         return tuple(_identity(space.root) for space in self.spaces)
 
     def _places_of(self, path: Path) -> Iterator[ItemPlace | None]:
@@ -204,14 +204,14 @@ class _Listener:
 
 
 class FileChanges:
-    """What is noticed of the files of each project that one server works with; each is watched once."""
+    """Watches the files of each project that one server works with, each once."""
 
     def __init__(self) -> None:
         self._watched: dict[tuple[Space, ...], _Watched] = {}
         self._listener: _Listener | None = None
 
     def freshness_of(self, app: App, beside: Beside) -> Freshness:
-        """What is known of the files of a project, which are watched from then on, `beside` all else."""
+        """Return the freshness of a project's files, which are watched from then on, `beside` all else."""
         spaces = app.spaces.accessible()
         if spaces not in self._watched:
             self._begin(app, spaces, beside)

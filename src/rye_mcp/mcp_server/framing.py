@@ -91,7 +91,7 @@ _NO_REQUEST: Final = (
 
 
 class _RefusalError(JSONRPCError):
-    """What is answered here, and not by the server behind."""
+    """An answer of this module, instead of one by the server behind it."""
 
 
 class Running:
@@ -318,7 +318,7 @@ def _number(digits: str) -> float:
 
 
 def content_of(message: bytes) -> object:
-    """What the JSON of a message says; None for what is no JSON, and so no message for the SDK either."""
+    """Return the JSON content of a message; None for invalid JSON, which is no message for the SDK either."""
     try:
         return json.loads(message, parse_int=_number)
     except (ValueError, RecursionError):
@@ -326,7 +326,7 @@ def content_of(message: bytes) -> object:
 
 
 def problem_in(found: object) -> str | None:
-    """What is wrong with a batch, or with a request that answers cannot repeat or the SDK passes over."""
+    """Find the problem of a batch, or of a request that answers cannot repeat or that the SDK passes over."""
     if isinstance(found, list):
         return _NO_BATCH
     if not isinstance(found, dict) or "method" not in found or "id" not in found:

@@ -108,7 +108,7 @@ DRAIN_LIMIT_S: Final = 3.0
 """For how long."""
 
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
-"""What anybody may ask for."""
+"""Paths that anybody may ask for."""
 
 STANDING_KEY: Final = "rye_mcp.standing"
 """Where the state of a request holds the `Standing` of its connection."""
@@ -127,7 +127,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 @dataclass(slots=True)
 class Standing:
-    """What is known of a connection: whether a request of it was let through."""
+    """The standing of a connection: whether one of its requests was let through."""
 
     is_known: bool = False
 
@@ -261,7 +261,7 @@ class _Incoming:
 
 
 class _Answer:
-    """What has gone out of the answer to a request."""
+    """The part of an answer that has gone out."""
 
     def __init__(self, exchange: Exchange, send: Send) -> None:
         self._exchange = exchange

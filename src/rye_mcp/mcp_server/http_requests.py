@@ -1,4 +1,4 @@
-"""What is under way over HTTP: exchanges, the requests that they bring, by session, and the calls of these.
+"""The exchanges over HTTP in progress, their requests by session, and the calls of these.
 
 When an exchange is over, with or without an answer, what is left of its calls is cancelled. Calls, held bytes
 and streams have limits, for each session and in all; a new stream ends the one of the client that holds most.
@@ -146,15 +146,15 @@ MAX_LISTENING: Final = 2
 _LISTENS: Final = f"expected at most {MAX_LISTENING} subscriptions/listen in a stream, found one more"
 
 _LAST_ANSWERS_S: Final = 0.2
-"""What an answer gets to go out on a stream without an end: nobody tells when it has."""
+"""Time for an answer to go out on a stream without an end, because the stream does not report it."""
 
 _ACCEPTED: Final = 202
 _CANCELLED: Final = -32800
 _STREAMS = frozenset({"subscriptions/listen"})
-"""What has no end of its own, and is no work."""
+"""Requests without an end of their own, which are no work."""
 
 _WORK = frozenset({"tools/call"})
-"""What a server that ends does not begin; clients look things up to read the answers that they still get."""
+"""Requests that a stopping server no longer starts; clients still read answers by the others."""
 
 CallNext = Callable[[Any], Awaitable[Any]]
 
@@ -183,7 +183,7 @@ class Exchange:
 
     @property
     def owner(self) -> Hashable:
-        """Whose request it is: of its session, or else its own."""
+        """The owner of the request: its session, or else the request itself."""
         return self if self.session is None else self.session
 
     def leave(self) -> None:

@@ -57,7 +57,7 @@ _FACTS: Final = "rye_facts"
 """Where a record holds what `facts_of` gave it."""
 
 _TOKEN: Final = re.compile(r"(?=\S*\d)\S{16,}")
-"""What may be an id of a session, or worse."""
+"""A word that may be an id of a session, or a secret."""
 
 _PLACEHOLDER: Final = re.compile(r"%(?:\([^)]*\))?[-#0 +]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]?[a-zA-Z%]")
 """Where a value would stand in the text of a record."""
@@ -69,7 +69,7 @@ _call: ContextVar[Mapping[str, Any]] = ContextVar("rye_mcp_call")
 
 
 def facts_of(**facts: Any) -> dict[str, Any]:
-    """What a line says besides its event: `_log.warning("not offered", extra=facts_of(item=…))`."""
+    """Facts for a log line besides its event: `_log.warning("not offered", extra=facts_of(item=…))`."""
     return {_FACTS: facts}
 
 
@@ -169,7 +169,7 @@ def _time(created: float) -> str:
 
 
 def told_text(record: logging.LogRecord) -> str:
-    """What we say; of what another library says, what stands in its source: never what was put into it."""
+    """Return our own text; of another library's record, the text in its source without the values."""
     if _is_ours(record):
         return record.getMessage()
     text = str(record.msg)

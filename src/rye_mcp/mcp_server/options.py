@@ -1,4 +1,4 @@
-"""What was asked of `rye-mcp`: its command line, and the secrets of a server over HTTP.
+"""The options of `rye-mcp`: its command line, and the secrets of a server over HTTP.
 
 Without an argument nothing is parsed: nearly every client starts the server so, and waits. A token and state
 keys come from a private file, else from a variable that is taken out of the environment, so that no tool
@@ -60,7 +60,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
-    """What was asked of the server over HTTP.
+    """The options of a server over HTTP.
 
     `allowed_hosts` and `allowed_origins` are what proxies and browsers may say besides the address itself.
     """
@@ -76,7 +76,7 @@ class HttpOptions:
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What was asked of the server; `http` is None for standard input and output.
+    """The options of the server; `http` is None for standard input and output.
 
     `confirm` is what a person has to agree to.
     """
@@ -89,7 +89,7 @@ class ServerOptions:
 
 
 def read_options(arguments: Sequence[str]) -> ServerOptions:
-    """What the arguments say; SystemExit for wrong use and for `--help`."""
+    """Read the command line; SystemExit for wrong use and for `--help`."""
     if not arguments:
         return ServerOptions()
     parser = _parser()
@@ -101,9 +101,7 @@ def read_options(arguments: Sequence[str]) -> ServerOptions:
         found.log_level,
     )
     if found.http is None:
-        for name in ("token_file", "state_key_file", "no_auth", "allow_host", "allow_origin", "drain"):
-            if getattr(found, name):
-                parser.error(f"expected --http beside --{name.replace('_', '-')}, found none")
+        _require_no_http(parser, found)
         if len(common.projects) > 1:
             parser.error("expected one --project over standard input and output, found several")
         return common
@@ -119,6 +117,12 @@ def read_options(arguments: Sequence[str]) -> ServerOptions:
         drain_s=DEFAULT_DRAIN_S if found.drain is None else found.drain,
     )
     return replace(common, http=http)
+
+
+def _require_no_http(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
+    for name in ("token_file", "state_key_file", "no_auth", "allow_host", "allow_origin", "drain"):
+        if getattr(found, name):
+            parser.error(f"expected --http beside --{name.replace('_', '-')}, found none")
 
 
 def parse_address(text: str) -> Address:

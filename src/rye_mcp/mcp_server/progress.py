@@ -1,4 +1,4 @@
-"""What a client is told while a tool runs: how far it is, and what it writes to its standard error.
+"""Progress for the client while a tool runs: how far it is, and what it writes to its standard error.
 
 A client that did not ask is told nothing, and its run costs nothing more. Progress is the seconds since the
 call began, with the last line of output or a heartbeat. Log messages carry whole lines of standard error, at
@@ -97,7 +97,7 @@ async def reporting(tell: Tell) -> AsyncIterator[Reporter]:
 
 
 def counting(reporter: Reporter) -> Callable[[int, int], None]:
-    """What a search calls, in any thread, to say how many files it has looked at."""
+    """Return a callback for a search, in any thread, that reports how many files it has looked at."""
     token = anyio.lowlevel.current_token()
 
     def tell(done: int, total: int) -> None:
@@ -158,7 +158,7 @@ class Messages:
         await self._send_lines()
 
     def end(self) -> None:
-        """Nothing more is written."""
+        """End it: no more output follows."""
         self._end_line()
         self._is_over.set()
         self._written.set()

@@ -1,4 +1,4 @@
-"""Which project a call is about, and the parts for it, which are opened once and closed again.
+"""The project of a call, and the parts for it, which are opened once and closed again.
 
 A call's own `project_path` comes first, then the option or environment of the server, the first root of the
 client that is a project, and the working directory. Over HTTP a call may name only the projects of the start.
@@ -195,7 +195,7 @@ class OpenProjects:
 
 
 def _identity_of(app: App) -> _Identity:
-    """Which directory the path of a project leads to now."""
+    """Return the identity of the directory to which the path of a project leads now."""
     project = app.settings.project
     try:
         found = None if project is None else project.stat()
@@ -220,7 +220,7 @@ _SHOWN_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class Projects:
-    """What was named at the start; `no_other` when a call may name nothing else."""
+    """The projects named at the start; with `no_other`, a call may name no others."""
 
     named: tuple[Path, ...] = ()
     no_other: bool = False

@@ -1,4 +1,4 @@
-"""What requests have in common: how a session begins, who asks, how a request is refused, and what is logged.
+"""The common part of requests: how a session begins, who asks, how a request is refused, what is logged.
 
 A session begins once, and never with the revision 2025-03-26, which requires batches. Refusals of prompts and
 resources are errors of the protocol. Each call is one line of the log, with its outcome and duration; of its
@@ -113,7 +113,7 @@ def trace_of_call() -> TraceContext | None:
 
 
 def teller_of(context: Any) -> Tell | None:
-    """What tells the client how far a call is; None when it did not ask for that."""
+    """Return a callback that reports progress to the client; None when it did not ask for progress."""
     if context is None or "progress_token" not in (context.request_context.meta or {}):
         return None
 
@@ -124,7 +124,7 @@ def teller_of(context: Any) -> Tell | None:
 
 
 def sender_of(context: Any) -> Callable[[str], Send] | None:
-    """What sends the client log messages by a logger, while a call is answered; None when it wants none."""
+    """Return a sender of log messages to the client while a call is answered; None when it wants none."""
     from rye_mcp.mcp_server.progress import LEVEL
     from rye_mcp.mcp_server.subscriptions import wants_messages
 
@@ -174,7 +174,7 @@ def protocol_error(**more: str) -> Iterator[None]:
 
 
 def complete(app: App, params: CompleteRequestParams) -> CompleteResult:
-    """What an argument of a prompt, or a variable of an address, may go on with."""
+    """Complete an argument of a prompt, or a variable of an address."""
     from mcp.types import CompleteResult, Completion, PromptReference
 
     from rye_mcp.mcp_server.exposed_items import (
@@ -226,7 +226,7 @@ async def logged(
 
 
 def _outcome(result: Result, tool: str) -> dict[str, Any]:
-    """What a line says of a result. What a tool of its own returned is its data: nothing of it is told."""
+    """Describe a result for a log line. Data that a tool returned is never in it."""
     if isinstance(result, InputRequiredResult):
         return {"outcome": "asked"}
     facts = result.structured_content or {}

@@ -45,7 +45,7 @@ _WITHOUT_EVENTS: Final = "2026-07-28"
 
 _KEEPABLE: Final = ("data", "stdout", "stderr", "content", "instructions")
 _SMALL: Final = 30
-"""What has so few values, or pieces of text (see `size_of`), is below every limit."""
+"""Data with so few values, or pieces of text (see `size_of`), is below every limit."""
 
 _BYTES_PER_VALUE: Final = 700
 """How many bytes of JSON one value, or piece of text, has at most."""
@@ -59,7 +59,7 @@ Make = Callable[[Facts], CallToolResult]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What the answer to one call may take up; `over` is from how many bytes on data is kept."""
+    """The room for the answer to one call; data is kept from `over` bytes on."""
 
     app: App
     is_http: bool
@@ -100,7 +100,7 @@ class Room:
         return await apart_if_large(data, partial(_text_bytes, data)) > self.over
 
     async def _problem(self, result: CallToolResult, facts: Facts) -> str | None:
-        """What is wrong with an answer that is too long; None for every other one."""
+        """Find the problem of an answer that is too long; None for every other one."""
         if size_of(facts) <= _SMALL:
             return None
         tokens, length = await apart_if_large(facts, partial(_lengths, result))

@@ -69,7 +69,7 @@ class Lines:
                 self._pending.clear()
                 self._looked_at = 0
             if not self._is_at_end:
-                chunk = await self._read()
+                chunk = await self.read()
                 self._pending += chunk
                 self._is_at_end = not chunk
             elif self._pending:
@@ -84,7 +84,8 @@ class Lines:
         is_too_long, self._is_too_long = self._is_too_long or len(line) > MAX_MESSAGE_BYTES, False
         return _TOO_LONG if is_too_long else _decoded(line)
 
-    async def _read(self) -> bytes:
+    async def read(self) -> bytes:
+        """The next bytes as they come, for who does not take lines; none at the end."""
         if not self._can_be_watched:
             return await to_thread.run_sync(os.read, self._descriptor, _CHUNK_BYTES, abandon_on_cancel=True)
         await anyio.wait_readable(self._descriptor)

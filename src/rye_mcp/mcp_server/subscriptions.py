@@ -1,4 +1,4 @@
-"""What a client asked for besides answers, log messages and notices of changes, and how it gets the notices.
+"""The subscriptions of a client to answers, log messages and changes, and how it gets the notices.
 
 A client of 2025 sets a level (`logging/setLevel`) and subscribes to addresses; one of 2026 names both in
 `_meta` and in `subscriptions/listen`. All of it is kept with the connection, and gone with it. Nobody waits
@@ -85,7 +85,7 @@ def _addresses(session: ServerSession) -> set[str]:
 
 
 def _state(session: ServerSession) -> dict[str, Any]:
-    """What is kept with a connection."""
+    """Return the state that is kept with a connection."""
     state: dict[str, Any] = _connection_of(session).state
     return state
 
@@ -98,7 +98,7 @@ def _connection_of(session: Any) -> Any:
 ListName = Literal["tools", "prompts", "resources"]
 
 Work = Callable[[], Awaitable[None]]
-"""What is begun, and waited for by nobody."""
+"""Work that is started without waiting for it."""
 
 
 class _Told:
@@ -136,7 +136,7 @@ class _Told:
 
 
 class Announcer:
-    """Who is to be told; `beside` begins work that nobody waits for."""
+    """Tells the subscribers; `beside` starts work without waiting for it."""
 
     def __init__(self, bus: SubscriptionBus, beside: Callable[[Work], None]) -> None:
         self._bus = bus
@@ -167,7 +167,7 @@ class Announcer:
             each.add(listed, "", self._beside)
 
     async def updated(self, address: str) -> None:
-        """What stands at this address is another text."""
+        """Tell subscribers that the text at this address has changed."""
         from mcp.shared.subscriptions import ResourceUpdated
 
         await self._bus.publish(ResourceUpdated(uri=address))

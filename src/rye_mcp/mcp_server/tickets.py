@@ -1,4 +1,4 @@
-"""What is kept of questions: that each answer counts once, and what else was answered for the same call.
+"""A record of questions: each answer counts once, and the other answers for the same call are kept.
 
 A ticket is used up by a file in the state directory of its user, so it counts once in all workers. A client
 of 2026 answers by calling again; what a program asked before travels along in the state, which is sealed.

@@ -28,6 +28,7 @@ from rye_mcp.metadata._reading import (
     misspelt,
     parse_metadata,
 )
+from rye_mcp.metadata._skill import front_matter
 from rye_mcp.metadata._warm import Warm
 from rye_mcp.metadata._yaml import parse_configuration, yaml_lines
 
@@ -49,6 +50,7 @@ __all__ = [
     "body_of",
     "examine",
     "examples_of",
+    "front_matter",
     "how_to_name_an_executor",
     "metadata_schema",
     "misspelt",

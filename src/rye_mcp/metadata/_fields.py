@@ -42,6 +42,7 @@ __all__ = [
     "Example",
     "ItemMetadata",
     "check_fields",
+    "is_version",
     "metadata_schema",
     "read_examples",
     "spelled",
@@ -68,7 +69,7 @@ TOOL_TYPES: Final = (
     "http",
     "mcp",
 )
-"""What `tool_type` can be. The first two have a meaning of their own; all others are tools."""
+"""Values of `tool_type`. The first two have a meaning of their own; all others are tools."""
 
 DEFAULT_VERSION: Final = "0.0.0"
 """The version of an item that names none."""
@@ -87,14 +88,14 @@ _SIMPLE_VERSION: Final = re.compile(r"(?:0|[1-9][0-9]{0,8})(?:\.(?:0|[1-9][0-9]{
 
 @dataclass(frozen=True, slots=True)
 class ItemMetadata:
-    """What an item says about itself, checked.
+    """The metadata of an item, checked.
 
     Mappings and lists are shared by everybody who asks for the same bytes: they are to be read only. One that
     the item does not have is None, which is not the same as an empty one.
     """
 
     name: str
-    """What it is called; by default the last segment of its id."""
+    """The title of the item; by default the last segment of its id."""
     version: str = DEFAULT_VERSION
     description: str = ""
     category: str | None = None
@@ -114,9 +115,9 @@ class ItemMetadata:
     """Names, or a JSON Schema of them."""
     outputs: Mapping[str, Any] | list[str] | None = None
     permissions: Permissions | None = None
-    """What it may do; None when it declares nothing, which is not the same as `{}`."""
+    """The declared rights; None when nothing is declared, which is not the same as `{}`."""
     needs: Permissions | None = None
-    """What a runtime has to read, whatever it runs."""
+    """The paths that a runtime has to read, for every tool."""
     warm: Warm | None = None
     """How a runtime starts its interpreter before a call; None when it does not."""
     limits: Mapping[str, int] | None = None
@@ -188,7 +189,7 @@ def spelled(way: Way) -> str:
 
 
 def _check_roles(raw: Raw, file: ItemFile, issues: Issues) -> None:
-    """What only tools have is in tools alone, and whether one has an executor fits what it is."""
+    """Check that only tools have fields of tools, and that the executor fits the type of the item."""
     if file.item_type is not ItemType.TOOL:
         for name in OF_TOOLS & raw.values.keys():
             issues.add(f"{name}: expected none in a {file.item_type}, found one", raw.lines.get(name), name)
@@ -203,7 +204,7 @@ def _check_roles(raw: Raw, file: ItemFile, issues: Issues) -> None:
 
 
 def _check_calling(checked: Mapping[str, Any], raw: Raw, issues: Issues) -> None:
-    """What a tool says about its flags fits its schema; a runtime may say it for tools that are not here."""
+    """Check a tool's flags against its schema; a runtime may describe flags of tools that are not here."""
     config = checked.get("config")
     if config is None or checked.get("tool_type") == "runtime" or config.keys().isdisjoint(CALLING_KEYS[1:]):
         return
@@ -252,7 +253,8 @@ _VERSION: Final = (
 
 
 @lru_cache(maxsize=256)
-def _is_version(value: str) -> bool:
+def is_version(value: str) -> bool:
+    """Whether this is a version, as packages have them."""
     if _SIMPLE_VERSION.fullmatch(value):
         return True
     from packaging.version import InvalidVersion, Version
@@ -293,7 +295,7 @@ def _limits(value: Any) -> Iterator[Problem]:
 _TEXT: Final = text()
 _ANY_TEXT: Final = text(most=None)
 _TEXTS: Final = list_of(_ANY_TEXT, "texts")
-_A_VERSION: Final = text("a version such as 1.2.0", _VERSION, is_right=_is_version, most=MAX_VERSION)
+_A_VERSION: Final = text("a version such as 1.2.0", _VERSION, is_right=is_version, most=MAX_VERSION)
 _NAMES_OR_SCHEMA: Final = either(
     "a list of names, or a JSON Schema",
     _TEXTS.about("Names."),
@@ -306,7 +308,7 @@ _NAMES_OR_SCHEMA: Final = either(
 )
 
 HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-"""What `annotations` can say of a tool with true or false."""
+"""The hints of `annotations` that are true or false."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,7 +402,7 @@ FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
 """Every field, by its name."""
 
 OF_TOOLS: Final = frozenset(name for name, each in FIELDS.items() if each.tools_only)
-"""What nothing but a tool has."""
+"""The fields that only tools have."""
 
 
 # --- examples: [{"parameters": {"name": "Ada"}, "expect": {"data": {"greeting": "Hello, Ada!"}}}] ---
@@ -478,7 +480,7 @@ EXAMPLES_FORM: Final = list_of(
 # --- the metadata of an item as a JSON Schema (draft 7) for editors ---
 
 SCHEMA_KINDS: Final = ("tool", "runtime", "primitive", "directive", "knowledge")
-"""What there are schemas of: tools of three kinds, and the other types of items."""
+"""The kinds of schemas: tools of three kinds, and the other types of items."""
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 

@@ -39,7 +39,7 @@ CALLING_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
         "subcommand": "A word that comes before all flags.",
     }
 )
-"""What a tool can say about how it is called. Other primitives may use these names for something else."""
+"""Keys that describe how a tool is called. Other primitives may use these names for something else."""
 
 CALLING_KEYS: Final = tuple(CALLING_MEANINGS)
 """The keys of these."""

@@ -42,7 +42,7 @@ MAX_TEXT: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a value has to be. The check decides; the schema accepts every value without a problem."""
+    """The form of a value. The check decides; the schema accepts every value without a problem."""
 
     check: Callable[[Any], Iterator[Problem]]
     schema: Schema
@@ -53,7 +53,7 @@ class Form:
 
 
 ANYTHING: Final = Form(lambda _: iter(()), {})
-"""What any value has."""
+"""The form that every value has."""
 
 
 def expected(what: str, value: object, remedy: str = "") -> Problem:

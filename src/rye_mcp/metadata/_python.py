@@ -127,7 +127,7 @@ _quiet: Final = threading.Lock()
 
 
 def read_python(text: str, issues: Issues, *, whole: bool = False) -> Raw:
-    """What the module of this text says about itself."""
+    """Read the metadata in the text of a Python module."""
     try:
         _require_utf_8(text)
         block = _block(text, issues, whole=whole)

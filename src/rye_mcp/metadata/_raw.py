@@ -1,4 +1,4 @@
-"""What an item says about itself before it is checked, and the issues that are found in it.
+"""Metadata of an item before it is checked, and the issues that are found in it.
 
 `Raw` is what every reader of this package produces. `Issues` collects what is wrong, and raises all of it as
 one RyeError `invalid_item`.
@@ -48,7 +48,7 @@ Place = tuple[int, int]
 
 @dataclass(slots=True)
 class Raw:
-    """What an item says about itself, before anything of it was checked.
+    """The metadata of an item, before anything of it was checked.
 
     `values` are by the names of metadata fields, `lines` says in which line of the file each begins. `places`
     says of every value, by the way to it, in which line and column it begins, for who asks for all of that;
@@ -85,7 +85,7 @@ _FIELD_NAME: Final = re.compile(r"[A-Za-z0-9_./\[\]-]{1,80}")
 """A name that cannot be a sentence."""
 
 _QUOTED: Final = re.compile(r"""\*\S+|(?=.*[A-Za-z]{4})(?:'.*'|".*")""", re.DOTALL)
-"""What an expectation may quote of the file itself: an anchor, or words, but not `'# ///'`."""
+"""Words of the file that an expectation may quote: an anchor, or words, but not `'# ///'`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Issue:
 
 
 class Unreadable(Exception):  # noqa: N818 - says what it is
-    """Nothing can be read from here on. It stays inside this package."""
+    """The rest of the file cannot be read. This error stays inside the package."""
 
     def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
         super().__init__(message)
@@ -159,7 +159,7 @@ def _refusal(found: list[Issue], file: ItemFile) -> RyeError:
     issues = sorted(found, key=lambda issue: (issue.line or 0, issue.column or 0))
     first = "; ".join(map(str, issues[:_NAMED]))
     others = f"; and {len(issues) - _NAMED} more" if len(issues) > _NAMED else ""
-    where = printable(file.path)
+    where = printable(file.text_path)
     return RyeError(
         "invalid_item",
         f"{where}: {first}{others}",

@@ -29,6 +29,7 @@ from rye_mcp.metadata._fields import (
 )
 from rye_mcp.metadata._python import PYTHON_NAMES, comments_with_block, read_python
 from rye_mcp.metadata._raw import Issue, Issues, Raw, Unreadable
+from rye_mcp.metadata._skill import read_skill_metadata, skill_body
 from rye_mcp.metadata._yaml import markdown_body, read_comment_block, read_front_matter, read_yaml
 from rye_mcp.visible import visible_lines, with_texts
 
@@ -53,14 +54,14 @@ _kept: OrderedDict[_Key, ItemMetadata] = OrderedDict()
 
 
 def parse_metadata(file: ItemFile, *, keep: bool = True) -> ItemMetadata:
-    """What an item says about itself; RyeError `invalid_item` with all issues when something is wrong.
+    """Return the metadata of an item; RyeError `invalid_item` with all issues when something is wrong.
 
     This is what every call pays for. Schemas are not checked, nor is Python behind the first function;
-    `examine` does both. Who looks at all items once does not `keep` what calls will hardly ask for.
+    `examine` does both. A caller that reads all items once does not `keep` them.
     """
     if not keep:
         return _parsed(file)
-    key = (file.item_type, file.item_id, file.extension, hashlib.sha256(file.content).digest())
+    key = (file.item_type, file.item_id, file.extension, hashlib.sha256(file.text).digest())
     kept = _kept.get(key)
     if kept is not None:
         return kept
@@ -73,9 +74,16 @@ def parse_metadata(file: ItemFile, *, keep: bool = True) -> ItemMetadata:
 
 def _parsed(file: ItemFile) -> ItemMetadata:
     issues = Issues()
-    metadata = check_fields(_read(file, issues, whole=False), file, issues)
+    metadata = _checked(file, issues, whole=False)[0]
     issues.raise_any(file)
     return metadata
+
+
+def _checked(file: ItemFile, issues: Issues, *, whole: bool) -> tuple[ItemMetadata, Raw]:
+    if file.item_type is ItemType.SKILL:
+        return read_skill_metadata(file, issues, whole=whole), Raw()
+    raw = _read(file, issues, whole=whole)
+    return check_fields(raw, file, issues), raw
 
 
 def examine(file: ItemFile) -> ItemMetadata:
@@ -83,8 +91,7 @@ def examine(file: ItemFile) -> ItemMetadata:
 
     For who signs it."""
     issues = Issues()
-    raw = _read(file, issues, whole=True)
-    metadata = check_fields(raw, file, issues)
+    metadata, raw = _checked(file, issues, whole=True)
     _check_schemas(metadata, raw, issues)
     if (problem := _problem_of_listing(metadata)) is not None:
         issues.add(problem)
@@ -96,7 +103,7 @@ def examine(file: ItemFile) -> ItemMetadata:
 
 def misspelt(file: ItemFile) -> tuple[Issue, ...]:
     """The names in an item that was examined which are no field, and nearly one."""
-    if file.extension != ".py" and not parse_metadata(file).extra:
+    if file.item_type is ItemType.SKILL or (file.extension != ".py" and not parse_metadata(file).extra):
         return ()
     return tuple(_misspelt_in(_read(file, Issues(), whole=True), file))
 
@@ -111,7 +118,9 @@ def examples_of(file: ItemFile) -> tuple[Example, ...]:
 
 
 def body_of(file: ItemFile) -> str:
-    """The text of a directive or of knowledge, without its signature and its front matter."""
+    """The text of a directive, of knowledge or of a skill, without its signature and its front matter."""
+    if file.item_type is ItemType.SKILL:
+        return skill_body(file)
     return markdown_body(file.content.decode("utf-8", "replace"))
 
 
@@ -164,7 +173,7 @@ def _check_examples(raw: Raw, issues: Issues) -> None:
 
 
 def _problem_of(schema: dict[str, Any]) -> str | None:
-    """What is wrong with a schema. Most items have none, and then nothing of what checks them is loaded."""
+    """Find the problem of a schema. Most items have none, and then the schema checker is not even loaded."""
     from lilux.primitives.errors import ConfigurationError
     from lilux.schemas import validate_parameters
 
@@ -197,7 +206,7 @@ def arguments_of(metadata: ItemMetadata) -> dict[str, Mapping[str, Any]]:
 
 
 def _problem_of_listing(metadata: ItemMetadata) -> str | None:
-    """What is wrong with an item that no list has room for."""
+    """Find the problem of an item that is too large for any list."""
     title = str((metadata.annotations or {}).get("title") or metadata.name)
     arguments = [
         {"name": name, "description": schema.get("description"), "required": False}
@@ -229,7 +238,7 @@ _FUNCTION: Final = re.compile(rb"^(?:async[ \t]+)?def[ \t]+(?:main|execute)[ \t]
 
 
 def how_to_name_an_executor(file: ItemFile, metadata: ItemMetadata) -> str | None:
-    """What to do so that a library can be run; None where it is to be one, or nothing here runs its kind."""
+    """Say how to make a library runnable; None for a real library, or where nothing here runs its kind."""
     runtime = RUNTIMES.get(file.extension)
     if runtime is None or metadata.tool_type == "library":
         return None

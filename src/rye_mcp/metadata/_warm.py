@@ -1,4 +1,4 @@
-"""What `warm` of a runtime says: how its interpreter is started before there is a call for it."""
+"""The `warm` field of a runtime: how its interpreter is started before there is a call for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Warm:
 
 
 def read_warm(value: Any) -> Warm:
-    """What a value says in which `WARM_FORM` finds nothing wrong."""
+    """Read a value in which `WARM_FORM` finds nothing wrong."""
     return Warm(**value)
 
 

@@ -29,6 +29,7 @@ from rye_mcp.metadata._raw import (
 from rye_mcp.visible import find_hidden
 
 __all__ = [
+    "has_front_matter",
     "markdown_body",
     "parse_configuration",
     "read_comment_block",
@@ -238,7 +239,7 @@ class _Reader:
             self._issues.add(f"expected plain values, found the tag {event.tag}", self._line(event))
 
     def _plain(self, text: str, event: Any) -> Any:
-        """What a text without quotes means."""
+        """Return the value of a text without quotes."""
         if text in _CONSTANTS:
             return _CONSTANTS[text]
         if text[0] not in _NUMBER_BEGINS:
@@ -279,7 +280,7 @@ _SIGNATURE_BEGINS = "<!-- rye:signed:"
 
 
 def read_comment_block(text: str, style: CommentStyle, issues: Issues, *, places: bool = False) -> Raw:
-    """What the block of comments says, in a language with these comments."""
+    """Read the block of comments, in a language with these comments."""
     comment = style.opening.decode("ascii")
     opening, closing = f"{comment}/// rye", f"{comment}///"
     if opening not in text:
@@ -310,7 +311,7 @@ def read_comment_block(text: str, style: CommentStyle, issues: Issues, *, places
 
 
 def read_front_matter(text: str, issues: Issues, *, places: bool = False) -> Raw:
-    """What stands before the text of a Markdown file."""
+    """Read the front matter of a Markdown file."""
     lines = text.split("\n")
     first, last = _fences(lines)
     if first is None:
@@ -319,6 +320,11 @@ def read_front_matter(text: str, issues: Issues, *, places: bool = False) -> Raw
         issues.add(f"expected a line with {_FENCE} at the end of the front matter, found none", first + 1)
         return Raw()
     return read_yaml("\n".join(lines[first + 1 : last]), issues, first_line=first + 2, places=places)
+
+
+def has_front_matter(text: str) -> bool:
+    """Whether a Markdown file begins with a line that begins front matter."""
+    return _fences(text.split("\n"))[0] is not None
 
 
 def markdown_body(text: str) -> str:
@@ -331,7 +337,7 @@ def markdown_body(text: str) -> str:
 
 
 def _fences(lines: list[str]) -> tuple[int | None, int | None]:
-    """Which lines begin and end the front matter."""
+    """Return the numbers of the lines that begin and end the front matter."""
     first = _signature_lines(lines)
     if first >= len(lines) or lines[first].rstrip() != _FENCE:
         return None, None

@@ -1,4 +1,4 @@
-"""What a tool may do: the value, its order, its words, and who may grant how much. Nothing here does I/O.
+"""The permissions of a tool: the value, its order, its words, and who may grant how much. No I/O here.
 
 The rules are in `docs/architecture/permissions.md`.
 

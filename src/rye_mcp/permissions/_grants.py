@@ -67,7 +67,7 @@ _THIS_MACHINE: Final = frozenset({"localhost", "localdomain", "ip6-localhost", "
 """The last part, or the only one, of names that mean this machine."""
 
 _SECOND_LEVEL: Final = frozenset({"ac", "co", "com", "edu", "gov", "net", "or", "org"})
-"""What stands before a country in a suffix under which anybody gets a name, such as co.uk."""
+"""Second levels below a country under which everybody gets a name, such as co.uk."""
 
 _KERNEL: Final = ("/proc", "/sys", "/dev", "/run", "/var/run")
 _SHARED: Final = ("/tmp", "/var/tmp")  # noqa: S108 - nothing is written there
@@ -145,7 +145,7 @@ def uncovered(grants: Iterable[_G], by: Iterable[_G], covers: Covers[_G]) -> fro
 
 
 def common(one: Iterable[_G], other: Iterable[_G], covers: Covers[_G]) -> frozenset[_G]:
-    """What both grant."""
+    """Return the grants that both include."""
     mine, theirs = frozenset(one), frozenset(other)
     return (mine - uncovered(mine, theirs, covers)) | (theirs - uncovered(theirs, mine, covers))
 
@@ -154,7 +154,7 @@ def common(one: Iterable[_G], other: Iterable[_G], covers: Covers[_G]) -> frozen
 
 
 def problem_of_host(text: str) -> str | None:
-    """What is wrong with a text as `host[:port]`."""
+    """Return the problem of a text as `host[:port]`."""
     for is_wrong, expected in _WRONG_HOSTS:
         if is_wrong(text):
             return f"expected {expected}, found {text[:80]!r}"
@@ -202,12 +202,12 @@ _WRONG_HOSTS: Final[tuple[tuple[Callable[[str], bool], str], ...]] = (
 
 
 def problem_of_path(text: str) -> str | None:
-    """What is wrong with a text as an extra path, as far as the spelling tells; `plan` knows this machine."""
+    """Return the problem of a text as an extra path, judging by its spelling; `plan` knows this machine."""
     return problem_of_path_text(text) or _problem_of_place(text, repr(text[:80]))
 
 
 def problem_of_path_text(text: str) -> str | None:
-    """What is wrong with how a path is written."""
+    """Return the problem in how a path is written."""
     shown = repr(text[:80])
     if text in ("/", "~", "~/"):
         return f"expected a path below {text}, found all of it"
@@ -235,12 +235,12 @@ def _problem_of_place(text: str, shown: str) -> str | None:
 
 
 def problem_of_variable(text: str) -> str | None:
-    """What is wrong with a text as the name of a variable or a secret."""
+    """Return the problem of a text as the name of a variable or a secret."""
     return None if _VARIABLE.fullmatch(text) else f"expected names of variables, found {text[:80]!r}"
 
 
 def problem_of_item_pattern(text: str) -> str | None:
-    """What is wrong with a text as an item id, or as `directory/*`."""
+    """Return the problem of a text as an item id, or as `directory/*`."""
     if is_item_id(text.removesuffix(_ITEMS_BELOW)):
         return None
     return f"expected an item id, or directory/* for all below it, found {text[:80]!r}"

@@ -1,4 +1,4 @@
-"""What MCP clients are told of a tool, as far as the kernel makes it true."""
+"""The hints for MCP clients about a tool, as far as the kernel makes them true."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rye_mcp.permissions._value import Access, Permissions, Requirement
 __all__ = ["hints"]
 
 _CHANGING: Final = frozenset({"gpu", "ssh-agent"})
-"""What lets a tool change something that is not its own. What git and items are depends on `project`."""
+"""Words that let a tool change something that is not its own. For git and items, `project` decides."""
 
 _KEEPING: Final = _CHANGING | {"cache", "temp", "trash"}
-"""What lets a tool write anything that outlives its call."""
+"""Words that let a tool write anything that outlives its call."""
 
 
 def hints(

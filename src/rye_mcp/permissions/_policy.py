@@ -1,4 +1,4 @@
-"""What the user's policy says of all tools: isolation, and rules on arguments. A project may only tighten it.
+"""The user's policy for all tools: isolation, and rules on arguments. A project may only tighten it.
 
 isolation: {minimum: walls, undeclared: confine, hide: [~/clients]}
 rules: [{tool: rye/bash/bash, where: {command: "git push*"}, action: ask}]
@@ -28,7 +28,7 @@ _AGENTS: Final = Permissions(project=Access.WRITE)
 
 
 class Undeclared(IntEnum):
-    """What becomes of a person's tool that declares nothing; the stricter, the higher."""
+    """How a person's tool that declares nothing is treated; the stricter, the higher."""
 
     ALLOW = 0
     """It runs as its user does."""
@@ -38,7 +38,7 @@ class Undeclared(IntEnum):
 
 
 class Action(IntEnum):
-    """What a rule says of a call; the stricter, the higher."""
+    """The action of a rule; the stricter, the higher."""
 
     ALLOW = 0
     ASK = 1
@@ -50,7 +50,7 @@ class Isolation:
     """How tools are confined here, beside what they declare."""
 
     minimum: Requirement = Requirement.NONE
-    """What has to enforce the permissions of every tool."""
+    """The weakest isolation that may enforce the permissions of a tool."""
     undeclared: Undeclared = Undeclared.ALLOW
     agent: Permissions = _AGENTS
     """The most that a tool may do that an agent signed."""
@@ -70,7 +70,7 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What to do with calls of some tools whose arguments look like this."""
+    """An action for calls of some tools whose arguments match."""
 
     tool: str
     action: Action
@@ -95,7 +95,7 @@ class Rule:
 def judge(
     users: Sequence[Rule], projects: Sequence[Rule], item_id: str, parameters: Mapping[str, Any]
 ) -> tuple[Action, Rule] | None:
-    """What the rules say of a call, and which one; None when none of them is about it.
+    """Return the action of the rules for a call, and its rule; None when no rule matches.
 
     In each file the first rule that applies decides. What a project says counts where it is stricter.
     """
@@ -137,7 +137,7 @@ def _fits(pattern: str, text: str) -> bool:
 
 
 def read_isolation(value: Any, *, tightens: Isolation | None = None) -> tuple[Isolation, list[str]]:
-    """What a file says as `isolation`, and what is wrong with it.
+    """Read the `isolation` of a file, and report what is wrong with it.
 
     A project's file `tightens` what the user's says: of both, the stricter counts.
     """
@@ -183,7 +183,7 @@ _RULE_KEYS: Final = ("tool", "where", "action")
 
 
 def read_rules(value: Any) -> tuple[tuple[Rule, ...], list[str]]:
-    """What a file says as `rules`, and what is wrong with it."""
+    """Read the `rules` of a file, and report what is wrong with them."""
     if not isinstance(value, list) or len(value) > MAX_RULES:
         found = f"{len(value)}" if isinstance(value, list) else kind(value)
         return (), [f"expected a list of at most {MAX_RULES} rules, found {found}"]

@@ -63,7 +63,7 @@ def read_permissions(value: Any) -> tuple[Permissions, list[str]]:
 
 
 def read_needs(value: Any) -> tuple[Permissions, list[str]]:
-    """What a runtime needs, whatever it runs: extra paths to read. And what is wrong with the value."""
+    """Read the extra paths that a runtime reads for every tool, and report what is wrong with the value."""
     if not isinstance(value, dict) or value.keys() - {"read"}:
         found = ", ".join(sorted(value)) if isinstance(value, dict) else kind(value)
         return Permissions(), [f"expected a mapping with read alone, found {found[:80]}"]

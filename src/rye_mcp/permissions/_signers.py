@@ -1,4 +1,4 @@
-"""What a tool gets of what it declares: that depends on who signed it, and on the policy."""
+"""The rights that a tool gets of those it declares: its signer and the policy decide."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _WRITES_PROJECT: Final = Permissions(project=Access.WRITE)
 _UNDECLARED: Final[Mapping[str, Permissions]] = MappingProxyType(
     {"system": Permissions(), "agent": _WRITES_PROJECT, "person": UNCONFINED}
 )
-"""What a tool is taken to declare that declares nothing, by the kind of its signer."""
+"""The rights of a tool that declares none, by the kind of its signer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """What a run may do, and what its tool declares."""
+    """The rights of a run, and those that its tool declares."""
 
     permissions: Permissions
     """`require` in it is what has to enforce them, or else the tool doesn't run."""
@@ -33,12 +33,12 @@ class Effective:
 
     @property
     def withheld(self) -> Permissions:
-        """What the tool declares and doesn't get."""
+        """The declared rights that the tool does not get."""
         return Permissions() if self.declared is None else self.declared.beyond(self.permissions)
 
 
 def taken_to_declare(declared: Permissions | None, signer: str) -> Permissions:
-    """What a tool declares that this kind of signer signed, or is taken to declare without saying so.
+    """Return the declared rights, or those assumed for a tool of this kind of signer that declares none.
 
     Policy has no part in this: what somebody agreed to stays the same when the policy changes.
     """
@@ -53,7 +53,7 @@ def effective(
     item_id: str,
     needs: Permissions | None = None,
 ) -> Effective:
-    """What a tool gets that this kind of signer (`person`, `agent`, `system`) signed.
+    """Return the rights of a tool signed by this kind of signer (`person`, `agent`, `system`).
 
     `needs` are those of its runtimes: they add paths to read, and nothing else. RyeError `denied_by_policy`
     when the policy lets it run in no way.

@@ -1,4 +1,4 @@
-"""What a tool may do, as one frozen value with an order.
+"""The rights of a tool, as one frozen value with an order.
 
 A value is normal: what another part of it grants already is left out, so equal permissions are equal values.
 The rules are in `docs/architecture/permissions.md`.
@@ -33,7 +33,7 @@ __all__ = ["UNCONFINED", "USES", "Access", "Permissions", "Requirement"]
 
 
 class Access(IntEnum):
-    """What a tool may do with the files of the project; each includes the ones before it."""
+    """Access to the files of the project; each level includes the ones before it."""
 
     NONE = 0
     READ = 1
@@ -41,7 +41,7 @@ class Access(IntEnum):
 
 
 class Requirement(IntEnum):
-    """What has to enforce the permissions, or else the tool doesn't run."""
+    """The weakest isolation under which the tool may run."""
 
     NONE = 0
     WALLS = 1
@@ -61,7 +61,7 @@ USES: Final[Mapping[str, str]] = MappingProxyType(
         "trash": "move files to your trash",
     }
 )
-"""What `uses` can name, and what it means, after "may"."""
+"""The words of `uses`, and their meaning after "may"."""
 
 _SETS: Final[Mapping[str, Covers[Any]]] = MappingProxyType(
     {
@@ -79,7 +79,7 @@ _SETS: Final[Mapping[str, Covers[Any]]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What a tool may do. Without arguments: nothing but compute, and write into private directories."""
+    """The rights of a tool. Without arguments: only compute, and write into private directories."""
 
     project: Access = Access.NONE
     net: frozenset[Host] = frozenset()
@@ -132,7 +132,7 @@ class Permissions:
         return self.beyond(other) == Permissions() and (not dropped or other.unconfined)
 
     def beyond(self, other: Permissions) -> Permissions:
-        """What this grants and the other one doesn't; `require` is a demand, and not part of it."""
+        """Return the rights of this one that the other lacks; `require` is a demand, and not part of it."""
         if other.unconfined or self.unconfined:
             return Permissions() if other.unconfined else UNCONFINED
         sets: dict[str, Any] = {
@@ -144,7 +144,7 @@ class Permissions:
         return Permissions(project=self.project if self.project > other.project else Access.NONE, **sets)
 
     def meet(self, other: Permissions) -> Permissions:
-        """What both grant, under the stricter demand: how a policy narrows."""
+        """Return the rights that both grant, under the stricter demand: how a policy narrows."""
         if self.unconfined or other.unconfined:
             return other if self.unconfined else self
         sets: dict[str, Any] = {
@@ -155,7 +155,7 @@ class Permissions:
         return Permissions(project=project, require=require, **sets)
 
     def join(self, other: Permissions) -> Permissions:
-        """What either grants, under the laxer demand: the least that both are within."""
+        """Return the rights that either grants, under the laxer demand: the smallest that includes both."""
         if self.unconfined or other.unconfined:
             return UNCONFINED
         sets: dict[str, Any] = {name: getattr(self, name) | getattr(other, name) for name in _SETS}

@@ -23,7 +23,7 @@ def sentence(permissions: Permissions) -> str:
 
 
 def difference(agreed: Permissions, now: Permissions) -> tuple[str, ...]:
-    """What is wider now than what was agreed to, in words; nothing when nothing is."""
+    """Say in words which rights are wider now than those agreed to; empty when none are."""
     added = tuple(phrases(now.beyond(agreed)))
     if now.require >= agreed.require or agreed.unconfined:
         return added
@@ -31,7 +31,7 @@ def difference(agreed: Permissions, now: Permissions) -> tuple[str, ...]:
 
 
 def phrases(permissions: Permissions) -> Iterator[str]:
-    """What the permissions grant, key by key."""
+    """Describe the rights, key by key."""
     if permissions.unconfined:
         yield "may do whatever you can: it is not confined"
         return

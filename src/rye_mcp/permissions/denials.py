@@ -1,4 +1,4 @@
-"""What a confined run was denied, as far as it shows, and which permissions would have allowed it.
+"""Accesses that a confined run was probably denied, and which permissions would have allowed them.
 
 A name that the door has refused is certain. A path in the last lines of standard error is likely, if
 something is there that the run could not see; a program may print any path.
@@ -31,7 +31,7 @@ _PATH: Final = re.compile(r"""'(/[^'\n]+)'|"(/[^"\n]+)"|(?<![\w/.~:])(/[^\s'"`:;
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """What was denied. `would_need` is what the tool lacks; `notes` say what no permission gives."""
+    """A denied access. `would_need` lists the missing rights; `notes` name accesses that no right allows."""
 
     certain: tuple[str, ...]
     likely: tuple[str, ...]
@@ -55,7 +55,7 @@ def suspect(
     where: Facts,
     is_there: Callable[[str], bool],
 ) -> Denial | None:
-    """What a run was denied; None where nothing shows that.
+    """Return the access that a run was denied; None without evidence of one.
 
     `refused` are names that the door did not answer. `is_there` looks at this machine, not at what the run
     saw.

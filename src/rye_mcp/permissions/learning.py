@@ -34,7 +34,7 @@ SYSTEM: Final = (
     *("/usr", "/etc", "/opt", "/nix", "/snap", "/bin", "/sbin"),
     *("/lib", "/lib32", "/lib64", "/libx32", "/proc", "/sys"),
 )
-"""What every tool may read."""
+"""Directories that every tool may read."""
 
 TEMPORARY: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - each cell has its own
 _COMMON_DEVICES: Final = frozenset(
@@ -83,7 +83,7 @@ def propose(
 
 @dataclass(slots=True)
 class _Learner:
-    """What was seen up to now, sorted by the key that grants it."""
+    """Everything seen up to now, sorted by the key that grants it."""
 
     where: Facts
     names: Mapping[str, str]
@@ -238,7 +238,7 @@ class _Learner:
     # --- extra paths ---
 
     def _extra(self, paths: set[str], did: str) -> Iterator[str]:
-        """What can be granted, as it is written; what can't is named."""
+        """Yield the paths that can be granted, in their written form; a note names each of the others."""
         granted = {path for path in paths if self._can_be_granted(path)}
         for path in sorted(paths - granted):
             self._note(f"it {did} {self._shown(path)}: not proposed, name what it needs in there")

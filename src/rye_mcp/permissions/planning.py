@@ -30,7 +30,7 @@ GUARDED: Final = (
     ".mcp.json",
     ".envrc",
 )
-"""What stays read-only in a project that can be written: other programs run what stands there."""
+"""Names that stay read-only in a writable project, because other programs run these files."""
 
 PACKAGED: Final = (
     ".venv",
@@ -48,13 +48,13 @@ PACKAGED: Final = (
     ".pnp.loader.mjs",
     ".bundle",
 )
-"""What else stays read-only unless `uses` has `packages`: interpreters, packages, and what chooses them."""
+"""Names that stay read-only without `uses: packages`: interpreters, packages, files that choose them."""
 
 MASKED: Final = (".env",)
-"""What nobody sees of a project: secrets of the person."""
+"""Files of a project that no tool sees: secrets of the person."""
 
 OF_GIT: Final = ("config", "config.worktree", "commondir", "hooks")
-"""What git runs, takes commands from, or is led to others by: it stays read-only with `uses: git`, too."""
+"""Files that git runs, reads commands from, or follows to others: read-only with `uses: git`, too."""
 
 _TIERS: Final[Mapping[Requirement, Tier]] = MappingProxyType(
     {Requirement.NONE: "none", Requirement.WALLS: "walls", Requirement.CELL: "cell"}
@@ -68,21 +68,21 @@ class Facts:
     home: str
     project: str | None = None
     run: tuple[str, ...] = ()
-    """What the run consists of, to be read: interpreters with their prefixes, a venv, packages."""
+    """The parts of the run, to be read: interpreters with their prefixes, a venv, packages."""
     scratch: str | None = None
-    """What belongs to the run alone and ends with it, and which it may write: its private copy."""
+    """The private copy of the run, which it may write, and which ends with it."""
     has_cells: bool = True
     kept: str | None = None
     """A directory of the tool's own that stays: `cache` and `temp` in it are there if the tool uses them."""
     trash: str | None = None
     hidden: tuple[str, ...] = ()
-    """What no tool sees: keys, state, log, and what the user's policy hides."""
+    """Paths that no tool sees: keys, state, log, and those that the user's policy hides."""
     git_directories: tuple[str, ...] = ()
     """`.git` of the project and, of a worktree, the directories that it leads to."""
     repositories: tuple[str, ...] = ()
     """Directories of git inside the project: of submodules, worktrees and nested repositories."""
     guarded: tuple[str, ...] = ()
-    """What else stays read-only in the project, wherever it is."""
+    """Other paths that stay read-only in the project, wherever they are."""
     packages: tuple[str, ...] = ()
     """Virtual environments and packages in the project, wherever they are."""
     git_configuration: tuple[str, ...] = ()
@@ -159,7 +159,7 @@ def _written(permissions: Permissions, facts: Facts) -> Iterator[str]:
 
 
 def _protected(permissions: Permissions, facts: Facts, extra: Iterable[str]) -> Iterator[str]:
-    """What stays read-only inside what can be written. A path that the tool names itself is not protected."""
+    """Yield the paths that stay read-only inside writable ones, except paths that the tool names itself."""
     named = frozenset(extra)
     is_written = facts.project is not None and permissions.project is Access.WRITE
     # A `.git` that is a file, of a worktree, stays as it is.
@@ -181,7 +181,7 @@ def _protected(permissions: Permissions, facts: Facts, extra: Iterable[str]) -> 
 
 
 def _masked(permissions: Permissions, facts: Facts, shown: Iterable[str]) -> Iterator[str]:
-    """What is in what the tool sees, and it must not see all the same."""
+    """Yield the paths inside visible directories that the tool must not see."""
     visible = tuple(shown)
     hidden = [*facts.hidden, *(_expanded(each, facts.home) for each in (*CLOSED, *CREDENTIALS))]
     yield from (path for path in hidden if any(is_below(path, each) for each in visible))

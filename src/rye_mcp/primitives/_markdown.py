@@ -46,7 +46,7 @@ _CLOSES: Final = {
     "th": _CELLS,
     "tr": _CELLS | {"tr"},
 }
-"""What a tag ends when it begins right inside of it: end tags that nobody has to write."""
+"""Tags that end when another one begins right inside: their end tags are optional."""
 _OF_THE_WEB: Final = frozenset({"http", "https", "mailto"})
 
 
@@ -66,7 +66,7 @@ def to_markdown(html: str, base: str) -> dict[str, str]:
 
 
 def _base_of(page: BeautifulSoup, base: str) -> str:
-    """What links of the page are relative to."""
+    """Return the base of the page's relative links."""
     named = page.find("base", href=True)
     return _joined(base, str(named["href"])) or base if isinstance(named, Tag) else base
 

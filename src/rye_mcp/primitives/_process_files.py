@@ -72,7 +72,7 @@ _FILE_MODE: Final = 0o600
 
 @dataclass(frozen=True, slots=True)
 class ProcessRecord:
-    """What is known of one process, as it stands in its directory."""
+    """The record of one process, as it stands in its directory."""
 
     process_id: str
     directory: Path
@@ -145,7 +145,7 @@ class ProcessStore:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """What stands in a file; None when it is not there, or is no object."""
+    """Read a file; None when it is missing, or not an object."""
     try:
         value = json.loads(whole_files.read_capped(path, MAX_BYTES))
     except (OSError, ValueError):

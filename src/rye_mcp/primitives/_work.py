@@ -28,7 +28,7 @@ _CHECK: Final = "check the parameters of the call"
 
 @dataclass(frozen=True, slots=True)
 class WorkJob:
-    """What is done (`title`, as a dry run shows it), and how."""
+    """A piece of work; a dry run shows its `title`."""
 
     title: tuple[str, ...]
     work: Callable[[], Awaitable[Outcome]] = field(repr=False)
@@ -37,7 +37,7 @@ class WorkJob:
     """Where it connects to."""
 
     def shown(self) -> dict[str, Any]:
-        """What would be done."""
+        """Describe the work."""
         return {"command": list(self.title), "environment": [], "cwd": None, "timeout": self.timeout}
 
     async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:

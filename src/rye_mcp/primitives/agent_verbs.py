@@ -59,7 +59,7 @@ class VerbsPrimitive:
         return cls(surroundings)
 
     def job(self, call: InProcessCall) -> WorkJob:
-        """What the configuration of the tool says, with the arguments of the call."""
+        """Return the work of the tool's configuration, with the arguments of the call."""
         name = call.config.get("verb")
         verb = VERBS.get(name) if isinstance(name, str) else None
         if verb is None:
@@ -156,7 +156,7 @@ async def _save(arguments: Mapping[str, Any], surroundings: Surroundings) -> dic
 VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     {"explain": _explain, "verify": _verify, "runs": _runs, "save": _save}
 )
-"""What a tool can say in `verb`."""
+"""Values of `verb`."""
 
 
 def _without_status(answer: dict[str, Any]) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class ProcessesPrimitive:
         return cls(surroundings.state, surroundings.project, starting, surroundings.environment)
 
     def job(self, call: InProcessCall) -> WorkJob:
-        """What the configuration of the tool says, with the arguments of the call."""
+        """Return the work of the tool's configuration, with the arguments of the call."""
         name = call.config.get("action")
         action = ACTIONS.get(name) if isinstance(name, str) else None
         if action is None:
@@ -200,7 +200,7 @@ ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
         "kill": ProcessesPrimitive.kill,
     }
 )
-"""What a tool can say in `action`."""
+"""Values of `action`."""
 
 
 async def _begun(store: ProcessStore, process_id: str, host: Host | None) -> ProcessRecord:
@@ -223,7 +223,7 @@ async def _begun(store: ProcessStore, process_id: str, host: Host | None) -> Pro
 
 
 def _enforcement(record: ProcessRecord, bounds: Bounds | None) -> Enforcement:
-    """What stands around a process, as its launch confirmed it."""
+    """Return the confinement of a process, as its launch confirmed it."""
     said = (record.started or {}).get("enforced")
     if said is None or bounds is None:
         return Enforcement.none(_UNCONFINED)

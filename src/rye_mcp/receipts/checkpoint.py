@@ -45,7 +45,7 @@ _DECODER: Final = msgspec.json.Decoder(_Statement)
 
 
 def payload_of(mark: Mark) -> bytes:
-    """What is signed: that this is the last receipt now."""
+    """Return the signed payload: it says that this is the last receipt now."""
     whole = {
         "_type": STATEMENT_TYPE,
         "subject": [{"name": f"receipt:{mark.number}", "digest": {"sha256": mark.digest}}],
@@ -72,7 +72,7 @@ def mark_in(envelope: Envelope, place: str) -> Mark:
 
 
 def entry_for_rekor(envelope: Envelope, key: PublicKey) -> dict[str, Any]:
-    """What a transparency log of Sigstore takes: the request that enters an envelope (`dsse` 0.0.1)."""
+    """Return the request that enters an envelope into Sigstore's transparency log (`dsse` 0.0.1)."""
     content = {
         "envelope": envelope.line.decode("ascii"),
         "verifiers": [base64.b64encode(key.pem).decode("ascii")],

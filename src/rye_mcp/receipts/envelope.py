@@ -24,7 +24,7 @@ from rye_mcp.trust.trust_document import is_key_id
 __all__ = ["MAX_ENVELOPE_BYTES", "PAYLOAD_TYPE", "Envelope", "pre_authentication"]
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
-"""What a payload is."""
+"""The type of every payload."""
 
 MAX_ENVELOPE_BYTES: Final = 1 << 20
 """How long a line may be."""
@@ -53,7 +53,7 @@ _DECODER: Final = msgspec.json.Decoder(_Wire)
 
 
 def pre_authentication(payload_type: str, payload: bytes) -> bytes:
-    """What DSSE signs: a payload together with its type."""
+    """Return the bytes that DSSE signs: a payload together with its type."""
     return b"DSSEv1 %d %s %d %s" % (len(payload_type), payload_type.encode("utf-8"), len(payload), payload)
 
 

@@ -1,7 +1,8 @@
 """The key with which this machine signs receipts for this user, and the public keys that were used before.
 
 The pair is in `keys/runner` of the state directory, made when the first run ends. It has no passphrase, since
-runs end when nobody is there to type one. It signs receipts and nothing else: the gate takes no item from it.
+runs end when nobody is there to type one. It signs receipts, and what this machine says as a node
+(`rye_mcp.nodes`); the gate takes no item from it.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ class RunnerNotary:
 
     @property
     def public(self) -> PublicKey:
-        """The public key of the pair, which is made when there is none."""
+        """The public key of the pair, which is made if it is missing."""
         return self._opened().public
 
     def _opened(self) -> RunnerKey:

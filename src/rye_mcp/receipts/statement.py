@@ -1,4 +1,4 @@
-"""What a receipt says of a run: an in-toto statement, which says of each field how it is known.
+"""The statement of a receipt, in the form of in-toto; it says of each field how the value is known.
 
 The predicate has three parts: `verified` is what rye-mcp hashed, checked or decided itself, `observed` is
 what the kernel and the supervisor told it, `reported` is what somebody said. There are no values of
@@ -22,7 +22,7 @@ from rye_mcp.runs.records import RunRecord
 __all__ = ["MAX_FILES", "PREDICATE_TYPE", "STATEMENT_TYPE", "Element", "RunFacts", "row_digest", "statement"]
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
-"""What in-toto calls a statement of this form."""
+"""The type of a statement in this form, as in-toto names it."""
 
 PREDICATE_TYPE: Final = "urn:rye-mcp:run-receipt:v1"
 """The form of the predicate, with its version."""
@@ -54,7 +54,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What a receipt says of a run beside its row in the log.
+    """Facts for a receipt that are not in the log's row.
 
     `files` are those that the tool brings along, path → SHA-256. `lock` says how the chain compares with its
     lockfile. `variables` are names. `agreed` is the mark of what a person agreed to. `result` is the SHA-256
@@ -96,7 +96,7 @@ def statement(
 
 
 def row_digest(row: Mapping[str, Any]) -> str:
-    """What tells the row of a run from every other one."""
+    """Return the digest that tells the row of a run from every other one."""
     return hashlib.sha256(msgspec.json.encode(row)).hexdigest()
 
 
@@ -105,7 +105,7 @@ def _subject(name: str, digest: str) -> dict[str, Any]:
 
 
 def _subjects(record: RunRecord, facts: RunFacts) -> Iterator[tuple[str, str]]:
-    """What the receipt is about. The run itself is there too: a refused call has nothing else."""
+    """Yield the subjects of the receipt. The run itself is one: a refused call has no other."""
     yield f"run:{record.run_id}", hashlib.sha256(record.run_id.encode("ascii")).hexdigest()
     yield from ((f"item:{each.item_id}", each.sha256) for each in facts.elements)
     if len(facts.files) <= MAX_FILES:

@@ -86,7 +86,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was verified: `signatures` were computed, and vouch for all receipts that no problem names."""
+    """The result of a verification: `signatures` were computed, and cover all receipts without a problem."""
 
     receipts: int = 0
     signatures: int = 0
@@ -206,7 +206,7 @@ class ChainCheck:
         return row
 
     def finish(self) -> Checked:
-        """What was found."""
+        """Return the result."""
         self._end_stretch()
         found, last = self._found, self._last
         return Checked(
@@ -254,7 +254,7 @@ class ChainCheck:
         return False
 
     def _look_at_break(self, place: Place) -> None:
-        """What the program itself noticed when it wrote a receipt."""
+        """Report problems that the program itself noticed when it wrote a receipt."""
         if place.broken is not None:
             what = (
                 f"when receipt {place.number} was written, the log did not hold receipt "

@@ -42,7 +42,7 @@ _STEPS: Final = (
     chain.STEP,
     ("ALTER TABLE runs ADD COLUMN runtime TEXT",),
 )
-"""What leads from each version of the file to the next. A new file takes all steps."""
+"""The steps from each version of the file to the next. A new file takes all of them."""
 
 VERSION: Final = len(_STEPS)
 """The form of the table. A newer one is not touched."""
@@ -110,7 +110,7 @@ class RunDatabase:
         self._checkpoint: threading.Thread | None = None
 
     def write(self, work: Callable[[sqlite3.Connection], object]) -> None:
-        """Do this with the open file, which is made when there is none; RyeError when that cannot be."""
+        """Do this with the open file, which is made if it is missing; RyeError when it cannot be made."""
         with self._lock:
             self._do(work, create=True)
             self._since_checkpoint += 1
@@ -118,7 +118,7 @@ class RunDatabase:
                 self.tidy()
 
     def read(self, work: Callable[[sqlite3.Connection], Answer], missing: Answer) -> Answer:
-        """Do this with the open file; `missing` when there is none."""
+        """Do this with the open file; return `missing` if there is no file."""
         with self._lock:
             answer = self._do(work, create=False)
             return missing if answer is None else answer

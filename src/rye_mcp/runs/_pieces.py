@@ -56,7 +56,7 @@ Encoding = Literal["utf-8", "lossy"]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What was read: from `offset` up to `next_offset`, which is None at the end of the file."""
+    """The text from `offset` up to `next_offset`, which is None at the end of the file."""
 
     text: str
     encoding: Encoding
@@ -75,7 +75,7 @@ class OutputPiece:
 
     @property
     def text(self) -> str:
-        """What was read."""
+        """The text of the piece."""
         return self.piece.text
 
     @property
@@ -134,7 +134,7 @@ def find_lines(
 
 
 class _Search:
-    """What was found up to now, and how much more may be."""
+    """The state of a search: its matches, and how many more are allowed."""
 
     def __init__(self, pattern: str, length: int, limit_s: float) -> None:
         # What knows patterns knows schemas too, and takes as long to load as a short tool to run.

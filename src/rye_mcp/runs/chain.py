@@ -32,7 +32,7 @@ STEP: Final = (
     "payload BLOB NOT NULL, key_id TEXT NOT NULL, signature BLOB NOT NULL)",
     "CREATE INDEX running ON runs (run_id) WHERE kind = 'running'",
 )
-"""What a log needs for it."""
+"""The tables and indexes of the chain in a log."""
 
 LOCK_TIMEOUT_S: Final = 0.5
 """How long to wait for another process that raises the mark, which takes it microseconds."""

@@ -1,4 +1,4 @@
-"""Which process looks after a run, and whether it is still there."""
+"""The process that looks after a run, and a test whether it is still alive."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Host:
 
     @classmethod
     def of(cls, pid: int) -> Host | None:
-        """The process that has a pid now; None when there is none."""
+        """The process that has a pid now; None if it is gone."""
         try:
             # Behind the name of the program, which may hold anything; the 22nd field is when it began.
             fields = Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()

@@ -38,7 +38,7 @@ __all__ = [
 StreamName = Literal["stdout", "stderr", "result"]
 
 STREAMS: Final[tuple[StreamName, ...]] = ("stdout", "stderr", "result")
-"""What a run writes to; `result` is its descriptor for results."""
+"""The streams of a run; `result` is its descriptor for results."""
 
 _SCHEME: Final = "rye://runs/"
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -56,7 +56,7 @@ def new_run_id() -> str:
 
 
 def first_id_at(moment: datetime) -> str:
-    """What sorts before every id that was made at this time or later, and after all others."""
+    """Return the id that sorts before all ids made at this time or later, and after all others."""
     milliseconds = min(max(0, round(moment.timestamp() * 1000)), _LAST_MILLISECOND)
     return _digits_of(milliseconds << _CHANCE_BITS)
 
@@ -101,7 +101,7 @@ def time_of(run_id: str) -> datetime:
 
 
 def handle_of(run_id: str, stream: StreamName) -> str:
-    """What a stream of a run is asked for by."""
+    """Return the handle of a stream of a run."""
     return f"{_SCHEME}{check_run_id(run_id)}/{stream}"
 
 

@@ -1,4 +1,4 @@
-"""What is running now: the last output of each run, as it comes, and the process that it is.
+"""Runs in progress: the last output of each, as it comes, and the process that looks after it.
 
 A run that has been going on for `YOUNG_S` has a file in `live` of the state directory, until a moment after
 its end. The process that looks after runs writes these files in a thread of its own: no run waits for them.
@@ -104,7 +104,7 @@ class LiveRun:
             self._has_news = True
 
     def news(self) -> tuple[LiveHead, bytes] | None:
-        """What the file has to hold; None while it does."""
+        """Return the new content of the file; None while it is up to date."""
         with self._lock:
             if not self._has_news:
                 return None
@@ -221,12 +221,12 @@ class LiveView:
             return ()
 
     def head(self, run_id: str) -> LiveHead | None:
-        """What is known of a run; None if nothing is, or if the process that looked after it is gone."""
+        """Return the state of a run; None if it is unknown, or if its process is gone."""
         found = self._read(run_id)
         return None if found is None or is_gone(found[0].owner) else found[0]
 
     def output(self, run_id: str, offset: int = 0) -> LiveOutput:
-        """What a run has written from a byte on, as far as it is still kept."""
+        """Return the output of a run from a byte on, as far as it is still kept."""
         found = self._read(run_id)
         if found is None:
             return LiveOutput(b"", offset)

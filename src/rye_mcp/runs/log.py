@@ -56,7 +56,7 @@ _EVERYTHING: Final = RunFilter()
 
 @dataclass(frozen=True, slots=True)
 class Attested:
-    """What should be known about a row that was written, and the digest of its receipt, if it has one."""
+    """The facts for a row that was written, and the digest of its receipt, if it has one."""
 
     notices: tuple[Notice, ...]
     receipt: str | None = None
@@ -81,7 +81,7 @@ class RunLog:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """What was found wrong with the log and fixed, up to now."""
+        """Problems of the log that were found and fixed up to now."""
         return tuple(self._database.notices)
 
     def append(self, record: RunRecord) -> tuple[Notice, ...]:
@@ -155,7 +155,7 @@ class RunLog:
         return self._page(replace(wanted, limit=min(max(0, wanted.limit), MAX_ROWS)))[1]
 
     def get(self, run_id: str) -> RunRecord:
-        """One run; RyeError `run_not_found` when there is none."""
+        """One run; RyeError `run_not_found` if it is unknown."""
         check_run_id(run_id)
         query = f"SELECT {_NAMES} FROM runs WHERE run_id = ?"  # noqa: S608
 
@@ -201,7 +201,7 @@ class RunLog:
     def _page(self, wanted: RunFilter, after: int = 0) -> tuple[int, tuple[RunRecord, ...]]:
         """The number of the last row, and the newest of those behind `after`, the newest first.
 
-        In a log that has begun anew since, everything is behind `after`.
+        In a log that was started again since, everything is behind `after`.
         """
         values: dict[str, Any] = {"limit": wanted.limit}
         conditions = ["seq > :after", "seq <= :last"]

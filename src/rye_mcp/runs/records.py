@@ -2,7 +2,7 @@
 
 A record has the names of parameters and no values, no environment, and of the output only digests and the end
 of standard error of what failed: there is no field for the rest. What comes from outside (names, the name of
-a client, an id that is none) is cut to a length, so that no call makes a large row.
+a client, an invalid id) is cut to a length, so that no call makes a large row.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ MAX_ROWS: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """What is known of one run.
+    """The record of one run.
 
     `chain` has the id and the hash of each element, from the tool to the primitive. `signer` is who signed
     the tool, in words. `code` is None for a success, else one of `rye_mcp.errors`. `client` is the program
     that an agent came with. The time at which a run began is in its id. `parent` is the run that asked for
     this one. `digests` has the SHA-256 of all that was written to each stream, `stderr_end` the last of
-    standard error of a failure. `process` says who looks after a run that has not ended. `enforced` is what
+    standard error of a failure. `process` looks after an unfinished run. `enforced` is what
     was enforced of its permissions. `runtime` is `warm`, or `cold` and the word for why.
     """
 
@@ -205,7 +205,7 @@ def _end(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """Which runs: by item, project, status and time; the newest `limit`.
+    """A choice of runs: by item, project, status and time; the newest `limit`.
 
     A status is `success`, `error`, `running`, or a code.
     """

@@ -1,4 +1,4 @@
-"""What was kept of runs, as one caller may see it: streams that were cut, and results.
+"""The kept output and results of runs, as far as one caller may see them.
 
 A person sees everything. An agent sees what runs of the project made that it works in.
 

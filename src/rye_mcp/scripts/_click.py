@@ -20,7 +20,7 @@ __all__ = ["read_click", "read_typer"]
 
 
 def read_click(source: Source, subcommand: str | None) -> Declared | None:
-    """What a module with commands of click says; None for any other."""
+    """Read a module with commands of click; None for any other."""
     commands = _commands(source)
     if not commands or not source.imports("click"):
         return None
@@ -104,7 +104,7 @@ def _is_required(source: Source, keywords: Mapping[str, ast.expr]) -> bool:
 
 
 def read_typer(source: Source, subcommand: str | None) -> Declared | None:
-    """What a module with commands of typer says; None for any other."""
+    """Read a module with commands of typer; None for any other."""
     if not source.imports("typer"):
         return None
     run, commands = _run_by_typer(source), _commands(source)
@@ -150,7 +150,7 @@ class _Parameter:
 
     @classmethod
     def of(cls, argument: ast.arg, default: ast.expr | None) -> _Parameter:
-        """What annotation and default say."""
+        """Read an annotation and a default."""
         kind, many, declared = _annotation(argument.annotation)
         if not isinstance(default, ast.Call) or called(default) not in ("Option", "Argument"):
             return cls(kind, many, declared, default, default is not None)
@@ -197,6 +197,6 @@ def _annotation(node: ast.expr | None) -> tuple[str, bool, ast.Call | None]:
 
 
 def _inside(node: ast.expr | None, *names: str) -> ast.expr | None:
-    """What stands in the brackets behind one of these names."""
+    """Return the content of the brackets behind one of these names."""
     is_one = isinstance(node, ast.Subscript) and called(node.value) in names
     return node.slice if is_one and isinstance(node, ast.Subscript) else None

@@ -35,7 +35,7 @@ TYPES: Final = {
     "bool": "boolean",
     "BOOL": "boolean",
 }
-"""What converts a value → its type in a schema."""
+"""Converters of values → their type in a schema."""
 
 UNREAD: Final = object()
 """The value of what is no literal."""
@@ -53,7 +53,7 @@ class Source:
 
     @classmethod
     def of(cls, tree: ast.Module) -> Source:
-        """What the readers need of a module."""
+        """Return the parts of a module that the readers need."""
         nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
         calls = tuple(sorted(nodes, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0)))
         source = cls(tree, calls, {})
@@ -126,7 +126,7 @@ def owner(node: ast.expr) -> str:
 
 
 def first_paragraph(node: ast.Module | Function | None) -> str:
-    """What a docstring begins with."""
+    """Return the first paragraph of a docstring."""
     return "" if node is None else text_of((ast.get_docstring(node) or "").partition("\n\n")[0])
 
 

@@ -1,4 +1,4 @@
-"""What a script says about its own arguments, as `config` and `config_schema`, and the block that says so.
+"""The arguments that a script declares, as `config` and `config_schema`, and the block for them.
 
 Readers of a language make an `Option` of each argument; `calling_of` turns them into metadata, and
 `with_block` puts those into the script as comments. Every other line stays as it is.

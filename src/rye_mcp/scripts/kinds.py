@@ -1,4 +1,4 @@
-"""What a script is written in: its extension as a tool, its runtime, and the reader of its arguments."""
+"""The language of a script: its extension as a tool, its runtime, and the reader of its arguments."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Kind:
 
 
 def kind_of(path: PurePath, text: str, *, is_module: bool = False) -> Kind:
-    """What a file is, by its extension, else by its first line; RyeError for what nothing runs.
+    """Return the kind of a file, by its extension, else by its first line; RyeError for an unknown one.
 
     `is_module` is what the package.json above a JavaScript file says.
     """
@@ -95,7 +95,7 @@ def _python(text: str) -> Kind:
 def read_script(
     kind: Kind, text: str, path: PurePath, subcommand: str | None
 ) -> tuple[Declared, frozenset[str]]:
-    """What a script says about its arguments, and what it imports: packages, and files (`./…`)."""
+    """Read a script's arguments and its imports: packages, and files (`./…`)."""
     if kind.extension == ".py":
         tree = parse_python(text, printable(str(path)))
         try:

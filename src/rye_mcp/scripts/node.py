@@ -52,7 +52,7 @@ _BUILT_IN: Final = frozenset(
 
 
 def imported_packages(text: str) -> frozenset[str]:
-    """What a script imports and Node.js does not bring along: packages, and files (`./…`)."""
+    """Return the imports of a script that Node.js does not bring along: packages, and files (`./…`)."""
     names = {found[2] for found in _IMPORT.finditer(_plain(text))}
     packages = {each for each in names if not each.startswith(("/", "node:", "#", "-"))}
     firsts = {
@@ -63,7 +63,7 @@ def imported_packages(text: str) -> frozenset[str]:
 
 
 def read_node_script(text: str, subcommand: str | None) -> Declared:
-    """What the script says about its arguments."""
+    """Read the script's arguments."""
     code = _plain(text)
     packages = imported_packages(text)
     readers: tuple[tuple[bool, Callable[[str, str | None], Declared | None]], ...] = (
@@ -84,7 +84,7 @@ def _plain(text: str) -> str:
 
 
 def _inside(code: str, start: int) -> str:
-    """What stands between the bracket at `start` and the one that closes it; nothing where none does soon."""
+    """Return the text between the bracket at `start` and its closing one; empty if none follows soon."""
     depth = 0
     for each in _BRACKET.finditer(code, start, start + _MAX_CALL):
         depth += (each[0] in "([{") - (each[0] in ")]}")
@@ -323,7 +323,7 @@ def _compared(code: str, found: re.Match[str], flag: str) -> Option:
 
 
 def _places(code: str) -> Iterator[Option]:
-    """What is taken by its place: out of a list in brackets, by a number, or all that is left."""
+    """Yield positional arguments: from a list in brackets, by a number, or all that are left."""
     sliced = _SLICED.search(code)
     taken = sliced or _WHOLE.search(code)
     found = dict(_by_place(code, taken, 0 if sliced else 2))

@@ -71,7 +71,7 @@ _HEAD_LINES: Final = 40
 
 
 def read_shell_script(text: str) -> Declared:
-    """What the script says about its arguments."""
+    """Read the script's arguments."""
     code = _COMMENT.sub("", text)
     about = first_comment(text)
     code = _without_functions(code)
@@ -208,7 +208,7 @@ def _may_be_missing(found: re.Match[str], code: str) -> bool:
 
 
 def _caught(code: str) -> Iterator[Option]:
-    """What the last branch of a loop does with an argument that is no flag."""
+    """Yield the argument that the last branch of a loop handles: one that is no flag."""
     for patterns, body in _branches(code):
         takes = _TAKES.search(body) if patterns == ["*"] else None
         if takes is not None and "exit" not in body:
@@ -228,7 +228,7 @@ _RUBY: Final = re.compile(r"\.on\(\s*((?:(['\"])(?:[^'\"\\\n]|\\.)*\2\s*,?\s*)+)
 
 
 def read_perl_script(text: str) -> Declared:
-    """What a Perl script says about its arguments."""
+    """Read a Perl script's arguments."""
     text = text.partition("\n__END__")[0]
     code = re.sub(r"(?m)^=\w+.*?^=cut$", "", re.sub(r"(?m)(?<!\S)#.*$", "", text), flags=re.S | re.M)
     about = first_comment(text)
@@ -265,7 +265,7 @@ def _flag_of_spec(name: str, kind: str) -> tuple[str, dict[str, Any]]:
 
 
 def read_ruby_script(text: str) -> Declared:
-    """What a Ruby script says about its arguments."""
+    """Read a Ruby script's arguments."""
     given = ([each[1] for each in re.findall(r"(['\"])(.*?)\1", found[1])] for found in _RUBY.finditer(text))
     options = list(filter(None, (_ruby_option(texts) for texts in given if texts)))
     rest = (REST,) if "ARGV" in text else ()

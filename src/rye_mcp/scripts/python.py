@@ -38,7 +38,7 @@ _MAIN: Final = ""
 
 @dataclass(slots=True)
 class _Parsers:
-    """Which parser each name stands for, by its subcommand; what each parser says of itself."""
+    """The parser of each name, by its subcommand, and the description of each parser."""
 
     by_name: dict[str, str] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class _Parsers:
 
 
 def read_argparse(source: Source, subcommand: str | None) -> Declared | None:
-    """What a module with a parser says; None for any other."""
+    """Read a module with a parser; None for any other."""
     calls = [call for call in source.calls if called(call) in _ADDS]
     if not calls or not any(map(source.imports, _MODULES)):
         return None
@@ -164,7 +164,7 @@ _UNREAD_PARSERS: Final = frozenset({"Fire", "docopt"})
 
 
 def read_getopt(source: Source, subcommand: str | None) -> Declared | None:
-    """What a call of `getopt.getopt` says; None without one."""
+    """Read a call of `getopt.getopt`; None without one."""
     for call in source.calls:
         if called(call) in ("getopt", "gnu_getopt") and owner(call.func) == "getopt":
             letters = source.value(call.args[1]) if len(call.args) > 1 else ""
@@ -251,7 +251,7 @@ _READERS: Final[tuple[Callable[[Source, str | None], Declared | None], ...]] = (
 
 
 def read_python_script(tree: ast.Module, subcommand: str | None) -> Declared:
-    """What the module says about its arguments."""
+    """Read the module's arguments."""
     source = Source.of(tree)
     read = (reader(source, subcommand) for reader in _READERS)
     found = next((each for each in read if each is not None), Declared("nothing"))

@@ -20,7 +20,7 @@ from rye_mcp.spaces._directories import opened, read_file
 __all__ = ["DIRECTORY_NAME", "project_space", "system_space", "user_space"]
 
 DIRECTORY_NAME: Final = ".ai"
-"""What the root of a space is called, in a project and in the directory of a user."""
+"""The name of a space's root directory, in a project and in the home of a user."""
 
 _USER_SPACE = "USER_SPACE"
 _ELSEWHERE = "in the directory of your project: rye init"
@@ -100,7 +100,7 @@ def require_no_private(project: Path, private: Mapping[str, Path]) -> None:
 
 
 def _lineage(path: Path) -> Iterator[_Identity]:
-    """What a directory is, and all directories above it, as far as they are there."""
+    """Yield the identity of a directory and of each directory above it that exists."""
     real = Path(os.path.realpath(path))
     return filter(None, map(_identity, (real, *real.parents)))
 

@@ -1,4 +1,4 @@
-"""What this user has agreed that each item may do; kept in the state directory, where no project writes.
+"""The permissions that this user agreed to for each item; kept in the state directory, never in a project.
 
 The record is the permissions that were agreed to last: those of the first version that a trusted person had
 signed, of the latest one that the user has signed, or of one that the user was shown the difference of.
@@ -39,7 +39,7 @@ class AgreedPermissions:
         self._kept: dict[str, KeptFile[Permissions | None]] = {}
 
     def of(self, file: ItemFile, use: str) -> Permissions | None:
-        """What was agreed to; None for an item that was never used. RyeError for a record that is damaged."""
+        """Return the agreed permissions; None for an item never used. RyeError for a damaged record."""
         place = _place(file, use)
         kept = self._kept.get(place)
         if kept is None:

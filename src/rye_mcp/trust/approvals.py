@@ -1,4 +1,4 @@
-"""What this user decided about a project, and which of its unsigned parts may be used.
+"""This user's decisions about a project, and which of its unsigned parts may be used.
 
 Decisions are kept in the state directory of the user, in a file named after the project's real path, so
 nothing in a project can decide about it. `decide_use` does no I/O: its caller gathers the facts.
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 UNSIGNED_PARTS: Final = (".env", ".venv", "node_modules")
-"""What of an approved project is used although nobody signed it."""
+"""Parts of an approved project that are used although no signature covers them."""
 
 _MAX_LINK_BYTES = 4096
 _GITDIR = b"gitdir: "
@@ -55,7 +55,7 @@ _WORKTREES = ("worktrees", ".git")
 
 @dataclass(frozen=True, slots=True)
 class ProjectFacts:
-    """What is so about a project, as far as somebody looked; None is what nobody could find out.
+    """The facts about a project that were found; None is what could not be found out.
 
     `interpreter` is the real file of the interpreter in `.venv`, after every link.
     """
@@ -189,7 +189,7 @@ _SHA256_DIGITS = 64
 
 
 class Decision(StrEnum):
-    """What a person said about a proposed key."""
+    """A person's decision about a proposed key."""
 
     ACCEPTED = "accepted"
     DENIED = "denied"
@@ -197,7 +197,7 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProjectDecisions:
-    """What was decided about one project: its unsigned files, and its proposals by their digests.
+    """The decisions about one project: its unsigned files, and its proposals by their digests.
 
     `number` is that of the directory that was approved. `denied_keys` are the ids of keys that were denied
     and not accepted since.
@@ -231,7 +231,7 @@ class Approvals:
         return self._counting(_value)[0].project
 
     def read(self, look: Look | None = None) -> ProjectDecisions:
-        """What was decided up to now, and is in force; `look` is for who notes what an answer rests on."""
+        """Return the decisions in force now; `look` notes the files that an answer rests on."""
         return self._counting(look or _value)[1]
 
     def approve_project(self, *, approved: bool = True) -> None:
@@ -271,7 +271,7 @@ class Approvals:
 
 
 class _Decided:
-    """What was decided about one directory, and the file that says it."""
+    """The decision about one directory, and the file that records it."""
 
     def __init__(self, project: Path, state: Path) -> None:
         self.project = project

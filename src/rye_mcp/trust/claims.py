@@ -1,4 +1,4 @@
-"""What else tells that an item is a person's, and hints about a file that did not pass the gate.
+"""Other evidence that an item belongs to a person, and hints about a file that did not pass the gate.
 
 The user space and the lockfiles are looked at on each call, and ids are compared without case. A hint decides
 nothing: a record that cannot be read costs the hint and nothing else.
@@ -129,7 +129,7 @@ def whose_unsigned(file: ItemFile, trust: Trust) -> tuple[str, str] | None:
 
 
 def hint_for_changed(file: ItemFile, line: SignatureLine, trust: Trust) -> str:
-    """What to do about a content that is not the one which the line names."""
+    """Return the hint for a content that differs from the one which the line names."""
     facts = _of_content(line.content_hash, _facts(file, trust))
     is_own = any(fact.item_id == file.item_id for fact in facts)
     former = None if is_own else next((fact for fact in facts if is_item_id(fact.item_id)), None)
@@ -169,7 +169,7 @@ def _renamed(file: ItemFile, before: ItemFile, fact: Fact, trust: Trust) -> str:
 
 
 def _facts(file: ItemFile, trust: Trust) -> tuple[Facts, Facts]:
-    """What is known of persons, and of agents."""
+    """Return the facts about persons, and those about agents."""
     with suppress(RyeError):
         return trust.records[file.space.name].all_facts()
     return Facts(), Facts()

@@ -33,7 +33,7 @@ _HARMLESS: Final = (
     *("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONHASHSEED"),
     *("PYTHONFAULTHANDLER", "PYTHONNOUSERSITE", "PYTHONCOERCECLOCALE"),
 )
-"""What begins like a variable that chooses code, and does not."""
+"""Harmless variables whose names begin like those of a variable that chooses code."""
 
 _CONTROL_PREFIXES: Final = (
     *("GLIBC_", "PYTHON", "RUBY", "PIP_", "UV_", "VIRTUAL_ENV", "CONDA_", "MAMBA_", "PIXI_"),
@@ -63,7 +63,7 @@ _CONTROL_PREFIXES: Final = (
     *("PGSYSCONFDIR", "MYSQL_HOME", "WGETRC", "SYSTEM_WGETRC", "NETRC", "FZF_DEFAULT_", "GREP_OPTIONS"),
     *("SSL_", "OPENSSL_", "CURL_", "REQUESTS_CA_BUNDLE", "RYE_", "LILUX_", "XDG_", "SYSTEMD_", "DBUS_"),
 )
-"""What else the names of control variables begin with: those of whatever gets code, or connects."""
+"""Other prefixes of control variables: variables of programs that get code, or connect."""
 
 _CONTROL_NAMES: Final = (
     *("PATH", "HOME", "USER_SPACE", "TMPDIR", "TMP", "TEMP", "SHELL", "MAKE"),  # where things are

@@ -61,7 +61,7 @@ __all__ = [
 
 
 class KeyState(StrEnum):
-    """What was decided about a key, and by whom."""
+    """The decision about a key, and who made it."""
 
     TRUSTED = "trusted"
     ACCEPTED = "accepted"
@@ -93,7 +93,7 @@ class KnownKey:
 
     @property
     def name(self) -> str:
-        """What commands take for this row, and for no other document of the same key."""
+        """The name of this row in commands; no other document of the same key has it."""
         return self.key_id if self.document is None else f"{self.key_id}@{self.document.short_digest}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class KnownKeys:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """What waits for a person. `project` is the project whose unsigned files may not be used yet, if any."""
+    """Everything that waits for a person. `project` is the one whose unsigned files are undecided, if any."""
 
     project: Path | None
     keys: tuple[KnownKey, ...]
@@ -143,7 +143,7 @@ class Undecided:
 
 
 def scope_as_dict(scope: Scope) -> dict[str, list[str] | None]:
-    """What a key is trusted for, as data; None stands for a list that is missing."""
+    """Return the scope of a key as data; None stands for a list that is missing."""
     return {
         "ids": None if scope.ids is None else list(scope.ids),
         "roles": None if scope.roles is None else sorted(role.value for role in scope.roles),
@@ -173,7 +173,7 @@ def list_keys(trust: Trust, ring: KeyRing) -> KnownKeys:
 
 
 def find_undecided(trust: Trust, ring: KeyRing, *, project: Path | None) -> Undecided:
-    """What waits for a person. `project` is the directory that holds `.ai`, None without a project."""
+    """Find everything that waits for a person. `project` is the directory that holds `.ai`, or None."""
     keys = list_keys(trust, ring)
     waiting = project is not None and trust.approvals is not None and not trust.approvals.read().approved
     return Undecided(project if waiting else None, keys.undecided, keys.problems)
@@ -273,7 +273,7 @@ _FILE_MODE = 0o644
 
 
 class Change(StrEnum):
-    """What became of a document."""
+    """The result for a document."""
 
     WRITTEN = "written"
     REPLACED = "replaced"
@@ -426,7 +426,7 @@ def _require_not_revoked(trust: Trust, document: TrustDocument) -> None:
 
 
 def _change(space: Path, document: TrustDocument, *, forbidden: int, replace: bool) -> Change:
-    """What writing this document would change; RyeError `document_exists` for what it may not."""
+    """Return the change that writing this document makes; RyeError `document_exists` for a forbidden one."""
     relative = f"{DIRECTORY}/{document.file_name}"
     found = Tree(space, forbidden=forbidden).read(relative, limit=MAX_DOCUMENT_BYTES)
     if found is None:

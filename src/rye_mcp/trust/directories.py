@@ -49,7 +49,7 @@ class Look(dict[str, _Key]):
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What was found about a path: the projects it leads through, and who else can write on the way."""
+    """The facts about a path: the projects it leads through, and which other users can write on the way."""
 
     stamps: Mapping[str, _Key]
     projects: tuple[str, ...]
@@ -116,7 +116,7 @@ class Directories:
         return facts.others
 
     def _facts(self, path: str, look: Look) -> _Facts:
-        """What is known of a path, or is found out now."""
+        """Return the facts about a path, found now if they are not known yet."""
         kept = self._kept.get(path)
         if kept is not None and kept.hold(look):
             return kept

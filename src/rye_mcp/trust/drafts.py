@@ -24,10 +24,10 @@ from rye_mcp.trust.verify import Trust
 __all__ = ["DRAFT_CODES", "DRAFT_OWNER", "Draft", "as_draft"]
 
 DRAFT_OWNER: Final = "nobody: a draft"
-"""Who vouches for a draft, in results and in the log."""
+"""The signer of a draft, in results and in the log."""
 
 DRAFT_CODES: Final = frozenset({"unsigned", "content_changed"})
-"""What the gate says of a file that is a draft."""
+"""The refusals of the gate that make a file a draft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def as_draft(source: ItemFile, trust: Trust, refusal: RyeError) -> Draft:
 
 
 class _DraftStore(TrustStore):
-    """What a user trusts, and the key of one draft besides."""
+    """The trust of a user, plus the key of one draft."""
 
     def __init__(self, known: TrustStore, draft: Candidate) -> None:
         self.__dict__.update(known.__dict__)

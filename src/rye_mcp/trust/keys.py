@@ -248,7 +248,7 @@ class KeyRing:
 
 
 def _user_name() -> str:
-    """What this user is called, for documents that name no owner."""
+    """The name of this user, for documents that name no owner."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):

@@ -18,17 +18,18 @@ _RESERVED = "rye/"
 
 
 class Role(StrEnum):
-    """What an item is for the chain that it stands in."""
+    """The role of an item in its chain."""
 
     TOOL = "tool"
     RUNTIME = "runtime"
     PRIMITIVE = "primitive"
     DIRECTIVE = "directive"
     KNOWLEDGE = "knowledge"
+    SKILL = "skill"
 
 
 class SignerKind(StrEnum):
-    """Who signs: somebody, a program on somebody's behalf, what runs tools on a machine, or this package."""
+    """Kinds of signers: a person, a program for a person, the runner of a machine, or this package."""
 
     PERSON = "person"
     AGENT = "agent"
@@ -44,8 +45,8 @@ class Origin(StrEnum):
     SYSTEM = "system"
 
 
-AGENT_ROLES = frozenset({Role.TOOL, Role.DIRECTIVE, Role.KNOWLEDGE})
-"""What may be signed without a person having looked at it."""
+AGENT_ROLES = frozenset({Role.TOOL, Role.DIRECTIVE, Role.KNOWLEDGE, Role.SKILL})
+"""The roles that may be signed without a person having looked at the item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,9 @@ def _require_agents_work(file: ItemFile, role: Role) -> None:
             file, "an item of a project, as an agent signed it", f"the {file.space.name} space"
         )
     if role not in AGENT_ROLES:
-        raise _out_of_scope(file, "a tool, a directive or knowledge, as an agent signed it", f"a {role}")
+        raise _out_of_scope(
+            file, "a tool, a directive, knowledge or a skill, as an agent signed it", f"a {role}"
+        )
     if _is_reserved(file.item_id):
         raise _out_of_scope(file, f"no id below {_RESERVED}, as an agent signed it", file.item_id)
 

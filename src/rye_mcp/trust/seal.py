@@ -61,7 +61,7 @@ def render_pin(manifest: bytes, module: str) -> str:
 
 
 def stale_files(system_space: Path, pin_file: Path) -> dict[Path, bytes]:
-    """What has to be written, where it is not written already."""
+    """Return the files whose content has to be written again."""
     manifest = render_manifest(list_files(system_space))
     wanted = {
         system_space / SYSTEM_MANIFEST_NAME: manifest,

@@ -41,7 +41,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _REFUSED_BYTES = {b"\r": "a carriage return", b"\0": "a NUL"}
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _PYTHON_EXTENSIONS = {".py", ""}
-"""What may be Python: without an extension, whatever its `#!` says, as that may start Python."""
+"""Extensions of files that may be Python: a file without one may start Python by its `#!` line."""
 
 _COOKIE_LINES = 3
 """Python looks for it in the first two lines; the signature may come or go before them."""
@@ -111,7 +111,7 @@ def _not_text(file: ItemFile, expected: str, found: str, position: int) -> RyeEr
 
 
 MARKER = b"rye:signed:"
-"""What every signature line holds, and nothing else may hold in its place or right after it."""
+"""The text in every signature line, which may stand in no other place of the file or right after it."""
 
 MAX_LINE_BYTES = 512
 """How long a signature line may be, with its newline."""

@@ -94,7 +94,7 @@ def commit_fact(commit: str) -> Fact:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a record says: by id, and by content. Of several facts about a person, the latest counts.
+    """The facts of a record: by id, and by content. Of several facts about a person, the latest counts.
 
     `is_full` says that it takes no more facts about persons.
     """
@@ -116,7 +116,7 @@ class Facts:
         return self.persons.get(_item(file).lower())
 
     def claims(self, file: ItemFile, digest: str | None) -> Iterator[Fact]:
-        """What keeps a file from agents: facts about its id, with whatever content and extension, and about
+        """Yield the facts that keep a file from agents: about its id (any content and extension), and about
         its content, under whatever id.
         """
         person = self.person_of(file)
@@ -145,11 +145,11 @@ class SignerRecord:
         self._agents = _File(f"{_DIRECTORY}/{name}.agents.tsv", state, MAX_AGENTS_BYTES, forgets=True)
 
     def kept(self) -> KeptFile[Facts]:
-        """What it says about persons, for a caller that reads it again when it changes."""
+        """The facts about persons, for a caller that reads them again when they change."""
         return self._persons.kept()
 
     def all_facts(self) -> tuple[Facts, Facts]:
-        """What it says of persons, and of agents and commits."""
+        """Return the facts about persons, and those about agents and commits."""
         return self._persons.kept().value(), self._agents.kept().value()
 
     def note(self, fact: Fact) -> None:
@@ -180,7 +180,7 @@ class _File:
         self._kept: KeptFile[Facts] | None = None
 
     def kept(self) -> KeptFile[Facts]:
-        """What it says."""
+        """The content of the record."""
         if self._kept is None:
             self._kept = KeptFile(self._tree(), self._relative, _parse, limit=self._limit)
         return self._kept

@@ -192,7 +192,7 @@ class TrustDocument:
 
     @property
     def file_name(self) -> str:
-        """What the document's file has to be called."""
+        """The required name of the document's file."""
         return f"{self.key.fingerprint}.toml"
 
     @classmethod

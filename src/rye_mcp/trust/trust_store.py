@@ -151,7 +151,7 @@ class Moment:
         self._values: dict[KeptFile[Any], Any] = {}
 
     def value(self, kept: KeptFile[Value]) -> Value:
-        """What a file says at this moment."""
+        """Return the content of a file at this moment."""
         if kept not in self._values:
             self._values[kept] = kept.value()
         value: Value = self._values[kept]
@@ -168,7 +168,7 @@ class Seen:
         self.files: list[tuple[KeptFile[Any], object]] = []
 
     def look(self, kept: KeptFile[Value]) -> Value:
-        """What a file says, which the answer rests on from now on."""
+        """Return the content of a file, and note that the answer rests on it from now on."""
         value = self._moment.value(kept)
         self.files.append((kept, value))
         return value
@@ -279,7 +279,7 @@ class TrustStore:
         return self._proposed(proposal, Seen(), ())
 
     def standing_of(self, proposal: TrustDocument) -> Standing:
-        """What a document of the project counts for: what was decided about it, or about the key before."""
+        """Return the standing of the project's document: the decision about it, or about the key before."""
         return self.candidate_of(proposal).standing
 
     def _proposed(self, document: TrustDocument, seen: Seen, later: tuple[str, ...]) -> Candidate:
@@ -318,7 +318,7 @@ class TrustStore:
         return old
 
     def _decided(self, proposal: TrustDocument, seen: Seen) -> Standing:
-        """What was decided about a document of the project itself, or about its key."""
+        """Return the decision about a document of the project itself, or about its key."""
         decisions = ProjectDecisions()
         if self._approvals is not None:
             decisions = self._approvals.read(seen.look)

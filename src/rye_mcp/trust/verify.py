@@ -42,6 +42,7 @@ from rye_mcp.trust.scope import Origin, Role, SignerKind, require_in_scope
 from rye_mcp.trust.sealed import MANIFEST_SHA256
 from rye_mcp.trust.signature import Claim, SignatureLine, require_text
 from rye_mcp.trust.signers import ACCEPTED, COMMITTED, Fact, SignerRecord
+from rye_mcp.trust.skill_listing import require_as_listed
 from rye_mcp.trust.trust_store import (
     AGENT_OWNER,
     Candidate,
@@ -71,7 +72,7 @@ RoleOf = Role | Callable[[bytes], Role]
 
 
 class Evidence(StrEnum):
-    """What an item was authenticated by."""
+    """The evidence by which an item was authenticated."""
 
     SIGNATURE = "signature"
     MANIFEST = "manifest"
@@ -79,7 +80,7 @@ class Evidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Who vouches for an item. A system item's signer has no key of its own."""
+    """The signer of an item. A system item's signer has no key of its own."""
 
     kind: SignerKind
     owner: str
@@ -127,7 +128,7 @@ class VerifiedItem:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What was found out about a file, and the files that it rests on."""
+    """The answer about a file, and the files that it rests on."""
 
     signer: Signer
     timestamp: str
@@ -181,7 +182,7 @@ class Trust:
 
     @cached_property
     def manifest(self) -> SystemManifest:
-        """What the system space holds; read when it is asked for first."""
+        """The manifest of the system space; read when it is asked for first."""
         if self._system_space is None:
             raise RyeError("not_in_manifest", "expected a system space, found none")
         return SystemManifest.load(Path(os.path.realpath(self._system_space)), pin=self._system_pin)
@@ -194,7 +195,7 @@ class Trust:
 
     @property
     def all_records(self) -> tuple[SignerRecord, ...]:
-        """What is known here: of the user space, the project, and the repository that it is a worktree of."""
+        """All known records: of the user space, the project, and the repository that it is a worktree of."""
         own = tuple(self.records.values())
         return own if self._shared_record is None else (*own, self._shared_record)
 
@@ -300,7 +301,7 @@ class Trust:
 
     @cached_property
     def system_signer(self) -> Signer:
-        """Who vouches for the system space."""
+        """The signer of the system space."""
         from importlib.metadata import version
 
         owner = f"rye-mcp {version('rye-mcp')}"
@@ -330,6 +331,7 @@ def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf, moment: Moment | 
     5. the signature is good, for this item, under the key of this fingerprint
     6. the key was not revoked, its owner is trusted, and for this item in its role
     7. no agent signed it in place of what a person had vouched for
+    8. the files of a skill are those that were signed
     """
     relative = relative_path(file.item_type, file.item_id, file.extension)
     return _verify(file, relative, trust, role, moment or Moment())
@@ -359,6 +361,7 @@ def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf, moment: M
         trust.answers[key] = answer
     if answer.signer.kind is SignerKind.AGENT:
         _require_unclaimed(file, claim, trust, moment)
+    require_as_listed(file)
     return VerifiedItem(file, claim.digest, answer.signer, answer.timestamp, Evidence.SIGNATURE, answer.role)
 
 

@@ -60,7 +60,7 @@ def annotations_of(
 
 
 def _of_request(said: Mapping[str, Any], chain: Sequence[ItemMetadata]) -> Mapping[str, Any]:
-    """What the author said, except that a request which may change something elsewhere is destructive."""
+    """Return the author's hints, but mark a request that may change something elsewhere as destructive."""
     methods = [each.config["method"] for each in chain if each.config and "method" in each.config]
     method = methods[0] if methods else "GET"
     if isinstance(method, str) and method.upper() in _ONLY_ASKING:

@@ -38,7 +38,7 @@ class Integrity:
 
     @classmethod
     def of(cls, verified: VerifiedItem) -> Integrity:
-        """What the gate found out."""
+        """Return the integrity of an item that passed the gate."""
         return cls(verified.signer, verified.digest)
 
     @property
@@ -65,7 +65,7 @@ class Integrity:
 
 
 def metadata_as_dict(metadata: ItemMetadata) -> dict[str, Any]:
-    """What an item says about itself, without what it says nothing about; a copy, as metadata is kept."""
+    """Return the metadata of an item as data, without empty fields; a copy, because metadata is cached."""
     shown: dict[str, Any] = {}
     for each in fields(metadata):
         value = getattr(metadata, each.name)

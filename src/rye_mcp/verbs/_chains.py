@@ -140,7 +140,7 @@ class Chains:
         return Notice("lock_left_behind", f"{what}: rye lock update {now} removes that lockfile")
 
     def _signed(self, item: VerifiedItem) -> Signed:
-        """Whose work it is: of a person, that of her agents and of her old keys is hers."""
+        """Return the owner of an item: work of a person's agents and of her old keys counts as hers."""
         by_person = self._context.is_person
         own = (item.signer.key_id or "", *item.signer.before)
         return Signed((*own, *self._key_of_agents()) if by_person else own, by_person)
@@ -161,7 +161,7 @@ def _package_version() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What has to be authentic, in which role; the directories whose listings count, the nearest first.
+    """The files that have to be authentic, with their roles; directories whose listings count, nearest first.
 
     `markers` are the files that make the directory of the tool its anchor.
     """
@@ -175,7 +175,7 @@ class Dependencies:
 def dependencies_of(
     element: ChainElement, tree: SourceTree, chains: Chains, project: Path | None
 ) -> Dependencies:
-    """What an item rests on."""
+    """Return the files that an item rests on."""
     own = directory_of(element)
     role = MetadataRole.of(element.file)(element.file.content)
     if element.metadata.is_runtime:
@@ -220,7 +220,7 @@ class LockStates:
         self._locked = {place.item_id for place in self._chains.lockfiles.store.list()}
 
     def of(self, file: ItemFile, metadata: ItemMetadata) -> LockState:
-        """What becomes of an item that passed the gate. Of the package, only what is locked is looked at."""
+        """Return the state of a verified item's lock. In the package, only locked items are looked at."""
         is_packaged = file.space.name is SpaceName.SYSTEM and file.item_id not in self._locked
         if file.item_type is not ItemType.TOOL or is_packaged or _is_part(metadata):
             return LockState()
@@ -242,13 +242,13 @@ def _is_part(metadata: ItemMetadata) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Executors:
-    """What runs a tool: each element behind it, with what the gate said of that."""
+    """The elements that run a tool, each with the answer of the gate."""
 
     pairs: tuple[tuple[ChainElement, VerifiedItem], ...] = ()
 
 
 class Runners:
-    """What runs the tools that one call of a verb looks at; it is not kept for the next one."""
+    """Finds the executors of tools; kept for one call of a verb only."""
 
     def __init__(self, context: Context) -> None:
         self._verify = context.verify
@@ -261,7 +261,7 @@ class Runners:
         return found if isinstance(found, RyeError) else None
 
     def executors(self, file: ItemFile, metadata: ItemMetadata) -> Executors | RyeError:
-        """What runs a verified tool; the error if nothing would."""
+        """Return the executors of a verified tool, or the error that keeps it from running."""
         key = (metadata.executor_id, file.space.name)
         known = self._known.get(key)
         if known is None:

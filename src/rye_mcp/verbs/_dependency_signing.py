@@ -67,7 +67,7 @@ class _Listing:
 
     @property
     def known(self) -> Mapping[str, str]:
-        """What it listed, when it was good."""
+        """The files that it listed, when it was good."""
         return self.good or {}
 
     @property
@@ -96,7 +96,7 @@ class CompanionSigner:
             return self._looked(element, (), tree).is_settled
 
     def planned(self, element: ChainElement, named: Sequence[str]) -> dict[str, str]:
-        """What would be vouched for with an item: path below the space → SHA256; nothing is written."""
+        """Return the files that signing would cover: path below the space → SHA256; writes nothing."""
         with SourceTree(element.file.space.root) as tree:
             return dict(self._looked(element, named, tree).planned())
 
@@ -136,7 +136,7 @@ class CompanionSigner:
 
 
 class _Task:
-    """What is to be done for one item."""
+    """The work for one item."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ class _Task:
                 self._write(listing)
 
     def warnings(self) -> list[Notice]:
-        """What has to be known of all this."""
+        """Everything that the caller should know about this."""
         done = [
             Notice(code, f"{what}: {_shown(paths)}")
             for code, what, paths in (
@@ -353,7 +353,7 @@ class _Task:
             return False
 
     def _may_rest_on(self, signer: Signer) -> bool:
-        """What a person signs rests on nothing that an agent signed."""
+        """Tell whether the signer may rest on it: a person's item rests on nothing that an agent signed."""
         return self._key.kind is not SignerKind.PERSON or signer.kind is not SignerKind.AGENT
 
     # --- listings ---

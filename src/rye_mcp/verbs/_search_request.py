@@ -35,10 +35,10 @@ MAX_FILTER_CHARACTERS: Final = 4096
 """How long a value of a filter may be: as long as the longest name or category."""
 
 FILTERS: Final = ("category", "executor_id", "name", "tags", "tool_type", "version")
-"""What filters can be about: a whole value of what an item says about itself, or one of its tags."""
+"""Fields for filters: a filter compares the whole value, or one of the tags."""
 
 ORDERS: Final = ("score", "name", "date")
-"""What results can be sorted by."""
+"""Orders of results."""
 
 _PREFIX: Final = "rye.search."
 _HINT: Final = "leave it out, or correct it"
@@ -46,7 +46,7 @@ _HINT: Final = "leave it out, or correct it"
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What is searched for, where, and how much of it comes back.
+    """A search: its words, its scope, and how many results come back.
 
     `query` is in the language of `rye_mcp.catalog.query`. Without `space` all of them are searched, without
     `fields` everything that is indexed. `filters` are a value for some of `FILTERS`, or several of
@@ -67,7 +67,7 @@ class SearchRequest:
 
 
 def query_of(request: SearchRequest, spaces: Spaces) -> SearchQuery:
-    """What a catalog is asked; RyeError `invalid_query`, `invalid_id` or `no_project` when nothing can be."""
+    """Return the query for a catalog; RyeError `invalid_query`, `invalid_id` or `no_project`."""
     item_types, id_patterns = _scope(_text("scope", request.scope))
     searched = spaces.accessible() if request.space is None else (spaces.space(request.space),)
     query = read_query(_text("query", request.query))

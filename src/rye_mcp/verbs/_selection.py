@@ -1,4 +1,4 @@
-"""Which items an id or a pattern of ids selects.
+"""The items that an id or a pattern of ids selects.
 
 In a pattern `*` stands for any characters, also `/`, and `?` for one. Patterns are compared with listed ids
 and are never paths. What only looks like an item is selected as its refusal, so that no link is passed over.
@@ -41,7 +41,7 @@ _PATTERN: Final = re.compile(rf"{_SEGMENT}(?:/{_SEGMENT})*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What looks like an item and cannot be one, or cannot be told from another one."""
+    """A file in the place of an item that is not one, or that cannot be told from another one."""
 
     item_id: str
     item_type: ItemType
@@ -51,7 +51,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a pattern selects, by space, type and id."""
+    """The selected items, by space, type and id."""
 
     places: tuple[ItemPlace, ...]
     refused: tuple[Refused, ...] = ()

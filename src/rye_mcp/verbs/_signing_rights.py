@@ -1,4 +1,4 @@
-"""What may be signed: the files that a person agreed to, and for an agent what no person has vouched for.
+"""Who may sign which files: those that a person agreed to; agents, files that no person has signed.
 
 An agent signs what is new, and what an agent signed before; docs/architecture/trust.md says by what a person
 is known. Agreed files are compared by the SHA256 of all their bytes before anything is written.
@@ -35,6 +35,7 @@ from rye_mcp.trust import signature
 from rye_mcp.trust.dependency_manifest import manifest_file, parse_listing, verify_manifest
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import Role
+from rye_mcp.trust.skill_listing import render_skill_listing
 from rye_mcp.trust.trust_store import Seen
 from rye_mcp.verbs._commits import content_digest, note_commits, unnoted_commits
 from rye_mcp.verbs.context import Context, options_of
@@ -55,7 +56,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SigningPlan:
-    """What would be signed: the items, and every file of theirs that would be vouched for, path → SHA256.
+    """A plan for signing: the items, and every file of theirs that it would cover, path → SHA256.
 
     Paths are those below the space `root`. `signer` is the fingerprint of the key, `failing` are the ids of
     what would not be signed.
@@ -69,13 +70,13 @@ class SigningPlan:
 
     @property
     def mark(self) -> str:
-        """What stands for all of it."""
+        """The mark of the whole plan."""
         whole = [sorted(self.files.items()), self.item_ids, self.signer, str(self.root)]
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
 
 class Agreement:
-    """What may be signed, and nothing else."""
+    """The files that may be signed; no others."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self._files = {path: {digest} for path, digest in files.items()}
@@ -104,8 +105,9 @@ def relative_of(file: ItemFile) -> str:
 
 
 def digest_of(file: ItemFile) -> str:
-    """The SHA256 of all bytes of a file, its signature line among them."""
-    return hashlib.sha256(file.content).hexdigest()
+    """The SHA256 of all bytes of a file, its signature line among them; of a skill that of all its files."""
+    content = file.content if file.skill is None else render_skill_listing(file.skill)
+    return hashlib.sha256(content).hexdigest()
 
 
 _Evidence = Callable[[ItemFile, Context], str | None]

@@ -50,7 +50,7 @@ def misspelt_fields(file: ItemFile) -> Iterator[Notice]:
 
 
 def named_secrets(file: ItemFile, metadata: ItemMetadata) -> Iterator[Notice]:
-    """What a tool gets of the user's store, now that a person has signed it."""
+    """Warn of the secrets that a tool gets from the user's store, now that a person has signed it."""
     if metadata.named_secrets:
         what = f"{file.item_id} gets {', '.join(metadata.named_secrets)} of your store of secrets"
         yield Notice("secrets_named", what)

@@ -69,7 +69,7 @@ _ENDINGS: Final = ("", ".js", ".ts", ".cjs", ".mjs", "/index.js")
 
 @dataclass(frozen=True, slots=True)
 class Imports:
-    """What a script imports: packages, and the files beside it, by their paths from its directory."""
+    """The imports of a script: packages, and the files beside it, by their paths from its directory."""
 
     packages: tuple[str, ...]
     beside: tuple[str, ...]
@@ -163,7 +163,7 @@ _OTHER_ARGUMENTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AdoptRequest:
-    """Which script, and what becomes of it. `help_text` is what it printed with `--help`, if it was asked.
+    """The script, and the tool to make of it. `help_text` is its output for `--help`, if it was asked.
 
     `again` is for a script that was adopted before, and has changed since.
     """
@@ -189,7 +189,7 @@ class AdoptRequest:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What would be written, and out of what. `before` is the tool that it replaces."""
+    """The files to write, and their sources. `before` is the tool that it replaces."""
 
     request: AdoptRequest
     source: Path
@@ -214,7 +214,7 @@ class Proposal:
 
     @property
     def next_commands(self) -> list[str]:
-        """What is to be done when it was written."""
+        """The commands to run after it was written."""
         needed = [each.name for each in self.declared.options if each.required]
         required = "".join(f" --{name.replace('_', '-')} …" for name in needed)
         item_id, words = self.file.item_id, [*map(shell_word, self.imports.below)]
@@ -226,7 +226,7 @@ class Proposal:
         return [*commands, f"rye run {item_id}{required}"]
 
     def diff(self) -> str:
-        """What is added to the script, or what changes in the tool, as a unified diff."""
+        """The changes to the script or the tool, as a unified diff."""
         before = self.original if self.before is None else self.before
         source = self.source if self.before is None else self.file.path
         names = (visible(printable(source)), visible(printable(self.file.path)))
@@ -256,7 +256,7 @@ def _lines(content: bytes) -> list[str]:
 
 
 def propose(request: AdoptRequest, context: Context) -> Proposal:
-    """What would make a tool of a script; RyeError for what cannot be one."""
+    """Propose a tool for a script; RyeError for a script that cannot be one."""
     source = Path(request.path).resolve()
     original = read_script_file(source)
     text = text_of_script(source, original)

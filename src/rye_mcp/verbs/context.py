@@ -1,4 +1,4 @@
-"""What every verb works with: where items are, who is trusted, and who asks.
+"""The context of every verb: the spaces, the trust, and the caller.
 
 The surface sets `caller`; no request can change it. Every item that a verb returns, copies or offers passes
 `verify` first, which reads the role that its signer needs from the same bytes.
@@ -36,7 +36,7 @@ _SIGNS: Final = re.compile(r"\brye sign [\w./-]+(?: --(?:type|space) \w+)*(?![\w
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a verb works with. `ask_passphrase` is for callers that have somebody to ask.
+    """The context of a verb. `ask_passphrase` is for callers with a person at a terminal.
 
     `project` is the directory that holds the project's `.ai`; `locked` says that nothing runs without a
     lockfile that it matches. `client` is the program that an agent came with, by its own account, `trace` the
@@ -64,7 +64,7 @@ class Context:
         return self.caller is SignerKind.PERSON and self.program is None
 
     def executor(self) -> PrimitiveExecutor:
-        """What runs tools; it is made when it is asked for first."""
+        """The executor of tools; it is made on first use."""
         if self.open_executor is None:
             raise ValueError("expected a context that can run tools, found one without an executor")
         return self.open_executor()
@@ -86,7 +86,7 @@ class Context:
             raise
 
     def metadata(self, verified: VerifiedItem) -> ItemMetadata:
-        """What a verified item says about itself."""
+        """Return the metadata of a verified item."""
         return parse_metadata(verified.file)
 
 
@@ -103,6 +103,6 @@ def whole_hints(file: ItemFile) -> Iterator[None]:
 
 
 def options_of(item_type: ItemType, space: SpaceName | None = None) -> str:
-    """What a command needs besides an id: nothing for a tool of the project."""
+    """Return the options that a command needs besides an id: none for a tool of the project."""
     of_type = "" if item_type is ItemType.TOOL else f" --type {item_type}"
     return of_type + (" --space user" if space is SpaceName.USER else "")

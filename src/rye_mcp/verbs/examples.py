@@ -45,7 +45,7 @@ _SHOWN: Final = 200
 
 
 def differences(example: Example, found: ExecutionResult) -> tuple[str, ...]:
-    """What is otherwise than expected."""
+    """Compare a result with an example, and return all differences."""
     expected = example.expected_code
     if expected is not None:
         return () if found.code == expected else (f"expected {expected}, found {found.code or 'success'}",)
@@ -76,7 +76,7 @@ def _spelled(value: Any) -> list[str]:
 
 
 def _missing(expected: Any, found: Any, place: str) -> Iterator[str]:
-    """What of the expected value is not in what was found."""
+    """Yield the parts of the expected value that are missing from the one found."""
     match expected, found:
         case dict(), dict():
             yield from _missing_members(expected, found, place)
@@ -138,7 +138,7 @@ class ExecutorIn(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExamplesRequest:
-    """Whose examples: of a tool, or of all that match a pattern; in one space, or wherever a call finds them.
+    """A selection of examples: of one tool, or of all that match a pattern; in one space, or in all of them.
 
     `timeout`, in seconds, only lowers that of a tool.
     """
@@ -150,7 +150,7 @@ class ExamplesRequest:
 
 @dataclass(frozen=True, slots=True)
 class ExampleOutcome:
-    """What came of one example. `number` is its place in the list; None when the tool itself was refused."""
+    """The outcome of one example. `number` is its place in the list; None if the tool was refused."""
 
     item_id: str
     number: int | None
@@ -186,7 +186,7 @@ class ExampleOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ExamplesResult:
-    """What came of all of them, by tool and place; `without` are tools that declare no example."""
+    """The outcomes, by tool and place; `without` are tools that declare no example."""
 
     outcomes: tuple[ExampleOutcome, ...]
     without: tuple[str, ...] = ()
@@ -309,7 +309,7 @@ class _Runner:
         self._project = anyio.Lock()
 
     async def run(self, call: _Call) -> ExampleOutcome:
-        """What came of one."""
+        """Run one example."""
         if call.alone:
             async with self._project:
                 return await self._run(call)
@@ -341,7 +341,7 @@ class _Runner:
 
     @asynccontextmanager
     async def _executor(self, call: _Call) -> AsyncIterator[PrimitiveExecutor]:
-        """What runs it: the project's own, or one in a directory that is made for it."""
+        """Yield the executor for an example: the project's own, or one in a directory made for it."""
         if call.in_project:
             yield self._context.executor()
             return

@@ -122,7 +122,7 @@ def _refused_inputs(file: ItemFile, issues: Mapping[str, str]) -> RyeError:
 
 @dataclass(frozen=True, slots=True)
 class ExecuteRequest:
-    """What to execute. `timeout`, in seconds, only lowers that of the tool.
+    """An item to execute. `timeout`, in seconds, only lowers that of the tool.
 
     `agreed` is the mark of what somebody has agreed to; nothing else runs then.
     """
@@ -157,7 +157,7 @@ class Instructions:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """A piece of knowledge."""
+    """A piece of knowledge, or what a skill says to do."""
 
     item: VerifiedItem
     metadata: ItemMetadata
@@ -166,7 +166,7 @@ class Knowledge:
         """Return it as data; with `detail`, with who signed it."""
         answer = {
             "status": "success",
-            "type": ItemType.KNOWLEDGE.value,
+            "type": self.item.file.item_type.value,
             "item_id": self.item.file.item_id,
             "content": body_of(self.item.file),
             "metadata": metadata_as_dict(self.metadata),
@@ -175,7 +175,7 @@ class Knowledge:
 
 
 Executed = ExecutionResult | DryRun | Instructions | Knowledge
-"""What comes of it: of a tool, of its dry run, of a directive, of knowledge."""
+"""Results: of a tool, of its dry run, of a directive, of knowledge."""
 
 
 async def execute(request: ExecuteRequest, context: Context, *, watch: Watch | None = None) -> Executed:
@@ -189,7 +189,7 @@ async def execute(request: ExecuteRequest, context: Context, *, watch: Watch | N
     found = context.spaces.find(request.item_id, request.item_type)
     verified = context.verify(found.item)
     metadata = context.metadata(verified)
-    if request.item_type is ItemType.KNOWLEDGE:
+    if request.item_type is not ItemType.DIRECTIVE:
         return Knowledge(verified, metadata)
     return await apart(partial(_instructions_of, verified, metadata, request.parameters or {}))
 
@@ -202,7 +202,7 @@ def _instructions_of(
 
 
 async def judged(request: ExecuteRequest, context: Context) -> tuple[RuleAction | None, Preview | None]:
-    """What the policy says of a call, and what the run would be; RyeError `denied_by_policy` for a no.
+    """Return the policy's judgement of a call, and the run it would be; RyeError `denied_by_policy` for a no.
 
     The rules are about the parameters as the tool would get them, with its defaults. So a call that rules are
     about is prepared first; all others pay for nothing.
@@ -234,7 +234,7 @@ def _asks_about_code(item_id: str, context: Context) -> bool:
 
 
 async def preview(request: ExecuteRequest, context: Context) -> Preview:
-    """What a run of this tool would do, for a person who has to agree to it first."""
+    """Describe a run of this tool for the person who has to agree to it first."""
     return await context.executor().preview(request.item_id, request.parameters)
 
 

@@ -31,7 +31,7 @@ __all__ = ["ExplainRequest", "Explained", "Explanation", "explain"]
 
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
-    """Which tool, and for which parameters; without any, what is required is only told."""
+    """A tool, and parameters for it; without any, the required ones are listed."""
 
     item_id: str
     parameters: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -84,7 +84,7 @@ class Explanation:
 
     @property
     def declares(self) -> str | None:
-        """What the tool declares that it may do, in words; None when it declares nothing, or is not told."""
+        """The declared permissions in words; None when the tool declares none, or may not be described."""
         permissions = self.chain[0].element.metadata.permissions if self.chain[0].told else None
         return None if permissions is None else sentence(permissions)
 
@@ -133,7 +133,7 @@ async def explain(request: ExplainRequest, context: Context) -> Explanation:
 
 
 def _secrets(root: Explained, context: Context) -> dict[str, bool]:
-    """What the tool gets of the user's store: nothing that no person has signed for."""
+    """Return the secrets that the tool gets from the user's store: only those that a person signed for."""
     signer, names = root.integrity.signer, root.element.metadata.named_secrets
     if not names or signer is None or signer.kind is not SignerKind.PERSON:
         return {}

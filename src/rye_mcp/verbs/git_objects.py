@@ -423,7 +423,7 @@ def _size(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _changed(objects: _Objects, base: bytes, change: bytes, limit: int) -> bytes:
-    """What a difference makes of what it differs from."""
+    """Apply a delta to its base."""
     before, position = _size(change, 0)
     size, position = _size(change, position)
     if size > limit:
@@ -480,7 +480,7 @@ def _small(path: Path) -> bytes:
 
 
 def _inflated(objects: _Objects, descriptor: int, position: int, limit: int) -> bytes:
-    """What is compressed from there on; never more than the limit, whatever it says of itself."""
+    """Unpack the data at this position; never more than the limit, whatever size it claims."""
     stream, parts, size = zlib.decompressobj(), [], 0
     while not stream.eof:
         data = stream.unconsumed_tail

@@ -47,14 +47,14 @@ _PERSON_HINT: Final = "ask a person: rye lock"
 
 @dataclass(frozen=True, slots=True)
 class LockListRequest:
-    """Which lockfiles: those for an id or a pattern of ids, by default all."""
+    """A selection of lockfiles: for an id or a pattern of ids, by default all."""
 
     item_id: str = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
 class LockShowRequest:
-    """Which lockfile: by default that for the version which the tool has now."""
+    """A lockfile: by default the one for the current version of the tool."""
 
     item_id: str
     version: str | None = None
@@ -62,14 +62,14 @@ class LockShowRequest:
 
 @dataclass(frozen=True, slots=True)
 class LockUpdateRequest:
-    """What to lock: a tool, or all that are locked already and match a pattern."""
+    """The tools to lock: one, or all locked ones that match a pattern."""
 
     item_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class LockVerifyRequest:
-    """Which tools to compare with their lockfiles: an id, a pattern, by default all that are locked."""
+    """The tools to compare with their lockfiles: an id, a pattern, by default all locked ones."""
 
     item_id: str = EVERYTHING
 
@@ -177,7 +177,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class LockUpdateResult:
-    """What was locked, and what could not be."""
+    """The tools that were locked, and those that could not be."""
 
     updated: tuple[Updated, ...]
     failed: tuple[Verified, ...] = ()

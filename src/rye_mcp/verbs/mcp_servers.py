@@ -73,7 +73,7 @@ class ServerPlan:
     space: SpaceName = SpaceName.PROJECT
     only: tuple[str, ...] = ()
     allowed: Permissions | None = None
-    """What the server may do, beside seeing the variables that it is given. None leaves it unsaid."""
+    """The rights of the server, beside seeing the variables that it is given. None leaves them undeclared."""
 
     @property
     def variables(self) -> frozenset[str]:
@@ -83,7 +83,7 @@ class ServerPlan:
         return _references(texts)
 
     def declared(self, more: Iterable[str] = ()) -> Permissions | None:
-        """What its items declare; `more` are variables that they may see as well."""
+        """Return the permissions that its items declare; `more` are variables that they may see as well."""
         env = self.variables | frozenset(more)
         if self.allowed is None:
             return Permissions(env=env) if env else None
@@ -102,7 +102,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written and signed, by its id, and what was not."""
+    """The items that were written and signed, by id, and those that were not."""
 
     item_ids: tuple[str, ...]
     left_out: tuple[LeftOut, ...] = ()
@@ -120,7 +120,7 @@ class Known:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """What its tools say about the server; RyeError when no tool may be believed."""
+        """The server's configuration, from its tools; RyeError when none of them is authentic."""
         for _, metadata in self.items.values():
             own = {name: value for name, value in (metadata.config or {}).items() if name not in _OF_TOOL}
             return {**own, "transport": _transport(metadata)}
@@ -131,7 +131,7 @@ class Known:
 
     @property
     def plan(self) -> ServerPlan:
-        """What its items say about it; RyeError when no item may be believed."""
+        """The plan of the server, from its items; RyeError when none of them is authentic."""
         return ServerPlan(self.name, self.config, self.space.name, self.only, self.permissions)
 
     @property
@@ -147,7 +147,7 @@ class Known:
 
     @property
     def permissions(self) -> Permissions | None:
-        """What the server may do by all of its tools; None where one of them leaves it unsaid."""
+        """The server's permissions over all of its tools; None where one of them declares none."""
         said = [metadata.permissions for _, metadata in self.items.values()]
         declared = [each for each in said if each is not None and not each.names_env_alone]
         return reduce(Permissions.meet, declared) if declared and len(declared) == len(said) else None
@@ -155,7 +155,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a server says now, beside what was approved: diffs by tool, all of what is new, and names.
+    """The server's tools now, beside the approved ones: diffs by tool, new tools whole, and names.
 
     `only` are the patterns that new tools had to match. `permissions` are other ones than the server has.
     """
@@ -254,7 +254,7 @@ def compare(
     only: tuple[str, ...] = (),
     permissions: Permissions | None = None,
 ) -> Comparison:
-    """What a server says now, beside what its items say; `only` is by default what they were added with.
+    """Compare the server's tools with its items; `only` is by default the selection they were added with.
 
     `permissions` are those that it is to have from now on, None for those that it has.
     """

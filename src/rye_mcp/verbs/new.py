@@ -1,4 +1,4 @@
-"""`new`: a working item to start with: a tool in a language, a directive, or knowledge.
+"""`new`: a working item to start with: a tool in a language, a directive, knowledge, or a skill.
 
 It is a template of this package with the item's name put in, unsigned. Nothing that exists is replaced, and
 nothing is written that would make two items ambiguous.
@@ -8,8 +8,9 @@ nothing is written that would make two items ambiguous.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -18,8 +19,20 @@ from lilux._dataclasses import dataclass
 from lilux.runtime.interpreters import NodeModules, Surroundings
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.starting import how_to_install
-from rye_mcp.items import ItemFile, ItemType, SpaceName, check_item_id, printable, relative_path
+from rye_mcp.items import (
+    SKILL_TEXT,
+    ItemFile,
+    ItemType,
+    ListedFile,
+    SkillFiles,
+    SpaceName,
+    check_item_id,
+    printable,
+    relative_path,
+)
 from rye_mcp.notices import Notice
+from rye_mcp.spaces.source_tree import SourceFile
+from rye_mcp.verbs._skill_writing import write_skill
 from rye_mcp.verbs.context import Context, options_of
 from rye_mcp.verbs.load import require_no_clash, write_new
 
@@ -56,19 +69,20 @@ LANGUAGES: Final[Mapping[str, _Template]] = MappingProxyType(
         "perl": _Template("perl.pl.txt", ".pl", program="perl"),
     }
 )
-"""What a tool can be written in; the first one is meant when nothing is said."""
+"""The languages of tools; the first one is the default."""
 
 _TEXTS: Final[Mapping[ItemType, _Template]] = MappingProxyType(
     {
         ItemType.DIRECTIVE: _Template("directive.md.txt", ".md", "--who Ada"),
         ItemType.KNOWLEDGE: _Template("knowledge.md.txt", ".md", ""),
+        ItemType.SKILL: _Template("skill.md.txt", ".rye.sig.yaml", ""),
     }
 )
 
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """What is to be made, and where; `language` is for tools alone, by default the first of `LANGUAGES`.
+    """A file to make, and its place; `language` is for tools alone, by default the first of `LANGUAGES`.
 
     `environment` is the one that it is going to run in: what is not found there is warned of.
     """
@@ -90,7 +104,7 @@ class NewResult:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What to do with it: sign it, and run it."""
+        """The next commands: sign it, and run it."""
         file = self.file
         options = "" if file.item_type is ItemType.TOOL else f"--type {file.item_type} "
         signs = f"rye sign {file.item_id}{options_of(file.item_type, file.space.name)}"
@@ -102,7 +116,7 @@ class NewResult:
             "status": "created",
             "item_id": self.file.item_id,
             "type": self.file.item_type.value,
-            "path": printable(self.file.path),
+            "path": printable(self.file.text_path),
             "next": list(self.commands),
             "warnings": [warning.as_dict() for warning in self.warnings],
         }
@@ -118,14 +132,17 @@ def new(request: NewRequest, context: Context) -> NewResult:
         what = f"expected a project, found no {printable(space.root)}"
         raise RyeError("no_project", what, where=printable(space.root))
     text = (_TEMPLATES / template.file).read_text(encoding="utf-8")
-    content = text.replace(_NAME, request.item_id.rpartition("/")[2])
+    content = text.replace(_NAME, request.item_id.rpartition("/")[2]).encode()
     file = ItemFile(
-        space, request.item_type, request.item_id, template.extension, space.root / relative, content.encode()
+        space, request.item_type, request.item_id, template.extension, space.root / relative, content
     )
     require_no_clash(file, context)
     hidden = _hidden(file, context)
     try:
-        write_new(file, mode=_FILE_MODE)
+        if request.item_type is ItemType.SKILL:
+            file = _write_skill(file)
+        else:
+            write_new(file, mode=_FILE_MODE)
     except RyeError as exc:
         if exc.code == "item_exists":
             exc.hint = f"take another id, or look at it: rye show {file.item_id}{options_of(file.item_type)}"
@@ -133,8 +150,17 @@ def new(request: NewRequest, context: Context) -> NewResult:
     return NewResult(file, template.arguments, (*hidden, *_missing(template, request, context)))
 
 
+def _write_skill(file: ItemFile) -> ItemFile:
+    """Write a skill of one text, and return it as it is read from then on."""
+    listed = ListedFile(hashlib.sha256(file.content).hexdigest(), len(file.content))
+    skill = SkillFiles(file.content, MappingProxyType({SKILL_TEXT: listed}))
+    made = replace(file, content=b"", skill=skill)
+    write_skill(made, {SKILL_TEXT: SourceFile(made.text_path, file.content, executable=False)})
+    return made
+
+
 def _template(request: NewRequest) -> _Template:
-    """What it begins as; RyeError for a space, a language or a combination that there is not."""
+    """Return the template; RyeError for an unknown space, language or combination."""
     if request.space is SpaceName.SYSTEM:
         what = "expected the project or the user space, found the system space, which is sealed"
         raise RyeError("out_of_scope", what, item_id=request.item_id, hint=f"rye new {request.item_id}")

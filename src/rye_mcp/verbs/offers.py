@@ -33,7 +33,7 @@ MAX_OFFERS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class OffersRequest:
-    """Which items are meant: by ids and patterns of ids."""
+    """A selection of items: by ids and patterns of ids."""
 
     patterns: tuple[str, ...] = (EVERYTHING,)
     item_type: ItemType = ItemType.TOOL
@@ -61,7 +61,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What is offered, by id; and what was meant and is not."""
+    """The offered items, by id, and the selected ones that are not offered."""
 
     items: tuple[Offer, ...]
     refused: tuple[tuple[str, RyeError], ...] = ()

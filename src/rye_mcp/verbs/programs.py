@@ -58,7 +58,7 @@ from rye import CallError, call, describe, search
 
 @dataclass(frozen=True, slots=True)
 class ProgramRequest:
-    """What becomes an item; `parameters` is the schema of what the program finds as `input`."""
+    """A program that becomes an item; `parameters` is the schema of its `input`."""
 
     name: str
     description: str

@@ -53,7 +53,7 @@ MAX_TREE: Final = 10_000
 """How many runs below one are exported with it."""
 
 AtHand = Literal["as it was", "changed since", "not here"]
-"""What became of an item since it ran."""
+"""The state of an item compared with the one that ran."""
 
 _ITEM: Final = "item:"
 _MAX_KEY_BYTES: Final = 16 * 1024
@@ -74,7 +74,7 @@ class ReceiptSources:
         return Signers(known | {key.key_id: key for key in self.keys}, self.trust.revocations())
 
     def notary(self) -> RunnerNotary:
-        """What signs for this machine."""
+        """The notary of this machine."""
         return RunnerNotary(self.state, revoked=self.trust.revocations)
 
 
@@ -87,7 +87,7 @@ class ShownReceipt:
 
     @property
     def statement(self) -> Mapping[str, Any]:
-        """What it says."""
+        """The statement of the receipt."""
         statement: Mapping[str, Any] = msgspec.json.decode(self.receipt.payload)
         return statement
 
@@ -118,7 +118,7 @@ def read_key(path: Path) -> PublicKey:
 
 
 def runner_key(sources: ReceiptSources) -> PublicKey:
-    """The public key of this machine's runner, which is made when there is none."""
+    """The public key of this machine's runner, which is made if it is missing."""
     return sources.notary().public
 
 
@@ -222,7 +222,7 @@ def checkpoint_of(sources: ReceiptSources, store: ReceiptStore) -> Envelope:
 
 
 def rekor_entry(envelope: Envelope, sources: ReceiptSources) -> dict[str, Any]:
-    """What a transparency log takes to keep a checkpoint."""
+    """Return the request that gives a checkpoint to a transparency log."""
     return entry_for_rekor(envelope, runner_key(sources))
 
 

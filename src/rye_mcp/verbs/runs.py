@@ -1,4 +1,4 @@
-"""What has run, and what it wrote: the rows of the log, and output that was kept because it was cut.
+"""Past runs and their output: the rows of the log, and output that was kept because it was too long.
 
 A handle opens what was kept for whoever may see the run: a person, or an agent in the run's project. The log
 has all ids and is for people; agents see its rows without ids and parameters (`RunList.for_agent`).
@@ -52,7 +52,7 @@ DEFAULT_LIMIT = 50
 
 @dataclass(frozen=True, slots=True)
 class OutputRequest:
-    """Which piece of what was kept; `run_id` may be any handle, which names the stream or the result too.
+    """A piece of kept output; `run_id` may be any handle, which names the stream or the result too.
 
     An `offset` below 0 counts from the end. With a `pattern`, only lines that match.
     """
@@ -66,7 +66,7 @@ class OutputRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunsRequest:
-    """Which runs: of items by an id or a pattern, of a project, by status or code, and by time."""
+    """A selection of runs: of items by an id or a pattern, of a project, by status or code, and by time."""
 
     item_id: str = EVERYTHING
     project: Path | None = None

@@ -74,7 +74,7 @@ _NOT_RUNNABLE = "not_runnable"
 
 
 class Finder(Protocol):
-    """What finds: the catalog, or what stands in for it."""
+    """Finds items: the catalog, or a stand-in."""
 
     def search(self, query: SearchQuery, /) -> Page:
         """The hits of one page, the best first."""
@@ -82,7 +82,7 @@ class Finder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What else there is to know of an item that passed. A schema that is too long is left out."""
+    """More about an item that passed. A schema that is too long is left out."""
 
     version: str
     executor_id: str | None
@@ -110,7 +110,7 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown of one hit. Without a `signer` it did not pass, and `reason` says why."""
+    """One hit as it is shown. Without a `signer` it did not pass, and `reason` says why."""
 
     item_id: str
     item_type: ItemType
@@ -217,7 +217,7 @@ class _Passed:
 
 @dataclass(slots=True)
 class _Sifted:
-    """What passed of all that was found, up to the end of a page, and what did not."""
+    """The hits that passed, up to the end of a page, and those that did not."""
 
     query: SearchQuery
     view: _View
@@ -256,7 +256,7 @@ class _Sifted:
             size *= _TIMES_MORE
 
     def shown(self) -> Iterator[Shown]:
-        """What is on the page."""
+        """Yield the hits of the page."""
         for passed in self._on_page:
             yield self.view.shown(passed)
         if self._is_everything:
@@ -311,7 +311,7 @@ class _View:
         return _Passed(hit, found, meant, verified, metadata)
 
     def shown(self, passed: _Passed) -> Shown:
-        """What is shown of a hit that passed."""
+        """Return a hit that passed, as it is shown."""
         file, metadata = passed.found.item, passed.metadata
         return Shown(
             file.item_id,
@@ -393,7 +393,7 @@ def _detail(verified: VerifiedItem, metadata: ItemMetadata) -> Detail:
 
 
 def _content(file: ItemFile) -> str:
-    """What the file holds beside its signature; of directives and knowledge, what they say."""
+    """Return the file's content without its signature; of directives and knowledge, their text."""
     if file.item_type is not ItemType.TOOL:
         return body_of(file)
     return detach(file).decode("utf-8", "replace")

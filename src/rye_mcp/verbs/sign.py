@@ -67,7 +67,7 @@ _TOLD_ALREADY: Final = frozenset({"executor_not_found", "item_not_found"})
 
 @dataclass(frozen=True, slots=True)
 class SignRequest:
-    """What to sign: an item id, or a pattern such as `demo/*`, in the project or in the user space.
+    """The items to sign: an id, or a pattern such as `demo/*`, in the project or in the user space.
 
     `companions` are files beside one tool, or below, that are listed with it: by their paths from there.
     `all_beside` names everything that an item rests on. `agreed` are the files of a plan that somebody has
@@ -125,7 +125,7 @@ class SignFailure:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What became of everything that a pattern selected; `unchanged` was signed already, as it is."""
+    """The result for all selected items; `unchanged` were signed already, as they are."""
 
     signed: tuple[SignResult, ...]
     failed: tuple[SignFailure, ...]
@@ -172,7 +172,7 @@ def sign(
 
 
 def plan(request: SignRequest, context: Context) -> SigningPlan:
-    """What would be signed, for a person who has to agree to it first; nothing is signed."""
+    """Plan what to sign, for the person who has to agree to it first; nothing is signed."""
     _require_allowed(request, context)
     _require_one_tool(request)
     key = _public_key(context)
@@ -293,7 +293,7 @@ def _public_key(context: Context) -> SigningKey:
 
 
 def _examined(file: ItemFile, context: Context) -> ItemMetadata:
-    """What an item says of itself. What an agent may not sign is refused before anything is told of it.
+    """Return the metadata of an item. A file that an agent may not sign is refused before it is read out.
 
     Nobody knows whose an unsigned file is: an agent is told what is wrong where, and not what stands there.
     """
@@ -304,6 +304,14 @@ def _examined(file: ItemFile, context: Context) -> ItemMetadata:
         if context.is_person:
             raise
         raise without_values(exc, file) from None
+
+
+def _files_of(file: ItemFile) -> dict[str, str]:
+    """The files of a skill, by their paths in the space, with their hashes."""
+    if file.skill is None:
+        return {}
+    directory = f"{file.item_type.directory}/{file.item_id}"
+    return {f"{directory}/{path}": each.digest for path, each in file.skill.files.items()}
 
 
 class _Signer:
@@ -347,11 +355,13 @@ class _Signer:
         return own is None or signer.key_id in own.before
 
     def planned(self, file: ItemFile, named: Sequence[str] = ()) -> dict[str, str]:
-        """What would be vouched for with an item; RyeError for what would not be signed."""
+        """Return the files that signing an item would cover; RyeError for an item that would be refused."""
         with whole_hints(file):
             metadata = _examined(file, self._context)
             is_tool = file.item_type is ItemType.TOOL
-            along = self._companions.planned(ChainElement(file, metadata), named) if is_tool else {}
+            along = (
+                self._companions.planned(ChainElement(file, metadata), named) if is_tool else _files_of(file)
+            )
             return {**along, relative_of(file): digest_of(file)}
 
     def sign(self, file: ItemFile, metadata: ItemMetadata, named: Sequence[str] = ()) -> SignResult:
@@ -397,7 +407,7 @@ class _Signer:
         return result.also(*filter(None, outlook))
 
     def _outlook(self, root: ChainElement, item: VerifiedItem) -> list[Notice | None]:
-        """What will become of the tool, and of those that rest on it: their lockfiles, files, command."""
+        """Warn of the consequences for the tool, and for those that rest on it: lockfiles, files, command."""
         others = self._chains.refresh_others(item)
         if root.metadata.is_library or root.metadata.is_runtime or root.metadata.is_primitive:
             return [*others]

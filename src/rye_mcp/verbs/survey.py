@@ -51,7 +51,7 @@ class CarriedFiles:
         self._listings: dict[Path, DependencyManifest | None] = {}
 
     def integrity_of(self, space: Space, path: Path) -> Integrity | None:
-        """Who vouches for a file by a listing; None where nobody does."""
+        """Return the integrity of a file that a listing covers; None without one."""
         if space.name is SpaceName.SYSTEM or not path.is_relative_to(space.root / ItemType.TOOL.directory):
             return None
         relative = path.relative_to(space.root).as_posix()
@@ -94,7 +94,7 @@ def _listed_digest(tree: SourceTree, relative: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class SurveyRequest:
-    """Which items: an id, a pattern, or by default all; of a type, in a space, or of every one.
+    """The items to survey: an id, a pattern, or by default all; of one type or space, or of every one.
 
     `locks` asks how each tool stands to its lockfile too.
     """
@@ -108,7 +108,7 @@ class SurveyRequest:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What was found out about one item."""
+    """The findings about one item."""
 
     item_id: str
     item_type: ItemType
@@ -149,7 +149,7 @@ class Surveyed:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was found out about all of them, by space, type and id."""
+    """The findings about all items, by space, type and id."""
 
     items: tuple[Surveyed, ...]
     libraries_left_out: int = 0
@@ -199,7 +199,7 @@ def survey(request: SurveyRequest, context: Context, *, tracked: Tracked = lambd
 
 
 def _selected(request: SurveyRequest, context: Context) -> Selection:
-    """What the pattern of a request selects; RyeError when it is nothing."""
+    """Return the items that the pattern of a request selects; RyeError when it selects none."""
     spaces = context.spaces
     searched = spaces.accessible() if request.space is None else (spaces.space(request.space),)
     names = [space.name for space in searched]
@@ -250,7 +250,7 @@ class _Judge:
         self._carried = CarriedFiles(context)
 
     def of(self, file: ItemFile, *, shadowed: bool) -> Surveyed:
-        """What was found out about a file."""
+        """Survey a file."""
         who = (file.item_id, file.item_type, file.space.name, file.path)
         try:
             verified = self.context.verify(file)
@@ -265,7 +265,7 @@ class _Judge:
         return Surveyed(*who, integrity, metadata.description, metadata.version, shadowed, library, lock)
 
     def of_refused(self, refused: Refused) -> Surveyed:
-        """What was found out about what looks like an item and cannot be one."""
+        """Survey a file in the place of an item that is not one."""
         path = Path(refused.error.where or refused.space.root)
         return self.of_none(refused.item_id, refused.item_type, refused.space, path, refused.error)
 
@@ -279,7 +279,7 @@ class _Judge:
         *,
         shadowed: bool = False,
     ) -> Surveyed:
-        """What did not pass: refused, unless a listing carries it."""
+        """Survey a file that did not pass: refused, unless a listing carries it."""
         carried = self._carried.integrity_of(space, path)
         integrity = carried or Integrity(refusal=error)
         return Surveyed(

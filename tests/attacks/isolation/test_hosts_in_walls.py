@@ -61,6 +61,7 @@ def python(world: World, port: int, program: str, *words: str) -> dict[str, Any]
     return world.run([SYSTEM_PYTHON, "-c", program, str(port), *words], policy(world, port))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs_reach_an_allowed_host_by_its_name(world: World, program: str) -> None:
     if shutil.which(program, path="/usr/bin:/bin") is None:

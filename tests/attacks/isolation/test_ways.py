@@ -83,6 +83,7 @@ def wider(found: Mapping[str, str], column: str) -> dict[str, tuple[str, str]]:
     }
 
 
+@pytest.mark.thorough
 def test_the_ways_are_open_to_a_run_that_is_not_confined(world: World) -> None:
     found, enforced = world.attempt(None)
     assert enforced is None

@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import TaskStatus
 
 from lilux.primitives.errors import ConfigurationError, SupervisorError
 from lilux.primitives.subprocess import (
@@ -116,6 +117,7 @@ def comparable(result: SubprocessResult) -> tuple[Any, ...]:
     return result.kind, result.return_code, result.signal, result.stdout, result.stderr, result.enforced
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("way", "tier"), TIERS)
 @pytest.mark.parametrize("name", SCRIPTS)
 async def test_a_parked_interpreter_does_what_one_does_that_is_started_for_the_call(
@@ -300,6 +302,24 @@ async def test_a_variable_that_is_read_at_the_start_only_is_refused(
         await parked.run(call_of(spec, tmp_path / "never.py", env={name: "0"}))
     assert caught.value.code == "parked_environment"
     await parked.end()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_is_being_given_up_gets_no_call(
+    primitive: SubprocessPrimitive, tmp_path: Path, way: str
+) -> None:
+    spec = spec_of("none", tmp_path)
+    parked = await parked_by(way, primitive, spec)
+
+    async def given_up(*, task_status: TaskStatus[None]) -> None:
+        task_status.started()
+        await parked.end()
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(given_up)  # it is asked to end, and has not ended yet
+        with pytest.raises(NotParked) as caught:
+            await parked.run(call_of(spec, script_of(tmp_path / "copy", "print(1)")))
+    assert caught.value.code == "parked_gone"
 
 
 async def test_a_spool_that_does_not_work_is_an_error_of_the_call(

@@ -176,6 +176,7 @@ async def test_line_endings_marks_and_bytes_stay_as_they_are(desk: Desk) -> None
     assert mixed.read_bytes() == b"a\nx\r\ny\r\nc\nd\n"
 
 
+@pytest.mark.thorough
 async def test_edits_that_cannot_all_be_made_change_nothing(desk: Desk) -> None:
     content = "one two\n  three\none two\naaa\n"
     path = desk.write("a.txt", content)

@@ -34,6 +34,7 @@ def changing(path: str) -> list[Call]:
     ]
 
 
+@pytest.mark.thorough
 async def test_no_link_and_no_path_leads_out(desk: Desk) -> None:
     (desk.project / "file").symlink_to(desk.outside / "secret.txt")
     (desk.project / "directory").symlink_to("../outside")
@@ -161,6 +162,7 @@ def exchange_until(stop: Path, place: Path, outside: Path) -> None:
         os._exit(0)
 
 
+@pytest.mark.thorough
 async def test_what_decides_about_trust_is_changed_by_none_of_them(desk: Desk) -> None:
     deciding = [
         ".ai/lockfiles/demo.lock.json",

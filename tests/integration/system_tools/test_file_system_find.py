@@ -61,6 +61,7 @@ async def test_a_listing_tells_types_and_sizes_in_the_order_that_was_asked_for(d
     assert "expected a directory, found a file" in await desk.refusal("ls", path="b")
 
 
+@pytest.mark.thorough
 async def test_paths_are_found_by_patterns(desk: Desk) -> None:
     names = [
         "a.py",

@@ -243,6 +243,7 @@ def test_a_frame_over_the_limits_is_never_made(header: Header, payload: bytes) -
 # --- the decoder ----------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @given(
     frames=st.lists(
         st.tuples(st.dictionaries(st.text(max_size=5), st.integers()), st.binary(max_size=40)), max_size=4

@@ -52,6 +52,7 @@ def _schemas(inside: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 SCHEMAS = st.recursive(st.booleans(), _schemas, max_leaves=8)
 
 
+@pytest.mark.thorough
 @settings(max_examples=30 * settings().max_examples)
 @given(SCHEMAS, VALUES)
 def test_what_plainly_fits_is_found_nothing_wrong_with(schema: Any, value: Any) -> None:

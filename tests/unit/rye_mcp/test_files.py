@@ -109,6 +109,7 @@ def test_another_directory_with_another_file_is_seen(tmp_path: Path, path: Path)
     assert reader.says() == b"other"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tick_ns", [TICK_NS, SECOND_NS, 2 * SECOND_NS])
 def test_a_change_that_no_clock_could_tell_is_seen(
     tmp_path: Path, path: Path, tick_ns: int, monkeypatch: pytest.MonkeyPatch

@@ -11,19 +11,19 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, symlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, mkdirat, mknodat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::process::DumpableBehavior;
 
 use super::holder::Namespaces;
 use super::landlock::{Access, Ruleset};
-use super::layout::{Bind, EMPTY_DIRECTORY, EMPTY_FILE, Kind, Layout, Step};
+use super::layout::{Bind, EMPTIES, EMPTY_DIRECTORY, EMPTY_FILE, Kind, Layout, Step};
 use super::mounts::{self, Attributes};
 use super::places::{Identity, open_exactly};
 use super::ways_in::WaysIn;
 use crate::door::entrance::Entrance;
 use crate::policy::Proc;
-use crate::switches::Guard;
+use crate::switches::{Guard, Moment, StopAt};
 use crate::sys::checked;
 use crate::sys::launch::Refused;
 use crate::wire::Role;
@@ -70,6 +70,7 @@ pub struct Cell<'a> {
     /// For a process that comes in by itself.
     pub ways_in: Option<WaysIn>,
     pub role: Role,
+    pub stop_at: StopAt,
 }
 
 impl Cell<'_> {
@@ -79,6 +80,7 @@ impl Cell<'_> {
         // Entering a user namespace may have changed it, for the keeper as well, whose memory this is.
         let hidden = DumpableBehavior::NotDumpable;
         rustix::process::set_dumpable_behavior(hidden).map_err(Refused::at("dumpable"))?;
+        self.stop_at.reached(Moment::Namespaces);
         // Never in the machine's own network, whatever guard is off.
         let door = self.door.filter(|_| self.own_network);
         door.map_or(Ok(()), Entrance::make).map_err(Refused::at("door"))?;
@@ -91,6 +93,7 @@ impl Cell<'_> {
         };
         mounts::new_root(STAGE, &self.options).map_err(Refused::at("root"))?;
         let root = open_exactly(STAGE).map_err(Refused::at("root"))?;
+        self.stop_at.reached(Moment::Root);
         for (number, step) in self.layout.steps.iter().enumerate() {
             carry_out(step, root.as_fd()).map_err(|errno| Refused {
                 what: "place",
@@ -107,6 +110,7 @@ impl Cell<'_> {
             let allowed = ruleset.allow(root.as_raw_fd(), true, Access::Everything);
             allowed.map_err(Refused::at("landlock"))?;
         }
+        self.stop_at.reached(Moment::Places);
         Ok(())
     }
 
@@ -131,6 +135,7 @@ impl Cell<'_> {
         if self.proc == Proc::Private {
             mounts::own_proc(c"/proc/proc").map_err(Refused::at("proc"))?;
         }
+        self.stop_at.reached(Moment::Tool);
         if !self.new.root {
             return Ok(());
         }
@@ -145,6 +150,7 @@ impl Cell<'_> {
 
     /// In the builder, when init is there: only the cell is left for the process that enters.
     pub fn complete(&self) -> Result<(), Refused> {
+        self.stop_at.reached(Moment::ProcessOne);
         let Some(ways_in) = &self.ways_in else { return Ok(()) };
         ways_in.wait_for_init().map_err(Refused::at("process 1"))?;
         mounts::pivot(STAGE).map_err(Refused::at("root"))?;
@@ -193,22 +199,42 @@ fn carry_out(step: &Step, root: BorrowedFd<'_>) -> Result<(), Errno> {
             made_or_there(mkdirat(&parent, last_part(path), Mode::from_raw_mode(*mode)))
         }
         Step::File { path, inside: Some(inside) } => {
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             let parent = within(root, inside)?;
-            let made = rustix::fs::openat(&parent, last_part(path), flags, Mode::from_raw_mode(0o444));
-            made_or_there(made.map(drop))
+            made_or_there(make_file(parent.as_fd(), last_part(path)))
         }
-        Step::File { path, inside: None } => {
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-            rustix::fs::openat(root, path, flags, Mode::from_raw_mode(0o444)).map(drop)
-        }
+        Step::File { path, inside: None } => make_file(root, path),
         Step::Link { path, target } => symlinkat(target.as_c_str(), root, path.as_c_str()),
         Step::Bind(bind) => show(bind, root),
-        Step::Mask { path, is_directory } => {
-            let source = if *is_directory { EMPTY_DIRECTORY } else { EMPTY_FILE };
-            let tree = mounts::copy_of_at(root, source)?;
-            attach(&tree, root, path, Attributes::READ)
+        Step::System { source, kind } => {
+            let name = source.to_bytes_with_nul().get(1..).unwrap_or_default();
+            let name = CStr::from_bytes_with_nul(name).map_err(|_| Errno::INVAL)?;
+            mounts::attach_at(&mounts::copy_of_name(source)?, root, name, attributes_of(*kind))
         }
+        Step::Shut => mounts::attach_at(&mounts::copy_of_at(root, EMPTIES)?, root, EMPTIES, Attributes::READ),
+        Step::Mask { path, is_directory, may_be_gone } => {
+            let target = match within(root, path) {
+                Err(Errno::NOENT) if *may_be_gone => return Ok(()),
+                found => found?,
+            };
+            // What it is copied from is read-only already.
+            mounts::place(
+                &mounts::copy_of_at(root, if *is_directory { EMPTY_DIRECTORY } else { EMPTY_FILE })?,
+                &target,
+            )
+        }
+    }
+}
+
+/// Empty, and to be covered.
+fn make_file(directory: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno> {
+    mknodat(directory, path, FileType::RegularFile, Mode::from_raw_mode(0o444), 0)
+}
+
+fn attributes_of(kind: Kind) -> Attributes {
+    match kind {
+        Kind::Read => Attributes::READ,
+        Kind::Write => Attributes::WRITE,
+        Kind::Device => Attributes::DEVICE,
     }
 }
 
@@ -240,16 +266,11 @@ fn show(bind: &Bind, root: BorrowedFd<'_>) -> Result<(), Errno> {
         return Err(Errno::STALE);
     }
     let tree = mounts::copy_of_open(source.as_fd())?;
-    let attributes = match bind.kind {
-        Kind::Read => Attributes::READ,
-        Kind::Write => Attributes::WRITE,
-        Kind::Device => Attributes::DEVICE,
-    };
     let target = within(root, &bind.path)?;
     if bind.covers_itself && Identity::of(&target)? != bind.identity {
         return Err(Errno::STALE);
     }
-    mounts::attach(&tree, &target, attributes)
+    mounts::attach(&tree, &target, attributes_of(bind.kind))
 }
 
 fn attach(tree: &OwnedFd, root: BorrowedFd<'_>, path: &CStr, attributes: Attributes) -> Result<(), Errno> {

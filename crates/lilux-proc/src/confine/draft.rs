@@ -22,7 +22,7 @@ use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
 use crate::notify::{self, Tells};
 use crate::policy::{Enforced, Net, Policy, Proc};
-use crate::switches::Guard;
+use crate::switches::{Guard, StopAt};
 use crate::wire::Role;
 
 /// Bytes of the private file system of a cell, where the policy says nothing.
@@ -67,6 +67,7 @@ impl CellParts {
             waits_at,
             ways_in: None,
             role,
+            stop_at: StopAt::default(),
         }
     }
 }
@@ -120,11 +121,10 @@ impl<'a> Draft<'a> {
     pub fn cell(mut self, role: Role) -> Result<(Walls, CellParts, Enforced), SpawnError> {
         let sockets = self.sockets(true);
         let written = self.written()?;
-        let mut hidden = hidden::of_system(self.root, self.has_user_namespace());
-        if matches!(self.policy.net, Net::Hosts(_)) {
-            // Without a server in it, names are asked for at the loopback, where the door answers.
-            hidden.extend(places::resolver_in_etc());
-        }
+        // Without a server in it, names are asked for at the loopback, where the door answers.
+        let hosts = matches!(self.policy.net, Net::Hosts(_));
+        let resolver = if hosts { places::resolver_in_etc() } else { None };
+        let hidden = hidden::of_system(self.root, self.has_user_namespace(), resolver);
         let layout = Layout::of(self.policy, &written, &hidden)?;
         let landlock = self.facts.landlock.0 > 0 && Guard::Landlock.is_on();
         let ruleset = match role {

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -15,6 +16,22 @@ const FRESH: Duration = Duration::from_secs(1);
 /// In a user namespace this belongs to nobody, and ssh refuses configuration of strangers.
 const SSH: &str = "/etc/ssh/ssh_config.d";
 
+/// A place that no tool sees, as it was when it was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hidden {
+    pub path: Vec<u8>,
+    pub is_directory: bool,
+}
+
+impl Hidden {
+    /// None of what is not there, or is a link.
+    fn here(path: &[u8]) -> Option<Self> {
+        let found = fs::symlink_metadata(Path::new(OsStr::from_bytes(path))).ok()?;
+        let hidden = Self { path: path.to_vec(), is_directory: found.is_dir() };
+        (!found.is_symlink()).then_some(hidden)
+    }
+}
+
 /// Seconds and nanoseconds of the last change, as the file system tells it: compared with itself only.
 type Changed = (i64, i64);
 
@@ -22,24 +39,23 @@ struct Walk {
     at: Instant,
     looked: Cell<Instant>,
     directories: HashMap<PathBuf, Changed>,
-    hidden: Vec<Vec<u8>>,
+    hidden: Vec<Hidden>,
 }
 
 thread_local! {
     static LAST: RefCell<Option<Walk>> = const { RefCell::new(None) };
 }
 
-/// What is masked in every cell.
-pub fn of_system(root: bool, user_namespace: bool) -> Vec<Vec<u8>> {
+/// What is masked in every cell, and of a cell without a resolver of its own the file that names those of the machine.
+pub fn of_system(root: bool, user_namespace: bool, resolver: Option<Vec<u8>>) -> Vec<Hidden> {
     let mut hidden = if root { in_etc() } else { Vec::new() };
-    if user_namespace {
-        hidden.push(SSH.as_bytes().to_vec());
-    }
+    let ssh = user_namespace.then(|| SSH.as_bytes().to_vec());
+    hidden.extend(ssh.into_iter().chain(resolver).filter_map(|path| Hidden::here(&path)));
     hidden
 }
 
 /// Remembered for as long as no directory has changed.
-fn in_etc() -> Vec<Vec<u8>> {
+fn in_etc() -> Vec<Hidden> {
     LAST.with_borrow_mut(|last| {
         if let Some(walk) = last.as_ref().filter(|walk| walk.holds()) {
             return walk.hidden.clone();
@@ -71,7 +87,8 @@ impl Walk {
                     continue;
                 }
                 if !open_to_others {
-                    walk.hidden.push(path.as_os_str().as_bytes().to_vec());
+                    let path = path.as_os_str().as_bytes().to_vec();
+                    walk.hidden.push(Hidden { path, is_directory: found.is_dir() });
                 } else if found.is_dir() {
                     waiting.push(path);
                 }
@@ -115,9 +132,10 @@ mod tests {
         close("open/secret", 0o640);
         close("open/closed", 0o750);
         let walk = Walk::through(root.to_str().expect("is UTF-8"));
-        let mut names: Vec<&[u8]> = walk.hidden.iter().map(|path| &path[root.as_os_str().len()..]).collect();
+        let named = |each: &Hidden| (each.path[root.as_os_str().len()..].to_vec(), each.is_directory);
+        let mut names: Vec<_> = walk.hidden.iter().map(named).collect();
         names.sort_unstable();
-        assert_eq!(names, [b"/open/closed".as_slice(), b"/open/secret"]);
+        assert_eq!(names, [(b"/open/closed".to_vec(), true), (b"/open/secret".to_vec(), false)]);
         assert!(walk.is_unchanged());
         std::thread::sleep(Duration::from_millis(20));
         fs::write(root.join("open/another"), "a").expect("is written");

@@ -8,6 +8,7 @@ use std::ffi::CString;
 
 use rustix::io::Errno;
 
+use super::hidden::Hidden;
 use super::places::{self, Identity, Place, System, unusable};
 use crate::error::SpawnError;
 use crate::policy::{Net, Policy};
@@ -31,10 +32,19 @@ pub enum Step {
         target: CString,
     },
     Bind(Bind),
+    /// As `Bind`, of a name that only root can give to something else, at the same path.
+    System {
+        source: CString,
+        kind: Kind,
+    },
+    /// What masks are made of can be changed by nobody from here on.
+    Shut,
     /// Something empty on top, so that what is there cannot be read.
     Mask {
         path: CString,
         is_directory: bool,
+        /// It was there a moment ago, and was not looked at again.
+        may_be_gone: bool,
     },
 }
 
@@ -58,6 +68,7 @@ pub enum Kind {
 }
 
 /// What masks are made of.
+pub const EMPTIES: &std::ffi::CStr = c"dev/.empty";
 pub const EMPTY_DIRECTORY: &std::ffi::CStr = c"dev/.empty/directory";
 pub const EMPTY_FILE: &std::ffi::CStr = c"dev/.empty/file";
 
@@ -74,7 +85,7 @@ pub struct Layout {
 
 impl Layout {
     /// Opens every place that is to be shown. `hidden` are places that are masked whatever the policy says.
-    pub fn of(policy: &Policy, written: &[Place], hidden: &[Vec<u8>]) -> Result<Self, SpawnError> {
+    pub fn of(policy: &Policy, written: &[Place], hidden: &[Hidden]) -> Result<Self, SpawnError> {
         let mut layout = Self::default();
         layout.make_frame();
         layout.show_system();
@@ -88,9 +99,9 @@ impl Layout {
         if Guard::CellProtect.is_on() {
             layout.protect(policy)?;
         }
-        let masked = policy.mask.iter().map(|path| &path.0);
-        for path in hidden.iter().chain(masked).filter(|_| Guard::CellMask.is_on()) {
-            layout.mask(path)?;
+        if Guard::CellMask.is_on() {
+            hidden.iter().try_for_each(|each| layout.hide(each))?;
+            policy.mask.iter().try_for_each(|path| layout.mask(&path.0))?;
         }
         Ok(layout)
     }
@@ -103,9 +114,10 @@ impl Layout {
                 Step::Directory { path, .. }
                 | Step::File { path, .. }
                 | Step::Link { path, .. }
+                | Step::System { source: path, .. }
                 | Step::Mask { path, .. },
             ) => path,
-            None => return "the cell".to_owned(),
+            Some(Step::Shut) | None => return "the cell".to_owned(),
         };
         path.to_string_lossy().into_owned()
     }
@@ -135,11 +147,23 @@ impl Layout {
             self.link(path, target);
         }
         for place in &system.directories {
-            self.show(place, Kind::Read);
+            // Further down, somebody else than root may own the directory that a name is in.
+            if depth(&place.path) == 1 {
+                self.show_by_name(place, Kind::Read);
+            } else {
+                self.show(place, Kind::Read);
+            }
         }
         for place in &system.devices {
-            self.show(place, Kind::Device);
+            self.show_by_name(place, Kind::Device);
         }
+    }
+
+    /// Nothing has been shown yet that it could be in.
+    fn show_by_name(&mut self, place: &Place, kind: Kind) {
+        self.make_target(place, &place.path);
+        self.steps.push(Step::System { source: absolute(&place.path), kind });
+        self.shown.insert(place.path.clone(), kind);
     }
 
     fn show_resolver(&mut self) {
@@ -209,15 +233,19 @@ impl Layout {
 
     fn show_at(&mut self, place: &Place, target: &[u8], kind: Kind) {
         if self.nearest(target).is_none() || self.is_elsewhere(target) {
-            self.make_parents(target);
-            if place.is_directory {
-                self.directory(target, 0o755);
-            } else if self.made.insert(target.to_vec(), ()).is_none() {
-                self.steps.push(Step::File { path: relative(target), inside: self.inside(target) });
-            }
+            self.make_target(place, target);
         }
         self.bind(place, target, kind, false);
         self.shown.insert(target.to_vec(), kind);
+    }
+
+    fn make_target(&mut self, place: &Place, target: &[u8]) {
+        self.make_parents(target);
+        if place.is_directory {
+            self.directory(target, 0o755);
+        } else if self.made.insert(target.to_vec(), ()).is_none() {
+            self.steps.push(Step::File { path: relative(target), inside: self.inside(target) });
+        }
     }
 
     fn bind(&mut self, place: &Place, target: &[u8], kind: Kind, covers_itself: bool) {
@@ -264,13 +292,26 @@ impl Layout {
         match Place::open(path) {
             Ok(place) if self.nearest(path).is_some() => {
                 self.pin(path)?;
-                self.make_empties();
-                self.steps.push(Step::Mask { path: relative(path), is_directory: place.is_directory });
+                self.cover(path, place.is_directory, false);
                 Ok(())
             }
             Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
             Err(errno) => Err(unusable(&String::from_utf8_lossy(path), errno)),
         }
+    }
+
+    /// As `mask`, without another look at it.
+    fn hide(&mut self, hidden: &Hidden) -> Result<(), SpawnError> {
+        if self.nearest(&hidden.path).is_some() {
+            self.pin(&hidden.path)?;
+            self.cover(&hidden.path, hidden.is_directory, true);
+        }
+        Ok(())
+    }
+
+    fn cover(&mut self, path: &[u8], is_directory: bool, may_be_gone: bool) {
+        self.make_empties();
+        self.steps.push(Step::Mask { path: relative(path), is_directory, may_be_gone });
     }
 
     fn make_empties(&mut self) {
@@ -280,6 +321,7 @@ impl Layout {
         self.directory(b"/dev/.empty", 0o755);
         self.directory(b"/dev/.empty/directory", 0o755);
         self.steps.push(Step::File { path: EMPTY_FILE.to_owned(), inside: None });
+        self.steps.push(Step::Shut);
     }
 
     /// How the tree is shown that a path lies in, or is the top of.

@@ -1,7 +1,7 @@
 //! Mounts, as raw system calls: the C libraries that we are built with know few of them.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 
@@ -10,7 +10,8 @@ use crate::sys::{checked, last_errno};
 const OPEN_TREE_CLONE: libc::c_uint = 1;
 const RECURSIVE: libc::c_uint = 0x8000;
 const EMPTY_PATH: libc::c_uint = libc::AT_EMPTY_PATH as libc::c_uint;
-const MOVE_BETWEEN_DESCRIPTORS: libc::c_uint = 0x4 | 0x40;
+const MOVE_FROM_DESCRIPTOR: libc::c_uint = 0x4;
+const MOVE_TO_DESCRIPTOR: libc::c_uint = 0x40;
 
 /// What can be done with what is mounted.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +88,11 @@ pub fn copy_of_open(place: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     open_tree(place.as_raw_fd(), c"", EMPTY_PATH)
 }
 
+/// As `copy_of`, of a name that only root can give to something else. A link is no tree.
+pub fn copy_of_name(path: &CStr) -> Result<OwnedFd, Errno> {
+    open_tree(libc::AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW as libc::c_uint)
+}
+
 fn open_tree(from: RawFd, path: &CStr, flags: libc::c_uint) -> Result<OwnedFd, Errno> {
     let flags = flags | OPEN_TREE_CLONE | RECURSIVE | libc::O_CLOEXEC as libc::c_uint;
     // SAFETY: the path is a C string.
@@ -100,27 +106,40 @@ fn open_tree(from: RawFd, path: &CStr, flags: libc::c_uint) -> Result<OwnedFd, E
 
 /// Puts a tree where `target` is, with attributes that hold for all of it.
 pub fn attach(tree: &OwnedFd, target: &OwnedFd, attributes: Attributes) -> Result<(), Errno> {
-    let (tree, target) = (tree.as_fd().as_raw_fd(), target.as_raw_fd());
+    set(tree, attributes)?;
+    place(tree, target)
+}
+
+/// As `attach`, at a name in a directory where nobody else has made anything yet.
+pub fn attach_at(
+    tree: &OwnedFd,
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    attributes: Attributes,
+) -> Result<(), Errno> {
+    set(tree, attributes)?;
+    move_mount(tree, directory.as_raw_fd(), name, MOVE_FROM_DESCRIPTOR)
+}
+
+/// Puts a tree where `target` is, with the attributes that it has.
+pub fn place(tree: &OwnedFd, target: &OwnedFd) -> Result<(), Errno> {
+    move_mount(tree, target.as_raw_fd(), c"", MOVE_FROM_DESCRIPTOR | MOVE_TO_DESCRIPTOR)
+}
+
+fn set(tree: &OwnedFd, attributes: Attributes) -> Result<(), Errno> {
     let wanted = MountAttributes { set: attributes.0, clear: 0, propagation: 0, user_namespace: 0 };
-    let size = size_of::<MountAttributes>();
-    let empty = c"".as_ptr();
-    if wanted.set != 0 {
-        // SAFETY: the structure is as large as said, and the path a C string.
-        let answer = unsafe {
-            libc::syscall(
-                libc::SYS_mount_setattr,
-                tree,
-                empty,
-                EMPTY_PATH | RECURSIVE,
-                &raw const wanted,
-                size,
-            )
-        };
-        checked(answer as i32)?;
-    }
-    // SAFETY: descriptors and C strings.
+    let (size, flags) = (size_of::<MountAttributes>(), EMPTY_PATH | RECURSIVE);
+    let (tree, empty) = (tree.as_raw_fd(), c"".as_ptr());
+    // SAFETY: the structure is as large as said, and the path a C string.
     let answer =
-        unsafe { libc::syscall(libc::SYS_move_mount, tree, empty, target, empty, MOVE_BETWEEN_DESCRIPTORS) };
+        unsafe { libc::syscall(libc::SYS_mount_setattr, tree, empty, flags, &raw const wanted, size) };
+    checked(answer as i32).map(drop)
+}
+
+fn move_mount(tree: &OwnedFd, to: RawFd, name: &CStr, flags: libc::c_uint) -> Result<(), Errno> {
+    let (tree, empty) = (tree.as_raw_fd(), c"".as_ptr());
+    // SAFETY: descriptors and C strings.
+    let answer = unsafe { libc::syscall(libc::SYS_move_mount, tree, empty, to, name.as_ptr(), flags) };
     checked(answer as i32).map(drop)
 }
 

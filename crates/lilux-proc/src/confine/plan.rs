@@ -17,6 +17,7 @@ use crate::door::entrance::Entrance;
 use crate::error::SpawnError;
 use crate::notify::{Mailbox, Post};
 use crate::policy::{Enforced, Policy, Tier};
+use crate::switches::StopAt;
 use crate::sys::launch::{self, Chamber, Guardian, Init, LaunchError, Limits, Refused, Restriction};
 use crate::wire::Role;
 
@@ -100,6 +101,13 @@ impl<'a> Plan<'a> {
     pub fn check(&self, pid: Pid, entries: &Entries) -> Result<(), &'static str> {
         let cell = self.cell.as_ref().ok_or("cell")?;
         ways_in::check(pid, entries, cell.namespaces, cell.own_network, self.keep())
+    }
+
+    /// A test wants to kill somebody while the cell is being made.
+    pub fn stop(&mut self, at: StopAt) {
+        if let Some(cell) = &mut self.cell {
+            cell.stop_at = at;
+        }
     }
 
     /// Its calls are told of, too.

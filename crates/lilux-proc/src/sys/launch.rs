@@ -4,6 +4,7 @@
 //! much memory there is, and a failure is reported by writing to that memory. Between clone and `execve` the child
 //! calls nothing that allocates, locks or unwinds.
 
+use std::cell::RefCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
@@ -21,6 +22,13 @@ use crate::observe::LAUNCH;
 const STACK: usize = 64 * 1024;
 const GUARD: usize = 64 * 1024;
 
+/// Stacks that nobody uses, at most as many as one launch needs.
+const SPARE: usize = 3;
+
+thread_local! {
+    static SPARES: RefCell<Vec<NonNull<c_void>>> = const { RefCell::new(Vec::new()) };
+}
+
 /// The stack of a child. Below it is memory that nobody may touch: a child that needs more dies, and overwrites nothing of
 /// ours, although it shares our memory.
 #[derive(Debug)]
@@ -29,7 +37,15 @@ struct Stack {
 }
 
 impl Stack {
+    /// One that a child before has used, or a new one.
     fn new() -> Result<Self, Errno> {
+        match SPARES.with_borrow_mut(Vec::pop) {
+            Some(start) => Ok(Self { start }),
+            None => Self::map(),
+        }
+    }
+
+    fn map() -> Result<Self, Errno> {
         let (size, nothing) = (GUARD + STACK, ProtFlags::empty());
         // SAFETY: a new anonymous mapping overlaps nothing.
         let address = unsafe { mmap_anonymous(std::ptr::null_mut(), size, nothing, MapFlags::PRIVATE)? };
@@ -51,8 +67,15 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and the child that used it is gone. It cannot fail for a whole mapping.
-        let _ = unsafe { munmap(self.start.as_ptr(), GUARD + STACK) };
+        let is_kept = SPARES.with_borrow_mut(|spares| {
+            let has_room = spares.len() < SPARE;
+            spares.extend(has_room.then_some(self.start));
+            has_room
+        });
+        if !is_kept {
+            // SAFETY: the mapping is ours, and the child that used it is gone. It cannot fail for a whole mapping.
+            let _ = unsafe { munmap(self.start.as_ptr(), GUARD + STACK) };
+        }
     }
 }
 
@@ -314,6 +337,7 @@ fn start_inside(chamber: &dyn Chamber, shared: &mut Shared<'_>) -> Result<(), La
     if chamber.has_guard() {
         shared.init = start_guardian(chamber.guardian(), of_init)?;
     }
+    chamber.complete()?;
     let argument: *mut c_void = (&raw mut *shared).cast();
     // SAFETY: as in `launch`; this process stands still until the child has executed or exited, and reads what it wrote after.
     let leader = unsafe { libc::clone(child, stack, SHARING | libc::CLONE_PARENT, argument) };

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 Check = Callable[[Any], str | None]
-"""What is wrong with a value, or nothing."""
+"""Returns the problem of a value, or None."""
 
 
 class Tree(Protocol):
@@ -78,7 +78,7 @@ class Tree(Protocol):
 
 @dataclass(slots=True)
 class Declarations:
-    """What was declared so far for the field of this name."""
+    """The declarations so far for the field of this name."""
 
     name: str
     checks: Mapping[str, Check]
@@ -140,7 +140,7 @@ def is_texts(value: Any) -> str | None:
 
 
 LIBRARY_NAME: Final = "runtime_lib"
-"""What templates call the library of a runtime; a tool that does not name it cannot reach it."""
+"""The name of a runtime's library in templates; a tool that does not name it cannot reach it."""
 
 RootKind = Literal["tool_dir", "tool_parent", "project_path"]
 
@@ -154,7 +154,7 @@ _TOOLS: Final = ItemType.TOOL.directory
 
 @dataclass(frozen=True, slots=True)
 class EnvPaths:
-    """What comes before and after the value of a variable that holds paths; templates."""
+    """Paths before and after the value of a variable that holds paths; templates."""
 
     prepend: tuple[str, ...] = ()
     append: tuple[str, ...] = ()

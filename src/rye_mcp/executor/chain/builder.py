@@ -58,7 +58,7 @@ class ChainError(RyeError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry(Generic[Value]):
-    """What was made of files, and the SHA256 of their bytes."""
+    """A value made of files, and the SHA256 of their bytes."""
 
     value: Value
     digest: str
@@ -89,7 +89,7 @@ class ChainElement:
 
     @property
     def executor_id(self) -> str | None:
-        """What it says that runs it; None for a primitive."""
+        """The executor that it names; None for a primitive."""
         return self.metadata.executor_id
 
     @property
@@ -146,7 +146,7 @@ class Finder(Protocol):
         ...
 
     def find_executor(self, name: str, *, seen_from: SpaceName | None = None) -> Found:
-        """What runs an item of a space, as that names it."""
+        """Find the executor of an item in a space, by its name there."""
         ...
 
 
@@ -186,7 +186,7 @@ class ChainBuilder:
         return self._kept_chain(tuple(elements))
 
     def _executor_of(self, elements: Sequence[ChainElement]) -> ChainElement | None:
-        """What runs the last of these elements; None after a primitive."""
+        """Return the executor of the last of these elements; None after a primitive."""
         child = elements[-1]
         if child.executor_id is None:
             return None
@@ -279,7 +279,7 @@ def _require_runnable(root: ChainElement) -> None:
 
 
 def _how_to_make_it_run(library: ChainElement) -> str:
-    """What to write into a library of ours; one of the system space stays what it is."""
+    """Say how to make a library of the user runnable; one of the system space stays as it is."""
     if library.space is SpaceName.SYSTEM:
         return f"load it: rye show {library.item_id}"
     how = how_to_name_an_executor(library.file, library.metadata)
@@ -348,7 +348,7 @@ class MetadataRole:
 
     @classmethod
     def of(cls, file: ItemFile) -> MetadataRole:
-        """What tells the role of this item."""
+        """Return the metadata that tells the role of this item."""
         return cls(file, file.item_id, file.extension)
 
     def __call__(self, content: bytes) -> Role:
@@ -359,7 +359,7 @@ class MetadataRole:
 
 
 def role_in_metadata(metadata: ItemMetadata) -> Role:
-    """What a tool with this metadata is for a chain."""
+    """Return the role in a chain of a tool with this metadata."""
     if metadata.is_primitive:
         return Role.PRIMITIVE
     return Role.RUNTIME if metadata.is_runtime else Role.TOOL

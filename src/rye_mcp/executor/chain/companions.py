@@ -1,4 +1,4 @@
-"""What a tool's code seems to need from beside it. These are guesses, for warnings and hints only."""
+"""Files beside a tool that its code seems to need. These are guesses, for warnings and hints only."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def mentioned_companions(content: bytes, extension: str, directory: str, tree: S
 
 
 def missing_companion(stderr: str, carried: BundledFiles, tool_dir: Path) -> str | None:
-    """What to do about a run that failed for want of a file that stands beside the tool, but does not run."""
+    """Return the hint for a run that failed because a file beside the tool is not part of it."""
     text = stderr[-MAX_ERROR_CHARACTERS:]
     files = (each for each in _files_in(text) if not _is_elsewhere(each, carried.source))
     names = [*_modules(_MODULE_IN_ERROR.findall(text)), *files]
@@ -110,7 +110,7 @@ def placeholders_in_shell(config: Mapping[str, Any], parameters: Iterable[str]) 
 
 
 def _shell_command(config: Mapping[str, Any]) -> str:
-    """What is given to a shell as its command; nothing where values are quoted, or there is no shell."""
+    """Return the command for a shell; empty where values are quoted, or there is no shell."""
     command, arguments = config.get("command"), config.get("args")
     if config.get("shell") is True or not isinstance(command, str) or not isinstance(arguments, list):
         return ""
@@ -196,7 +196,7 @@ def _modules(names: Iterable[str]) -> Iterator[str]:
 
 
 def _endings_of(path: str) -> Iterator[str]:
-    """What a path may be below the tool's directory: its last segment, the last two, and so on."""
+    """Yield the possible paths below the tool's directory: the last segment, the last two, and so on."""
     segments = [segment for segment in path.split("/") if segment not in ("", ".")]
     for count in range(1, min(len(segments), MAX_PATH_SEGMENTS) + 1):
         ending = segments[-count:]

@@ -1,4 +1,4 @@
-"""What a tool brings along: every file that runs with it, read once and verified.
+"""The files of a tool: every file that runs with it, read once and verified.
 
 A file is carried if a signed `deps.manifest.yaml` lists it, or if `verify_deps` asks for it
 (`verify_deps`). Nothing else exists for what runs. The rules are in `docs/architecture/execution.md`.
@@ -45,10 +45,10 @@ from rye_mcp.spaces.source_tree import SourceFile, SourceTree
 from rye_mcp.trust.dependency_manifest import (
     MAX_CARRIED_BYTES,
     MAX_LISTED_BYTES,
-    case_collisions,
     manifest_file,
     verify_manifest,
 )
+from rye_mcp.trust.listing import case_collisions
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.verify import Moment, Signer, Trust, VerifiedItem, verify_item
 
@@ -194,7 +194,7 @@ def _config_names_library(chain: Chain) -> bool:
 
 
 class _Dependencies:
-    """What one element rests on: the files to be read, and what makes each of them authentic."""
+    """The files that one element rests on, and the evidence for each of them."""
 
     def __init__(
         self, element: ChainElement, signer: Signer | None, role: Role, trust: Trust, tree: Tree
@@ -303,7 +303,7 @@ class _Dependencies:
         return ItemFile(self._space, item_type, item_id, extension, found.path, found.content)
 
     def _require_signer(self, signer: Signer, path: Path) -> None:
-        """Who signed what a person's tool rests on has to be one too: it gets what the tool gets."""
+        """Require a person as signer of the files that a person's tool rests on: they get its rights."""
         if self._is_persons and signer.kind is SignerKind.AGENT:
             shown = printable(path)
             what = f"expected a person's signature, as {self._element.item_id} has one, found an agent's"
@@ -340,7 +340,7 @@ class _Dependencies:
 def _library_files(
     library: Library, trust: Trust, open_tree: OpenTree, *, may_call: bool
 ) -> tuple[tuple[BundledFile, ...], list[Source]]:
-    """What is in the directory that a runtime brings along, as files of a snapshot and as they were read."""
+    """Return the files of a runtime's library, for a snapshot and as they were read."""
     runtime, below = library.runtime, f"{library.relative}/"
     with open_tree(runtime.file.space) as tree:
         needs = _Dependencies(runtime, None, Role.RUNTIME, trust, tree)
@@ -365,7 +365,7 @@ def _relative(element: ChainElement) -> str:
 
 
 def _require_approved(tool: ChainElement, trust: Trust) -> None:
-    """What is in a project that was cloned is used only when the person has said so."""
+    """Require that the person approved the project before its unsigned files are used."""
     if trust.approvals is None or not trust.approvals.read().approved:
         what = f"expected a project that you approved, as {tool.item_id} takes code from all of it, found one"
         raise RyeError(

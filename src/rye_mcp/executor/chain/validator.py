@@ -26,7 +26,7 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class ChainValidation:
-    """What was found out about a chain."""
+    """The result for a chain."""
 
     issues: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class ValidChain:
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """What matters of an element here, wherever it comes from."""
+    """The parts of an element that matter here, wherever it comes from."""
 
     item_id: str
     space: str

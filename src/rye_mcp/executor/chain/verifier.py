@@ -64,7 +64,7 @@ class IntegrityVerifier:
 
 
 def roles_in(elements: Sequence[ChainElement]) -> Iterator[RoleOf]:
-    """What the signer of each element has to be trusted for."""
+    """Yield the role for which the signer of each element has to be trusted."""
     yield MetadataRole.of(elements[0].file)
     for element in elements[1:]:
         yield Role.PRIMITIVE if element.executor_id is None else Role.RUNTIME

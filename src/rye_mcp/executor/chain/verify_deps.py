@@ -1,4 +1,4 @@
-"""Which files have to be authentic for a tool to run: what `verify_deps` of its chain asks for.
+"""The files that have to be authentic for a tool to run, as `verify_deps` of its chain says.
 
 The fields are merged from the primitive up. Signing and running ask this same module, so they look at the
 same files. `docs/reference/metadata.md` has the fields.
@@ -23,7 +23,7 @@ _SCOPES: Final = ("anchor", "tool_dir", "tool_siblings", "tool_file")
 
 @dataclass(frozen=True, slots=True)
 class DependencyRules:
-    """What `verify_deps` of a chain asks for; `extensions` is None for every file."""
+    """The `verify_deps` of a chain; `extensions` is None for every file."""
 
     enabled: bool = False
     scope: str = "anchor"
@@ -38,7 +38,7 @@ class DependencyRules:
 
 @once_a_chain
 def rules_of(chain: Chain) -> DependencyRules:
-    """What `verify_deps` says, merged over the chain; RyeError `invalid_item` for what makes no sense."""
+    """Return `verify_deps`, merged over the chain; RyeError `invalid_item` for nonsense."""
     declared = Declarations("verify_deps", _CHECKS)
     for element in chain.upward:
         declared.add(element, element.metadata.verify_deps)

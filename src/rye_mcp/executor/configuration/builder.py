@@ -1,4 +1,4 @@
-"""What runs: the configuration of a chain, filled once, as the spec of its primitive.
+"""The configuration of a chain, filled once, as the spec of its primitive.
 
 `merged` makes one configuration of what the elements say; here one pass puts in the environment, the
 context and the parameters, whose values are never looked at again. The rules are in
@@ -85,7 +85,7 @@ Spec = TypeVar("Spec")
 
 @dataclass(frozen=True, slots=True)
 class Built(Generic[Spec]):
-    """What a primitive is given, and what was noticed on the way."""
+    """The spec for a primitive, and the notices about it."""
 
     spec: Spec
     notices: tuple[Notice, ...] = ()
@@ -199,7 +199,7 @@ def _halves(
 
 
 def check_argv(filling: Filling) -> None:
-    """Nothing secret goes where everybody on the machine can read it."""
+    """Require that no secret is in the arguments, which everybody on the machine can read."""
     uses = filling.config.uses_of("command", "args")
     if secret := filling.parameters_in(uses) & filling.parameters.secret:
         problem = "it is writeOnly, and would stand in the command line, which others can read"
@@ -313,7 +313,7 @@ def _variables(filling: Filling) -> tuple[dict[str, str], list[Notice]]:
 
 
 def _own_variables(filling: Filling) -> Iterator[tuple[str, str]]:
-    """What `env` of the configuration sets."""
+    """Yield the variables that `env` of the configuration sets."""
     given = filling.config.values.get("env", {})
     if not isinstance(given, Mapping):
         raise filling.config.refusal("env", f"expected a mapping, found {type(given).__name__}")

@@ -28,7 +28,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """What the templates of one call are filled with."""
+    """The values for the templates of one call."""
 
     config: MergedConfig
     parameters: Parameters
@@ -85,7 +85,7 @@ class Filling:
             raise self.refusal(exc.field or field_name, exc.message, uses) from None
 
     def refusal(self, field_name: str | None, problem: str, uses: Uses | None = None) -> RyeError:
-        """What is wrong with a field: the parameters where they fill it, else the element."""
+        """Return the error for a field: it names the parameters that fill it, else the element."""
         uses = uses or self.config.uses_of(key_of(field_name))
         names = self.parameters_in(uses)
         if self._needed and (field_name is None or not names.isdisjoint(self.parameters.needs)):
@@ -102,7 +102,7 @@ class Filling:
         return frozenset(prefix + name for name in self.parameters.needs for prefix in ("", PARAMETER_PREFIX))
 
     def _withheld_of(self, uses: Uses) -> str:
-        """What a template asks for and this tool does not get; its author would look for it in vain."""
+        """Name the variables that a template asks for and this tool does not get."""
         names = sorted(uses.variables & self.withheld)
         return f" (withheld, since permissions.env does not name it: {', '.join(names)})" if names else ""
 

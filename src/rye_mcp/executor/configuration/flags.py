@@ -39,7 +39,7 @@ def flag_arguments(filling: Filling, max_bytes: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What one call makes of how a program is called."""
+    """The arguments of a program for one call."""
 
     filling: Filling
     calling: Calling
@@ -69,7 +69,7 @@ class _Call:
         yield from self._placed()
 
     def _value(self, name: str) -> Any:
-        """What was given; who only looks sees what is needed as a template."""
+        """Return the value; a dry run shows a missing one as a template."""
         parameters = self.filling.parameters
         return f"{{{name}}}" if name in parameters.needs else parameters.values.get(name)
 
@@ -95,7 +95,7 @@ class _Call:
         yield from (flag.on + joined + text,) if text or joined else (flag.on, text)
 
     def _placed(self) -> Iterator[str]:
-        """What has a place; `--` when anything comes after it."""
+        """Yield the positional arguments; `--` stands before them if one follows."""
         given = list(self._given())
         while given and given[-1].name == _SEPARATOR:
             given.pop()

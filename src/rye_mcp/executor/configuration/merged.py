@@ -47,10 +47,10 @@ CONTEXT: Final = frozenset(
         *("anchor_path", "runtime_lib", "params_json", "item_id"),
     ]
 )
-"""What templates can name besides configuration and parameters."""
+"""Names in templates besides configuration and parameters."""
 
 _OF_EVERY_CALL: Final = frozenset({"project_path", "user_space", "system_space"})
-"""What of the context is the same in every call of one executor."""
+"""The part of the context that is the same in every call of one executor."""
 
 PARAMS_ENV: Final = "params_env"
 """The key of a process that no primitive knows: the prefix of variables for parameters."""
@@ -62,7 +62,7 @@ _ARGS_WITH_FLAGS: Final = "args_with_flags"
 _OF_FLAGS: Final = frozenset({*CALLING_KEYS, _ARGS_WITH_FLAGS})
 
 PARAMETER_PREFIX: Final = "params."
-"""What a name begins with that is always a parameter."""
+"""The prefix of names that are always parameters."""
 
 _CODE_OPTIONS: Final = frozenset({"-c", "-e", "-E", "-r", "--eval", "--command"})
 """Options of interpreters and shells behind which code stands."""
@@ -73,14 +73,14 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """What templates ask for: names in braces, and variables of the environment."""
+    """The names in braces and variables of the environment in templates."""
 
     names: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, value: Any) -> Uses:
-        """What the texts in a structure ask for."""
+        """Collect the uses in all texts of a structure."""
         found = set(_placeholders(value))
         names = (each.name for each in found if isinstance(each, _templates.Parameter))
         variables = (each.name for each in found if isinstance(each, _templates.EnvironmentReference))
@@ -99,7 +99,7 @@ class MergedConfig:
     _asked: dict[tuple[str, ...], Uses] = field(repr=False, compare=False, default_factory=dict)
 
     def uses_of(self, *keys: str) -> Uses:
-        """What these values ask for."""
+        """Return the uses in these values."""
         known = self._asked.get(keys)
         if known is None:
             found = [self.uses[key] for key in keys if key in self.uses]
@@ -141,7 +141,7 @@ def arguments_before_call(chain: Chain) -> int:
 
 @once_a_chain
 def merge_config(chain: Chain) -> Mapping[str, Any]:
-    """What the elements say, merged; templates are as they stand."""
+    """Merge the configurations of the elements; templates are not filled."""
     whole: dict[str, Any] = {}
     for element in chain.upward:
         whole = _over(whole, element.metadata.config or {})
@@ -231,7 +231,7 @@ def _linked(config: MergedConfig, names: set[str]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Texts:
-    """What is put into other values in one round, as long as there is room."""
+    """The texts that are put into other values in one round, as long as there is room."""
 
     config: MergedConfig
     texts: Mapping[str, str]

@@ -63,7 +63,7 @@ class Parameters:
     `json` is all of them as compact JSON; `declared` are the names that the tool's schema speaks of, given or
     not; `secret` those whose value is marked `writeOnly`, or has something inside that is, and `secret_paths`
     the ways to just these values. `handles` are those that a program gets as a file. `needs` are those
-    without which nothing runs: of a call there are none.
+    without which nothing runs: a call has none missing.
     """
 
     values: Mapping[str, Any] = field(repr=False)
@@ -82,7 +82,7 @@ class Parameters:
 
 
 class UnfilledError(RyeError):
-    """What cannot be shown as long as nobody gave `needs`; nothing is wrong with it."""
+    """Raised while `needs` are missing; nothing is wrong with the tool."""
 
     needs: tuple[str, ...] = ()
 

@@ -24,7 +24,7 @@ _MAX_KEPT = 256
 _MAX_LINK_BYTES = 4096
 _GITDIR = b"gitdir: "
 _OTHERS: Final = (".hg", ".svn", ".jj", ".bzr", "_darcs", ".fslckout", "_FOSSIL_", ".pijul")
-"""What other version controls leave in the directories that they look after."""
+"""Directories of other version controls."""
 
 _HEADER: Final = struct.Struct(">4sLL")
 _STAT: Final = 40
@@ -48,7 +48,7 @@ class UnreadableIndexError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
-    """What one directory says: where the index of its repository is, when it has one."""
+    """One directory, and the index of its repository, if it has one."""
 
     stamp: Stamp | None
     index: str | None

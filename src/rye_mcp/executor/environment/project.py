@@ -32,7 +32,7 @@ _NOTHING: Final = DotenvSplit({}, ())
 
 
 class ProjectParts:
-    """What there is in one project, and what of it may be used."""
+    """The parts of one project, and which of them may be used."""
 
     def __init__(self, root: Path, approvals: Approvals) -> None:
         self.root = Path(os.path.realpath(root))
@@ -142,7 +142,7 @@ class ProjectParts:
 
 
 def _stamps_of(venv: Path) -> tuple[Stamp | None, ...]:
-    """What says that an environment has the same interpreter as before: its names, and the file behind."""
+    """Return the stamps by which a changed interpreter of an environment shows."""
     candidates = [f"{venv}/{name}" for name in VENV_CANDIDATES]
     return (
         stamp_of(f"{venv}/{_CONFIGURATION}"),

@@ -99,7 +99,7 @@ class Paths:
     snapshot: SnapshotPlaces
 
     def named(self) -> dict[str, str]:
-        """What templates call these places; empty for what there is not."""
+        """The places by their names in templates; empty for a missing one."""
         snapshot = self.snapshot
         places: dict[str, Path | None] = {
             "tool_path": snapshot.tool_path,
@@ -136,7 +136,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What every run of a chain gets; `trace` is what a run gets of the server that has no trace itself."""
+    """The variables that every run of a chain gets; `trace` is for runs of a server without a trace."""
 
     basis: Basis
     environment: Environment
@@ -173,7 +173,7 @@ class EnvironmentResolver:
     ) -> Environment:
         """The environment of one run; `permitted` are variables that it gets although they look secret.
 
-        `basis` is what `look` found out, for who looks beside the event loop. `secrets` are of the user's
+        `basis` is the result of `look`, done beside the event loop. `secrets` are of the user's
         store: they are in no environment that is kept, and no `env_config` can put them elsewhere.
         """
         elements, items = verified.chain.elements, verified.items
@@ -205,7 +205,7 @@ class EnvironmentResolver:
         )
 
     def _mentioned_by(self, files: Sequence[BundledFile], withheld: tuple[str, ...]) -> tuple[str, ...]:
-        """Which of these names stand in what runs: it probably reads these variables, and has to be told."""
+        """Return which of these names stand in the code: it probably reads these variables."""
         if not withheld:
             return ()
         key = (withheld, *(file.digest for file in files))
@@ -224,7 +224,7 @@ class EnvironmentResolver:
         return {f"RYE_{name}": value for name, value in known.items() if variables.get(name) != value}
 
     def look(self, verified: VerifiedChain, project: Path | None) -> Basis:
-        """What the environment of a chain depends on, as it is now; others choose how many files that are."""
+        """Look up everything that a chain's environment depends on; others choose how many files that are."""
         elements = verified.chain.elements
         parts, paths = self._parts(project), refused_paths(self._paths_in(project), self._trust.directories)
         if parts is None:
@@ -248,7 +248,7 @@ class EnvironmentResolver:
         )
 
     def _paths_in(self, project: Path | None) -> dict[str, tuple[str, ...]]:
-        """What each variable of paths holds for the tools of a project."""
+        """Return the paths in each variable of paths, for the tools of a project."""
         entries = self._paths.get("PATH", ())
         return {**self._paths, "PATH": tuple(programs_for_tools(entry, project) for entry in entries)}
 
@@ -312,7 +312,7 @@ class EnvironmentResolver:
 
 
 def _split(base: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What every tool gets of the server's environment, and what none gets unless it was signed to."""
+    """Split the server's environment: variables for every tool, and those that a signature has to grant."""
     passed: dict[str, str] = {}
     withheld: dict[str, str] = {}
     for name, value in base.items():
@@ -342,7 +342,7 @@ def _withheld_notice(withheld: Sequence[str]) -> Iterator[Notice]:
 
 
 def _told(paths: Paths) -> dict[str, str]:
-    """What every tool is told, whatever its chain says."""
+    """Return the variables that tell every tool of its surroundings."""
     told = {"RYE_TOOL_SOURCE": str(paths.tool_source), "RYE_RESULT_FD": str(RESULT_DESCRIPTOR)}
     if paths.snapshot.output_dir is not None:
         told["RYE_OUTPUT_DIR"] = str(paths.snapshot.output_dir)

@@ -1,4 +1,4 @@
-"""What a shim stands for in `/`, by the files of its version manager, so that nothing has to be started.
+"""Resolve a shim in `/` by the files of its version manager, without starting anything.
 
 Only what these files say beyond doubt counts. Where the manager has more to say (a hook, a plugin, a file in
 `/`, a version that is a pattern), there is no answer here, and the manager is asked. No file is read that an

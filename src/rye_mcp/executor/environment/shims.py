@@ -78,7 +78,7 @@ def is_shim(program: str) -> bool:
 
 
 async def meant(program: str, environment: Mapping[str, str], directories: Directories) -> str | None:
-    """What a shim stands for where no project has a say: by files, else as its manager says; None if unknown.
+    """Resolve a shim outside of projects: by files, else by asking its manager; None if unknown.
 
     `directories` says where nothing may be found through.
     """
@@ -88,7 +88,7 @@ async def meant(program: str, environment: Mapping[str, str], directories: Direc
 
 
 async def _asked(program: str, directories: Directories) -> str | None:
-    """What the manager of a shim says; None when it does not know.
+    """Ask the manager of a shim; None when it does not know.
 
     Nothing confines the manager. So it gets the server's variables, none of a tool, and lies where no tool
     can have put it.
@@ -169,7 +169,7 @@ def _seen(program: str, _link: Stamp | None, _file: Stamp | None) -> str | None:
 
 
 def _name_of(program: str) -> str:
-    """What a file is called behind all links; a hard link has the name of the manager beside it."""
+    """Return the name of a file behind all links; a hard link has the name of the manager beside it."""
     real = os.path.realpath(program)
     try:
         is_linked = os.stat(real).st_nlink > 1  # noqa: PTH116 - of each file on a PATH
@@ -218,7 +218,7 @@ class PathWithoutShims:
         return variables if kept == entries else {**variables, "PATH": os.pathsep.join(kept) or _NOWHERE}
 
     def _used_for(self, entry: str) -> str | None:
-        """What stands for an entry; None when nothing does."""
+        """Return the replacement of an entry; None without one."""
         if is_place_of_shims(entry):
             return None
         stamp = stamp_of(entry)
@@ -256,7 +256,7 @@ class PathWithoutShims:
 
 
 def _programs_in(entry: str) -> Iterator[str]:
-    """What in a directory may be a shim."""
+    """Yield the programs of a directory that may be shims."""
     links_alone = os.path.realpath(entry) in _OF_THE_SYSTEM
     with suppress(OSError), os.scandir(entry) as found:
         yield from (each.path for each in found if not links_alone or each.is_symlink())

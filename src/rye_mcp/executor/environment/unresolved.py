@@ -27,7 +27,7 @@ _MANAGED: Final = "version_manager"
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What an environment is resolved from, apart from what each search for an interpreter looks at.
+    """The basis for resolving an environment, apart from the files that a search for an interpreter reads.
 
     `dotenv` is what `.env` may set, `refused_names` what it may not; `refused_venvs` are environments that
     may not be used, with the reasons, `refused_node` is a Node.js that may not. `packages` are those that a
@@ -68,7 +68,7 @@ class UnresolvedEnvironment:
         return None if self._parts is None else self._parts.root
 
     def from_dotenv(self, permitted: frozenset[str]) -> dict[str, str]:
-        """What `.env` may set."""
+        """Return the variables that `.env` may set."""
         secret = {
             name for name, value in self._basis.dotenv.items() if looks_secret(name) or holds_password(value)
         }
@@ -105,7 +105,7 @@ class UnresolvedEnvironment:
         return resolution
 
     def notices(self) -> Iterator[Notice]:
-        """What was left out of the project."""
+        """Yield a notice for each part of the project that was left out."""
         if self._left_out:
             named = " and ".join(dict.fromkeys(self._left_out))
             yield Notice(
@@ -204,7 +204,7 @@ def venvs_of(elements: Iterable[ChainElement], parts: ProjectParts) -> Iterator[
 
 
 def unsigned_parts(elements: Iterable[ChainElement], parts: ProjectParts) -> Iterator[str]:
-    """What the elements of a chain would use of a project that has it, if it were approved."""
+    """Return the parts of the project that the elements of a chain would use, if it were approved."""
     if parts.has_dotenv():
         yield DOTENV
     for venv in venvs_of(elements, parts):

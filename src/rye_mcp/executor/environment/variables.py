@@ -1,4 +1,4 @@
-"""Which variables a tool does not get unless it was signed for them, and which of them hold paths.
+"""Variables that a tool gets only with a signature for them, and variables that hold paths.
 
 >>> [name for name in ("GITHUB_TOKEN", "KEYBOARD", "PYTHONPATH", "HOME") if is_withheld(name)]
 ['GITHUB_TOKEN', 'PYTHONPATH']
@@ -46,7 +46,7 @@ _ENDINGS: Final = (
     *("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE"),
     *("CREDENTIAL", "COOKIE"),
 )
-"""What a word of a secret's name ends with; each of them in the plural too."""
+"""The last words of a secret's name; each of them in the plural too."""
 
 _WORDS: Final = (
     *("AUTH", "AUTHORIZATION", "AUTHENTICATION", "OAUTH", "OAUTH2", "BEARER", "JWT", "OTP", "TOTP"),
@@ -56,14 +56,14 @@ _WORDS: Final = (
 """Other words that say so, as a whole."""
 
 _OTHER_THAN_PASSWORDS: Final = ("COMPASS", "BYPASS", "SURPASS", "TRESPASS")
-"""What ends with PASS, and is about something else."""
+"""Names that end with PASS without naming a password."""
 
 _WORD: Final = re.compile(r"[A-Z0-9]+")
 _PHRASE: Final = re.compile(r".[^A-Z0-9]PWD(?![A-Z0-9])|(?<![A-Z0-9])CONNECTION_STRING(?![A-Z0-9])")
 _DIGITS: Final = "0123456789"
 
 _OWN: Final = re.compile(r"RYE_.*|LILUX_.*|PWD|OLDPWD|_|SHLVL", re.DOTALL)
-"""What is said to rye-mcp alone, and what says where the server was started."""
+"""Variables for rye-mcp alone, and those that say where the server was started."""
 
 MAX_NAME: Final = 256
 """How long a name may be that anybody would read."""
@@ -74,7 +74,7 @@ _WORDS_FOR_ONE: Final = (
     r"(?:(?:token|secret|password|passwd|passphrase|credential|api[-_]?key|access[-_]?key)s?|\bpat|bearer)"
 )
 _ABOUT_ONE: Final = r"(?!--?(?:no|without|max|min|num)[-_])"
-"""How an option begins that says how many there are, or that there is none."""
+"""The start of an option that gives a number, or switches something off."""
 
 # Texts, not compiled: that takes long, and few command lines have a word that may be one.
 _STEMS: Final = ("token", "secret", "pass", "credent", "key", "pat", "bearer", "author", "cook")
@@ -86,12 +86,12 @@ _ISSUED: Final = (
     r"|[rs]k_live_\w{10}|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30}|npm_\w{30}|pypi-\w{16}|hf_[A-Za-z0-9]{16}"
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8})|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
-"""What well-known issuers begin their tokens with, so that others can tell: and private keys, and JWTs."""
+"""Prefixes of the tokens of well-known issuers, and of private keys and JWTs."""
 
 _HEADER: Final = rf"(?i)((?:proxy-)?authorization|cookie|[\w-]*{_WORDS_FOR_ONE})\s*:\s*\S"
 _IN_QUERY: Final = rf"(?i)[?&]([\w.-]*{_WORDS_FOR_ONE})=(?!\$\{{)[^&#]"
 _NO_SECRET: Final = r"(?i)-|\.{0,2}/|~|\$|\{|(?:\d+|true|false|yes|no|on|off)$"  # noqa: S105
-"""What the word behind an option is when it is another option, a file, a number, or stands for something."""
+"""Values of an option that are no secrets: another option, a file, a number, or a template."""
 
 
 @lru_cache(maxsize=4096)
@@ -120,27 +120,33 @@ def holds_password(value: str) -> bool:
 
 
 def secret_among(words: Sequence[str]) -> str | None:
-    """What says that one of these words of a command line is a secret itself: never the secret.
+    """Name the place of a secret in the words of a command line, without showing the secret.
 
     >>> [secret_among(words) for words in (["--token", "abc"], ["--token-file", "abc"], ["--token=${T}"])]
     ['--token', None, None]
     """
-    for word, behind in zip(words, [*words[1:], ""], strict=False):
-        if holds_password(word):
-            return "an address with a password"
-        if re.search(_ISSUED, word) is not None:
-            return "a token or a key, by its form"
-        if not any(stem in word.casefold() for stem in _STEMS):
-            continue
-        if (in_query := re.search(_IN_QUERY, word)) is not None:
-            return in_query[1]
-        if (header := re.match(_HEADER, word)) is not None and "${" not in word:
-            return header[1]
-        if (option := re.fullmatch(_OPTION, word)) is not None:
-            value = behind if option[2] is None else option[2]
-            if value and not re.match(_NO_SECRET, value) and "${" not in value:
-                return option[1]
-    return None
+    found = (_secret_in(word, behind) for word, behind in zip(words, [*words[1:], ""], strict=False))
+    return next((place for place in found if place is not None), None)
+
+
+def _secret_in(word: str, behind: str) -> str | None:
+    if holds_password(word):
+        return "an address with a password"
+    if re.search(_ISSUED, word) is not None:
+        return "a token or a key, by its form"
+    return _named_in(word, behind) if any(stem in word.casefold() for stem in _STEMS) else None
+
+
+def _named_in(word: str, behind: str) -> str | None:
+    """The name of a secret that stands before its value."""
+    if (in_query := re.search(_IN_QUERY, word)) is not None:
+        return in_query[1]
+    if (header := re.match(_HEADER, word)) is not None and "${" not in word:
+        return header[1]
+    option = re.fullmatch(_OPTION, word)
+    value = None if option is None else behind if option[2] is None else option[2]
+    is_secret = value and not re.match(_NO_SECRET, value) and "${" not in value
+    return option[1] if option is not None and is_secret else None
 
 
 def is_withheld(name: str) -> bool:
@@ -188,7 +194,7 @@ def programs_for_tools(path: str, project: Path | None) -> str:
 
 
 def refused_paths(paths: Mapping[str, Iterable[str]], directories: Directories) -> dict[str, str]:
-    """Which paths of these variables lead where nothing is used, with the reasons."""
+    """Return the paths of these variables that must not be used, with the reasons."""
     refused: dict[str, str] = {}
     look = Look()
     for name, found in paths.items():

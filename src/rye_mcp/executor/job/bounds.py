@@ -1,4 +1,4 @@
-"""What confines a program that a primitive of this process starts, and that may outlive its call.
+"""The confinement of a program that a primitive of this process starts, and that may outlive its call.
 
 Calls with equal bounds may share a program: the servers of `rye mcp` do.
 """
@@ -23,7 +23,7 @@ __all__ = ["Bounds"]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a program may do, and what finds out where that is on this machine."""
+    """The rights of a program, and the facts about this machine."""
 
     rights: Rights
     confinement: Confinement = field(compare=False, repr=False)

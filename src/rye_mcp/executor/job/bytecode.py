@@ -59,7 +59,7 @@ def compiled(text):
 modules = [compiled(text) for text in json.load(sys.stdin)]
 json.dump({"tag": sys.implementation.cache_tag, "modules": modules}, sys.stdout)
 """
-"""What the interpreter is told to do: no module of it is imported, nothing of a source is run."""
+"""The program for the interpreter: it imports no module and runs no source."""
 
 _Interpreter = tuple[str, int, int, int, int]
 """A file: another one, or the same after an upgrade, is another interpreter."""
@@ -74,7 +74,7 @@ class Bytecode:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """One compiled module, and what its interpreter calls files of its bytecode; empty when it is none."""
+    """One compiled module, and the name of its bytecode files; empty for other files."""
 
     tag: str
     content: bytes
@@ -92,7 +92,7 @@ class BytecodeStore:
         self._under_way: set[tuple[_Interpreter, str]] = set()
 
     def known(self, carried: BundledFiles, process: Halves) -> Bytecode | None:
-        """What there is for a run, to be added to its snapshot; None for nothing."""
+        """Return the known bytecode of a run, to be added to its snapshot; None without any."""
         modules = _modules(carried, process)
         interpreter = self._interpreter(process) if modules else None
         if interpreter is None:
@@ -125,7 +125,7 @@ class BytecodeStore:
     def _missing(
         self, carried: BundledFiles, process: Halves
     ) -> tuple[_Interpreter | None, Mapping[tuple[_Interpreter, str], bytes]]:
-        """What is not known yet of a run, unless it is too much."""
+        """Return the sources of a run without known bytecode, unless they are too large."""
         modules = _modules(carried, process)
         interpreter = self._interpreter(process) if modules else None
         if interpreter is None:
@@ -207,7 +207,7 @@ async def _compile(interpreter: str, sources: Sequence[bytes]) -> Sequence[_Comp
 
 
 def _read(answer: Any, count: int) -> Iterator[_Compiled]:
-    """The modules of an answer; ValueError when it is none."""
+    """The modules of an answer; ValueError for an invalid one."""
     tag, modules = (answer.get("tag"), answer.get("modules")) if isinstance(answer, dict) else (None, None)
     if not isinstance(tag, str) or not _TAG.fullmatch(tag):
         raise ValueError("expected the tag of an interpreter")
@@ -226,7 +226,7 @@ Work = Callable[[], Awaitable[object]]
 
 
 class Background:
-    """What one executor has under way, in each event loop that it was used from."""
+    """The background work of one executor, in each event loop that it was used from."""
 
     def __init__(self) -> None:
         self._under_way: dict[tuple[Hashable, int], tuple[anyio.CancelScope, anyio.Event]] = {}

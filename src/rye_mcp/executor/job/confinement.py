@@ -1,4 +1,4 @@
-"""What confines a program: from the permissions of a call to the policy that the supervisor enforces.
+"""The confinement of a program: from the permissions of a call to the policy for the supervisor.
 
 Where things are on this machine is found out here, for each run anew where it may change. Whether a path is
 what it was is seen again where the supervisor opens it.
@@ -20,7 +20,7 @@ from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
 from lilux.primitives.subprocess import Facts as MachineFacts
 from lilux.primitives.subprocess import Halves, Policy, SubprocessPrimitive
-from rye_mcp.executor.job.guarded import Found, Repository, find
+from rye_mcp.executor.job.guarded import Around, Found, Repository, Surroundings, find
 from rye_mcp.executor.job.planted import Missing
 from rye_mcp.executor.job.starting import WORKING_DIRECTORY
 from rye_mcp.other_users import upwards
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Confined", "Confinement", "Rights"]
 
 _SYSTEM: Final = ("/usr", "/etc", "/opt", "/nix", "/snap", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
-"""What every policy shows anyway."""
+"""Directories that every policy shows anyway."""
 
 _TEMPORARY: Final = ("TMPDIR", "TMP", "TEMP", "TEMPDIR")
 _GRAPHICS: Final = ("/dev/dri/renderD*", "/dev/nvidia*", "/dev/kfd")
@@ -58,7 +58,7 @@ class Confined:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What a program may do, and whose it is.
+    """The rights of a program, and its item.
 
     `item_id` and `owner` say which files of its own it keeps.
     """
@@ -92,12 +92,13 @@ class Confinement:
         self._state = os.path.realpath(state)
         self._cache = os.path.realpath(cache_of(environment))
         self._facts: MachineFacts | None = None
+        self._surroundings = Surroundings()
         self._hidden = tuple(
             dict.fromkeys((os.path.realpath(spaces.user.root), self._state, f"{self._cache}/rye"))
         )
 
     async def facts(self) -> MachineFacts:
-        """What this machine can enforce; it is found out once."""
+        """Return what this machine can enforce; it is found out once."""
         if self._facts is None:
             self._facts = await SubprocessPrimitive().probe()
         return self._facts
@@ -132,7 +133,9 @@ class Confinement:
             return Confined(process)
         hidden = (*self._hidden, *(_expanded(each, self._home) for each in rights.hide))
         own = private_copy or scratch
-        found = self._found() if permissions.project is Access.WRITE else Found()
+        repository = self._repository() if permissions.project is Access.WRITE else None
+        around = Around() if repository is None else self._surroundings.look(repository)
+        found = Found() if repository is None else find(repository, around)
         run = {
             *(
                 path
@@ -171,13 +174,13 @@ class Confinement:
         protected = dict.fromkeys(each for path in planned.policy.protect for each in _with_target(path))
         policy = replace(policy, protect=[each for each in protected if not os.path.islink(each)])  # noqa: PTH114
         call = replace(process.call, policy=policy, env={**process.call.env, **variables})
-        missing = self._missing(permissions, protected, found)
+        missing = self._missing(permissions, protected, repository, around)
         return Confined(Halves(process.runtime, call), policy, variables, facts, missing)
 
-    def _found(self) -> Found:
-        """What other programs run or load in the project, wherever it is."""
+    def _repository(self) -> Repository | None:
+        """Return git's view of the project; None without a project."""
         if self._project is None:
-            return Found()
+            return None
         top = next(
             (each for each in upwards(self._project) if os.path.lexists(f"{each}/.git")), self._project
         )
@@ -188,29 +191,35 @@ class Confinement:
             for each in (*plain, *(path for path, _ in linked))
         )
         configuration = (*files, *(each for each in named if each.startswith("/")), "/etc/gitconfig")
-        return find(self._project, Repository(top, self._git(), configuration))
+        return Repository(self._project, top, self._git(), configuration)
 
-    def _missing(self, permissions: Permissions, protected: Iterable[str], found: Found) -> Missing | None:
-        """What the run must not make; None where it can make nothing that others trust."""
-        if self._project is None or permissions.project is not Access.WRITE:
+    def _missing(
+        self,
+        permissions: Permissions,
+        protected: Iterable[str],
+        repository: Repository | None,
+        around: Around,
+    ) -> Missing | None:
+        """Return the names that the run must not make; None where it can make no file that others trust."""
+        if repository is None:
             return Missing.among(protected, self._trash_place()) if protected else None
         with_packages = "packages" not in permissions.uses
 
-        def watched(now: Found) -> tuple[str, ...]:
+        def watched(now: Around) -> tuple[str, ...]:
             return (*now.nested, *(now.packages if with_packages else ()))
 
         masked = (f"{self._project}/{name}" for name in MASKED)
         return Missing.among(
             (*protected, *masked),
             self._trash_place(),
-            look=lambda: watched(self._found()),
-            known=watched(found),
+            look=lambda: watched(self._surroundings.look(repository)),
+            known=watched(around),
         )
 
     def _programs(
         self, command: str, interpreters: tuple[str, ...], rights: Rights, hidden: tuple[str, ...]
     ) -> Iterator[str]:
-        """What the programs consist of, as far as that is not a part of the system.
+        """Yield the parts of the programs that are not a part of the system.
 
         An agent's tool can name any file as its program: it may see only what the server itself finds as one.
         """
@@ -330,7 +339,7 @@ def _holds_any(place: str, others: Iterable[str]) -> bool:
 
 
 def _home_of_venv(venv: str) -> str | None:
-    """Where the Python of a virtual environment comes from; None where it is none."""
+    """The Python behind a virtual environment; None for any other directory."""
     try:
         lines = Path(venv, "pyvenv.cfg").read_text("utf-8", "replace").splitlines()
     except OSError:

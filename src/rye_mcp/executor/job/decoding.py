@@ -1,4 +1,4 @@
-"""Which data the output of a tool is. `docs/results.md` has the rule, for authors of tools.
+"""Decode the output of a tool into data. `docs/results.md` has the rule, for authors of tools.
 
 JSON is strict; apart from that, a value is exactly what `json.loads` makes of the text. Output that was cut
 is never a whole document.

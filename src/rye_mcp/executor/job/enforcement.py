@@ -1,4 +1,4 @@
-"""What was enforced of a run's permissions, as the launch itself confirmed it.
+"""The permissions of a run that were enforced, as the launch itself confirmed them.
 
 >>> Enforcement.none("nothing was asked for").as_dict()
 {'level': 'none', 'reason': 'nothing was asked for'}
@@ -43,7 +43,7 @@ class Enforcement:
 
     @classmethod
     def none(cls, reason: str) -> Self:
-        """Nothing confined a program, for this reason."""
+        """Return the enforcement of a program that ran unconfined, with the reason."""
         return cls("none", reason=reason)
 
     @classmethod
@@ -55,7 +55,7 @@ class Enforcement:
 
     @classmethod
     def of(cls, enforced: Enforced, permissions: Permissions) -> Self:
-        """What the supervisor says of a run."""
+        """Return the enforcement that the supervisor reports for a run."""
         project = permissions.project.name.lower() if enforced.level != "none" else None
         net = enforced.net if isinstance(enforced.net, str) else _places(enforced.net)
         return cls(
@@ -97,7 +97,7 @@ class Enforceable:
 
     @classmethod
     def of(cls, facts: Facts, policy: Policy) -> Self:
-        """What is to be expected of a policy here."""
+        """Return the enforcement to expect of a policy here."""
         if facts.seccomp and facts.cell is not None:
             return cls("cell", () if facts.proc == "private" else ("cmdlines",))
         if not facts.seccomp:

@@ -1,26 +1,27 @@
-"""What in a project other programs run or load, wherever it is: no confined tool may change it.
+"""Files of a project that other programs run or load: no confined tool may change them.
 
 Some names are known (`planning.GUARDED`); here is what has to be looked for. Repositories and packages are
-found in the directories at the top of the project, submodules wherever the index names them. What git's
-configuration names is found without running git.
+found in the directories at the top of the project, submodules wherever the index names them; they are
+looked for again only where a directory has changed. What git's configuration names is found without git.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from lilux import _files
 from lilux._dataclasses import dataclass
-from lilux._stamps import Stamp, stamp_of
+from lilux._stamps import Stamp, is_settled, stamp_of
 from rye_mcp.executor.environment.git_index import MAX_INDEX_BYTES, UnreadableIndexError, submodules_of
 from rye_mcp.permissions.planning import PACKAGED
 
-__all__ = ["Found", "Repository", "find"]
+__all__ = ["Around", "Found", "Repository", "Surroundings", "find"]
 
 _GIT: Final = ".git"
 _VENV: Final = "pyvenv.cfg"
@@ -42,11 +43,21 @@ _NO_PROGRAMS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What git knows of a project: the directories of `.git`, and the configuration that it reads besides."""
+    """Git's directories and configuration for a project."""
 
+    project: str
     top: str
     directories: tuple[str, ...] = ()
     configuration: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Paths without a known place: packages, each `.git` below the top, those inside git's directories."""
+
+    packages: tuple[str, ...] = ()
+    nested: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,45 +68,109 @@ class Found:
     packages: tuple[str, ...] = ()
     repositories: tuple[str, ...] = ()
     """Directories of git with a configuration of their own, other than those of the project itself."""
-    nested: tuple[str, ...] = ()
-    """Each `.git` below the top of the project."""
 
 
-def find(project: str, repository: Repository) -> Found:
-    """What there is now in a project."""
-    packages, nested = [], []
-    for place in _directories_in(project):
-        if _is_there(f"{place}/{_VENV}"):
-            packages.append(place)
-        packages += (path for name in _PACKAGES if _is_there(path := f"{place}/{name}"))
-        packages += (path for name in _USUAL_VENVS if _is_there(f"{(path := f'{place}/{name}')}/{_VENV}"))
-        nested += [path] if _is_there(path := f"{place}/{_GIT}") else []
-    if _is_there(f"{project}/{_VENV}"):  # the project is an environment itself
-        packages += [
-            f"{project}/{name}" for name in (_VENV, "bin", "lib", "lib64") if _is_there(f"{project}/{name}")
-        ]
-    nested = list(dict.fromkeys([*nested, *_submodules(project, repository)]))
-    inner = [each for directory in repository.directories for each in _inner(directory)]
-    guarded = dict.fromkeys([*_named_by_git(project, repository), *_files_among(nested)])
-    return Found(
-        tuple(guarded),
-        tuple(dict.fromkeys(packages)),
-        (*_directories_among(nested), *inner),
-        tuple(nested),
-    )
+def find(repository: Repository, around: Around) -> Found:
+    """Find the guarded files of a project as they are now."""
+    guarded = dict.fromkeys([*_named_by_git(repository.project, repository), *_files_among(around.nested)])
+    return Found(tuple(guarded), around.packages, (*_directories_among(around.nested), *around.inner))
 
 
-def _directories_in(project: str) -> Iterator[str]:
-    """The directories at the top of a project that are not guarded as a whole."""
-    try:
-        with os.scandir(project) as found:
-            yield from (
-                each.path
-                for each in found
-                if each.name not in (_GIT, ".ai", *PACKAGED) and each.is_dir(follow_symlinks=False)
-            )
-    except OSError:  # what cannot be listed is seen by its known names alone
-        return
+class Surroundings:
+    """A memory of what is around in a project, valid until a directory that was looked into changes.
+
+    A change that is too young to show in a stamp is not relied on: the next look goes everywhere again.
+    """
+
+    def __init__(self, *, clock: Callable[[], int] = time.time_ns) -> None:
+        self._clock = clock
+        self._last: tuple[Repository, tuple[tuple[str, Stamp | None], ...], Around] | None = None
+
+    def look(self, repository: Repository) -> Around:
+        """Return what there is now."""
+        last = self._last
+        if last and last[0] == repository and all(stamp_of(path) == then for path, then in last[1]):
+            return last[2]
+        walk = _Walk(repository)
+        around = walk.around()
+        stamps, now = tuple(walk.stamps.items()), self._clock()
+        relied_on = walk.is_known and all(then is None or is_settled(then, now) for _, then in stamps)
+        self._last = (repository, stamps, around) if relied_on else None
+        return around
+
+
+class _Walk:
+    """One look around a project, with the stamps of everything that decides about its result."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.stamps: dict[str, Stamp | None] = {}
+        self.is_known = True
+        self._project, self._repository = repository.project, repository
+
+    def around(self) -> Around:
+        """Look for packages and repositories."""
+        packages: list[str] = []
+        nested: list[str] = []
+        for place in self._directories():
+            names = self._names_in(place, (_VENV, _GIT, *dict.fromkeys((*_PACKAGES, *_USUAL_VENVS))))
+            packages += [place] if _VENV in names else []
+            installed = (name for name in names if name in _PACKAGES or self._is_venv(place, name))
+            packages += [f"{place}/{name}" for name in installed]
+            nested += [f"{place}/{_GIT}"] if _GIT in names else []
+        if self._names_in(self._project, (_VENV,)):  # the project is an environment itself
+            inside = self._names_in(self._project, (_VENV, "bin", "lib", "lib64"))
+            packages += [f"{self._project}/{name}" for name in inside]
+        nested = list(dict.fromkeys([*nested, *self._submodules()]))
+        inner = [each for directory in self._repository.directories for each in self._inner(directory)]
+        return Around(tuple(dict.fromkeys(packages)), tuple(nested), tuple(inner))
+
+    def _is_venv(self, place: str, name: str) -> bool:
+        return name in _USUAL_VENVS and bool(self._names_in(f"{place}/{name}", (_VENV,)))
+
+    def _names_in(self, directory: str, names: Iterable[str]) -> list[str]:
+        self._stamp(directory)
+        return [name for name in names if _is_there(f"{directory}/{name}")]
+
+    def _stamp(self, path: str) -> None:
+        self.stamps.setdefault(path, stamp_of(path))
+
+    def _directories(self) -> list[str]:
+        """List the directories at the top of the project that are not guarded as a whole."""
+        self._stamp(self._project)
+        try:
+            with os.scandir(self._project) as found:
+                return [
+                    each.path
+                    for each in found
+                    if each.name not in (_GIT, ".ai", *PACKAGED) and each.is_dir(follow_symlinks=False)
+                ]
+        except OSError:  # what cannot be listed is seen by its known names alone
+            return []
+
+    def _submodules(self) -> Iterator[str]:
+        """Yield each `.git` of a submodule that the index names; if the index is unreadable, every `.git`."""
+        index = next((f"{each}/index" for each in self._repository.directories), None)
+        if index is None:
+            return
+        self._stamp(index)
+        names = _submodules_in(index, self.stamps[index])
+        if names is None:
+            self.is_known = False
+            yield from _every_git(self._project)
+            return
+        for place in (f"{self._repository.top}/{name}" for name in names):
+            if place.startswith(f"{self._project}/"):
+                yield from (f"{place}/{name}" for name in self._names_in(place, (_GIT,)))
+
+    def _inner(self, directory: str) -> Iterator[str]:
+        """Yield the directories of submodules and worktrees in a `.git`."""
+        for place in (f"{directory}/modules", f"{directory}/worktrees"):
+            self._stamp(place)
+            for found, names, files in os.walk(place):
+                self._stamp(found)
+                if "HEAD" in files:
+                    yield found
+                    names[:] = [name for name in names if name == "modules"]
 
 
 def _directories_among(paths: Iterable[str]) -> tuple[str, ...]:
@@ -111,16 +186,6 @@ def _is_there(path: str) -> bool:
 
 
 # --- repositories ---
-
-
-def _submodules(project: str, repository: Repository) -> Iterator[str]:
-    """Each `.git` of a submodule that the index names; if the index is unreadable, every `.git`."""
-    index = next((f"{each}/index" for each in repository.directories), None)
-    if index is None:
-        return
-    names = _submodules_in(index, stamp_of(index))
-    found = _every_git(project) if names is None else (f"{repository.top}/{name}/{_GIT}" for name in names)
-    yield from (path for path in found if path.startswith(f"{project}/") and _is_there(path))
 
 
 @lru_cache(maxsize=64)
@@ -142,20 +207,11 @@ def _every_git(project: str) -> Iterator[str]:
         names[:] = [name for name in names if name not in (_GIT, "node_modules")]
 
 
-def _inner(directory: str) -> Iterator[str]:
-    """The directories of submodules and worktrees in a `.git`."""
-    for place in ("modules", "worktrees"):
-        for found, names, files in os.walk(f"{directory}/{place}"):
-            if "HEAD" in files:
-                yield found
-                names[:] = [name for name in names if name == "modules"]
-
-
 # --- what configuration names ---
 
 
 def _named_by_git(project: str, repository: Repository) -> Iterator[str]:
-    """What git runs in the project, or takes orders from, because its configuration names it."""
+    """Yield the files that git runs or reads orders from because its configuration names them."""
     own = [
         f"{directory}/{name}"
         for directory in repository.directories

@@ -60,7 +60,7 @@ class InProcessPrimitive(Protocol):
     """A primitive that makes a job of a call."""
 
     def job(self, call: InProcessCall) -> Job:
-        """What is to be done; RyeError when the tool asks for something that cannot be."""
+        """Return the job; RyeError when the tool asks for the impossible."""
         ...
 
 

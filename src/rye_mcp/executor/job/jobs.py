@@ -1,4 +1,4 @@
-"""What a primitive is to do, fully resolved, and how its answer becomes an outcome.
+"""The work of a primitive, fully resolved, and how its answer becomes an outcome.
 
 Rules:
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -43,16 +43,13 @@ if TYPE_CHECKING:
     from rye_mcp.executor.warm.turns import Turn
     from rye_mcp.permissions.denials import Denial
 
-__all__ = ["HttpJob", "Job", "Observer", "OtherJob", "ProcessJob", "Spooling", "Watch", "address_of"]
+__all__ = ["HttpJob", "Job", "Observer", "OtherJob", "ProcessJob", "Watch", "address_of"]
 
 Show = Callable[[str], str]
 
 _UNCONFINED: Final = "it declares no permissions, or the policy lifts them"
 _PORTS: Final = {"http": 80}
 _HIDDEN: Final = "the program is there, but the tool may not see it: name its place in permissions.read"
-
-Spooling = Callable[[], Awaitable["Spool"]]
-"""Gives a place for what is too long for the answer; who prints nothing asks for none."""
 
 
 class Observer(Protocol):
@@ -73,7 +70,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who looks on: gets the id of the run when it begins, what it prints as it comes, and its pid.
+    """Callbacks of a watcher, for the id of the run when it begins, its output as it comes, and its pid.
 
     An `observer`, which only a person at a terminal has, learns what it needs. `inside` opens the descriptor
     of a program that calls, and `on_call` is told of its calls.
@@ -88,13 +85,13 @@ class Watch:
 
 
 class Job(Protocol):
-    """What is to be done."""
+    """A piece of work for a primitive."""
 
     def shown(self) -> dict[str, Any]:
-        """What would be done, as data."""
+        """Describe the work as data."""
         ...
 
-    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
         """Do it."""
         ...
 
@@ -104,7 +101,7 @@ class ProcessJob:
     """A program to run. `direct` is for who asked for the primitive itself, and gets what it says.
 
     `missing` are names that it must not make. Of one that is called `with_flags`, all of standard output is
-    the result. `turn` is an interpreter that waited for the call, or the reason that there is none.
+    the result. `turn` is an interpreter that waited for the call, or the reason why none did.
     """
 
     primitive: SubprocessPrimitive
@@ -128,11 +125,11 @@ class ProcessJob:
             "timeout": spec.timeout,
         }
 
-    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
         """Run it to its end."""
         call = replace(
             self.process.call,
-            spool=await spool(),
+            spool=spool,
             digests=True,
             on_output=_shown_live(watch.on_output, show),
             on_started=watch.on_started,
@@ -169,14 +166,14 @@ class ProcessJob:
         return await self.turn.run(call)
 
     def _asking(self) -> dict[str, Any]:
-        """What a program has beside everything else to ask for calls."""
+        """Return the additional facts for a program that asks for calls."""
         if self.asks_at is None:
             return {}
         env = {**self.process.env, "RYE_CALL_FD": str(CALL_DESCRIPTOR)}
         return {"env": env, "descriptors": {CALL_DESCRIPTOR: self.asks_at}}
 
     async def _denied(self, result: SubprocessResult, *, failed: bool) -> Denial | None:
-        """What a confined program lacked, as far as it shows."""
+        """Return the access that a confined program was denied, as far as the evidence shows."""
         refused = () if result.network is None else [name for name, _ in result.network.refused]
         is_confined = result.enforced is not None and result.enforced.level != "none"
         if self.where is None or not is_confined or not (refused or failed):
@@ -189,7 +186,7 @@ class ProcessJob:
         )
 
     def _enforced(self, result: SubprocessResult) -> Enforcement | None:
-        """What stood between the program and the machine; None for one that never ran."""
+        """Return the confinement of the program; None for one that never ran."""
         if result.enforced is not None:
             return Enforcement.of(result.enforced, self.permissions)
         return (
@@ -216,7 +213,7 @@ class HttpJob:
             "timeout": spec.timeout,
         }
 
-    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
         """Make it."""
         if watch.observer is not None:
             origin = self.spec.url.origin
@@ -228,7 +225,7 @@ class HttpJob:
 
 @dataclass(frozen=True, slots=True)
 class OtherJob:
-    """What a primitive of another package does with a configuration."""
+    """The work of a primitive of another package with a configuration."""
 
     primitive: Any
     config: Mapping[str, Any] = field(repr=False)
@@ -242,7 +239,7 @@ class OtherJob:
             "timeout": self.config.get("timeout"),
         }
 
-    async def run(self, watch: Watch, show: Show, spool: Spooling) -> Outcome:
+    async def run(self, watch: Watch, show: Show, spool: Spool | None) -> Outcome:
         """Hand it over, and read what comes back: `success`, `error`, and everything as data."""
         begun = time.perf_counter()
         error: str | None = None
@@ -276,7 +273,7 @@ def address_of(spec: HttpSpec) -> str:
 
 
 def _shown_live(on_output: OnOutput | None, show: Show) -> OnOutput | None:
-    """Who looks on sees the same paths as in the result; but for one that comes in two pieces."""
+    """Show a watcher the same paths as in the result; a path in two pieces stays as it is."""
     if on_output is None:
         return None
 
@@ -288,5 +285,5 @@ def _shown_live(on_output: OnOutput | None, show: Show) -> OnOutput | None:
 
 
 def _plain_data(result: SubprocessResult) -> dict[str, Any]:
-    """What a program did, as the primitive itself says it."""
+    """Return the result of a program as the primitive itself reports it."""
     return {"stdout": result.stdout, "stderr": result.stderr, "returncode": result.return_code}

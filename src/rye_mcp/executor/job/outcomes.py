@@ -99,7 +99,7 @@ class Cut:
     kept: int
 
     def notice(self, run_id: str) -> Notice:
-        """What to know, and where the rest is."""
+        """Return the notice about the cut, which names the place of the rest."""
         what = f"{self.omitted} of {self.total} bytes of {self.stream} were left out"
         if not self.kept:
             return Notice("output_cut", f"{what}, and were not kept")
@@ -123,7 +123,7 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a primitive did, as far as it alone can tell.
+    """The outcome of a primitive, as far as it alone can tell.
 
     `code` and `error` are None for a success, `hint` where that of the table of errors will do. `stdout` is
     what a tool printed beside its data, None where the data is all of it. `stderr` is its end. `digests` has
@@ -164,7 +164,7 @@ def read_process(
     show: Show = _as_it_is,
     last_line: bool = True,
 ) -> Outcome:
-    """What a program did; `timeout` is its limit, for the message; `last_line` as in `decode_output`."""
+    """Read the result of a program; `timeout` is for the message; `last_line` as in `decode_output`."""
     decoded = _data_of(result, last_line)
     code, error = _failure_of(result, decoded.value, timeout)
     aside = None if decoded.source in ("stdout", "text") else result.stdout
@@ -187,7 +187,7 @@ def read_process(
 
 
 def read_http(result: HttpResult) -> Outcome:
-    """What came of a request."""
+    """Read the result of a request."""
     code, error, hint = None, None, None if result.success else _NO_ANSWER
     if not result.success:
         code = "timeout" if result.error_code == "timeout" else "tool_failed"
@@ -215,7 +215,7 @@ def read_http(result: HttpResult) -> Outcome:
 
 
 def read_lost(error: SupervisorError, duration_ms: float) -> Outcome:
-    """What came of a run whose supervisor failed: nobody knows how far it got, but it is over."""
+    """Return the outcome of a run whose supervisor failed: it is over, but how far it got is unknown."""
     return Outcome(
         success=False,
         data=None,
@@ -228,7 +228,7 @@ def read_lost(error: SupervisorError, duration_ms: float) -> Outcome:
 
 
 def _hint_of(result: SubprocessResult) -> str | None:
-    """What gives a program the package that it has just looked for in vain."""
+    """Say how to give a program the package that it did not find."""
     return missing_package_hint(result.stderr) if result.kind == "exited" and not result.success else None
 
 

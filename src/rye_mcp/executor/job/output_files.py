@@ -48,7 +48,7 @@ def kept_files(
 
 
 class _Keeper:
-    """What was kept up to now, and how much more may be."""
+    """Keeps files, as many as there is room for."""
 
     def __init__(self, results: KeptResults) -> None:
         self.kept: list[Kept] = []
@@ -57,7 +57,7 @@ class _Keeper:
         self._room = MAX_OUTPUT_BYTES
 
     def take(self, name: str, found: int | str) -> None:
-        """Keep an open file, and close it; or say why there is none."""
+        """Keep an open file, and close it; or say why it is missing."""
         problem = found if isinstance(found, str) else self._keep(name, found)
         if problem is not None:
             self.left_out.append(f"{printable(name[:MAX_NAME_BYTES])} ({problem})")
@@ -77,7 +77,7 @@ class _Keeper:
 
 
 def _files_in(snapshot: Snapshot) -> Iterator[tuple[str, int | str]]:
-    """Each name in the directory, with the open file, or with why there is none."""
+    """Each name in the directory, with the open file, or with the reason why it is left out."""
     try:
         with snapshot.opened_output() as directory:
             with os.scandir(directory) as entries:

@@ -1,4 +1,4 @@
-"""Which class an id at the end of a chain stands for: an entry point of the group `lilux.primitives`.
+"""The class for an id at the end of a chain: an entry point of the group `lilux.primitives`.
 
 One instance of each class serves all calls of an executor. A class with `open_in` is made by that, from the
 executor's `Surroundings`.
@@ -72,7 +72,7 @@ PRIMITIVE_MAP: Final = PrimitiveMap()
 class Surroundings:
     """For whom an executor works: what a primitive of this package may need beside its configuration.
 
-    `project` is the directory that holds the project's `.ai`, None without one; `executor` is who asks.
+    `project` is the directory that holds the project's `.ai`, None without one; `executor` is the caller.
     """
 
     spaces: Spaces

@@ -76,7 +76,6 @@ class Snapshot:
 
     def __init__(self, station: Station, name: str, carried: BundledFiles) -> None:
         self._station = station
-        self.is_removed = False
         self._results = False
         self._name = name
         self._carried = carried
@@ -96,7 +95,7 @@ class Snapshot:
 
     @property
     def anchor_path(self) -> Path | None:
-        """What modules are resolved from: in here, but for an anchor that is the whole project."""
+        """The root for modules: in the copy, unless the anchor is the whole project."""
         anchor = self._carried.anchor
         if anchor is None:
             return None
@@ -122,7 +121,7 @@ class Snapshot:
         return text.replace(own, printable(self._carried.source))
 
     def add(self, bytecode: Bytecode) -> None:
-        """Put bytecode beside its sources, before anything runs; without room for it there is none."""
+        """Put bytecode beside its sources, before anything runs, if there is room for it."""
         with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
             try:
                 _write(root, ((relative, content, _FILE) for relative, content in bytecode.files.items()))
@@ -170,7 +169,6 @@ class Snapshot:
         """Remove it, with everything that was done to it. To do so twice does no harm."""
         if not remove_files(self._name, self._station.descriptor, self._written, empty=(OUTPUT,)):
             remove_tree(self._name, self._station.descriptor)
-        self.is_removed = True
 
     def __enter__(self) -> Snapshot:
         return self

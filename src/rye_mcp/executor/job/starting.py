@@ -41,7 +41,7 @@ _VERSION: Final = re.compile(r"[-.\d]*\Z")
 _CONFIGURATION: Final = "pyvenv.cfg"
 
 Located = tuple[str, str | None]
-"""What is started, and where that is looked for; None on the PATH of the process."""
+"""A program, and the place to look for it; None for the PATH of the process."""
 
 
 class Starting:
@@ -156,7 +156,7 @@ def _found(name: str, path: str) -> Iterator[str]:
 
 
 def _checked(program: str, directories: Directories) -> str | None:
-    """What is started for a program: it is resolved once, and is checked itself, as is the way to it."""
+    """Resolve a program once, and check the file and the way to it."""
     started = _real(program)
     return started if _why_not(program, started, directories) is None else None
 
@@ -190,7 +190,7 @@ _NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "perl": "Perl (https://www.perl.org)",
     }
 )
-"""What to install for a program, where its name alone does not say it."""
+"""Packages of programs, where the name of the program does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +202,12 @@ class Missing:
 
 
 def how_to_install(program: str) -> str:
-    """What to install to have a program."""
+    """Say which package has a program."""
     return _NAMES.get(program, program)
 
 
 def install_hint(program: str) -> str | None:
-    """What to do where a program was not found; None for a path, which nothing is installed at."""
+    """Return the hint for a missing program; None for a path, which no package is named after."""
     if "/" in program:
         return None
     return f"install {how_to_install(program)}, or put it on the PATH"

@@ -1,1 +1,1 @@
-"""What a lockfile pins, and what a person agreed to."""
+"""The pins of a lockfile, and the agreement of a person."""

@@ -1,4 +1,4 @@
-"""What a person agrees to before a tool runs, and the check that nothing else runs.
+"""The agreement of a person before a tool runs, and the check that nothing else runs.
 
 A mark stands for everything that a lockfile would pin, for what it may do, and for what of that was not
 agreed to before. It is compared inside of the run. The parameters are not in it: whoever asks holds them. The
@@ -46,7 +46,7 @@ Way = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What would run: `mark` stands for all of its files, `root` is the tool with its signer.
+    """A planned run: `mark` stands for all of its files, `root` is the tool with its signer.
 
     `brought` are the files of its own that the tool brings along, path → SHA256. `is_direct`
     says that a primitive is called by itself, where the caller invents the names of the parameters, and
@@ -112,7 +112,7 @@ def _declared(value: Any, schema: Any, way: Way = ()) -> Iterator[Way]:
 
 
 def mark_of(valid: ValidChain, permissions: Permissions, widened: tuple[str, ...] = ()) -> str:
-    """What stands for every file of a run, and for what the run may do."""
+    """Return the mark of a run: it covers every file, and the rights of the run."""
     pins = Pins.of_chain(valid)
     whole = [pins.root, pins.elements, sorted((pins.dependencies or {}).items())]
     may = [permissions.canonical(), list(widened)]
@@ -146,7 +146,7 @@ def _too_wide(item_id: str, widened: tuple[str, ...]) -> RyeError:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a chain may do, beside what this user has agreed to.
+    """The rights of a chain, compared with those that this user agreed to.
 
     `widened` says in words what goes beyond it, `new` is what to keep once the chain is used.
     """
@@ -181,13 +181,13 @@ class Comparison:
 
 
 def _added(known: Permissions, now: Permissions) -> tuple[str, ...]:
-    """What is new, in words. A tool that is not confined was handed nothing: what it names now is new."""
+    """Say in words which rights are new. For a tool that was not confined, every named right is new."""
     handed = Permissions(env=now.env, secrets=now.secrets) if known.unconfined else Permissions()
     return (*difference(known, now), *phrases(handed))
 
 
 def widened_by_signing(verified: VerifiedItem, metadata: ItemMetadata, trust: Trust) -> tuple[str, ...]:
-    """What this user's new signature adds to what was agreed that a tool may do, in words; it is kept now.
+    """Say in words which rights this user's new signature adds to those agreed to before, and keep them.
 
     A state directory that cannot be written stops nobody.
     """
@@ -202,12 +202,12 @@ def widened_by_signing(verified: VerifiedItem, metadata: ItemMetadata, trust: Tr
 
 
 def agreed_before(verified: VerifiedItem, trust: Trust) -> Permissions | None:
-    """What was agreed that a tool may do; None for one that was never used."""
+    """Return the rights agreed to before; None for a tool that was never used."""
     return trust.agreed_permissions.of(verified.file, _TOOL)
 
 
 def _declared_by(verified: VerifiedChain) -> Iterator[tuple[VerifiedItem, str, Permissions]]:
-    """What each element of a chain brings to it that does not come with the package."""
+    """Yield the rights that elements outside of the package bring to the chain."""
     root = verified.chain.root
     for element, item in verified.pairs:
         if element.space is SpaceName.SYSTEM:

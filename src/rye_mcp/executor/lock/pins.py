@@ -1,4 +1,4 @@
-"""What a lockfile pins of a chain, and how that differs from the chain that is about to run.
+"""The pins of a chain in a lockfile, and how they differ from the chain that is about to run.
 
 `differences` is the only comparison. Nobody signs a lockfile, so errors quote only what has the form of a
 hash, an id or a version. Nothing is read or written here. The rules are in
@@ -81,7 +81,7 @@ class Difference:
 
     @property
     def added(self) -> tuple[str, ...]:
-        """What a tool may do beyond what was locked, in words; of permissions alone."""
+        """The permissions beyond the locked ones, in words."""
         if self.field != _PERMISSIONS or self.locked == _UNFIT:
             return ()
         return difference(_permissions_of(self.locked), _permissions_of(self.found))
@@ -150,7 +150,7 @@ class Pins:
 
 
 def pins_of_root(item_id: str, version: str, integrity: str) -> Element:
-    """What is pinned of the root besides its element of the chain."""
+    """Return the pins of the root besides its element of the chain."""
     return {"tool_id": item_id, "version": version, "integrity": integrity}
 
 
@@ -188,7 +188,7 @@ def _as_entry(element: Element) -> dict[str, Any]:
 
 
 def _permissions_in(element: ChainElement) -> str | None:
-    """What an element declares, as text; None for nothing, and for what comes with the package."""
+    """Return an element's declared permissions as text; None without any, and for the package's own."""
     permissions = None if element.space is SpaceName.SYSTEM else element.metadata.permissions
     return None if permissions is None else _as_text(permissions.canonical())
 
@@ -198,7 +198,7 @@ def _as_text(value: Any) -> str:
 
 
 def _permissions_of(text: str | None) -> Permissions:
-    """What a text of permissions grants; without any, a tool is not confined."""
+    """Return the permissions of a text; without one, a tool is not confined."""
     return UNCONFINED if text is None else read_permissions(json.loads(text))[0]
 
 
@@ -414,7 +414,7 @@ def _is_text(value: object) -> bool:
 
 
 def _fit(field: str, value: str | None) -> str | None:
-    """What a lockfile says, when it has the form of what it should be: anybody may have written it."""
+    """Return a lockfile's value if it is well-formed: anybody may have written it."""
     if value is None or _FORMS[field](value):
         return value
     return _UNFIT

@@ -33,9 +33,9 @@ State = Literal["none", "created", "match", "outdated", "refreshed", "off"]
 
 @dataclass(frozen=True, slots=True)
 class LockState:
-    """What a lockfile had to say: none is there, it was created, it matches, it is outdated since the package
-    was upgraded (and then refreshed), or it was not asked for (off). `digest` is the SHA-256 of the file that
-    was compared.
+    """The state of a lockfile: missing, created, matching, outdated, or not asked for (off).
+
+    An upgraded package makes it outdated, and it is refreshed. `digest` is the SHA-256 of the compared file.
     """
 
     state: State

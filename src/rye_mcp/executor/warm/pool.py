@@ -1,7 +1,7 @@
 """The interpreters that wait for calls: how many of each kind, which one fits a call, and when they go.
 
-Two calls are of one kind if the same runtime would run them with the same rights. A call never waits for an
-interpreter to be started here; who finds none waiting runs cold. The rules are in
+Two calls are of one kind if the same runtime would run them with the same rights. A call that finds none
+waiting has one forked, or waits for a zygote as long as a start would take. The rules are in
 `docs/architecture/execution.md`.
 """
 
@@ -20,12 +20,14 @@ import anyio
 
 from lilux import _loops
 from lilux._dataclasses import dataclass
-from lilux.primitives.subprocess import CallSpec, NotParked, SubprocessResult, Zygote
+from lilux.primitives.subprocess import CallSpec, NotParked, SubprocessResult
 from rye_mcp.executor.admission import Admission, admitted
 from rye_mcp.executor.job.bytecode import Background
+from rye_mcp.executor.warm.line import Line
 from rye_mcp.executor.warm.recipe import Recipe
+from rye_mcp.executor.warm.zygotes import Slot
 
-__all__ = ["MAX_KINDS", "Kind", "Pool", "Seat", "Slot", "Taken", "Template", "memory_allows"]
+__all__ = ["MAX_KINDS", "Kind", "Pool", "Seat", "Taken", "Template", "memory_allows"]
 
 MAX_KINDS: Final = 24
 """For how many kinds of calls interpreters wait; one more takes the place of the one that is idle longest."""
@@ -40,8 +42,8 @@ BEGINS_AFTER_S: Final = 0.02
 SWEEP_S: Final = 10.0
 """How often idle zygotes are looked for."""
 
-BUSY: Final = "zygote_busy"
-"""The code of what has to wait until a call has ended."""
+MEMORY: Final = "memory"
+"""The code, and the word, for too little free memory."""
 
 PAUSE_S: Final = 30.0
 """How long nothing is parked for a kind after it went wrong."""
@@ -81,25 +83,16 @@ class Room(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Slot:
-    """A zygote, what it was made of, and whether what was forked from it has crashed."""
-
-    zygote: Zygote[SubprocessResult]
-    recipe: Recipe
-    crashed: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A waiting interpreter, with the private directory that it was confined to and what it was made of.
+    """A waiting interpreter and what it was made of; with the private directory that it is confined to.
 
     `missing` are the variables that it gets with its call, as it was forked without them.
     """
 
     parked: Waiting
-    room: Room
     recipe: Recipe
+    room: Room | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
     slot: Slot | None = None
 
@@ -117,14 +110,23 @@ class Template(Protocol):
         """For how long."""
         ...
 
-    async def seat(self, slots: list[Slot]) -> Seat:
-        """One more, forked from one of these zygotes if that can be; NotParked when there can be none."""
+    @property
+    def forks(self) -> bool:
+        """Whether they are forked from zygotes, and not started one by one."""
+        ...
+
+    async def zygote(self) -> Slot:
+        """One more zygote; NotParked when there can be none."""
+        ...
+
+    async def seat(self, slot: Slot | None) -> Seat:
+        """One more that waits, forked from this zygote or started; NotParked when there can be none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a call got: a seat, or the word for why it got none."""
+    """A seat, or the word for why there is none."""
 
     seat: Seat | None = None
     why: str | None = None
@@ -132,8 +134,9 @@ class Taken:
 
 @dataclass(slots=True)
 class _Waiting:
-    """What waits for calls of one kind, and how many should."""
+    """The interpreters that wait for calls of one kind, and how many should."""
 
+    line: Line
     seats: deque[Seat] = field(default_factory=deque)
     slots: list[Slot] = field(default_factory=list)
     last_used: float = 0.0
@@ -143,6 +146,22 @@ class _Waiting:
     is_filling: bool = False
     paused_until: float = 0.0
     why: str = "none_waiting"
+
+    def idle(self) -> Slot | None:
+        """A zygote from which nothing is forked now."""
+        return next((slot for slot in self.slots if slot.is_idle and slot.is_fit), None)
+
+    def lacks_one(self) -> bool:
+        """Whether one more should wait, and can."""
+        template = self.template
+        if template is None or len(self.seats) >= self.wanted:
+            return False
+        return not template.forks or len(self.slots) < self.wanted or self.idle() is not None
+
+    def grow(self) -> None:
+        """A call has found none."""
+        if self.template is not None:
+            self.wanted = min(self.wanted + 1, self.template.keep)
 
 
 class Pool:
@@ -171,27 +190,65 @@ class Pool:
         while waiting.seats:
             seat = waiting.seats.popleft()
             if seat.parked.is_waiting:
-                self._fill(waiting)
                 return Taken(seat)
-            self._remove([seat])
+            self._give_up(waiting, seat)
             waiting.wanted = max(1, waiting.wanted - 1)
-        if waiting.template is not None:
-            waiting.wanted = min(waiting.wanted + 1, waiting.template.keep)
+        if waiting.template is None or not waiting.template.forks:
+            waiting.grow()
         return Taken(why=waiting.why)
+
+    async def free(self, kind: Kind) -> Slot | Seat | None:
+        """A zygote for a call that found nobody waiting, or somebody who waits now; None where none is near.
+
+        Whoever gets a zygote returns it with `returned`.
+        """
+        waiting = self._here().get(kind)
+        if waiting is None or waiting.template is None or not waiting.template.forks:
+            return None
+        if waiting.seats and waiting.seats[0].room is None and (seat := self.take(kind).seat) is not None:
+            return seat
+        slot = waiting.idle()
+        if slot is not None:
+            slot.is_idle = False
+            return slot
+        waiting.grow()
+        found = None
+        if waiting.line.is_worth_it(len(waiting.slots)):
+            found = await waiting.line.wait(partial(self._given_back, waiting))
+        return found
+
+    def goes_cold(self, kind: Kind, by: int) -> None:
+        """So many more calls of this kind have an interpreter started."""
+        waiting = self._here().get(kind)
+        if waiting is not None:
+            waiting.line.cold += by
+
+    def returned(self, kind: Kind, slot: Slot) -> None:
+        """What was forked from a zygote is not there any more: the next one can be."""
+        waiting = self._here().get(kind)
+        if waiting is None:
+            self._close([slot])
+            return
+        if slot.busy_since:
+            waiting.line.was_busy(slot.busy_since)
+            slot.busy_since = 0.0
+        self._free(waiting, slot)
 
     def used(self, kind: Kind, template: Template) -> None:
         """A call of this kind has ended: the next ones find interpreters that were made as for this one."""
         kinds = self._here()
-        waiting = kinds.setdefault(kind, _Waiting())
+        waiting = kinds.get(kind)
+        if waiting is None:
+            waiting = kinds[kind] = _Waiting(Line(self._clock))
         kinds.move_to_end(kind)
         waiting.template, waiting.seconds, waiting.last_used = template, template.seconds, self._clock()
         while len(kinds) > MAX_KINDS:
             _, idle = kinds.popitem(last=False)
             self._clear(idle)
-        self._fill(waiting, after=BEGINS_AFTER_S)
+        self._fill(waiting, after=0.0 if waiting.slots or waiting.seats else BEGINS_AFTER_S)
 
     def renew(self, kind: Kind) -> None:
-        """What waits for calls of this kind was made of something that has changed."""
+        """Drop the interpreters of this kind: something that they were made of has changed."""
         waiting = self._here().get(kind)
         if waiting is not None:
             self._clear(waiting)
@@ -213,11 +270,44 @@ class Pool:
         await self._sweeps.close()
 
     def _clear(self, waiting: _Waiting) -> None:
-        """Let nothing wait any more."""
+        """Let nothing wait any more. A zygote that a call has something of is closed when that has ended."""
         waiting.template = None
-        self._remove([*waiting.seats], [*waiting.slots])
+        seats = [*waiting.seats]
         waiting.seats.clear()
-        waiting.slots.clear()
+        of_seats = [seat.slot for seat in seats if seat.slot is not None]
+        closed = [slot for slot in waiting.slots if slot.is_idle or slot in of_seats]
+        for slot in waiting.slots:
+            slot.is_spoilt = True
+        waiting.slots = [slot for slot in waiting.slots if slot not in closed]
+        self._close(closed, seats)
+
+    def _give_up(self, waiting: _Waiting, seat: Seat) -> None:
+        """End what waits; its zygote is free then."""
+        slot = seat.slot
+
+        async def work() -> None:
+            await _ended(seat)
+            if slot is not None:
+                self._free(waiting, slot)
+
+        self._background.start(work, after=0.0)
+
+    def _given_back(self, waiting: _Waiting, found: Slot | Seat) -> None:
+        """A call was given up that had just got this."""
+        if isinstance(found, Seat):
+            waiting.seats.appendleft(found)
+        else:
+            self._free(waiting, found)
+
+    def _free(self, waiting: _Waiting, slot: Slot) -> None:
+        """Give a zygote to the call that waits for one, or let it be idle; or close it."""
+        slot.is_idle = True
+        if slot not in waiting.slots or not slot.is_fit:
+            if slot in waiting.slots:
+                waiting.slots.remove(slot)
+            self._close([slot])
+            return
+        slot.is_idle = not waiting.line.serve(slot)
 
     def _sweep_later(self) -> None:
         """Look again for idle zygotes; interpreters that wait for a call end by themselves."""
@@ -238,14 +328,15 @@ class Pool:
 
     def _fill(self, waiting: _Waiting, after: float = 0.0) -> None:
         """Let as many wait as are wanted: beside the calls, one after the other."""
-        if waiting.is_filling or waiting.template is None or self._clock() < waiting.paused_until:
+        if waiting.is_filling or self._clock() < waiting.paused_until:
             return
-        gone = [seat for seat in waiting.seats if not seat.parked.is_waiting]
-        for seat in gone:
+        for seat in [seat for seat in waiting.seats if not seat.parked.is_waiting]:
             waiting.seats.remove(seat)
-        if gone:
-            self._remove(gone)
-        if len(waiting.seats) >= waiting.wanted:
+            self._give_up(waiting, seat)
+        worn = [slot for slot in waiting.slots if slot.is_idle and not slot.is_fit]
+        waiting.slots = [slot for slot in waiting.slots if slot not in worn]
+        self._close(worn)
+        if not waiting.lacks_one():
             return
         waiting.is_filling = True
 
@@ -254,39 +345,73 @@ class Pool:
                 await self._filled(waiting)
             finally:
                 waiting.is_filling = False
-                if waiting.template is None:  # cleared meanwhile
-                    self._clear(waiting)
 
         self._background.start(fill, after=after)
 
     async def _filled(self, waiting: _Waiting) -> None:
-        while (template := await self._template(waiting)) is not None:
-            if not memory_allows():
-                waiting.why, waiting.paused_until = "memory", self._clock() + PAUSE_S
+        while True:
+            await self._admission().calm()  # once no call needs the processor that this takes
+            if not waiting.lacks_one():
                 return
-            had_none = not any(each.slots for each in self._here().values())
             try:
-                seat = await template.seat(waiting.slots)
+                await self._one_more(waiting)
             except NotParked as exc:
-                if exc.code == BUSY:  # the call that ends next lets one wait
-                    return
-                _logger.info("no interpreter waits for the next call: %s", exc.code)
-                waiting.why, waiting.paused_until = "not_parked", self._clock() + PAUSE_S
+                _logger.info("no interpreter waits for the next call: %s: %s", exc.code, exc.message)
+                waiting.why, waiting.paused_until = exc.code, self._clock() + PAUSE_S
+                if waiting.why != MEMORY:
+                    waiting.why = "not_parked"
                 return
             waiting.why = "none_waiting"
-            if had_none and waiting.slots:
-                self._sweep_later()
-            if waiting.template is None:
-                await _ended(seat)
-            else:
-                waiting.seats.append(seat)
 
-    async def _template(self, waiting: _Waiting) -> Template | None:
-        """What makes one more wait, if one is lacking, once no call needs the processor that this takes."""
-        await self._admission().calm()
-        return waiting.template if len(waiting.seats) < waiting.wanted else None
+    async def _one_more(self, waiting: _Waiting) -> None:
+        """Let one more wait; NotParked if that can't be."""
+        template, slot = waiting.template, waiting.idle()
+        if template is None:
+            return
+        if slot is None and not memory_allows():
+            raise NotParked("expected free memory, found too little", code=MEMORY)
+        if not template.forks:
+            self._seated(waiting, await template.seat(None))
+            return
+        slot = slot or await self._new_zygote(waiting, template)
+        if slot is None:
+            return
+        slot.is_idle = False
+        try:
+            seat = await template.seat(slot)
+        except BaseException:
+            if slot in waiting.slots:  # otherwise it is closed with all others
+                slot.is_spoilt = True
+                self._free(waiting, slot)
+            raise
+        self._seated(waiting, seat)
 
-    def _remove(self, seats: list[Seat], slots: Sequence[Slot] = ()) -> None:
+    def _seated(self, waiting: _Waiting, seat: Seat) -> None:
+        """Let it wait, or give it to a call that waits for one."""
+        is_spoilt = seat.slot is not None and seat.slot.is_spoilt
+        if waiting.template is None or is_spoilt:  # cleared meanwhile
+            self._give_up(waiting, seat)
+        elif seat.room is not None or not waiting.line.serve(seat):
+            waiting.seats.append(seat)
+
+    async def _new_zygote(self, waiting: _Waiting, template: Template) -> Slot | None:
+        """One more; None if there is no use for it any more."""
+        begun = self._clock()
+        had_none = not any(each.slots for each in self._here().values())
+        slot = await template.zygote()
+        waiting.line.start_s = self._clock() - begun
+        if waiting.template is None:
+            self._close([slot])
+            return None
+        waiting.slots.append(slot)
+        if had_none:
+            self._sweep_later()
+        if waiting.line.serve(slot):
+            slot.is_idle = False
+            return None
+        return slot
+
+    def _close(self, slots: Sequence[Slot], seats: Sequence[Seat] = ()) -> None:
         if seats or slots:
             self._background.start(partial(_all_ended, seats, slots), after=0.0)
 
@@ -304,7 +429,8 @@ async def _ended(seat: Seat) -> None:
     try:
         await seat.parked.end()
     finally:
-        await off_loop(seat.room.remove, shielded=True)
+        if seat.room is not None:
+            await off_loop(seat.room.remove, shielded=True)
 
 
 def memory_allows(path: str = "/proc/meminfo") -> bool:

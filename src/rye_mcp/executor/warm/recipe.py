@@ -1,4 +1,4 @@
-"""What a waiting interpreter was made of, and whether a call would be made of the same.
+"""The recipe of a waiting interpreter, and whether a call would have the same.
 
 A call is prepared whole, as if it ran cold. Only if its process, its confinement and everything that the
 interpreter has read when it started are those of the waiting one does it run there.
@@ -19,7 +19,9 @@ from lilux.primitives.subprocess import Halves, Policy, RuntimeSpec
 from lilux.primitives.subprocess import Hosts as NamedHosts
 from rye_mcp.metadata import Warm
 
-__all__ = ["Recipe", "why_never"]
+__all__ = ["Lockfiles", "Recipe", "why_never"]
+
+_MAX_LOCKFILES: Final = 1024
 
 _PACKAGES: Final = ("site-packages", "dist-packages")
 _SYSTEM_PACKAGES: Final = "/usr/lib/python3/dist-packages"
@@ -35,16 +37,13 @@ class Recipe:
     warm: Warm
     interpreter: tuple[Stamp | None, ...]
     packages: Mapping[str, Stamp | None]
-    lockfile: Stamp | None
 
     @classmethod
-    def of(cls, process: Halves, warm: Warm, lockfile: Path | None) -> Recipe:
+    def of(cls, process: Halves, warm: Warm) -> Recipe:
         """The recipe that a prepared process is made by."""
         command = process.runtime.command
         stamps = (stamp_of(command), stamp_of(f"{_prefix(command)}/pyvenv.cfg"))
-        packages = dict(_packages(command))
-        locked = None if lockfile is None else stamp_of(lockfile)
-        return cls(process.runtime, process.call.policy, warm, stamps, packages, locked)
+        return cls(process.runtime, process.call.policy, warm, stamps, dict(_packages(command)))
 
     def why_not(self, other: Recipe, *, apart_from_paths: bool = False) -> str | None:
         """The word for what another one was made of otherwise; None when it is the same.
@@ -60,12 +59,28 @@ class Recipe:
             return "environment"
         if self.packages != other.packages:
             return "packages"
-        if self.lockfile is not None and self.lockfile != other.lockfile:  # a first run may have written it
-            return "lockfile"
         mine_may, it_may = self.policy, other.policy
         if apart_from_paths:
             mine_may, it_may = without_paths(mine_may), without_paths(it_may)
         return None if mine_may == it_may else "permissions"
+
+
+class Lockfiles:
+    """The lockfiles of the last calls, as they were then."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Path, Stamp | None] = {}
+
+    def has_changed(self, path: Path | None) -> bool:
+        """Whether it is another one than that of the last call that had it."""
+        if path is None:
+            return False
+        found = stamp_of(path)
+        if len(self._seen) >= _MAX_LOCKFILES:
+            self._seen.clear()
+        before = self._seen.get(path, found)
+        self._seen[path] = found
+        return before != found
 
 
 def without_paths(policy: Policy | None) -> Policy | None:

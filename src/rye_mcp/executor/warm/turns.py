@@ -8,7 +8,7 @@ warmth.over(turn, template)          # the next call finds one that waits
 
 from __future__ import annotations
 
-import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -20,16 +20,18 @@ from lilux.primitives.subprocess import (
     CallSpec,
     Halves,
     NotParked,
+    ParkSpec,
     SubprocessPrimitive,
     SubprocessResult,
+    ZygoteSpec,
 )
 from rye_mcp.apart import off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.bytecode import Background
 from rye_mcp.executor.job.snapshot import Room, SnapshotStore
-from rye_mcp.executor.warm.pool import BUSY, Kind, Pool, Seat, Slot, Template
-from rye_mcp.executor.warm.recipe import Recipe, why_never
-from rye_mcp.executor.warm.zygotes import Forked, forked, started
+from rye_mcp.executor.warm.pool import Kind, Pool, Seat, Template
+from rye_mcp.executor.warm.recipe import Lockfiles, Recipe, why_never
+from rye_mcp.executor.warm.zygotes import Slot, at_start
 from rye_mcp.metadata import Warm
 
 if TYPE_CHECKING:
@@ -37,28 +39,42 @@ if TYPE_CHECKING:
 
 __all__ = ["Confine", "Turn", "Warmth"]
 
-_logger = logging.getLogger(__name__)
-
 _PER_TOOL: Final = frozenset({"cache", "temp"})
-"""What each tool has a directory of its own for, so that its interpreters are its own, too."""
+"""Directories that each tool has of its own, so that its interpreters are its own, too."""
 
-Confine = Callable[[Room], Halves]
-"""The process of a call, confined to another private directory than that of the call."""
+Confine = Callable[[Room | None], Halves]
+"""The process of a call, confined to another private directory than that of the call, or to none."""
+
+PARK_S: Final = 60.0
+"""How long something waits that was forked for a call that is there."""
+
+_FORKED_FOR: Final = frozenset({"none_waiting", "memory"})
+"""The words for why no interpreter waited for which one is forked for the call, if that can be."""
 
 
 class Turn:
     """One call. `why` is None for one that runs warm."""
 
     def __init__(
-        self, kind: Kind = None, warm: Warm | None = None, seat: Seat | None = None, why: str | None = None
+        self,
+        kind: Kind = None,
+        warm: Warm | None = None,
+        seat: Seat | None = None,
+        why: str | None = None,
+        pool: Pool | None = None,
+        lockfiles: Lockfiles | None = None,
     ) -> None:
         self.kind = kind
         self.warm = warm
         self.why = why
         self.is_renewed = False
         self.recipe: Recipe | None = None
+        self.process: Halves | None = None
+        self._pool = pool
+        self._lockfiles = lockfiles or Lockfiles()
         self._seat = seat
         self._given_up: Seat | None = None
+        self._is_cold = False
 
     @property
     def room(self) -> Room | None:
@@ -74,8 +90,11 @@ class Turn:
         if never is not None:
             self.refuse(never)
             return
-        self.recipe = Recipe.of(process, self.warm, lockfile)
-        if self._seat is not None and (why := self._seat.recipe.why_not(self.recipe)) is not None:
+        self.process, self.recipe = process, Recipe.of(process, self.warm)
+        why = "lockfile" if self._lockfiles.has_changed(lockfile) else None
+        if self._seat is not None:
+            why = self._seat.recipe.why_not(self.recipe) or why
+        if why is not None:
             self.is_renewed = True
             self._give_up(why)
 
@@ -87,17 +106,29 @@ class Turn:
         self._give_up(why)
 
     async def run(self, call: CallSpec) -> SubprocessResult | None:
-        """The outcome of the call in the interpreter that waited; None if it has to run cold."""
-        seat, self._seat = self._seat, None
+        """The outcome of the call in an interpreter that waited; None if it has to run cold."""
+        if self._seat is None and self.why in _FORKED_FOR:
+            self._seat = await self._forked()
+        seat = self._seat
         if seat is None:
+            self._goes_cold()
             return None
+        slot = seat.slot
+        if slot is not None:
+            slot.busy_since = slot.busy_since or time.monotonic()
         try:
             result = await seat.parked.run(replace(call, env={**seat.missing, **call.env}))
         except NotParked as exc:
             self.why = "environment" if exc.code == "parked_environment" else "gone"
+            self._goes_cold()
             return None
-        if seat.slot is not None and result.kind != "exited":
-            seat.slot.crashed = True
+        except BaseException:
+            self._spoil(slot)
+            raise
+        if result.kind != "exited":
+            self._spoil(slot)
+        self._seat = None
+        self._return(slot)
         return result
 
     async def close(self) -> None:
@@ -105,12 +136,71 @@ class Turn:
         for seat in (self._seat, self._given_up):
             if seat is not None:
                 await seat.parked.end()
+                self._return(seat.slot)
         self._seat = self._given_up = None
+        if self._is_cold and self._pool is not None:
+            self._is_cold = False
+            self._pool.goes_cold(self.kind, -1)
+
+    async def _forked(self) -> Seat | None:
+        """What is forked for this call alone, as nothing waited; None if that can't be now."""
+        pool, recipe, process = self._pool, self.recipe, self.process
+        if pool is None or recipe is None or process is None:
+            return None
+        found = await pool.free(self.kind)
+        if found is None:
+            return None
+        why = found.recipe.why_not(recipe, apart_from_paths=True)
+        if why is not None:
+            self.is_renewed, self.why = True, why
+        if isinstance(found, Seat):
+            self._seat = found
+            if why is not None:
+                self._give_up(why)
+            else:
+                self.why = None
+            return self._seat
+        if why is not None:
+            self._return(found)
+            return None
+        found.busy_since = time.monotonic()
+        try:
+            seat = await forked(found, process)
+        except BaseException as exc:
+            self._spoil(found)
+            self._return(found)
+            if isinstance(exc, NotParked):
+                self.why = "gone"
+                return None
+            raise
+        self.why = None
+        return seat
+
+    def _goes_cold(self) -> None:
+        if self._pool is not None and self.recipe is not None and not self._is_cold:
+            self._is_cold = True
+            self._pool.goes_cold(self.kind, 1)
 
     def _give_up(self, why: str) -> None:
         self.why = why
         if self._seat is not None:
             self._given_up, self._seat = self._seat, None
+
+    def _spoil(self, slot: Slot | None) -> None:
+        if slot is not None:
+            slot.is_spoilt = True
+
+    def _return(self, slot: Slot | None) -> None:
+        if slot is not None and self._pool is not None:
+            self._pool.returned(self.kind, slot)
+
+
+async def forked(slot: Slot, process: Halves, *, room: Room | None = None, limit: float = PARK_S) -> Seat:
+    """What waits for a call, forked from this zygote; NotParked when that can't be."""
+    call = process.call
+    parked = await slot.zygote.park(policy=call.policy, result_fd=call.result_fd, limit=limit)
+    recipe = replace(slot.recipe, policy=call.policy)
+    return Seat(parked, recipe, room, process.runtime.env, slot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +210,7 @@ class _Template:
     primitive: SubprocessPrimitive
     snapshots: SnapshotStore
     warm: Warm
-    lockfile: Path | None
+    process: Halves
     confine: Confine
     scratch: bool
     scripts: tuple[bytes, ...]
@@ -133,42 +223,62 @@ class _Template:
     def seconds(self) -> float:
         return self.warm.seconds
 
-    async def seat(self, slots: list[Slot]) -> Seat:
-        """One more seat; NotParked if there can't be one."""
+    @property
+    def forks(self) -> bool:
+        """Not in walls: what is forked there could have no private directory of its own."""
+        return not self.scratch
+
+    async def zygote(self) -> Slot:
+        def made() -> tuple[Halves, Recipe]:
+            process = self.process if self._is_free else self.confine(None)
+            return process, Recipe.of(process, self.warm)
+
         try:
-            room = await off_loop(partial(self.snapshots.prepare, scratch=self.scratch))
+            process, recipe = await off_loop(made)
+        except RyeError as exc:
+            raise NotParked(exc.message, code=exc.code) from exc
+        spec = ZygoteSpec(runtime=at_start(process.runtime), scripts=self.scripts, policy=process.call.policy)
+        return Slot(await self.primitive.zygote(spec), recipe)
+
+    async def seat(self, slot: Slot | None) -> Seat:
+        if slot is not None and self._is_free:
+            return await forked(slot, self.process, limit=self.warm.seconds)
+        try:
+            room, process = await off_loop(self._room)
         except RyeError as exc:
             raise NotParked(exc.message, code=exc.code) from exc
         try:
-            process = await off_loop(partial(self.confine, room))
-            recipe = await off_loop(partial(Recipe.of, process, self.warm, self.lockfile))
-            found = await self._waits(process, recipe, slots)
-        except BaseException as exc:
+            if slot is not None:
+                return await forked(slot, process, room=room, limit=self.warm.seconds)
+            return await self._started(room, process)
+        except BaseException:
             await off_loop(room.remove, shielded=True)
-            if isinstance(exc, RyeError):
-                raise NotParked(exc.message, code=exc.code) from exc
             raise
-        return Seat(found.parked, room, recipe, found.missing, found.slot)
 
-    async def _waits(self, process: Halves, recipe: Recipe, slots: list[Slot]) -> Forked:
-        """An interpreter that waits: forked where everything else allows it, started otherwise."""
-        if process.call.policy is not None:  # what is forked has no cell, no broker and no walls of its own
-            return await started(self.primitive, process, limit=self.warm.seconds)
+    @property
+    def _is_free(self) -> bool:
+        """Whether nothing confines the calls."""
+        return self.process.call.policy is None
+
+    def _room(self) -> tuple[Room, Halves]:
+        """A private directory, and the process confined to it."""
+        room = self.snapshots.prepare(scratch=self.scratch)
         try:
-            return await forked(
-                self.primitive,
-                process,
-                recipe,
-                slots,
-                self.scripts,
-                keep=self.warm.keep,
-                limit=self.warm.seconds,
-            )
-        except NotParked as exc:
-            if exc.code == BUSY:
-                raise
-            _logger.info("an interpreter is started, as none could be forked: %s: %s", exc.code, exc.message)
-        return await started(self.primitive, process, limit=self.warm.seconds)
+            return room, self.confine(room)
+        except BaseException:
+            room.remove()
+            raise
+
+    async def _started(self, room: Room, process: Halves) -> Seat:
+        recipe = await off_loop(partial(Recipe.of, process, self.warm))
+        spec = ParkSpec(
+            runtime=process.runtime,
+            policy=process.call.policy,
+            result_fd=process.call.result_fd,
+            python=True,
+            limit=self.warm.seconds,
+        )
+        return Seat(await self.primitive.park(spec), recipe, room)
 
 
 class Warmth:
@@ -177,6 +287,7 @@ class Warmth:
     def __init__(self, snapshots: SnapshotStore, background: Background, allowed: Callable[[], bool]) -> None:
         self._snapshots = snapshots
         self._allowed = allowed
+        self._lockfiles = Lockfiles()
         self.pool = Pool(background)
 
     def turn(self, decision: DecidedCall) -> Turn:
@@ -189,7 +300,7 @@ class Warmth:
             return Turn(why="off")
         kind = _kind(decision)
         taken = self.pool.take(kind)
-        return Turn(kind, warm, taken.seat, taken.why)
+        return Turn(kind, warm, taken.seat, taken.why, self.pool, self._lockfiles)
 
     def over(
         self,
@@ -198,16 +309,15 @@ class Warmth:
         confine: Confine,
         *,
         scratch: bool,
-        lockfile: Path | None,
         scripts: tuple[bytes, ...],
     ) -> None:
         """The call has ended: let others wait that are made as it was."""
-        if turn.warm is None or turn.recipe is None:
+        if turn.warm is None or turn.process is None:
             return
         if turn.is_renewed:
             self.pool.renew(turn.kind)
         template: Template = _Template(
-            primitive, self._snapshots, turn.warm, lockfile, confine, scratch, scripts
+            primitive, self._snapshots, turn.warm, turn.process, confine, scratch, scripts
         )
         self.pool.used(turn.kind, template)
 
@@ -217,7 +327,7 @@ class Warmth:
 
 
 def _kind(decision: DecidedCall) -> Kind:
-    """What two calls have in common that one interpreter may wait for."""
+    """Return the kind of a call: one interpreter may wait for all calls of a kind."""
     verified, permissions = decision.verified, decision.permissions
     runtimes = tuple((item.file.item_id, item.digest) for item in verified.items[1:])
     metadata = verified.chain.root.metadata

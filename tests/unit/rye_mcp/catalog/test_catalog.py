@@ -114,6 +114,8 @@ def test_types_of_items_are_told_apart(shelf: Shelf) -> None:
     text = b"---\nname: greet\ntitle: A greeting\ndescription: Greets somebody.\n---\nSay hello.\n"
     shelf.ground.write("project", "directives/greet.md", text)
     shelf.ground.write("project", "knowledge/hello.md", b"How to greet.\n")
+    skill = b"---\nname: meet\ndescription: Greets somebody.\n---\nSay hello.\n"
+    shelf.ground.write("project", "skills/meet/SKILL.md", skill)
     kinds = {hit.item_type for hit in shelf.search("greet", item_types=tuple(ItemType)).hits}
     assert kinds == set(ItemType)
     directive = shelf.search("title:greeting", item_types=(ItemType.DIRECTIVE,)).hits

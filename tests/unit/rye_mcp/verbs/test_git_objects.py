@@ -136,6 +136,7 @@ def _replace(git_directory: Path, content: bytes) -> None:
         path.write_bytes(zlib.compress(content, 1))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spoil", [another_kind, pipe, outside, cut, bomb], ids=lambda spoil: spoil.__name__)
 def test_what_cannot_be_read_is_left_out(repository: Path, spoil: object) -> None:
     commit(repository)

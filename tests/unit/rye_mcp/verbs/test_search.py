@@ -112,6 +112,7 @@ def test_other_types_are_searched_by_their_scope(world: World, look: Search) -> 
     assert shown["detail"]["preview"] == "Say hello."
 
 
+@pytest.mark.thorough
 @pytest.mark.each_once
 @pytest.mark.parametrize(
     ("scope", "expected"),

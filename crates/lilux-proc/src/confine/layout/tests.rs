@@ -10,6 +10,8 @@ fn told(layout: &Layout) -> Vec<String> {
             Step::Bind(bind) => format!("{:?} {}", bind.kind, text(&bind.path)),
             Step::Mask { path, .. } => format!("mask {}", text(path)),
             Step::Directory { path, .. } => format!("directory {}", text(path)),
+            Step::System { kind: Kind::Device, .. } | Step::Shut => return None,
+            Step::System { source, kind } => format!("{kind:?} {}", &text(source)[1..]),
             Step::File { .. } | Step::Link { .. } => return None,
         })
     };

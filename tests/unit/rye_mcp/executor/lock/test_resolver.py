@@ -502,6 +502,7 @@ def element(**values: Any) -> Callable[[dict[str, Any]], None]:
     return lambda document: document["resolved_chain"][1].update(values)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "change",
     [

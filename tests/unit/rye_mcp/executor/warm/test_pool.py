@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from lilux.primitives.subprocess import CallSpec, Halves, NotParked, RuntimeSpec, SubprocessResult
+from lilux.primitives.subprocess import (
+    CallSpec,
+    Halves,
+    NotParked,
+    RuntimeSpec,
+    SubprocessResult,
+    ZygoteFacts,
+)
 from rye_mcp.executor.admission import Admission, admitted
 from rye_mcp.executor.job.bytecode import Background
-from rye_mcp.executor.warm.pool import MAX_KINDS, PAUSE_S, Pool, Seat, Slot, memory_allows
+from rye_mcp.executor.warm.pool import MAX_KINDS, PAUSE_S, Pool, Seat, memory_allows
 from rye_mcp.executor.warm.recipe import Recipe
+from rye_mcp.executor.warm.zygotes import MAX_FORK_MS, Slot
 from rye_mcp.metadata import Warm
 
-RECIPE = Recipe.of(Halves(RuntimeSpec(command="/bin/sh"), CallSpec()), Warm("python"), None)
+RECIPE = Recipe.of(Halves(RuntimeSpec(command="/bin/sh"), CallSpec()), Warm("python"))
 
 
 class Parked:
@@ -43,21 +53,39 @@ class Room:
         self.is_removed = True
 
 
+class Zygote:
+    """Forks nothing."""
+
+    def __init__(self) -> None:
+        self.is_alive = True
+        self.facts = ZygoteFacts(1, time.monotonic(), 0, 1000, 1000, None)
+
+    async def close(self) -> None:
+        self.is_alive = False
+
+
 @dataclass
 class Template:
-    """Makes such seats, or refuses to."""
+    """Makes such seats, or refuses to; forked from such zygotes if it `forks`."""
 
     keep: int = 2
     seconds: float = 300.0
     refuses: str | None = None
+    forks: bool = False
     made: list[Any] = field(default_factory=list)
+    zygotes: list[Any] = field(default_factory=list)
     reached: anyio.Event = field(default_factory=anyio.Event)
 
-    async def seat(self, slots: list[Slot]) -> Seat:
+    async def zygote(self) -> Slot:
+        made: Any = Zygote()
+        self.zygotes.append(made)
+        return Slot(made, RECIPE)
+
+    async def seat(self, slot: Slot | None) -> Seat:
         self.reached.set()
         if self.refuses is not None:
             raise NotParked("expected a seat, found none", code=self.refuses)
-        made = Seat(Parked(), Room(), RECIPE)
+        made = Seat(Parked(), RECIPE, Room(), slot=slot)
         self.made.append(made)
         return made
 
@@ -105,7 +133,6 @@ async def test_the_first_call_has_one_wait_and_each_that_finds_none_one_more() -
         assert found.count == 1
         assert found.take("a").seat is template.made[0]
         assert found.take("a").why == "none_waiting"
-        await background.wait()
         found.used("a", template)
         await background.wait()
         assert found.count == 2
@@ -156,14 +183,115 @@ async def test_after_a_failure_none_is_started_for_a_while() -> None:
         assert found.count == 2  # one more, as a call has found none
 
 
-async def test_a_zygote_that_is_busy_is_no_failure() -> None:
+@asynccontextmanager
+async def with_a_zygote(keep: int = 1) -> AsyncIterator[tuple[Pool, Background, Template]]:
+    """A pool in which something waits that was forked from a zygote."""
     async with pool() as (found, background, _):
-        found.used("a", Template(refuses="zygote_busy"))
+        template = Template(keep=keep, forks=True)
+        found.used("a", template)
         await background.wait()
+        yield found, background, template
+
+
+async def test_a_call_that_finds_none_gets_a_zygote_that_is_idle() -> None:
+    async with with_a_zygote() as (found, background, template):
+        seat = found.take("a").seat
+        assert seat is template.made[0]
+        assert seat.slot is not None
         assert found.take("a").why == "none_waiting"
-        found.used("a", Template())
+        await template.made[0].parked.end()
+        found.returned("a", seat.slot)
+        assert await found.free("a") is seat.slot
         await background.wait()
-        assert found.count == 2  # one more, as a call has found none
+        assert len(template.zygotes) == 1
+
+
+async def test_a_call_waits_for_the_zygote_that_is_free_next() -> None:
+    async with with_a_zygote() as (found, _, _template):
+        slot = taken(found)
+        got: list[object] = []
+
+        async def another() -> None:
+            got.append(await found.free("a"))
+
+        async with anyio.create_task_group() as tasks:
+            waiting = found._here()["a"]
+            waiting.line.start_s = 3600.0
+            tasks.start_soon(another)
+            while not waiting.line._places:
+                await anyio.lowlevel.checkpoint()
+            found.returned("a", slot)
+        assert got == [slot]
+        assert not slot.is_idle
+
+
+async def test_a_call_does_not_wait_for_what_takes_longer_than_a_start() -> None:
+    async with with_a_zygote() as (found, _, _template):
+        taken(found)
+        line = found._here()["a"].line
+        line.start_s, line.busy_s = 1.0, 2.0
+        assert await found.free("a") is None
+
+
+async def test_the_more_calls_start_one_the_longer_the_others_wait() -> None:
+    async with with_a_zygote() as (found, _, _template):
+        line = found._here()["a"].line
+        line.start_s, line.busy_s = 1.0, 1.5
+        assert not line.is_worth_it(1)
+        found.goes_cold("a", 100)
+        assert line.is_worth_it(1)
+
+
+def taken(found: Pool) -> Slot:
+    """The zygote of the one that waits, which a call takes."""
+    seat = found.take("a").seat
+    assert seat is not None
+    assert seat.slot is not None
+    return seat.slot
+
+
+WORN = {
+    "slow": lambda facts: replace(facts, last_fork_ms=MAX_FORK_MS + 1),
+    "grown": lambda facts: replace(facts, memory_kb=facts.memory_kb * 2),
+    "used often": lambda facts: replace(facts, forks=1000),
+}
+
+
+@pytest.mark.parametrize("how", WORN)
+async def test_a_worn_zygote_is_closed_when_the_call_that_has_its_child_has_ended(how: str) -> None:
+    async with with_a_zygote() as (found, background, template):
+        slot = taken(found)
+        template.zygotes[0].facts = WORN[how](template.zygotes[0].facts)
+        found.used("a", template)
+        await background.wait()
+        assert template.zygotes[0].is_alive
+        assert template.made[0].parked.is_waiting
+        found.returned("a", slot)
+        await background.wait()
+        assert not template.zygotes[0].is_alive
+        found.used("a", template)
+        await background.wait()
+        assert len(template.zygotes) == 2
+
+
+async def test_what_a_call_has_taken_is_not_ended_with_what_waits() -> None:
+    async with with_a_zygote(keep=2) as (found, background, template):
+        slot = taken(found)
+        found.renew("a")
+        await background.wait()
+        assert template.zygotes[0].is_alive
+        assert template.made[0].parked.is_waiting
+        found.returned("a", slot)
+        await background.wait()
+        assert not template.zygotes[0].is_alive
+
+
+async def test_what_waits_is_ended_with_its_zygote_when_something_has_changed() -> None:
+    async with with_a_zygote() as (found, background, template):
+        found.renew("a")
+        await background.wait()
+        assert not template.made[0].parked.is_waiting
+        assert not template.zygotes[0].is_alive
 
 
 async def test_closing_ends_all_of_them() -> None:
@@ -186,6 +314,7 @@ async def test_none_is_started_while_there_are_more_calls_than_processors() -> N
             async with calls:
                 calls.reached = template.reached = anyio.Event()
                 assert found.take("a").seat is template.made[0]
+                found.used("a", template)
                 await calls.reached.wait()  # for the question, or for a start without it
                 assert len(template.made) == 1
             await background.wait()

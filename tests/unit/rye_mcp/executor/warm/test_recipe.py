@@ -18,7 +18,7 @@ WARM = Warm("python")
 
 
 def recipe(runtime: RuntimeSpec = RUNTIME, call: CallSpec = CALL, warm: Warm = WARM) -> Recipe:
-    return Recipe.of(Halves(runtime, call), warm, None)
+    return Recipe.of(Halves(runtime, call), warm)
 
 
 DIFFERENT = {

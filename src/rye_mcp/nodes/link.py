@@ -1,0 +1,335 @@
+"""The other end of a worker: starts the program that speaks for it, and sends it calls.
+
+The program is `rye worker` on this machine, or a client such as `ssh` that starts it on another one. Who is
+on the other side is known by its key alone. A call is sent once; what came of it is told, or it is lost.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import anyio
+
+from lilux._dataclasses import dataclass
+from lilux._frames import FrameDecoder, Header, decode_header, encode_frame
+from lilux.primitives.errors import ConfigurationError, SupervisorError
+from lilux.primitives.subprocess import Dialogue, ProcessSpec, SubprocessPrimitive, SubprocessResult
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.primitive_executor import Watch
+from rye_mcp.nodes.messages import CREDIT_BYTES, Incoming, message
+from rye_mcp.nodes.outcomes import MAX_RESULT_BYTES, Remote, decode_refusal, decode_result
+from rye_mcp.nodes.seal import REASONS, Channel, Hello, Identity, seal
+from rye_mcp.nodes.worker import SILENCE_S
+from rye_mcp.runs.ids import STREAMS
+
+__all__ = ["GIVE_UP_S", "HELLO_S", "Link"]
+
+HELLO_S: Final = 20.0
+"""How long a worker may take to be there."""
+
+PING_S: Final = 5.0
+"""How often the worker is told that somebody waits."""
+
+GIVE_UP_S: Final = 20.0
+"""How long a worker may be silent. By then it has ended the call, if it runs at all: see `SILENCE_S`."""
+
+ENDING_S: Final = 5.0
+"""How long a worker may take to end a call that was cancelled; then it is ended itself."""
+
+GRACE_S: Final = 0.5
+"""How long a worker may take to end by itself once nothing more comes."""
+
+_GOOD_FOR_MS: Final = 60_000
+_MAX_STDERR_BYTES: Final = 4096
+_SHOWN_CHARACTERS: Final = 500
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A call that was sent, and what is known of it."""
+
+    channel: Channel
+    watch: Watch
+    heard: float
+    incoming: Incoming = field(default_factory=lambda: Incoming(limit=MAX_RESULT_BYTES))
+    done: anyio.Event = field(default_factory=anyio.Event)
+    answer: Remote | RyeError | None = None
+
+
+class Link:
+    """One worker. `nodes` are the ids of the keys that it may have, `name` is what people call it."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        nodes: Collection[str],
+        submitter: Identity,
+        *,
+        environment: Mapping[str, str],
+        give_up_s: float = GIVE_UP_S,
+        ping_s: float = PING_S,
+    ) -> None:
+        self.name = name
+        self.hello: Hello | None = None
+        self.over = anyio.Event()
+        self._command = tuple(command)
+        self._nodes = frozenset(nodes)
+        self._submitter = submitter
+        self._environment = dict(environment)
+        self._give_up_s, self._ping_s = give_up_s, ping_s
+        self._frames = FrameDecoder()
+        self._calls: dict[str, _Sent] = {}
+        self._ready = anyio.Event()
+        self._closing = anyio.Event()
+        self._dialogue: Dialogue | None = None
+        self._greeted = 0.0
+        self._stderr = b""
+        self._problem: RyeError | None = None
+
+    # --- its life ---
+
+    async def serve(self) -> None:
+        """Start the program, and keep it until `close`, or until it ends."""
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._converse)
+                await self._closing.wait()
+                if self._dialogue is not None:
+                    self._dialogue.end_input()
+                with anyio.move_on_after(GRACE_S):
+                    await self.over.wait()
+                group.cancel_scope.cancel()
+        finally:
+            self._end()
+
+    def close(self) -> None:
+        """Have it end, with all that it runs."""
+        self._closing.set()
+
+    @property
+    def is_past(self) -> bool:
+        """Whether nothing can be sent to it any more."""
+        return self._closing.is_set() or self.over.is_set()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is under way."""
+        return bool(self._calls)
+
+    async def ready(self) -> Hello:
+        """The worker, once it has said who it is; RyeError `engine_unreachable` when that is nobody."""
+        with anyio.move_on_after(HELLO_S):
+            await self._ready.wait()
+        if self.hello is None or self.is_past:
+            if self._problem is None:
+                self._fail("engine_unreachable", f"a hello within {HELLO_S:g} s", "none")
+            self.close()
+            raise self._copy_of_problem()
+        return self.hello
+
+    async def _converse(self) -> None:
+        spec = ProcessSpec(
+            command=self._command[0],
+            args=self._command[1:],
+            cwd="/",
+            env=self._environment,
+            timeout=None,
+            on_output=self._hear,
+        )
+        try:
+            result = await SubprocessPrimitive().converse(spec, self._begin)
+            self._fail("engine_unreachable", "it to go on", _how(result))
+        except (ConfigurationError, SupervisorError) as exc:
+            self._fail("engine_unreachable", "the supervisor to run it", exc.message)
+        finally:
+            self._end()
+
+    def _begin(self, dialogue: Dialogue) -> None:
+        self._dialogue = dialogue
+
+    def _end(self) -> None:
+        for event in (self.over, self._closing, self._ready):
+            event.set()
+        for call in self._calls.values():
+            call.done.set()
+
+    def _fail(self, code: str, expected: str, found: str) -> None:
+        """Take note of why it ends; the first reason counts."""
+        said = self._stderr.decode("utf-8", "replace").strip()[-_SHOWN_CHARACTERS:]
+        beside = f". It said: {said}" if said else ""
+        what = f"expected {expected} of the worker {self.name}, found {found}{beside}"
+        self._problem = self._problem or RyeError(code, what, where=self.name)
+        self._closing.set()
+
+    def _copy_of_problem(self) -> RyeError:
+        found = self._problem or RyeError(
+            "engine_unreachable", f"expected the worker {self.name}, found none"
+        )
+        return RyeError(found.code, found.message, where=found.where)
+
+    # --- a call ---
+
+    async def run(self, bundle: bytes, run_id: str, watch: Watch) -> Remote:
+        """What comes of a call; RyeError for what is refused there.
+
+        `engine_unreachable` says that it was not sent. `lost`, with `sent: true`, says that it was and that
+        nobody knows what came of it.
+        """
+        hello = await self.ready()
+        age_ms = int((time.clock_gettime(time.CLOCK_BOOTTIME) - self._greeted) * 1000)
+        envelope, channel = seal(hello, run_id, self._submitter, expires_ms=age_ms + _GOOD_FOR_MS)
+        call = self._calls[run_id] = _Sent(channel, watch, anyio.current_time())
+        try:
+            self._send(envelope)
+            self._tell(call, message({"op": "bundle"}, bundle))
+            await self._attend(call)
+        except anyio.get_cancelled_exc_class():
+            await self._cancel(call)
+            raise
+        finally:
+            self._calls.pop(run_id, None)
+        if isinstance(call.answer, Remote):
+            return call.answer
+        raise call.answer or self._lost(call, self._copy_of_problem().message)
+
+    async def _attend(self, call: _Sent) -> None:
+        """Wait for the end of a call, and say so all the while."""
+        while not call.done.is_set():
+            with anyio.move_on_after(self._ping_s):
+                await call.done.wait()
+                return
+            silent = anyio.current_time() - call.heard
+            if silent >= self._give_up_s:
+                what = f"expected an answer of the worker {self.name}, found silence for {silent:.0f} s"
+                call.answer = self._lost(call, what)
+                return
+            self._tell(call, message({"op": "ping"}))
+
+    async def _cancel(self, call: _Sent) -> None:
+        """Have a call ended, and wait until it is; a worker that does not do it is ended itself."""
+        with anyio.move_on_after(ENDING_S, shield=True):
+            self._tell(call, message({"op": "cancel"}))
+            await call.done.wait()
+        if not call.done.is_set():
+            self.close()
+            with anyio.move_on_after(ENDING_S, shield=True):
+                await self.over.wait()
+
+    def _lost(self, call: _Sent, what: str) -> RyeError:
+        """Nobody knows what came of a call; it may go on until the worker notices that nobody waits."""
+        until = datetime.now(UTC) + timedelta(seconds=math.ceil(SILENCE_S))
+        return RyeError(
+            "lost",
+            what,
+            hint="look at what it has done before you run it again",
+            sent=True,
+            may_run_until=until.isoformat(timespec="seconds"),
+            run_id=call.channel.run_id,
+        )
+
+    # --- what comes in ---
+
+    def _hear(self, stream: str, data: bytes, _skipped: int) -> None:
+        if self._dialogue is not None:
+            self._dialogue.took(len(data))
+        if stream != "stdout":
+            self._stderr = (self._stderr + data)[-_MAX_STDERR_BYTES:]
+            return
+        if self._closing.is_set() and not self._calls:
+            return
+        try:
+            for raw, payload in self._frames.feed(data):
+                self._take(decode_header(raw), payload)
+        except SupervisorError as exc:
+            self._fail("engine_unreachable", "frames", exc.message)
+        except RyeError as exc:
+            self._fail(exc.code, "a hello of a node that is known", exc.message)
+
+    def _take(self, header: Header, payload: bytes) -> None:
+        if self.hello is None:
+            self._greet(Hello.read(header))
+            return
+        call = self._calls.get(str(header.get("run")))
+        if call is None or call.done.is_set():
+            return
+        match header.get("op"):
+            case "sealed":
+                self._open(call, header.get("n"), payload)
+            case "unopened":
+                expected = REASONS.get(str(header.get("reason")), REASONS["malformed"])
+                what = f"the worker {self.name} expected {expected}, found another one"
+                self._answered(call, RyeError("node_refused", what, run_id=call.channel.run_id))
+
+    def _greet(self, hello: Hello) -> None:
+        if hello.node not in self._nodes:
+            what = f"expected a node that {self.name} names, found the key {hello.node}"
+            raise RyeError("engine_unreachable", what)
+        self.hello = hello
+        self._greeted = time.clock_gettime(time.CLOCK_BOOTTIME)
+        self._ready.set()
+
+    def _open(self, call: _Sent, number: Any, payload: bytes) -> None:
+        try:
+            data = call.channel.open(number, payload)
+            if data:
+                call.heard = anyio.current_time()
+            for header, body in call.incoming.feed(data):
+                self._obey(call, header, body)
+        except RyeError as exc:
+            lost = self._lost(call, exc.message) if exc.code == "lost" else exc
+            self._answered(call, lost)
+            self._tell(call, message({"op": "cancel"}))
+
+    def _obey(self, call: _Sent, header: Header, body: bytes) -> None:
+        match header["op"]:
+            case "output" if header.get("stream") in STREAMS and type(header.get("skipped")) is int:
+                if call.watch.on_output is not None:
+                    call.watch.on_output(header["stream"], body, max(header["skipped"], 0))
+                for start in range(0, len(body), CREDIT_BYTES):
+                    granted = len(body[start : start + CREDIT_BYTES])
+                    self._tell(call, message({"op": "credit", "bytes": granted}))
+            case "result":
+                self._answered(call, decode_result(body))
+            case "refused":
+                self._answered(call, self._refusal(call, body))
+            case "ended":
+                what = f"expected the run to go on, found that the worker {self.name} has ended it"
+                self._answered(call, RyeError("cancelled", what, run_id=call.channel.run_id))
+            case "begun" | "pong":
+                pass
+            case other:
+                raise RyeError("lost", f"expected a message of a worker, found {other!a:.80}")
+
+    def _refusal(self, call: _Sent, body: bytes) -> RyeError:
+        found = decode_refusal(body)
+        return self._lost(call, found.message) if found.code == "lost" else found
+
+    @staticmethod
+    def _answered(call: _Sent, answer: Remote | RyeError) -> None:
+        call.answer = call.answer or answer
+        call.done.set()
+
+    # --- what goes out ---
+
+    def _tell(self, call: _Sent, data: bytes) -> None:
+        for piece in call.channel.seal(data):
+            self._send({"op": "sealed", "run": call.channel.run_id, "n": piece.number}, piece.data)
+
+    def _send(self, header: Header, payload: bytes = b"") -> None:
+        if self._dialogue is not None:
+            self._dialogue.tell(encode_frame(header, payload))
+
+
+def _how(result: SubprocessResult) -> str:
+    """How the program of a worker ended, in words."""
+    if result.kind == "spawn_failed":
+        return "that it could not be started" + ("" if result.error is None else f": {result.error.message}")
+    if result.signal is not None:
+        return f"that it ended by the signal {result.signal}"
+    return f"that it ended with exit code {result.return_code}"

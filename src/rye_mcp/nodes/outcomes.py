@@ -1,0 +1,238 @@
+"""What came of a run, as bytes between a node and the server, read strictly.
+
+The server takes nothing of it as a statement about itself: handles of the node stay there, and a code that
+this version does not know is a refusal of the node.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from typing import Any, Final, Literal
+
+import msgspec
+
+from lilux._dataclasses import dataclass
+from lilux.primitives.subprocess import Usage
+from rye_mcp.errors import ERRORS, RyeError
+from rye_mcp.executor.job.enforcement import Enforcement
+from rye_mcp.executor.job.outcomes import Cut, Exit, Outcome, Runtime
+from rye_mcp.executor.results import ExecutionResult
+from rye_mcp.notices import Notice
+from rye_mcp.permissions import read_permissions
+from rye_mcp.permissions.denials import Denial
+from rye_mcp.runs.ids import StreamName, is_run_id
+
+__all__ = ["MAX_RESULT_BYTES", "Remote", "decode_refusal", "decode_result", "encode_refusal", "encode_result"]
+
+MAX_RESULT_BYTES: Final = 64 << 20
+"""How long a result may be on its way."""
+
+_MAX_TEXT: Final = 64 << 10
+_UNKNOWN: Final = "node_refused"
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """An outcome that a node tells of; `run_id` and `receipt` are those of its own log."""
+
+    outcome: Outcome
+    run_id: str
+    receipt: str | None
+    sealed: bool
+
+
+class _Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    pass
+
+
+class _Exit(_Strict):
+    kind: Literal["exited", "signaled", "timeout", "cancelled", "spawn_failed", "lost", "http", "primitive"]
+    return_code: int | None
+    signal: int | None
+    status_code: int | None
+
+
+class _Usage(_Strict):
+    user_ms: float
+    system_ms: float
+    max_rss_kb: int
+
+
+class _Cut(_Strict):
+    stream: StreamName
+    total: int
+    omitted: int
+
+
+class _Notice(_Strict):
+    code: str
+    message: str
+
+
+class _Enforced(_Strict):
+    level: Literal["none", "walls", "cell"]
+    by: str
+    project: str | None
+    net: str | tuple[str, ...]
+    proc: str | None
+    limits: tuple[str, ...]
+    unenforced: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    reason: str | None
+
+
+class _Denied(_Strict):
+    certain: tuple[str, ...]
+    likely: tuple[str, ...]
+    would_need: dict[str, Any] | str
+    notes: tuple[str, ...]
+
+
+class _Result(_Strict):
+    success: bool
+    data: Any
+    error: str | None
+    code: str | None
+    hint: str | None
+    duration_ms: float
+    run_id: str
+    receipt: str | None
+    exit: _Exit
+    stdout: str | None
+    stderr: str | None
+    cuts: tuple[_Cut, ...]
+    usage: _Usage | None
+    sealed: bool
+    notices: tuple[_Notice, ...]
+    enforced: _Enforced | None
+    warm: bool | None
+    why_cold: str | None
+    denied: _Denied | None
+    kept: tuple[str, ...]
+
+
+class _Refusal(_Strict):
+    code: str
+    error: str
+    hint: str
+
+
+def encode_result(result: ExecutionResult) -> bytes:
+    """The result of a run on this machine; RyeError `answer_too_long` for one that is too long."""
+    denied = result.denied
+    found = {
+        "success": result.success,
+        "data": result.data,
+        "error": result.error,
+        "code": result.code,
+        "hint": result.hint,
+        "duration_ms": result.duration_ms,
+        "run_id": result.run_id,
+        "receipt": result.receipt,
+        "exit": None if result.exit is None else asdict(result.exit),
+        "stdout": result.stdout,
+        "stderr": result.stderr,
+        "cuts": [
+            {"stream": each.stream, "total": each.total, "omitted": each.omitted} for each in result.cuts
+        ],
+        "usage": None if result.usage is None else asdict(result.usage),
+        "sealed": bool(result.sealed),
+        "notices": [each.as_dict() for each in result.notices if each.code != "output_cut"],
+        "enforced": None if result.enforced is None else asdict(result.enforced),
+        "warm": None if result.runtime is None else result.runtime.is_warm,
+        "why_cold": None if result.runtime is None else result.runtime.why_cold,
+        "denied": None if denied is None else _denied(denied),
+        "kept": [each.name for each in result.kept],
+    }
+    data = json.dumps(found, separators=(",", ":")).encode("ascii")
+    if len(data) > MAX_RESULT_BYTES:
+        what = f"expected a result of at most {MAX_RESULT_BYTES} bytes, found {len(data)}"
+        raise RyeError("answer_too_long", what, item_id=result.item_id)
+    return data
+
+
+def decode_result(data: bytes) -> Remote:
+    """The result that a node sent; RyeError `lost` for anything that `encode_result` does not write."""
+    try:
+        found = msgspec.convert(json.loads(data), _Result)
+    except (ValueError, msgspec.ValidationError, RecursionError) as exc:
+        raise _malformed() from exc
+    if not is_run_id(found.run_id) or not _DIGEST.fullmatch(found.receipt or "0" * 64):
+        raise _malformed()
+    if found.success != (found.code is None):
+        raise _malformed()
+    return Remote(_outcome(found), found.run_id, found.receipt, found.sealed)
+
+
+def encode_refusal(error: RyeError) -> bytes:
+    """A refusal: its code and what it says."""
+    told = {"code": error.code, "error": error.message[:_MAX_TEXT], "hint": error.hint[:_MAX_TEXT]}
+    return json.dumps(told).encode("ascii")
+
+
+def decode_refusal(data: bytes) -> RyeError:
+    """The refusal that a node sent, as one of this program; RyeError `lost` for anything else."""
+    try:
+        found = msgspec.convert(json.loads(data), _Refusal)
+    except (ValueError, msgspec.ValidationError, RecursionError) as exc:
+        raise _malformed() from exc
+    return RyeError(_known(found.code), found.error, hint=f"on the node: {found.hint}")
+
+
+def _outcome(found: _Result) -> Outcome:
+    """The same outcome, with the words of this program."""
+    usage, enforced = found.usage, found.enforced
+    return Outcome(
+        success=found.success,
+        data=found.data,
+        exit=Exit(**msgspec.structs.asdict(found.exit)),
+        duration_ms=found.duration_ms,
+        code=None if found.code is None else _known(found.code),
+        error=found.error,
+        hint=found.hint,
+        stdout=found.stdout,
+        stderr=found.stderr,
+        cuts=tuple(Cut(each.stream, each.total, each.omitted, 0) for each in found.cuts),
+        usage=None if usage is None else Usage(**msgspec.structs.asdict(usage)),
+        notices=tuple(_notices(found)),
+        enforced=None if enforced is None else Enforcement(**msgspec.structs.asdict(enforced)),
+        runtime=None if found.warm is None else Runtime(found.why_cold, found.warm),
+        denied=None if found.denied is None else _denial(found.denied),
+    )
+
+
+def _notices(found: _Result) -> list[Notice]:
+    notices = [Notice(each.code, each.message) for each in found.notices]
+    if found.kept:
+        names = ", ".join(found.kept)
+        message = f"these files of the run stay on the node, where its run is {found.run_id}: {names}"
+        notices.append(Notice("kept_on_node", message))
+    return notices
+
+
+def _denied(denied: Denial) -> dict[str, Any]:
+    needed = denied.would_need.canonical()
+    return {
+        "certain": denied.certain,
+        "likely": denied.likely,
+        "would_need": needed,
+        "notes": denied.notes,
+    }
+
+
+def _denial(found: _Denied) -> Denial:
+    needed, problems = read_permissions(found.would_need)
+    if problems:
+        raise _malformed()
+    return Denial(found.certain, found.likely, needed, found.notes)
+
+
+def _known(code: str) -> str:
+    return code if code in ERRORS else _UNKNOWN
+
+
+def _malformed() -> RyeError:
+    return RyeError("lost", "expected the result of a run from the node, found something else")

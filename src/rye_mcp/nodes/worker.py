@@ -1,0 +1,249 @@
+"""The worker: takes sealed calls from a stream, runs them by what this user trusts, and answers.
+
+Every call passes the ordinary executor. A call ends when its sender cancels it, is silent for `SILENCE_S`, or
+something of its channel is lost; all calls end when the stream does. Then nothing of them is left running.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import field, replace
+from functools import partial
+from typing import Any, Final, Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+
+from lilux._dataclasses import dataclass
+from lilux._frames import FrameDecoder, Header, decode_header, encode_frame
+from lilux.primitives.errors import SupervisorError
+from rye_mcp.apart import off_loop
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.bundle import MAX_BUNDLE_BYTES, Bundle
+from rye_mcp.executor.primitive_executor import PrimitiveExecutor, Watch
+from rye_mcp.items import SpaceName, parse_relative_path
+from rye_mcp.nodes.messages import Incoming, Outgoing, Output, message
+from rye_mcp.nodes.outcomes import encode_refusal, encode_result
+from rye_mcp.nodes.seal import Channel, Instance, Refused
+from rye_mcp.nodes.submitters import Submitters
+from rye_mcp.permissions import Access, Permissions
+from rye_mcp.runs.ids import StreamName
+
+__all__ = ["SILENCE_S", "Outlet", "Read", "Worker"]
+
+SILENCE_S: Final = 15.0
+"""How long a call goes on whose sender says nothing. The sender gives up later than that."""
+
+MAX_CALLS: Final = 64
+"""How many calls a worker does at a time."""
+
+RUNS: Final = frozenset({"rye/core/primitives/subprocess", "rye/core/primitives/http_client"})
+"""What a chain may end with on a node: what leaves nothing behind, and asks this program for nothing."""
+
+_OF_A_PROJECT: Final = frozenset({"git", "items", "packages"})
+
+_log = logging.getLogger(__name__)
+
+Read = Callable[[], Awaitable[bytes]]
+"""The next bytes of a stream; none at its end."""
+
+
+class Outlet(Protocol):
+    """Where bytes go out, as far as the other end takes them."""
+
+    def take(self, data: memoryview, /) -> memoryview:
+        """Write what is taken without waiting; what is left of it."""
+
+    async def wait(self) -> None:
+        """Wait until something more is taken."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call that was opened. `problem` says why it ends early, where its sender does not know it."""
+
+    submitter: str
+    channel: Channel
+    scope: anyio.CancelScope
+    incoming: Incoming = field(default_factory=lambda: Incoming(limit=MAX_BUNDLE_BYTES))
+    outgoing: Outgoing = field(default_factory=Outgoing)
+    bundle: bytes | None = None
+    arrived: anyio.Event = field(default_factory=anyio.Event)
+    problem: RyeError | None = None
+
+
+class Worker:
+    """A worker process. `executor` has no project but an empty directory."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        executor: PrimitiveExecutor,
+        submitters: Submitters,
+        *,
+        silence_s: float = SILENCE_S,
+    ) -> None:
+        self._instance = instance
+        self._executor = executor
+        self._submitters = submitters
+        self._silence_s = silence_s
+        self._calls: dict[str, _Call] = {}
+        self._pending = bytearray()
+        self._has_more = anyio.Event()
+
+    async def serve(self, read: Read, outlet: Outlet) -> None:
+        """Do what comes in until the stream ends; RyeError `lost` for a stream that is none of frames."""
+        problem: SupervisorError | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._write, outlet)
+            self._send(self._instance.hello())
+            try:
+                await self._listen(read, group)
+            except SupervisorError as exc:
+                problem = exc
+            finally:
+                group.cancel_scope.cancel()
+        if problem is not None:
+            raise RyeError("lost", f"expected frames from the server, found: {problem.message}") from problem
+
+    async def _listen(self, read: Read, group: TaskGroup) -> None:
+        frames = FrameDecoder()
+        while data := await read():
+            for raw, payload in frames.feed(data):
+                self._take(decode_header(raw), payload, group)
+
+    # --- what comes in ---
+
+    def _take(self, header: Header, payload: bytes, group: TaskGroup) -> None:
+        match header.get("op"):
+            case "call":
+                self._open(header, group)
+            case "sealed":
+                if (call := self._calls.get(str(header.get("run")))) is not None:
+                    self._hear(call, header.get("n"), payload)
+            case other:
+                _log.warning("a frame that is neither a call nor a part of one: %r", str(other)[:80])
+
+    def _open(self, header: Header, group: TaskGroup) -> None:
+        try:
+            submitter, channel = self._instance.open(header)
+        except Refused as exc:
+            _log.warning("an envelope was not opened: %s", exc)
+            self._send({"op": "unopened", "run": str(header.get("run"))[:80], "reason": exc.reason})
+            return
+        scope = anyio.CancelScope(deadline=anyio.current_time() + self._silence_s)
+        self._calls[channel.run_id] = call = _Call(submitter, channel, scope)
+        group.start_soon(self._do, call)
+
+    def _hear(self, call: _Call, number: Any, payload: bytes) -> None:
+        """Take a piece of a call's stream; what is wrong with it ends the call."""
+        try:
+            data = call.channel.open(number, payload)
+            for header, body in call.incoming.feed(data):
+                self._obey(call, header, body)
+        except RyeError as exc:
+            call.problem = call.problem or exc
+            call.scope.cancel()
+            return
+        if data:
+            call.scope.deadline = anyio.current_time() + self._silence_s
+
+    def _obey(self, call: _Call, header: Header, body: bytes) -> None:
+        match header["op"]:
+            case "bundle" if not call.arrived.is_set():
+                call.bundle = body
+                call.arrived.set()
+            case "credit":
+                self._show(call, call.outgoing.grant(header.get("bytes")))
+            case "ping":
+                self._tell(call, message({"op": "pong"}))
+            case "cancel":
+                call.scope.cancel()
+            case other:
+                raise RyeError("lost", f"expected a message for a worker, found {other!a:.80}")
+
+    # --- one call ---
+
+    async def _do(self, call: _Call) -> None:
+        answer = message({"op": "ended"})
+        try:
+            with call.scope:
+                try:
+                    answer = await self._answer(call)
+                except RyeError as exc:
+                    answer = message({"op": "refused"}, encode_refusal(exc))
+            if call.problem is not None:
+                answer = message({"op": "refused"}, encode_refusal(call.problem))
+            self._tell(call, answer)
+        finally:
+            self._calls.pop(call.channel.run_id, None)
+
+    async def _answer(self, call: _Call) -> bytes:
+        if len(self._calls) > MAX_CALLS:
+            what = f"expected at most {MAX_CALLS} calls at a time, found one more"
+            raise RyeError("node_refused", what, hint="call it again later")
+        await call.arrived.wait()
+        bundle = await off_loop(partial(self._admitted, call))
+        watch = Watch(
+            on_output=partial(self._written, call),
+            on_begun=lambda run_id: self._tell(call, message({"op": "begun", "run_id": run_id})),
+        )
+        granted = _without_project(bundle.permissions)
+        result = await self._executor.run_bundle(bundle, granted=granted, watch=watch)
+        body = await off_loop(partial(encode_result, result))
+        return message({"op": "result"}, body)
+
+    def _admitted(self, call: _Call) -> Bundle:
+        """The bundle of a call, as far as this machine takes it; RyeError for what it does not."""
+        bundle = Bundle.from_bytes(call.bundle or b"")
+        call.bundle = None
+        self._submitters.require(call.submitter, bundle.item_id)
+        return _able(bundle)
+
+    def _written(self, call: _Call, stream: StreamName, data: bytes, skipped: int) -> None:
+        self._show(call, call.outgoing.write(stream, data, skipped))
+
+    def _show(self, call: _Call, output: list[Output]) -> None:
+        for stream, data, skipped in output:
+            header = {"op": "output", "stream": stream, "skipped": skipped}
+            self._tell(call, message(header, data))
+
+    # --- what goes out ---
+
+    def _tell(self, call: _Call, data: bytes) -> None:
+        for piece in call.channel.seal(data):
+            self._send({"op": "sealed", "run": call.channel.run_id, "n": piece.number}, piece.data)
+
+    def _send(self, header: Header, payload: bytes = b"") -> None:
+        self._pending += encode_frame(header, payload)
+        self._has_more.set()
+
+    async def _write(self, outlet: Outlet) -> None:
+        while True:
+            await self._has_more.wait()
+            self._has_more = anyio.Event()
+            rest = memoryview(bytes(self._pending))
+            self._pending.clear()
+            while rest := outlet.take(rest):
+                await outlet.wait()
+
+
+def _able(bundle: Bundle) -> Bundle:
+    """The bundle, if a node can do what it asks for; RyeError `node_refused`."""
+    space, relative = bundle.chain[-1]
+    primitive = parse_relative_path(relative)[1]
+    if space is not SpaceName.SYSTEM or primitive not in RUNS:
+        what = f"expected a tool that is a program or a request, found one of {primitive}"
+        raise RyeError("node_refused", what, item_id=bundle.item_id)
+    if bundle.permissions.calls:
+        what = f"expected a tool that calls no others, found {bundle.item_id}"
+        raise RyeError("node_refused", what, item_id=bundle.item_id)
+    return bundle
+
+
+def _without_project(granted: Permissions) -> Permissions:
+    """The same without what is granted of a project: there is none here, and calls share the directory."""
+    if granted.unconfined:
+        return granted
+    return replace(granted, project=Access.NONE, uses=granted.uses - _OF_A_PROJECT)

@@ -1,0 +1,140 @@
+"""Whoever is on the way between a server and a node reads nothing, and changes nothing unnoticed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from lilux._frames import encode_frame
+from rye_mcp.errors import RyeError
+from rye_mcp.executor.primitive_executor import Watch
+from rye_mcp.nodes.messages import Incoming, message
+from rye_mcp.nodes.outcomes import decode_refusal
+from rye_mcp.nodes.seal import Channel
+from tests.worker_world import COUNTER, Pair, Wire, bash_tool, frames_of
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "canary-5f1d9c0b7a"
+SCHEMA = "{properties: {word: {type: string}}}"
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    made = Pair.at(tmp_path.resolve())
+    made.server.sign("demo/count.sh", bash_tool(f"# {CANARY}\n{COUNTER}; echo {CANARY} >&2", schema=SCHEMA))
+    made.accept()
+    made.trust()
+    return made
+
+
+async def frames(pair: Pair, wire: Wire) -> tuple[bytes, list[bytes], Channel]:
+    """The envelope and the pieces of a call, and its channel."""
+    envelope, channel = await wire.sealed()
+    bundle = await pair.bundle("demo/count", {"word": CANARY})
+    return encode_frame(envelope), frames_of(channel, message({"op": "bundle"}, bundle)), channel
+
+
+async def test_nothing_of_a_call_can_be_read(pair: Pair) -> None:
+    async with pair.wired() as wire:
+        envelope, pieces, channel = await frames(pair, wire)
+        heard = b"".join([envelope, *pieces])
+        wire.say(heard)
+        header, body = await wire.answer(channel)
+        heard += bytes(wire.written)
+    assert (header["op"], json.loads(body)["data"]) == ("result", {"word": CANARY})
+    for form in (CANARY.encode(), base64.b64encode(CANARY.encode()), b"demo/count", b"echo run"):
+        assert form not in heard
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda pieces: pieces[1:],
+        lambda pieces: [pieces[1], pieces[0], *pieces[2:]],
+        lambda pieces: [pieces[0][:-1] + bytes([pieces[0][-1] ^ 1]), *pieces[1:]],
+    ],
+    ids=["dropped", "reordered", "flipped"],
+)
+async def test_what_is_lost_moved_or_changed_ends_the_call(
+    pair: Pair, spoil: Callable[[list[bytes]], list[bytes]]
+) -> None:
+    async with pair.wired() as wire:
+        envelope, channel = await wire.sealed()
+        bundle = await pair.bundle("demo/count", {"word": CANARY})
+        stream = message({"op": "bundle"}, bundle)
+        pieces = [*frames_of(channel, stream[:99]), *frames_of(channel, stream[99:])]
+        wire.say(encode_frame(envelope))
+        for piece in spoil(pieces):
+            wire.say(piece)
+        header, body = await wire.answer(channel)
+    assert header["op"] == "refused"
+    assert decode_refusal(body).code == "lost"
+    assert pair.counted == 0
+
+
+async def test_a_whole_message_that_is_held_back_is_missed(pair: Pair) -> None:
+    async with pair.wired() as wire:
+        envelope, channel = await wire.sealed()
+        wire.say(encode_frame(envelope))
+        frames_of(channel, message({"op": "cancel"}))  # it never arrives
+        for frame in frames_of(channel, message({"op": "ping"})):
+            wire.say(frame)
+        header, payload = await wire.frame()
+    [(answer, body)] = Incoming(limit=1 << 20).feed(channel.open(header["n"], payload))
+    assert answer["op"] == "refused"
+    assert decode_refusal(body).code == "lost"
+
+
+async def test_a_stream_that_is_cut_ends_what_runs(pair: Pair) -> None:
+    pair.server.sign("demo/wait.sh", bash_tool("echo $$; sleep 600 & wait"))
+    bundle, pids = await pair.bundle("demo/wait"), bytearray()
+    async with pair.linked() as link:
+
+        def heard(_stream: str, data: bytes, _skipped: int) -> None:
+            pids.extend(data)
+            link.close()  # the worker's streams end
+
+        with pytest.raises(RyeError) as caught:
+            await pair.call(link, bundle, Watch(on_output=heard))
+    assert caught.value.code == "lost"
+    assert caught.value.details["sent"] is True
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pids), 0)
+
+
+async def test_a_worker_that_hears_nothing_of_a_call_ends_it(pair: Pair) -> None:
+    async with pair.wired(silence_s=0.2) as wire:
+        envelope, channel = await wire.sealed()
+        wire.say(encode_frame(envelope))
+        header, _ = await wire.answer(channel)
+    assert header["op"] == "ended"
+    assert pair.counted == 0
+
+
+async def test_bytes_that_are_no_frames_end_the_worker(pair: Pair) -> None:
+    async with pair.wired() as wire:
+        await wire.hello()
+        wire.say(b"\xff" * 100)
+        assert (await wire.failure()).code == "lost"
+
+
+async def test_who_stands_in_between_cannot_have_calls_sealed_to_a_key_of_their_own(
+    pair: Pair, tmp_path: Path
+) -> None:
+    async with pair.wired() as wire:
+        hello, _ = await wire.frame()
+    own = X25519PrivateKey.generate().public_key().public_bytes_raw().hex()
+    place = tmp_path / "hello"
+    place.write_bytes(encode_frame({**hello, "share": own}))
+    async with pair.linked(command=["/bin/cat", str(place)]) as link:
+        with pytest.raises(RyeError) as caught:
+            await pair.call(link, await pair.bundle("demo/count", {"word": CANARY}))
+    assert caught.value.code == "engine_unreachable"
+    assert "signed" in caught.value.message
