@@ -18,7 +18,9 @@ from typing import Any
 
 from harness.relevance_sets import SOURCES, make
 from rye_mcp.app import App, Settings
+from rye_mcp.catalog import Catalog
 from rye_mcp.catalog._words import name_words, words_of
+from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName
 from rye_mcp.verbs._search_request import SearchRequest, query_of
 
@@ -131,16 +133,24 @@ def measure(directory: Path, name: str, root: Path) -> Relevance:
         catalog.refresh()
         for query in queries:
             started = time.perf_counter()
-            request = SearchRequest(query["query"], space=SpaceName.PROJECT, limit=GAIN_RANKS)
-            page = catalog.search(query_of(request, app.spaces))
+            found = [ids[item_id] for item_id in _found(catalog, app, query["query"])]
             times.append(time.perf_counter() - started)
-            ours.append(figures([ids[hit.item_id] for hit in page.hits], query["relevant"]))
+            ours.append(figures(found, query["relevant"]))
             theirs.append(figures(_plainly_found(plain, query["query"]), query["relevant"]))
     least, most = interval([one[1] - other[1] for one, other in zip(ours, theirs, strict=True)])
     p50_ms = statistics.median(times) * 1e3
     return Relevance(
         name, len(tools), len(queries), Averages.of(ours), Averages.of(theirs), least, most, p50_ms
     )
+
+
+def _found(catalog: Catalog, app: App, text: str) -> list[str]:
+    """What a query finds; nothing if it is refused, as a text may be that looks like one with operators."""
+    try:
+        query = query_of(SearchRequest(text, space=SpaceName.PROJECT, limit=GAIN_RANKS), app.spaces)
+        return [hit.item_id for hit in catalog.search(query).hits]
+    except RyeError:
+        return []
 
 
 def figures(ranked: Sequence[str], relevant: Iterable[str]) -> tuple[float, float, float]:
