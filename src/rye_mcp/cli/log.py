@@ -301,15 +301,21 @@ def _facts(shown: ShownRun) -> Iterator[tuple[str, str]]:
     yield "who", record.caller + (f" ({record.client})" if record.client else "")
     yield "signer", record.signer or "-"
     yield "sealed", "yes" if record.sealed else "no"
-    if record.enforced is not None:
-        yield "enforced", _enforced(record.enforced)
-    if record.runtime is not None:
-        yield "runtime", _runtime(record.runtime)
-    yield from (("parent", record.parent),) if record.parent is not None else ()
+    yield from _conditions(record)
     yield "parameters", ", ".join(record.parameters) or "-"
     yield from (("chain", f"{item_id} {digest}") for item_id, digest in record.chain)
     yield from (("sha256", f"{digest} {stream}") for stream, digest in record.digests)
     yield from _kept(shown)
+
+
+def _conditions(record: RunRecord) -> Iterator[tuple[str, str]]:
+    """How it ran, as far as that is known."""
+    if record.enforced is not None:
+        yield "enforced", _enforced(record.enforced)
+    if record.runtime is not None:
+        yield "runtime", _runtime(record.runtime)
+    if record.parent is not None:
+        yield "parent", record.parent
 
 
 def _runtime(text: str) -> str:

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "d466230085a7ae6cb9c4279750194397af2504e1c3f577692eec4c43c0ba99b2"
+MANIFEST_SHA256: Final = "d9cb477e09de9be1935926d47c4c48c9c30e449ba654b527e2b53ab1eebf9d7d"
