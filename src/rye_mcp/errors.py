@@ -177,6 +177,10 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "A program asked for a call in a form that is no request.", "use the client: from rye import call"
         ),
         # --- servers and clients ---
+        "code_refused": ErrorKind(
+            "The page decides nothing without the code that the terminal of rye ui shows.",
+            "ask for a new code on the page, and type what the terminal shows",
+        ),
         "cannot_listen": ErrorKind(
             "The server cannot listen as it was asked to.", "rye-mcp --http with another address"
         ),

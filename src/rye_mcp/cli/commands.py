@@ -98,6 +98,9 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "kill": CommandPlace(
             "rye_mcp.cli.kill", "kill", "End a run that is going on, wherever it runs.", RUN
         ),
+        "ui": CommandPlace(
+            "rye_mcp.cli.ui", "ui", "Show runs, items, keys and questions on a page in the browser.", RUN
+        ),
         "receipt": CommandPlace(
             "rye_mcp.cli.receipt",
             "receipt",

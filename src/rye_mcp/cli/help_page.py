@@ -41,6 +41,7 @@ Find and run them:
   run      Run a tool, with its parameters as --name value.
   log      What has run, and what it wrote.
   kill     End a run that is going on, wherever it runs.
+  ui       Show runs, items, keys and questions on a page in the browser.
   receipt  What is on record of each run, signed: show it, verify it, pass it
            on.
 

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "d9cb477e09de9be1935926d47c4c48c9c30e449ba654b527e2b53ab1eebf9d7d"
+MANIFEST_SHA256: Final = "2f2a07d2d095fe7026d126f310b75a3c7b5b89492b9223d0f0fde3eb6944b03f"
