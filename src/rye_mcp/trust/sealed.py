@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "2f2a07d2d095fe7026d126f310b75a3c7b5b89492b9223d0f0fde3eb6944b03f"
+MANIFEST_SHA256: Final = "c9ff01787fc902a1b3714ffc9936de34c0ffac4986cdd8213dd5eeda98aa795b"
