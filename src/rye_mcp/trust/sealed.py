@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "c9ff01787fc902a1b3714ffc9936de34c0ffac4986cdd8213dd5eeda98aa795b"
+MANIFEST_SHA256: Final = "168c6912cbd2641bf1405b12368c955c95fe3a6ce1c9850a435d665a2360395c"
