@@ -63,7 +63,8 @@ SCRIPTS = {
     "kills_itself": "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nsignal.pause()\n",
     "interrupts_itself": "raise KeyboardInterrupt\n",
     "says_goodbye": "import atexit, threading\natexit.register(print, 'bye')\n"
-    "threading.Timer(0.05, print, ['later']).start()\nprint('first')\n",
+    "printed = threading.Event()\nthreading.Thread(target=lambda: (printed.wait(), print('later'))).start()\n"
+    "print('first')\nprinted.set()\n",
     "leaves_a_file_open": "import sys\nkept = open(sys.argv[1], 'w')\nkept.write('kept')\n",
     "forks": "import os, sys\npid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\n"
     "print('parent' if pid else 'child')\nsys.exit(0)\n",
