@@ -128,6 +128,12 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "Run sealed calls of accepted servers; an engine starts it.",
             SERVERS,
         ),
+        "skill": CommandPlace(
+            "rye_mcp.cli.skill",
+            "skill",
+            "Skills of others: bring them in, look at them, place copies for other clients.",
+            SERVERS,
+        ),
         "mcp": CommandPlace(
             "rye_mcp.cli.mcp",
             "mcp",
