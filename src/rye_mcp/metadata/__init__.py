@@ -8,11 +8,9 @@ The rules are in `docs/architecture/items.md`.
 
 from rye_mcp.metadata._fields import (
     DEFAULT_VERSION,
-    SCHEMA_KINDS,
     TOOL_TYPES,
     Example,
     ItemMetadata,
-    metadata_schema,
 )
 from rye_mcp.metadata._flags import CALLING_KEYS, Calling, Flag, Positional, read_calling
 from rye_mcp.metadata._python import PYTHON_NAMES, parse_python
@@ -28,6 +26,7 @@ from rye_mcp.metadata._reading import (
     misspelt,
     parse_metadata,
 )
+from rye_mcp.metadata._schema import SCHEMA_KINDS, metadata_schema
 from rye_mcp.metadata._skill import front_matter
 from rye_mcp.metadata._warm import Warm
 from rye_mcp.metadata._yaml import parse_configuration, yaml_lines
