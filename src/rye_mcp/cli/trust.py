@@ -68,7 +68,9 @@ IdsOption = Annotated[
 ]
 RoleOption = Annotated[
     list[str] | None,
-    typer.Option("--role", metavar="ROLE", help="Only as tool, runtime, primitive, directive or knowledge."),
+    typer.Option(
+        "--role", metavar="ROLE", help="Only as tool, runtime, primitive, engine, directive or knowledge."
+    ),
 ]
 ReplaceOption = Annotated[
     bool, typer.Option("--replace", help="Replace a document that says something else.")

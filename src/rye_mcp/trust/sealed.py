@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "36d96d154032c58636b61a7edce601ab0d2aa6db61651577de73b7d70bc1ad2f"
+MANIFEST_SHA256: Final = "0785d09375f4d8cdbaf9928bdfe61f9a42a198f6f875074b601406af5d6e85b1"
