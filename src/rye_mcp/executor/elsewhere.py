@@ -18,8 +18,9 @@ from rye_mcp.executor.job.outcomes import Exit, Outcome
 from rye_mcp.executor.logged_call import LoggedCall
 from rye_mcp.executor.preparation import chain_as_data
 from rye_mcp.executor.results import ExecutionResult, Node
+from rye_mcp.notices import Notice
 
-__all__ = ["Answer", "Engine", "Engines", "Placed", "Reach", "run_elsewhere"]
+__all__ = ["Answer", "Engine", "Engines", "Placed", "Reach", "retried", "run_elsewhere"]
 
 
 class Answer(Protocol):
@@ -79,7 +80,14 @@ class Placed(Exception):  # noqa: N818 - nothing is wrong
         self.reach = reach
 
 
-async def run_elsewhere(placed: Placed, logged: LoggedCall, watch: Watch) -> ExecutionResult:
+def retried(lost: ExecutionResult) -> Notice:
+    """What is said of a run that is made because nobody knows what came of the one before it."""
+    return Notice("retried", f"the run {lost.run_id} was lost, and the tool may run again: {lost.error}")
+
+
+async def run_elsewhere(
+    placed: Placed, logged: LoggedCall, watch: Watch, noticed: tuple[Notice, ...] = ()
+) -> ExecutionResult:
     """What comes of a call on an engine; RyeError when nobody is there, or for what the node refuses."""
     decided = placed.decided
     engine = await placed.reach()
@@ -112,7 +120,7 @@ async def run_elsewhere(placed: Placed, logged: LoggedCall, watch: Watch) -> Exe
         receipt=logged.receipt,
         chain=chain_as_data(decided.pinned),
         sealed=sealed,
-        notices=(*(each for each in decided.notices if each not in said), *began, *ended),
+        notices=(*(each for each in decided.notices if each not in said), *noticed, *began, *ended),
         lock=decided.pinned.lock.as_dict(),
         node=node,
     )

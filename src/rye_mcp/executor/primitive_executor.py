@@ -26,7 +26,7 @@ from rye_mcp.executor.caller import Caller
 from rye_mcp.executor.chain.builder import Chain
 from rye_mcp.executor.chain.companions import missing_companion
 from rye_mcp.executor.decider import Decide, DecidedCall, Decider
-from rye_mcp.executor.elsewhere import Engines, Placed, run_elsewhere
+from rye_mcp.executor.elsewhere import Engines, Placed, retried, run_elsewhere
 from rye_mcp.executor.job.jobs import Job, ProcessJob, Watch
 from rye_mcp.executor.job.output_files import kept_files
 from rye_mcp.executor.job.primitives import PRIMITIVE_MAP, Primitives, Surroundings
@@ -296,21 +296,21 @@ class PrimitiveExecutor:
     ) -> ExecutionResult:
         """What comes of a call on another machine; one that may run twice is made again when it is lost."""
         root = placed.decided.chain.root
-        lost: ExecutionResult | None = None
+        noticed: tuple[Notice, ...] = ()
         while True:
             logged = LoggedCall(self._log, root.item_id, self._project, caller, agreed)
             live = self._live.begin(logged.run_id)
             try:
                 async with logged.refusals():
-                    result = await run_elsewhere(placed, logged, _seen_live(watch, live))
+                    result = await run_elsewhere(placed, logged, _seen_live(watch, live), noticed)
             finally:
                 self._live.end(live)
-            if result.code != "lost" or not root.metadata.idempotent or lost is not None:
+            if result.code != "lost" or not root.metadata.idempotent or noticed:
                 break
-            lost = result
+            noticed = (retried(result),)
         if result.success:
             await off_loop(partial(self._locks.create, placed.decided.pinned))
-        return result if lost is None else result.after(lost)
+        return result
 
     async def _outcome(
         self, call: PreparedCall, logged: LoggedCall, watch: Watch

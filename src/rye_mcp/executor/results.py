@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,11 +132,6 @@ class ExecutionResult:
             receipt=receipt,
             node=node,
         )
-
-    def after(self, lost: ExecutionResult) -> ExecutionResult:
-        """The same result, of a run that was made because nobody knows what came of the one before it."""
-        what = f"the run {lost.run_id} was lost, and the tool may run again: {lost.error}"
-        return replace(self, notices=(*self.notices, Notice("retried", what)))
 
     @classmethod
     def refused(
