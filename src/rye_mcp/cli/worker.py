@@ -13,8 +13,8 @@ __all__ = ["worker"]
 def worker() -> None:
     """Run sealed calls of accepted servers; an engine starts it.
 
-    It goes on until its standard input ends, and says nothing that a person reads. `rye node accept` says which
-    servers may send calls.
+    It goes on until its standard input ends, and says nothing that a person reads. Which servers may send
+    calls, `rye node accept` says.
     """
     import anyio
 
