@@ -10,7 +10,7 @@ so and reports what the kernel has confirmed. The fields are those of `policy` i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, fields
 from typing import Any, ClassVar, Literal, Self
 
 from lilux._dataclasses import dataclass
@@ -27,6 +27,10 @@ class Ports:
 
     ports: Sequence[int]
 
+    def header(self) -> dict[str, Any]:
+        """The value of `net` in a request."""
+        return {"ports": list(self.ports)}
+
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
@@ -40,6 +44,15 @@ class Hosts:
     hosts: Sequence[str] = ()
     pinned: Mapping[str, Sequence[str]] = field(default_factory=dict)
     every_host_at: Sequence[int] = ()
+
+    def header(self) -> dict[str, Any]:
+        """The value of `net` in a request."""
+        header: dict[str, Any] = {"hosts": list(self.hosts)}
+        if self.every_host_at:
+            header["every_host_at"] = list(self.every_host_at)
+        if self.pinned:
+            header["pinned"] = {name: list(addresses) for name, addresses in self.pinned.items()}
+        return header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,26 +118,13 @@ class Policy:
             header["require"] = self.require
         header |= {name: list(getattr(self, name)) for name in self._LISTS if getattr(self, name)}
         if self.binds:
-            header["binds"] = [
-                {"source": bind.source, "target": bind.target, "write": bind.write} for bind in self.binds
-            ]
+            header["binds"] = [_set_fields(bind) for bind in self.binds]
         if self.home is not None:
             header["home"] = self.home
-        match self.net:
-            case Ports(ports):
-                header["net"] = {"ports": list(ports)}
-            case Hosts(hosts, pinned, every_host_at):
-                header["net"] = {"hosts": list(hosts)}
-                if every_host_at:
-                    header["net"]["every_host_at"] = list(every_host_at)
-                if pinned:
-                    header["net"]["pinned"] = {name: list(addresses) for name, addresses in pinned.items()}
-            case "any":
-                header["net"] = "any"
-        limits = {name: getattr(self.limits, name) for name in ("processes", "data", "memory", "temp")}
-        set_limits = {name: limit for name, limit in limits.items() if limit is not None}
-        if set_limits:
-            header["limits"] = set_limits
+        if self.net != "none":
+            header["net"] = self.net if isinstance(self.net, str) else self.net.header()
+        if limits := _set_fields(self.limits):
+            header["limits"] = limits
         return header
 
 
@@ -163,3 +163,8 @@ class Enforced:
     unenforced: Sequence[str]
     capabilities: Sequence[str] = ()
     reason: str | None = None
+
+
+def _set_fields(value: Bind | Limits) -> dict[str, Any]:
+    found = {each.name: getattr(value, each.name) for each in fields(value)}
+    return {name: one for name, one in found.items() if one is not None}

@@ -94,6 +94,7 @@ class RunRequest:
     zygote: int | None = None
     """The id of the zygote that it is forked from."""
 
+    _IF_ANY: ClassVar = ("args", "env")
     _PLAIN: ClassVar = (
         *("cwd", "search_path", "stdin", "timeout_ms", "max_output", "result_fd", "digests", "notify"),
         *("prepare", "zygote"),
@@ -102,14 +103,9 @@ class RunRequest:
     def header(self, id: int) -> Header:
         """The header of this request under this id."""
         header: Header = {"op": "run", "id": id, "command": self.command}
-        if self.args:
-            header["args"] = self.args
-        if self.env:
-            header["env"] = self.env
-        for name in self._PLAIN:
-            value = getattr(self, name)
-            if value is not None and value is not False:
-                header[name] = value
+        header |= {name: value for name in self._IF_ANY if (value := getattr(self, name))}
+        values = ((name, getattr(self, name)) for name in self._PLAIN)
+        header |= {name: value for name, value in values if value is not None and value is not False}
         self._add_output(header)
         if self.policy is not None:
             header["policy"] = self.policy.header()

@@ -13,7 +13,7 @@ import logging
 import os
 import shlex
 import sysconfig
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import field, replace
 from pathlib import Path
@@ -150,15 +150,14 @@ class Settings:
             what = "expected a working directory, found that it was removed"
             return replace(self, no_project=RyeError("no_project", what, hint="cd to a project"))
         reason = None
-        above = (each for each in (start, *start.parents) if os.path.isdir(each / DIRECTORY_NAME))  # noqa: PTH112 - never raises
-        for candidate in above:
-            if (passed_over := _writable_by_others(candidate)) is not None:
-                reason = reason or passed_over
-                continue
-            spaces = self._spaces_of(candidate)
-            if spaces.project is not None:
-                return replace(self, project=candidate)
-            reason = reason or spaces.no_project
+        for candidate in _above(start):
+            found = _writable_by_others(candidate)
+            if found is None:
+                spaces = self._spaces_of(candidate)
+                if spaces.project is not None:
+                    return replace(self, project=candidate)
+                found = spaces.no_project
+            reason = reason or found
         shown = printable(start)
         what = f"expected a directory with {DIRECTORY_NAME} here or above, found none: {shown}"
         return replace(self, no_project=reason or RyeError("no_project", what, where=shown))
@@ -328,6 +327,11 @@ def _cache_directory() -> Path | None:
 
 def _path(text: str | None) -> Path | None:
     return Path(text) if text else None
+
+
+def _above(start: Path) -> Iterator[Path]:
+    """The directories with an `.ai` from this one upward."""
+    return (each for each in (start, *start.parents) if os.path.isdir(each / DIRECTORY_NAME))  # noqa: PTH112 - never raises
 
 
 def _writable_by_others(candidate: Path) -> RyeError | None:

@@ -30,13 +30,19 @@ __all__ = [
     "EXTENSIONS",
     "MAX_ID_SEGMENTS",
     "MAX_ITEM_BYTES",
+    "MAX_SKILL_BYTES",
+    "MAX_SKILL_FILES",
+    "NO_FILES",
     "SHEBANG",
+    "SKILL_TEXT",
     "SYSTEM_MANIFEST_KIND",
     "SYSTEM_MANIFEST_NAME",
     "CommentStyle",
     "ItemFile",
     "ItemPlace",
     "ItemType",
+    "ListedFile",
+    "SkillFiles",
     "Space",
     "SpaceName",
     "check_item_id",
@@ -55,6 +61,15 @@ MAX_ITEM_BYTES: Final = 1 << 20
 MAX_ID_SEGMENTS: Final = 8
 """How many segments an item id may have."""
 
+MAX_SKILL_FILES: Final = 512
+"""How many files a skill may have: as many as every host of the MCP extension for skills has to take."""
+
+MAX_SKILL_BYTES: Final = 16 << 20
+"""How many bytes the files of a skill may have together: 16 MiB, for the same reason."""
+
+SKILL_TEXT: Final = "SKILL.md"
+"""The file of a skill that says what it is, and what to do."""
+
 SHEBANG: Final = b"#!"
 """The first bytes of an item without an extension."""
 
@@ -69,17 +84,19 @@ DEPENDENCY_MANIFEST_NAME: Final = "deps.manifest.yaml"
 
 _SEGMENT = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
 _ITEM_ID = re.compile(rf"(?:{_SEGMENT}/){{0,{MAX_ID_SEGMENTS - 1}}}{_SEGMENT}", re.ASCII)
+_SKILL_NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 _NO_SEGMENT = "__pycache__"
 _SHOWN_CHARACTERS = 80
 _KEPT_PATHS: Final = 4096
 
 
 class ItemType(StrEnum):
-    """A kind of item: what an agent runs, what it follows, what it reads."""
+    """A kind of item: what an agent runs, what it follows, what it reads, and a directory of all these."""
 
     TOOL = "tool"
     DIRECTIVE = "directive"
     KNOWLEDGE = "knowledge"
+    SKILL = "skill"
 
     @property
     def directory(self) -> str:
@@ -88,7 +105,12 @@ class ItemType(StrEnum):
 
 
 _DIRECTORIES: Final[Mapping[ItemType, str]] = MappingProxyType(
-    {ItemType.TOOL: "tools", ItemType.DIRECTIVE: "directives", ItemType.KNOWLEDGE: "knowledge"}
+    {
+        ItemType.TOOL: "tools",
+        ItemType.DIRECTIVE: "directives",
+        ItemType.KNOWLEDGE: "knowledge",
+        ItemType.SKILL: "skills",
+    }
 )
 _TYPES: Final[Mapping[str, ItemType]] = MappingProxyType(
     {directory: item_type for item_type, directory in _DIRECTORIES.items()}
@@ -146,6 +168,7 @@ _MARKUP = CommentStyle(b"<!-- ", b" -->")
 COMMENT_STYLES: Final[Mapping[str, CommentStyle]] = MappingProxyType(
     {
         **dict.fromkeys(("", ".py", ".sh", ".bash", ".yaml", ".yml", ".toml", ".rb", ".pl"), _HASH),
+        ".rye.sig.yaml": _HASH,
         **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".go", ".rs"), _SLASHES),
         **dict.fromkeys((".lua", ".sql"), _DASHES),
         **dict.fromkeys((".md", ".html"), _MARKUP),
@@ -173,9 +196,17 @@ _TOOL_EXTENSIONS = (
 )
 
 EXTENSIONS: Final[Mapping[ItemType, tuple[str, ...]]] = MappingProxyType(
-    {ItemType.TOOL: _TOOL_EXTENSIONS, ItemType.DIRECTIVE: (".md",), ItemType.KNOWLEDGE: (".md",)}
+    {
+        ItemType.TOOL: _TOOL_EXTENSIONS,
+        ItemType.DIRECTIVE: (".md",),
+        ItemType.KNOWLEDGE: (".md",),
+        ItemType.SKILL: (".rye.sig.yaml",),
+    }
 )
-"""The extensions that an item of each type can have, in the order in which they are looked for."""
+"""The extensions that an item of each type can have, in the order in which they are looked for.
+
+The file of a skill is the signed listing that stands beside its directory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +231,35 @@ def path_below(root: Path, relative: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file of a skill, as it was read: the SHA256 of its bytes, and how many these are."""
+
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFiles:
+    """The directory of a skill, as it was read: the bytes of its `SKILL.md`, and all files by their paths.
+
+    `text` is empty where there is no `SKILL.md`.
+    """
+
+    text: bytes = field(repr=False)
+    files: Mapping[str, ListedFile]
+
+
+NO_FILES: Final = SkillFiles(b"", MappingProxyType({}))
+"""A directory that is missing."""
+
+
+@dataclass(frozen=True, slots=True)
 class ItemFile:
     """An item, as it was read: its bytes, and where they come from.
 
     `content` is the whole file, read once: these bytes are verified, parsed and run. `path` is where they
-    were found, and is never read again.
+    were found, and is never read again. A skill is the listing of its files, empty where there is none yet,
+    and `skill` is what stands beside it.
     """
 
     space: Space
@@ -213,6 +268,19 @@ class ItemFile:
     extension: str
     path: Path
     content: bytes = field(repr=False)
+    skill: SkillFiles | None = None
+
+    @property
+    def text(self) -> bytes:
+        """What it says: the whole file, and of a skill its `SKILL.md`."""
+        return self.content if self.skill is None else self.skill.text
+
+    @property
+    def text_path(self) -> Path:
+        """Where that stands."""
+        if self.skill is None:
+            return self.path
+        return self.space.root / self.item_type.directory / self.item_id / SKILL_TEXT
 
 
 def is_item_id(text: object) -> bool:
@@ -253,6 +321,9 @@ def signed_path(item_type: ItemType, item_id: str, extension: str) -> str:
         raise RyeError(
             "invalid_id", f"expected one of {known} as extension of a {item_type}, found {extension!r}"
         )
+    if item_type is ItemType.SKILL and not _SKILL_NAME.fullmatch(item_id):
+        what = "expected the name of a skill, of a-z, 0-9 and single hyphens between them"
+        raise RyeError("invalid_id", f"{what}, found {item_id!r}")
     last = item_id.rpartition("/")[2]
     if not extension and "." in last:
         what = "expected an item id whose last segment has no dot, as the file has no extension"
@@ -268,7 +339,7 @@ def parse_relative_path(path: str) -> tuple[ItemType, str, str]:
     """
     directory, _, rest = path.partition("/")
     item_type = _TYPES.get(directory)
-    stem, dot, ending = rest.rpartition(".")
+    stem, dot, ending = rest.partition(".") if item_type is ItemType.SKILL else rest.rpartition(".")
     item_id, extension = (stem, dot + ending) if dot and "/" not in ending else (rest, "")
     if item_type is None or extension not in EXTENSIONS[item_type]:
         what = "expected the path of an item, such as tools/demo/hello.py"

@@ -66,6 +66,37 @@ async def test_it_reaches_nothing_but_its_private_directory(tools: Workshop, wha
     assert not (tools.project / "new").exists()
 
 
+REACHES_IN_JAVASCRIPT = {
+    "a file of the project": ("require('fs').readFileSync(input.project + '/secret', 'utf8')", "ada's"),
+    "a new file of the project": ("require('fs').writeFileSync(input.project + '/new', 'x')", "undefined"),
+    "the network": (
+        "new Promise((done, fail) => require('net').connect(input.port, '127.0.0.1', () => done('connected'))"
+        ".on('error', fail))",
+        "connected",
+    ),
+    "a secret": ("process.env.MY_API_TOKEN ?? 'none'", "token"),
+    "what it did not name": ("call('demo/secret')", "secret'"),
+}
+
+
+@pytest.mark.parametrize("what", REACHES_IN_JAVASCRIPT)
+async def test_in_javascript_it_reaches_as_little(tools: Workshop, what: str) -> None:
+    import socket
+
+    tools.project.joinpath("secret").write_text("ada's")
+    work, reached = REACHES_IN_JAVASCRIPT[what]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        given = {"project": str(tools.project), "port": server.getsockname()[1]}
+        async with tools.served("auto", variables={"MY_API_TOKEN": "token"}) as client:
+            source = f"Promise.resolve().then(() => {work}).then(String, (e) => 'failed ' + e.code)"
+            asked = {"source": source, "input": given, "calls": ["demo/other"]}
+            answer = await execute(client, "rye/code/run_node", **asked)
+    assert answer["status"] == "success", answer
+    assert answer["enforced"]["net"] == "none"
+    assert reached not in answer["data"]
+    assert not (tools.project / "new").exists()
+
+
 async def test_it_calls_nothing_but_what_its_caller_names(tools: Workshop) -> None:
     asks = "import json, os, socket\nwith socket.socket(fileno=os.dup({fd})) as s:\n"
     asks += "    s.sendall({line})\n    result = json.loads(s.makefile('rb').readline())"
@@ -115,6 +146,7 @@ async def test_it_is_off_for_programs_and_for_dry_runs_of_nobody(tools: Workshop
     policy(tools, 'code: "off"')
     async with tools.served("auto") as client:
         assert (await run(client, "1"))["code"] == "code_switched_off"
+        assert (await execute(client, "rye/code/run_node", source="1"))["code"] == "code_switched_off"
         assert "code_switched_off" in (await execute(client, "demo/outer"))["stderr"]
         policy(tools, 'code: "ask"')
         assert "approval_required" in (await execute(client, "demo/outer"))["stderr"]

@@ -146,10 +146,52 @@ def test_a_tool_that_ends_process_1_ends_itself(programs: Programs) -> None:
         assert ended.stdout == b"there\n"
 
 
-def test_hundreds_of_cells_at_once_leave_nothing_behind(programs: Programs) -> None:
+LISTENS = r"""
+import os, socket, sys, time
+first = socket.create_server(("127.0.0.1", 5005))
+second = socket.socket(socket.AF_UNIX)
+second.bind("\0left behind")
+second.listen()
+print("listens", flush=True)
+if sys.argv[1] == "ended" and os.fork():
+    sys.exit()
+time.sleep(600)
+"""
+CONNECTS = r"""
+import socket
+for family, address in ((socket.AF_INET, ("127.0.0.1", 5005)), (socket.AF_UNIX, "\0left behind")):
+    try:
+        socket.socket(family).connect(address)
+        print("reached")
+    except ConnectionRefusedError:
+        print("nobody")
+"""
+
+
+@pytest.mark.parametrize("how", ["ended", "cancelled"])
+def test_what_a_tool_leaves_listening_is_not_there_for_the_next(programs: Programs, how: str) -> None:
+    """Both are in the same network: a keeper makes one, and uses it for all of its runs."""
+    python = shutil.which("python3", path="/usr/bin")
+    if python is None:
+        pytest.skip("the system has no Python")
+    fields: dict[str, Any] = {"policy": {"tier": "cell", "require": "cell"}, "cwd": "/"}
+    networks = set()
+    with Client.start(programs.binary) as client:
+        for _ in range(3):
+            run = client.start_run(python, "-c", LISTENS, how, stream={"credit": 99}, **fields)
+            client.wait_for(run, "output")
+            if how == "cancelled":
+                client.send("cancel", id=run, grace_ms=0)
+            assert client.end_of(run).result["cleanup"]["state"] == "complete"
+            assert client.run(python, "-c", CONNECTS, **fields).stdout == b"nobody\nnobody\n"
+            networks.add(client.run("/bin/readlink", "/proc/self/ns/net", **fields).stdout)
+    assert len(networks) == 1
+
+
+def test_a_thousand_cells_at_once_leave_nothing_behind(programs: Programs) -> None:
     fields: dict[str, Any] = {"policy": {"tier": "cell", "require": "cell"}, "cwd": "/"}
     with Client.start(programs.binary) as client:
-        runs = [client.start_run("/bin/true", **fields) for _ in range(200)]
+        runs = [client.start_run("/bin/true", **fields) for _ in range(1000)]
         assert {client.end_of(run).result["return_code"] for run in runs} == {0}
         keepers = children_of(client.status()["pid"])
     deadline = time.monotonic() + PATIENCE_S

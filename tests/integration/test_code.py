@@ -79,6 +79,50 @@ async def test_a_program_computes_and_calls(tools: Workshop, source: str, data: 
         assert (found["status"], found.get("data")) == ("success", data), found
 
 
+@pytest.mark.parametrize(
+    ("source", "data"),
+    [
+        ("6 * 7", 42),
+        ("result = 6 * 7", 42),
+        ("const result = 6 * 7; function f() {}", 42),
+        ("const a = [1, 2]; ({sum: a[0] + a[1]})", {"sum": 3}),
+        ("", None),
+        ("tools.demo_greet({name: 'Ada', times: 2})", {"greeting": "Hello Ada, Hello Ada"}),
+        ("const found = await call('demo/greet', {name: 'Ada'});\nreturn found.greeting", "Hello Ada"),
+        ("search('greet').then((found) => found.map((each) => each.id))", ["demo/greet"]),
+        ("call('demo/rows', {n: 1}).catch((e) => e.code)", "call_not_allowed"),
+        ("keep('demo/greet', {name: 'Ada'}).then((kept) => kept.json())", {"greeting": "Hello Ada"}),
+        (
+            "const all = ['a', 'b'].map((name) => call('demo/greet', {name}));\n"
+            "Promise.all(all).then((found) => found.map((each) => each.greeting))",
+            ["Hello a", "Hello b"],
+        ),
+        ("input.n + 1", 2),
+    ],
+)
+async def test_a_program_in_javascript_computes_and_calls(tools: Workshop, source: str, data: Any) -> None:
+    async with tools.served("auto") as client:
+        given = {"source": source, "calls": ["demo/greet"], "input": {"n": 1}}
+        found = await execute(client, "rye/code/run_node", **given)
+        assert (found["status"], found.get("data")) == ("success", data), found
+
+
+async def test_what_goes_wrong_in_javascript_is_shown(tools: Workshop) -> None:
+    async with tools.served("auto") as client:
+        thrown = await execute(client, "rye/code/run_node", source="\nthrow new Error('no')")
+        assert "<program>:2" in thrown["stderr"]
+        wrong = await execute(client, "rye/code/run_node", source="const = 1")
+        assert "SyntaxError" in wrong["stderr"]
+
+
+async def test_its_stubs_in_javascript(tools: Workshop) -> None:
+    async with tools.served("auto") as client:
+        found = await execute(client, "rye/code/run_node", source="", calls=["demo/*"], stubs=True)
+    assert "declare function demo_greet(parameters: {" in found["data"]
+    assert "  name: string; // Whom to greet." in found["data"]
+    assert "  times?: number;" in found["data"]
+
+
 async def test_its_stubs_have_the_types_of_what_it_may_call(tools: Workshop) -> None:
     async with tools.served("auto") as client:
         found = await run(client, "1 / 0", "demo/*", stubs=True)
@@ -109,15 +153,17 @@ async def test_only_the_result_of_fifty_long_results_comes_back(tools: Workshop)
 # --- the policy ---
 
 
-@pytest.mark.parametrize("item_id", ["rye/code/run"])
+@pytest.mark.parametrize("item_id", ["rye/code/run", "rye/code/run_node"])
 async def test_it_is_off_until_the_user_switches_it_on(workshop: Workshop, item_id: str) -> None:
     async with workshop.served("auto") as client:
-        assert (await run(client, "1"))["code"] == "code_switched_off"
+        assert (await execute(client, item_id, source="1"))["code"] == "code_switched_off"
         switch(workshop, "no")
-        assert (await run(client, "1"))["code"] in ("invalid_item", "code_switched_off")
+        assert (await execute(client, item_id, source="1"))["code"] in ("invalid_item", "code_switched_off")
         switch(workshop, "on")
-        assert (await run(client, "1"))["data"] == 1
-    refused = workshop.person.rye("run", "rye/code/run", "--source", "1", cwd=workshop.project)
+        assert (await execute(client, item_id, source="1"))["data"] == 1
+        switch(workshop, "ask")
+        assert (await execute(client, item_id, source="1"))["code"] == "confirmation_required"
+    refused = workshop.person.rye("run", item_id, "--source", "1", cwd=workshop.project)
     assert refused.out.strip() == "1"
 
 

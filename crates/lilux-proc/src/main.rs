@@ -7,6 +7,8 @@
 #![cfg_attr(all(target_os = "linux", not(test)), no_main)]
 
 #[cfg(target_os = "linux")]
+mod ask;
+#[cfg(target_os = "linux")]
 mod broker;
 #[cfg(target_os = "linux")]
 mod capture;
@@ -81,10 +83,14 @@ pub unsafe extern "C" fn main(
     // SAFETY: the C library's promise to every `main`.
     let arguments = unsafe { sys::arguments(count, arguments) };
     let outcome = sys::fd::fill_standard_places().map_err(error::Fatal::system("standard descriptors"));
-    match outcome.and_then(|()| cli::Cli::parse_from(arguments).run()) {
+    let asks = ask::Cli::is_meant(&arguments);
+    let outcome = outcome.and_then(|()| {
+        if asks { ask::Cli::parse_from(arguments).run() } else { cli::Cli::parse_from(arguments).run() }
+    });
+    match outcome {
         Ok(()) => 0,
         Err(error) => {
-            serve::complain(&error);
+            serve::complain(if asks { ask::NAME } else { "lilux-proc" }, &error);
             if matches!(error, error::Fatal::Usage(_)) { 2 } else { 1 }
         }
     }

@@ -175,7 +175,7 @@ fn is_gone(flags: EventFlags) -> bool {
 }
 
 /// One line for whoever reads our standard error.
-pub fn complain(error: &Fatal) {
+pub fn complain(name: &str, error: &Fatal) {
     // Nobody may be listening, and there is no other way to say it.
-    let _ = writeln!(std::io::stderr(), "lilux-proc: {error}");
+    let _ = writeln!(std::io::stderr(), "{name}: {error}");
 }

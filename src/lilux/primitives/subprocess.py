@@ -148,6 +148,11 @@ class SubprocessPrimitive:
     def __init__(self) -> None:
         self._lilux_proc = _supervisor.find_lilux_proc()
 
+    @property
+    def supervisor_file(self) -> str:
+        """Where the program of the supervisor is, behind every link."""
+        return os.path.realpath(self._lilux_proc)
+
     async def execute(
         self, config: Mapping[str, Any], params: Mapping[str, Any] | None = None
     ) -> SubprocessResult:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import marshal
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Final
@@ -117,13 +117,18 @@ def _made(schema: Any, size: int) -> _PlainSchema | None:
     if not _is_plain(body, 0):
         return None
     properties = body.get("properties", {})
-    inside = [each for each in properties.values() if type(each) is dict]
-    others = [body[name] for name in ("items", "additionalProperties") if name in body]
-    if any(map(_has_default, (*others, *(inner for each in inside for inner in _inner(each))))):
+    described = {name: each for name, each in properties.items() if type(each) is dict}
+    if any(map(_has_default, _below(body, described))):
         return None  # only those of the properties themselves are filled in here
-    named = ((name, each) for name, each in properties.items() if type(each) is dict)
-    defaults = {name: each["default"] for name, each in named if "default" in each}
+    defaults = {name: each["default"] for name, each in described.items() if "default" in each}
     return _PlainSchema(plainly(body), frozenset(properties), "additionalProperties" in body, defaults, size)
+
+
+def _below(body: Mapping[str, Any], described: Mapping[str, Any]) -> Iterator[Any]:
+    """The schemas inside of a schema, but for those of the properties themselves."""
+    yield from (body[name] for name in ("items", "additionalProperties") if name in body)
+    for each in described.values():
+        yield from _inner(each)
 
 
 def _inner(schema: Any) -> list[Any]:

@@ -178,20 +178,16 @@ def item_text(
 
     `only` are the patterns that it was chosen by: those of an update that names none.
     """
-    parts = definition.parts
-    description = visible_lines(str(parts.get("description", "")))[:_MAX_DESCRIPTION]
-    annotations = dict(parts.get("annotations", {}))
-    if "title" not in annotations and "title" in parts:
-        annotations["title"] = visible_lines(str(parts["title"]))[:_MAX_DESCRIPTION]
+    server, parts = config["server"], definition.parts
     fields: dict[str, Any] = {
         "name": visible_lines(definition.name).replace("\n", " ").strip() or "tool",
         "version": "1.0.0",
-        "description": description,
-        "category": f"{DIRECTORY}/{config['server']}",
-        "tags": [DIRECTORY, config["server"]],
+        "description": _text(parts.get("description", "")),
+        "category": f"{DIRECTORY}/{server}",
+        "tags": [DIRECTORY, server],
         "tool_type": "mcp",
         "executor_id": RUNTIMES[config["transport"]],
-        "annotations": annotations or None,
+        "annotations": _annotations(parts) or None,
         "permissions": None if permissions is None else permissions.canonical(),
         "config": {
             **{name: value for name, value in config.items() if name != "transport" and value},
@@ -204,8 +200,20 @@ def item_text(
     fields[APPROVED] = _otherwise(parts, fields) or None
     fields[ONLY] = list(only) or None
     kept = {name: value for name, value in fields.items() if value is not None}
-    head = f"# Brought in by `rye mcp add {config['server']}`: definition pins what the server said of it."
+    head = f"# Brought in by `rye mcp add {server}`: definition pins what the server said of it."
     return "\n".join([head, *yaml_lines(kept), ""])
+
+
+def _text(value: Any) -> str:
+    return visible_lines(str(value))[:_MAX_DESCRIPTION]
+
+
+def _annotations(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The annotations of a definition; a title of the tool itself counts if they have none."""
+    annotations = dict(parts.get("annotations", {}))
+    if "title" not in annotations and "title" in parts:
+        annotations["title"] = _text(parts["title"])
+    return annotations
 
 
 def patterns_of(metadata: ItemMetadata) -> tuple[str, ...]:

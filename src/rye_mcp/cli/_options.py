@@ -67,11 +67,14 @@ ProjectOption = Annotated[
     typer.Option("--project", metavar="DIR", help="The project; by default the nearest one from here up."),
 ]
 TypeOption = Annotated[
-    ItemType, typer.Option("--type", metavar="TYPE", help="The type of item: tool, directive or knowledge.")
+    ItemType,
+    typer.Option("--type", metavar="TYPE", help="The type of item: tool, directive, knowledge or skill."),
 ]
 AnyTypeOption = Annotated[
     ItemType | None,
-    typer.Option("--type", metavar="TYPE", help="Only items of this type: tool, directive or knowledge."),
+    typer.Option(
+        "--type", metavar="TYPE", help="Only items of this type: tool, directive, knowledge or skill."
+    ),
 ]
 SpaceOption = Annotated[
     SpaceName | None,

@@ -32,6 +32,7 @@ _PLURALS = {
     Role.ENGINE: "engines",
     Role.DIRECTIVE: "directives",
     Role.KNOWLEDGE: "knowledge",
+    Role.SKILL: "skills",
 }
 
 

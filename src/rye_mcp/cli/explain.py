@@ -6,7 +6,7 @@ Nothing runs. The exit code is 1 if a call would be refused. The same explanatio
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -78,17 +78,12 @@ def _print(explanation: Explanation, in_words: Callable[[Signer | None], str]) -
     print_table(("ELEMENT", "SPACE", "VERSION", "STATE", "SIGNER"), rows, red=red)
     for each in explanation.chain:
         for place in each.element.shadowed:
-            typer.echo(
-                visible(f"{each.element.item_id} hides one of the {place.space.name} space: {place.path}")
-            )
+            hidden = f"{each.element.item_id} hides one of the {place.space.name} space: {place.path}"
+            typer.echo(visible(hidden))
     if explanation.declares is not None:
         say(f"{'declares':<13}{explanation.declares}")
     if explanation.secrets:
-        states = (
-            f"{name} ({'set' if is_set else f'not set: {command_to_set([name])}'})"
-            for name, is_set in explanation.secrets.items()
-        )
-        say(f"{'secrets':<13}{', '.join(states)}")
+        say(f"{'secrets':<13}{', '.join(_states(explanation.secrets))}")
     if explanation.call is not None:
         _print_call(explanation.call)
     if explanation.needs:
@@ -97,6 +92,12 @@ def _print(explanation: Explanation, in_words: Callable[[Signer | None], str]) -
     sys.stdout.flush()
     if explanation.refusal is not None:
         report(explanation.refusal)
+
+
+def _states(secrets: Mapping[str, bool]) -> Iterator[str]:
+    """Each secret, and how to set it if it is not."""
+    for name, is_set in secrets.items():
+        yield f"{name} ({'set' if is_set else f'not set: {command_to_set([name])}'})"
 
 
 def _row(number: int, explained: Explained, in_words: Callable[[Signer | None], str]) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ def new_item(
         answer = made.as_dict() | {"next": list(following)}
         print_json(answer | {"signed": None if signature is None else signature.as_dict()})
         return
-    say(f"wrote {printable(made.file.path)}")
+    say(f"wrote {printable(made.file.text_path)}")
     if signature is not None:
         signer = signature.item.signer
         say(f"signed {made.file.item_id} by {signer.owner} ({signer.fingerprint})")
@@ -116,6 +116,9 @@ def copy(
 def show(
     item: ItemArgument,
     content: Annotated[bool, typer.Option("--content", help="Print the file, and nothing else.")] = False,
+    file: Annotated[
+        str | None, typer.Option("--file", metavar="PATH", help="A file of a skill, instead of its SKILL.md.")
+    ] = None,
     space: SpaceOption = None,
     item_type: TypeOption = ItemType.TOOL,
     project: ProjectOption = None,
@@ -123,7 +126,7 @@ def show(
 ) -> None:
     """Show an item, who signed it, and what it says."""
     context = person(open_app(project))
-    result = load(LoadRequest(item, item_type, source=space), context)
+    result = load(LoadRequest(item, item_type, source=space, file=file), context)
     if as_json:
         print_json(result.as_dict())
         return
@@ -136,7 +139,7 @@ def show(
     if sys.stdout.isatty():
         typer.echo(visible_lines(result.content), nl=not result.content.endswith("\n"))
     else:
-        typer.echo(result.file.content, nl=False)
+        typer.echo(result.file.text if result.part is None else result.part.content, nl=False)
 
 
 def _facts(result: LoadResult, in_words: Callable[[Signer | None], str]) -> dict[str, str]:
@@ -145,12 +148,14 @@ def _facts(result: LoadResult, in_words: Callable[[Signer | None], str]) -> dict
         "item": file.item_id,
         "type": file.item_type.value,
         "space": file.space.name.value,
-        "path": printable(file.path),
+        "path": printable(file.text_path),
         "state": integrity.state,
     }
     if integrity.signer is not None:
         facts["signer"] = in_words(integrity.signer)
         facts["hash"] = integrity.digest or ""
+    if file.skill is not None:
+        facts["files"] = ", ".join(f"{path} ({each.size})" for path, each in sorted(file.skill.files.items()))
     if metadata is not None:
         facts |= {"version": metadata.version, "about": metadata.description.partition("\n")[0]}
         if metadata.executor_id is not None:

@@ -69,7 +69,9 @@ IdsOption = Annotated[
 RoleOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--role", metavar="ROLE", help="Only as tool, runtime, primitive, engine, directive or knowledge."
+        "--role",
+        metavar="ROLE",
+        help="Only as tool, runtime, primitive, engine, directive, knowledge or skill.",
     ),
 ]
 ReplaceOption = Annotated[

@@ -307,22 +307,8 @@ def granted(
 
     RyeError `denied_by_policy` for what the policy lets run in no way.
     """
-    names: set[str] = set()
-    needs = Permissions()
-    ignored = []
+    names, needs, ignored = _wished(pairs)
     (root, item_of_root), primitive = pairs[0], pairs[-1][0]
-    for element, item in pairs:
-        asked = element.metadata.permitted_env
-        if item.signer.kind in _GRANTING:
-            names.update(asked)
-            if element is not root and element.metadata.needs is not None:
-                needs = needs.join(element.metadata.needs)
-        elif asked:
-            message = (
-                f"{element.item_id} asks for {', '.join(asked)}, and only an agent signed it; "
-                f"a person who has read it signs it with: rye sign {element.item_id}"
-            )
-            ignored.append(Notice("permissions_ignored", message))
     kind = item_of_root.signer.kind
     declared = root.metadata.permissions
     if kind is SignerKind.PERSON and primitive.item_id == _BRIDGE and _is_older_than_permissions(declared):
@@ -333,14 +319,37 @@ def granted(
         server = PurePosixPath(root.item_id).parent.name
         ignored.append(Notice("not_confined", _NOT_CONFINED.format(server=server)))
     if not permissions.unconfined:
-        permissions = replace(permissions, env=frozenset(names))
-    if kind is SignerKind.AGENT and (beyond := tuple(phrases(replace(found.withheld, env=frozenset())))):
-        message = (
-            f"{root.item_id} declares that it {'; '.join(beyond)}, and only an agent signed it; "
-            f"a person who has read it signs it with: rye sign {root.item_id}"
-        )
-        ignored.append(Notice("permissions_ignored", message))
-    return permissions, frozenset(names), tuple(ignored)
+        permissions = replace(permissions, env=names)
+    beyond = tuple(phrases(replace(found.withheld, env=frozenset())))
+    if kind is SignerKind.AGENT and beyond:
+        ignored.append(_only_an_agent_signed(root, f"declares that it {'; '.join(beyond)}"))
+    return permissions, names, tuple(ignored)
+
+
+def _wished(
+    pairs: Sequence[tuple[ChainElement, VerifiedItem]],
+) -> tuple[frozenset[str], Permissions, list[Notice]]:
+    """Return the variables and paths that a chain asks for, and a notice for each wish of an agent."""
+    names: set[str] = set()
+    needs = Permissions()
+    ignored = []
+    for element, item in pairs:
+        asked = element.metadata.permitted_env
+        if item.signer.kind in _GRANTING:
+            names.update(asked)
+            if element is not pairs[0][0] and element.metadata.needs is not None:
+                needs = needs.join(element.metadata.needs)
+        elif asked:
+            ignored.append(_only_an_agent_signed(element, f"asks for {', '.join(asked)}"))
+    return frozenset(names), needs, ignored
+
+
+def _only_an_agent_signed(element: ChainElement, does: str) -> Notice:
+    item_id = element.item_id
+    what = f"{item_id} {does}, and only an agent signed it"
+    return Notice(
+        "permissions_ignored", f"{what}; a person who has read it signs it with: rye sign {item_id}"
+    )
 
 
 def _is_older_than_permissions(declared: Permissions | None) -> bool:

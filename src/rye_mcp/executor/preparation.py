@@ -44,6 +44,7 @@ from rye_mcp.executor.job.primitives import Primitives
 from rye_mcp.executor.job.snapshot import SCRATCH, Room, Snapshot, SnapshotStore
 from rye_mcp.executor.job.starting import Starting, why_not_there
 from rye_mcp.executor.lock.resolver import LockState, PinnedChain
+from rye_mcp.executor.tree import CALL_COMMAND
 from rye_mcp.executor.warm.turns import Turn, Warmth
 from rye_mcp.items import ItemPlace
 from rye_mcp.notices import Notice
@@ -388,8 +389,17 @@ class UnfinishedCall:
             decision, environment, self._snapshot, job, notices, unsealed, enforceable, self._let_wait
         )
 
+    @property
+    def _calls(self) -> bool:
+        """Whether it is a program that has a private copy, in which it finds the command for its calls."""
+        return self._snapshot is not None and bool(self._decision.calls)
+
     async def _confined(
-        self, process: Halves, environment: Environment, interpreters: tuple[Path, ...]
+        self,
+        process: Halves,
+        environment: Environment,
+        interpreters: tuple[Path, ...],
+        command: str | None,
     ) -> Confined:
         """The process, confined to what its tool may do; and whether it fits an interpreter that waited."""
         snapshot, turn = self._snapshot, self._turn
@@ -397,7 +407,8 @@ class UnfinishedCall:
         needs_scratch = not is_free and snapshot is not None
         if needs_scratch:
             needs_scratch = (await self._preparation.facts()).cell is None
-        confine = partial(self._confine, process, environment, interpreters)
+        also = (environment.packages, None if command is None else Path(command))
+        confine = partial(self._confine, process, also, interpreters)
 
         def elsewhere(room: Room | None) -> Halves:
             if room is None:
@@ -409,7 +420,7 @@ class UnfinishedCall:
             confined = confine(None if snapshot is None else snapshot.root, scratch)
             turn.settle(confined.process, self._decision.pinned.lock.path)
             if snapshot is not None:
-                self._complete(snapshot, confined.process, environment)
+                self._complete(snapshot, confined.process, environment, command)
             return confined
 
         confined = await off_loop(work)
@@ -418,8 +429,12 @@ class UnfinishedCall:
             self._let_wait = partial(over, scratch=needs_scratch, scripts=self._scripts())
         return confined
 
-    def _complete(self, snapshot: Snapshot, process: Halves, environment: Environment) -> None:
-        """Put into the private copy what is not carried: packages of the project, and bytecode."""
+    def _complete(
+        self, snapshot: Snapshot, process: Halves, environment: Environment, command: str | None
+    ) -> None:
+        """Put into the private copy what is not carried: a command, packages of the project, and bytecode."""
+        if command is not None:
+            snapshot.add_command(CALL_COMMAND, command)
         if environment.packages is not None:
             snapshot.link(PACKAGES, environment.packages)
         known = self._preparation.bytecode.known(self._decision.verified.carried, process)
@@ -434,7 +449,7 @@ class UnfinishedCall:
     def _confine(
         self,
         process: Halves,
-        environment: Environment,
+        also: tuple[Path | None, ...],
         interpreters: tuple[Path, ...],
         root: Path | None,
         scratch: Path | None,
@@ -447,7 +462,7 @@ class UnfinishedCall:
             process,
             private_copy=root,
             scratch=scratch,
-            also=(environment.packages, self._paths.snapshot.anchor_path),
+            also=(*also, self._paths.snapshot.anchor_path),
             interpreters=interpreters,
         )
 
@@ -471,18 +486,21 @@ class UnfinishedCall:
         raise RyeError("isolation_unavailable", what, hint=hint, where=root.file.path, item_id=item_id)
 
     def _reachable(self, request: HttpSpec) -> HttpSpec:
-        """A request to where its tool may connect; RyeError `denied_by_policy` for one to another place.
+        """Limit a request to the hosts of its tool; RyeError `denied_by_policy` for one to another place.
 
-        This program makes it, so nothing else keeps a redirect from leading elsewhere.
+        This program makes it, so nothing else keeps a redirect from leading elsewhere, and a name from being
+        one of this machine.
         """
         permissions, root = self._decision.permissions, self._decision.chain.root
         if permissions.any_host:
             return request
-        host = Host.parse(address_of(request))
+        name, _, port = address_of(request).rpartition(":")
+        host = Host(name.lower(), int(port))
         if permissions.reaches(host):
-            return replace(request, follow_redirects=False)
+            return replace(request, follow_redirects=False, host_from_parameter=not host.is_this_machine)
         what = f"expected {root.item_id} to connect to what it may reach, found {host}"
-        net = "any" if problem_of_host(host.written) else f"[{host.written}]"  # addresses cannot be named
+        named = f'"{host.written}"' if ":" in host.written else host.written  # as YAML wants it in a list
+        net = "any" if problem_of_host(host.written) else f"[{named}]"  # addresses cannot be named
         hint = f"a person writes permissions: {{net: {net}}} and signs it: rye sign {root.item_id}"
         raise RyeError("denied_by_policy", what, hint=hint, where=root.path, item_id=root.item_id)
 
@@ -528,7 +546,8 @@ class UnfinishedCall:
             interpreters = environment.interpreters
             if self._is_found_by_server(built.spec.runtime.command, environment):
                 interpreters = (*interpreters, Path(process.runtime.command))
-            confined = await self._confined(process, environment, interpreters)
+            command = primitive.supervisor_file if self._calls else None
+            confined = await self._confined(process, environment, interpreters, command)
             job = ProcessJob(
                 primitive,
                 confined.process,
@@ -538,6 +557,7 @@ class UnfinishedCall:
                 direct=direct,
                 with_flags=with_flags,
                 turn=self._turn,
+                commands=self._snapshot.commands_dir if self._snapshot is not None and command else None,
             )
             return job, notices
         if _is_http(primitive):

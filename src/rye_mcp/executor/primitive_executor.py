@@ -43,7 +43,7 @@ from rye_mcp.runs.ids import StreamName
 from rye_mcp.runs.live import LiveRun, LiveRuns
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.outputs import RunOutputs
-from rye_mcp.runs.results import KeptResults, owner_of
+from rye_mcp.runs.results import Kept, KeptResults, is_result_handle, owner_of
 from rye_mcp.runs.shelf import Shelf
 from rye_mcp.secret_store import SecretStore
 from rye_mcp.spaces import Spaces
@@ -348,6 +348,9 @@ class PrimitiveExecutor:
         """Write lockfile and log, and return the result for the caller."""
         self._outputs.finish(logged.run_id)
         kept, left_out = kept_files(call.snapshot, self._results)
+        if call.decision.calls and outcome.success and is_result_handle(outcome.data):
+            outcome, returned = _with_link(outcome, self._results)
+            kept = (*kept, *returned)
         before = pinned = call.decision.pinned
         if outcome.success:
             pinned = self._locks.create(before)
@@ -496,6 +499,15 @@ def _seen_live(watch: Watch, live: LiveRun) -> Watch:
 
 async def _unrestricted(decide: Decide) -> DecidedCall:
     return (await decide()).unrestricted()
+
+
+def _with_link(outcome: Outcome, results: KeptResults) -> tuple[Outcome, tuple[Kept, ...]]:
+    """The outcome of a program that returned a handle: what it stands for is linked, or it has failed."""
+    try:
+        kept = results.kept(outcome.data, name="data")
+    except RyeError as exc:
+        return replace(outcome, success=False, code=exc.code, error=exc.message, hint=exc.hint), ()
+    return replace(outcome, data=None), (kept,)
 
 
 def _with_companion(result: ExecutionResult, call: PreparedCall) -> ExecutionResult:

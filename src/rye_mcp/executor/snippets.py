@@ -1,7 +1,7 @@
-"""Programs that agents write: what holds for the tool that runs them, beside what holds for every tool.
+"""Programs that agents write: what holds for the tools that run them, beside what holds for every tool.
 
-`rye/code/run` of the system space gets its source, and what it may call, as parameters. It runs only where
-the user's policy (`code`) has switched it on, always confined, and calls nothing but what its caller names.
+Each of them is of the system space, and gets its source, and what it may call, as parameters. It runs only
+where the user's policy (`code`) has switched it on, always confined, and calls nothing but what is named.
 What it calls is judged as if its caller had called it.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rye_mcp.executor.tree import Program
 
 __all__ = [
-    "RUNNER",
+    "RUNNERS",
     "SAVER",
     "is_runner",
     "is_saver",
@@ -30,16 +30,16 @@ __all__ = [
     "require_switched_on",
 ]
 
-RUNNER: Final = "rye/code/run"
-"""The tool that runs a program."""
+RUNNERS: Final = frozenset({"rye/code/run", "rye/code/run_node"})
+"""The tools that run a program: one in Python, one in JavaScript."""
 
 SAVER: Final = "rye/code/save"
 """The tool that makes an item of a program."""
 
 
 def is_runner(root: ChainElement) -> bool:
-    """Whether a tool is the one of the system space that runs programs."""
-    return root.item_id == RUNNER and root.space is SpaceName.SYSTEM
+    """Whether a tool is one of the system space that runs programs."""
+    return root.item_id in RUNNERS and root.space is SpaceName.SYSTEM
 
 
 def is_saver(root: ChainElement) -> bool:

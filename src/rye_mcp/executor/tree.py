@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rye_mcp.executor.decider import DecidedCall
 
 __all__ = [
+    "CALL_COMMAND",
     "CALL_DESCRIPTOR",
     "DEFAULT_CALLS",
     "MAX_AT_ONCE",
@@ -34,6 +35,9 @@ __all__ = [
 
 CALL_DESCRIPTOR: Final = 5
 """Where a program asks for calls; the value of `RYE_CALL_FD`."""
+
+CALL_COMMAND: Final = "rye"
+"""The command by which a program in any language asks: `rye call ID --name value`."""
 
 MAX_CALL_DEPTH: Final = 8
 """How many programs may be above a call."""

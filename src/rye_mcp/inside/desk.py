@@ -7,8 +7,9 @@ executor, as always. The rules are in docs/architecture/inside.md.
 
 from __future__ import annotations
 
+import base64
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,10 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rye_mcp.apart import apart, off_loop
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.configuration.words import WordsError, read_words
 from rye_mcp.executor.tree import OnCall, Program, ProgramInterrupted
 from rye_mcp.inside.messages import Request
 from rye_mcp.inside.service import serving
 from rye_mcp.permissions import allows_call
+from rye_mcp.runs.outputs import DEFAULT_LENGTH
+from rye_mcp.runs.results import as_bytes, is_result_handle, with_kept
 from rye_mcp.verbs.context import Context
 from rye_mcp.verbs.execute import ExecuteRequest, execute, log_refusal
 from rye_mcp.verbs.load import LoadRequest, load
@@ -37,6 +41,9 @@ _log: Final = logging.getLogger(__name__)
 
 _ASKED: Final = frozenset({"confirmation_required", "permissions_widened"})
 """Refusals that a person's agreement would lift."""
+
+_HITS: Final = 10
+"""How many tools a search finds when nobody says how many."""
 
 
 class Desk:
@@ -76,23 +83,36 @@ class Desk:
     ) -> Mapping[str, Any]:
         if request.kind == "call":
             return await self._call(program, on_call, request)
+        if request.kind == "read":
+            return await off_loop(partial(_read, request, self._of(program)))
         work = _search if request.kind == "search" else _describe
         return await apart(partial(work, request, program, self._of(program), self._catalog))
 
     async def _call(self, program: Program, on_call: OnCall | None, request: Request) -> Mapping[str, Any]:
         try:
             program.require_callable(request.what)
-            timeout = program.time_left(request.timeout)
+            timeout = program.time_left(request.option("timeout"))
+            parameters = await self._parameters(program, request)
         except RyeError as exc:
             await self._log(program, request, exc)
             raise
         if on_call is not None:
             outermost = program.outermost
             on_call(outermost.begun_one(), outermost.made, request.what)
-        asked = ExecuteRequest(request.what, parameters=request.parameters, timeout=timeout)
+        asked = ExecuteRequest(request.what, parameters=parameters, timeout=timeout)
         result = await self._agreed_and_run(asked, self._of(program), program, on_call)
         facts: Mapping[str, Any] = result.as_dict()
+        if request.option("as_handle") and result.success and result.data is not None:
+            return await off_loop(partial(_kept, facts, self._of(program)))
         return facts
+
+    async def _parameters(self, program: Program, request: Request) -> Mapping[str, Any]:
+        """The parameters of a call, also those that it gives as words."""
+        words = request.option("words")
+        if not words:
+            return request.parameters
+        read = partial(_read_words, request.what, words, self._of(program))
+        return {**request.parameters, **await apart(read)}
 
     async def _agreed_and_run(
         self, request: ExecuteRequest, context: Context, program: Program, on_call: OnCall | None
@@ -142,6 +162,39 @@ def _needs_approval(error: RyeError, request: ExecuteRequest, program: Program) 
     return RyeError("approval_required", what, hint=error.hint, item_id=request.item_id, why=error.code)
 
 
+def _kept(facts: Mapping[str, Any], context: Context) -> Mapping[str, Any]:
+    """The facts of a result whose data is kept."""
+    results = context.executor().shelf.results
+    return with_kept(facts, results.keep(as_bytes(facts["data"]), name="data"))
+
+
+def _read_words(item_id: str, words: Sequence[str], context: Context) -> Mapping[str, Any]:
+    """The parameters that words give, as the schema of the tool says; RyeError for other words."""
+    metadata = load(LoadRequest(item_id), context).as_dict()["metadata"]
+    try:
+        return read_words(words, metadata.get("config_schema"))
+    except WordsError as exc:
+        raise RyeError("invalid_parameters", str(exc), item_id=item_id) from exc
+
+
+def _read(request: Request, context: Context) -> Mapping[str, Any]:
+    """A piece of a result that runs of this project have made: as text, or its very bytes in base64."""
+    shelf, handle = context.executor().shelf, request.what
+    offset, length = request.option("offset", 0), request.option("length", DEFAULT_LENGTH)
+    if not request.option("base64") and is_result_handle(handle):
+        return shelf.read(handle, offset=offset, length=length).as_dict()
+    data, start, total = shelf.results.read_bytes(handle, offset=offset, length=length)
+    end = start + len(data)
+    return {
+        "handle": handle,
+        "content": base64.b64encode(data).decode(),
+        "offset": start,
+        "next_offset": None if end >= total else end,
+        "total": total,
+        "encoding": "base64",
+    }
+
+
 def _describe(
     request: Request, program: Program, context: Context, catalog: Callable[[], Catalog]
 ) -> Mapping[str, Any]:
@@ -161,4 +214,4 @@ def _search(
     found.refresh()
     hits = search(SearchRequest(request.what, limit=MAX_LIMIT), context, found).as_dict()["results"]
     allowed = [each for each in hits if allows_call(program.calls, each["id"])]
-    return {"results": allowed[: request.limit], "total": len(allowed)}
+    return {"results": allowed[: request.option("limit", _HITS)], "total": len(allowed)}

@@ -231,10 +231,13 @@ def _receipt_of(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {f"rye/{_RECEIPT}": facts[_RECEIPT]} if facts.get(_RECEIPT) else {}
 
 
+_IN_META: Final = {"run_id": "run_id", "item_id": "item", "project": "project", "notices": "notices"}
+"""Facts of a call for `_meta`, with their names there."""
+
+
 def exposed_answer(facts: Mapping[str, Any], schema: Mapping[str, Any] | None) -> CallToolResult:
     """The answer of a tool that is one of MCP itself: its data and nothing else; `schema` is its promise."""
-    told = {"run_id": "run_id", "item_id": "item", "project": "project", "notices": "notices"}
-    about = {f"rye/{name}": facts[known] for known, name in told.items() if facts.get(known)}
+    about = {f"rye/{name}": facts[known] for known, name in _IN_META.items() if facts.get(known)}
     about |= _receipt_of(facts)
     if facts.get("status") != "success":
         return answer(facts).model_copy(update={"meta": seen(about)})

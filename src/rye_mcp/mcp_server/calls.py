@@ -107,6 +107,7 @@ async def _load(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
         source=_space(arguments.get("source")),
         destination=_space(arguments.get("destination")),
         overwrite=arguments["overwrite"],
+        file=arguments.get("file"),
     )
     context = asked.context()
     return await apart(lambda: load(request, context).as_dict())

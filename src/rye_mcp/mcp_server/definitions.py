@@ -17,6 +17,7 @@ from typing import Any, Final
 from lilux._dataclasses import dataclass
 from rye_mcp.close_names import close_names
 from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemType
 
 __all__ = ["DEFINITIONS", "Definition", "check_arguments"]
 
@@ -55,7 +56,7 @@ class Definition:
 
 
 _ITEM_ID: Final = {"type": "string", "description": "Id of the item, such as demo/hello."}
-_ITEM_TYPE: Final = {"type": "string", "enum": ["tool", "directive", "knowledge"], "default": "tool"}
+_ITEM_TYPE: Final = {"type": "string", "enum": [each.value for each in ItemType], "default": "tool"}
 _RUN_ID: Final = {"type": "string", "description": "Instead of item_id."}
 _KEPT_ID: Final = {"type": "string", "description": "Instead of item_id: a handle."}
 _PROJECT: Final = {"type": "string", "description": "Absolute path of the project; default: the server's."}
@@ -147,6 +148,7 @@ _LOAD: Final = Definition(
             "enum": ["project", "user", "system"],
             "description": "Default: by precedence.",
         },
+        "file": {"type": "string", "description": "A file of a skill, by its path; SKILL.md by default."},
         "destination": {"type": "string", "enum": ["project", "user"]},
         "overwrite": {"type": "boolean", "default": False},
         "run_id": _KEPT_ID,
@@ -164,8 +166,8 @@ _LOAD: Final = Definition(
 _EXECUTE: Final = Definition(
     "execute",
     "Execute an item",
-    "Run a signed tool, or get the instructions of a directive or the text of knowledge. Call load first to "
-    "see a tool's parameters. dry_run shows what would run. async returns a run_id at once; call again with "
+    "Run a signed tool, or get the text of a directive, a skill or knowledge. Call load first to see a "
+    "tool's parameters. dry_run shows what would run. async returns a run_id at once; call again with "
     "it and an action to follow or end the run.",
     {
         "item_id": _ITEM_ID,

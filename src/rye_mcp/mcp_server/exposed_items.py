@@ -300,7 +300,7 @@ TEMPLATES: Final = (
         uri_template=_ITEM,
         name="item",
         title="Item",
-        description="A verified item: kind is tool, directive or knowledge, path its id.",
+        description="A verified item: kind is tool, directive, knowledge or skill, path its id.",
     ),
     ResourceTemplate(
         uri_template=_RUN,

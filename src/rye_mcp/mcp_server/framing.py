@@ -173,17 +173,20 @@ class Incoming:
             return False
         return True
 
+    def _begun(self, message: JSONRPCRequest) -> JSONRPCMessage:
+        problem = _problem_of(message.id, message.method, message.params)
+        if problem is not None:
+            return _refusal(_id_of({"id": message.id}), INVALID_REQUEST, problem)
+        refused = self._running.begin(message.id)
+        return message if refused is None else _refusal(message.id, *refused)
+
     def _message_in(self, line: str) -> JSONRPCMessage | None:
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
             return refusal_of(line)
         if isinstance(message, JSONRPCRequest):
-            problem = _problem_of(message.id, message.method, message.params)
-            if problem is not None:
-                return _refusal(_id_of({"id": message.id}), INVALID_REQUEST, problem)
-            refused = self._running.begin(message.id)
-            return message if refused is None else _refusal(message.id, *refused)
+            return self._begun(message)
         if isinstance(message, JSONRPCNotification) and _may_have_id(line) and "id" in json.loads(line):
             return refusal_of(line)  # the SDK passes over an id that can be none, as if nobody waited
         if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":

@@ -101,9 +101,7 @@ def read_options(arguments: Sequence[str]) -> ServerOptions:
         found.log_level,
     )
     if found.http is None:
-        for name in ("token_file", "state_key_file", "no_auth", "allow_host", "allow_origin", "drain"):
-            if getattr(found, name):
-                parser.error(f"expected --http beside --{name.replace('_', '-')}, found none")
+        _require_no_http(parser, found)
         if len(common.projects) > 1:
             parser.error("expected one --project over standard input and output, found several")
         return common
@@ -119,6 +117,12 @@ def read_options(arguments: Sequence[str]) -> ServerOptions:
         drain_s=DEFAULT_DRAIN_S if found.drain is None else found.drain,
     )
     return replace(common, http=http)
+
+
+def _require_no_http(parser: argparse.ArgumentParser, found: argparse.Namespace) -> None:
+    for name in ("token_file", "state_key_file", "no_auth", "allow_host", "allow_origin", "drain"):
+        if getattr(found, name):
+            parser.error(f"expected --http beside --{name.replace('_', '-')}, found none")
 
 
 def parse_address(text: str) -> Address:

@@ -23,7 +23,7 @@ from rye_mcp.apart import apart, apart_if_large, off_loop, size_of
 from rye_mcp.configuration import handle_over
 from rye_mcp.errors import RyeError
 from rye_mcp.mcp_server.answers import blocks_in, refusal
-from rye_mcp.runs.results import Kept, as_bytes
+from rye_mcp.runs.results import as_bytes, with_kept
 
 if TYPE_CHECKING:
     from rye_mcp.app import App
@@ -115,20 +115,7 @@ class Room:
         data = await apart(partial(as_bytes, facts[name]))
         results = self.app.executor().shelf.results
         kept = await off_loop(partial(results.keep, data, name=name))
-        rest = {each: value for each, value in facts.items() if each != name}
-        notice = {"code": "result_kept", "message": _sentence(kept)}
-        return {
-            **rest,
-            "kept": [*facts.get("kept", ()), kept.as_dict()],
-            "notices": [*facts.get("notices", ()), notice],
-        }
-
-
-def _sentence(kept: Kept) -> str:
-    return (
-        f"{kept.name} ({kept.size} bytes) was kept and not repeated here: load with run_id {kept.handle} "
-        "reads it in pieces, and other tools take this handle as a parameter"
-    )
+        return with_kept(facts, kept)
 
 
 def _longest(facts: Facts) -> str | None:

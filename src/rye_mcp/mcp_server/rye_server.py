@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 __all__ = ["RyeServer"]
 
 INSTRUCTIONS = (
-    "Tools, directives and knowledge of this project, each a signed file. load shows one, execute runs it, "
+    "Tools, directives, knowledge and skills of this project, each signed. load shows one, execute runs it, "
     "sign makes what you wrote runnable. Every refusal has a code and a hint: follow the hint. To write a "
     "tool, execute the directive rye/core/create_tool; how things work is knowledge below rye/core."
 )

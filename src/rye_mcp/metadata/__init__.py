@@ -8,11 +8,9 @@ The rules are in `docs/architecture/items.md`.
 
 from rye_mcp.metadata._fields import (
     DEFAULT_VERSION,
-    SCHEMA_KINDS,
     TOOL_TYPES,
     Example,
     ItemMetadata,
-    metadata_schema,
 )
 from rye_mcp.metadata._flags import CALLING_KEYS, Calling, Flag, Positional, read_calling
 from rye_mcp.metadata._placing import Engine, Placement, Resources
@@ -29,6 +27,8 @@ from rye_mcp.metadata._reading import (
     misspelt,
     parse_metadata,
 )
+from rye_mcp.metadata._schema import SCHEMA_KINDS, metadata_schema
+from rye_mcp.metadata._skill import front_matter
 from rye_mcp.metadata._warm import Warm
 from rye_mcp.metadata._yaml import parse_configuration, yaml_lines
 
@@ -53,6 +53,7 @@ __all__ = [
     "body_of",
     "examine",
     "examples_of",
+    "front_matter",
     "how_to_name_an_executor",
     "metadata_schema",
     "misspelt",

@@ -24,7 +24,6 @@ from rye_mcp.metadata._forms import (
     list_of,
     mapping,
     one_of,
-    or_null,
     text,
 )
 from rye_mcp.metadata._placing import (
@@ -49,12 +48,11 @@ __all__ = [
     "EXAMPLES_FORM",
     "FIELDS",
     "OF_TOOLS",
-    "SCHEMA_KINDS",
     "TOOL_TYPES",
     "Example",
     "ItemMetadata",
     "check_fields",
-    "metadata_schema",
+    "is_version",
     "read_examples",
     "spelled",
 ]
@@ -283,7 +281,8 @@ _VERSION: Final = (
 
 
 @lru_cache(maxsize=256)
-def _is_version(value: str) -> bool:
+def is_version(value: str) -> bool:
+    """Whether this is a version, as packages have them."""
     if _SIMPLE_VERSION.fullmatch(value):
         return True
     from packaging.version import InvalidVersion, Version
@@ -324,7 +323,7 @@ def _limits(value: Any) -> Iterator[Problem]:
 _TEXT: Final = text()
 _ANY_TEXT: Final = text(most=None)
 _TEXTS: Final = list_of(_ANY_TEXT, "texts")
-_A_VERSION: Final = text("a version such as 1.2.0", _VERSION, is_right=_is_version, most=MAX_VERSION)
+_A_VERSION: Final = text("a version such as 1.2.0", _VERSION, is_right=is_version, most=MAX_VERSION)
 _NAMES_OR_SCHEMA: Final = either(
     "a list of names, or a JSON Schema",
     _TEXTS.about("Names."),
@@ -519,48 +518,3 @@ EXAMPLES_FORM: Final = list_of(
     "examples",
     most=MAX_EXAMPLES,
 ).about("Calls that show how it is used; rye test runs them.")
-
-
-# --- the metadata of an item as a JSON Schema (draft 7) for editors ---
-
-SCHEMA_KINDS: Final = ("tool", "runtime", "primitive", "directive", "knowledge")
-"""The kinds of schemas: tools of three kinds, and the other types of items."""
-
-_DRAFT: Final = "http://json-schema.org/draft-07/schema#"
-
-_ROLES: Final[Mapping[str, Schema]] = MappingProxyType(
-    {
-        "tool": {"properties": {"tool_type": {"not": {"enum": ["primitive", "runtime"]}}}},
-        "runtime": {
-            "properties": {"tool_type": {"const": "runtime"}},
-            "required": ["tool_type", "executor_id"],
-        },
-        "primitive": {
-            "properties": {"tool_type": {"const": "primitive"}, "executor_id": {"const": None}},
-            "required": ["tool_type", "executor_id"],
-        },
-    }
-)
-
-
-def metadata_schema(kind: str) -> Schema:
-    """The JSON Schema of what stands in YAML, in comments or in front matter; ValueError for no kind.
-
-    Keys that the table does not have are accepted.
-    """
-    if kind not in SCHEMA_KINDS:
-        raise ValueError(f"expected one of {', '.join(SCHEMA_KINDS)}, found {kind!r}")
-    is_tool = kind not in {str(ItemType.DIRECTIVE), str(ItemType.KNOWLEDGE)}
-    left_out = frozenset() if is_tool else OF_TOOLS
-    names = [name for name in FIELDS if name not in left_out and not (is_tool and name == "executor_id")]
-    properties = {name: or_null(FIELDS[name].schema) for name in names}
-    if is_tool:
-        properties["executor_id"] = FIELDS["executor_id"].schema if kind != "primitive" else {"type": "null"}
-        properties[EXAMPLES] = or_null(EXAMPLES_FORM.schema)
-    return {
-        "$schema": _DRAFT,
-        "title": f"rye: a {kind}" if kind != "knowledge" else "rye: knowledge",
-        "type": "object",
-        "properties": properties | dict.fromkeys(sorted(left_out), False),
-        **({"allOf": [_ROLES[kind]]} if kind in _ROLES else {}),
-    }

@@ -130,12 +130,17 @@ def read_calling(
     texts = dict(_texts(config.get(FLAGS, {}), properties, by_place, problems))
     names = [name for name in properties if name not in by_place and (name in texts or name not in elsewhere)]
     flags = dict(_flags(names, texts, properties, problems))
-    subcommand = config.get("subcommand")
-    if subcommand is not None and not (isinstance(subcommand, str) and _WORD.fullmatch(subcommand)):
-        problems.append(("subcommand", f"expected one word, found {subcommand!r:.80}"))
+    subcommand = _subcommand(config, problems)
     if config.get(ARGUMENTS) != FLAGS:
         problems.append((ARGUMENTS, f"expected {FLAGS}, found {config.get(ARGUMENTS)!r:.80}"))
     return Calling(flags, positionals, subcommand), problems
+
+
+def _subcommand(config: Mapping[str, Any], problems: list[tuple[str, str]]) -> Any:
+    subcommand = config.get("subcommand")
+    if subcommand is not None and not (isinstance(subcommand, str) and _WORD.fullmatch(subcommand)):
+        problems.append(("subcommand", f"expected one word, found {subcommand!r:.80}"))
+    return subcommand
 
 
 def _texts(

@@ -159,7 +159,7 @@ def _refusal(found: list[Issue], file: ItemFile) -> RyeError:
     issues = sorted(found, key=lambda issue: (issue.line or 0, issue.column or 0))
     first = "; ".join(map(str, issues[:_NAMED]))
     others = f"; and {len(issues) - _NAMED} more" if len(issues) > _NAMED else ""
-    where = printable(file.path)
+    where = printable(file.text_path)
     return RyeError(
         "invalid_item",
         f"{where}: {first}{others}",

@@ -29,6 +29,7 @@ from rye_mcp.metadata._fields import (
 )
 from rye_mcp.metadata._python import PYTHON_NAMES, comments_with_block, read_python
 from rye_mcp.metadata._raw import Issue, Issues, Raw, Unreadable
+from rye_mcp.metadata._skill import read_skill_metadata, skill_body
 from rye_mcp.metadata._yaml import markdown_body, read_comment_block, read_front_matter, read_yaml
 from rye_mcp.visible import visible_lines, with_texts
 
@@ -60,7 +61,7 @@ def parse_metadata(file: ItemFile, *, keep: bool = True) -> ItemMetadata:
     """
     if not keep:
         return _parsed(file)
-    key = (file.item_type, file.item_id, file.extension, hashlib.sha256(file.content).digest())
+    key = (file.item_type, file.item_id, file.extension, hashlib.sha256(file.text).digest())
     kept = _kept.get(key)
     if kept is not None:
         return kept
@@ -73,9 +74,16 @@ def parse_metadata(file: ItemFile, *, keep: bool = True) -> ItemMetadata:
 
 def _parsed(file: ItemFile) -> ItemMetadata:
     issues = Issues()
-    metadata = check_fields(_read(file, issues, whole=False), file, issues)
+    metadata = _checked(file, issues, whole=False)[0]
     issues.raise_any(file)
     return metadata
+
+
+def _checked(file: ItemFile, issues: Issues, *, whole: bool) -> tuple[ItemMetadata, Raw]:
+    if file.item_type is ItemType.SKILL:
+        return read_skill_metadata(file, issues, whole=whole), Raw()
+    raw = _read(file, issues, whole=whole)
+    return check_fields(raw, file, issues), raw
 
 
 def examine(file: ItemFile) -> ItemMetadata:
@@ -83,8 +91,7 @@ def examine(file: ItemFile) -> ItemMetadata:
 
     For who signs it."""
     issues = Issues()
-    raw = _read(file, issues, whole=True)
-    metadata = check_fields(raw, file, issues)
+    metadata, raw = _checked(file, issues, whole=True)
     _check_schemas(metadata, raw, issues)
     if (problem := _problem_of_listing(metadata)) is not None:
         issues.add(problem)
@@ -96,7 +103,7 @@ def examine(file: ItemFile) -> ItemMetadata:
 
 def misspelt(file: ItemFile) -> tuple[Issue, ...]:
     """The names in an item that was examined which are no field, and nearly one."""
-    if file.extension != ".py" and not parse_metadata(file).extra:
+    if file.item_type is ItemType.SKILL or (file.extension != ".py" and not parse_metadata(file).extra):
         return ()
     return tuple(_misspelt_in(_read(file, Issues(), whole=True), file))
 
@@ -111,7 +118,9 @@ def examples_of(file: ItemFile) -> tuple[Example, ...]:
 
 
 def body_of(file: ItemFile) -> str:
-    """The text of a directive or of knowledge, without its signature and its front matter."""
+    """The text of a directive, of knowledge or of a skill, without its signature and its front matter."""
+    if file.item_type is ItemType.SKILL:
+        return skill_body(file)
     return markdown_body(file.content.decode("utf-8", "replace"))
 
 

@@ -29,6 +29,7 @@ from rye_mcp.metadata._raw import (
 from rye_mcp.visible import find_hidden
 
 __all__ = [
+    "has_front_matter",
     "markdown_body",
     "parse_configuration",
     "read_comment_block",
@@ -319,6 +320,11 @@ def read_front_matter(text: str, issues: Issues, *, places: bool = False) -> Raw
         issues.add(f"expected a line with {_FENCE} at the end of the front matter, found none", first + 1)
         return Raw()
     return read_yaml("\n".join(lines[first + 1 : last]), issues, first_line=first + 2, places=places)
+
+
+def has_front_matter(text: str) -> bool:
+    """Whether a Markdown file begins with a line that begins front matter."""
+    return _fences(text.split("\n"))[0] is not None
 
 
 def markdown_body(text: str) -> str:

@@ -92,21 +92,23 @@ class PagePrimitive:
     async def _page(self, result: HttpResult, call: InProcessCall) -> dict[str, Any]:
         kind = result.headers.get("content-type", "").partition(";")[0].strip().lower()
         page = {"url": result.url, "status": result.status_code, "content_type": kind}
-        if kind in _HTML and isinstance(result.body, str) and not call.arguments.get("raw", False):
-            limit = call.config.get("convert_timeout", _CONVERT_TIMEOUT_S)
-            converted = await self._converted(result.body, result.url or "", limit)
-            if converted is not None:
-                named: dict[str, Any] = {"title": converted["title"]} if converted["title"] else {}
-                if len(result.body) > MAX_HTML_CHARACTERS:
-                    named["truncated"] = True
-                return page | named | _piece("markdown", converted["markdown"], call.arguments)
-            return page | _piece("html", result.body, call.arguments)
-        if result.encoding == "json":
+        if not isinstance(result.body, str) or result.encoding == "json":
             return page | _json_piece(result.body, call.arguments)
-        if isinstance(result.body, str):
-            kind = "base64" if result.encoding == "base64" else "html" if kind in _HTML else "text"
-            return page | _piece(kind, result.body, call.arguments)
-        return page | _json_piece(result.body, call.arguments)
+        if kind in _HTML and not call.arguments.get("raw", False):
+            return page | await self._article(result.body, result.url or "", call)
+        name = "base64" if result.encoding == "base64" else "html" if kind in _HTML else "text"
+        return page | _piece(name, result.body, call.arguments)
+
+    async def _article(self, body: str, url: str, call: InProcessCall) -> dict[str, Any]:
+        """The text of an HTML page; the page itself where it cannot be converted."""
+        limit = call.config.get("convert_timeout", _CONVERT_TIMEOUT_S)
+        converted = await self._converted(body, url, limit)
+        if converted is None:
+            return _piece("html", body, call.arguments)
+        named: dict[str, Any] = {"title": converted["title"]} if converted["title"] else {}
+        if len(body) > MAX_HTML_CHARACTERS:
+            named["truncated"] = True
+        return named | _piece("markdown", converted["markdown"], call.arguments)
 
     async def _converted(self, html: str, base: str, limit: float) -> dict[str, str] | None:
         """The page as Markdown; None when that took too long, or too much."""

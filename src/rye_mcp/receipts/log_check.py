@@ -5,7 +5,7 @@ Receipts and rows that the log forgets by age are no loss. Anything else that is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -42,16 +42,21 @@ def _at_the_ends(found: Checked, mark: Mark | None, at_mark: str | None, kept: i
     last = 0 if found.last is None else found.last.number
     if found.first is not None and found.first > 1 and last - found.first + 1 < kept:
         problems.append(_broken(found.first, missing(1, found.first - 1)))
-    if mark is None and found.receipts:
+    if mark is not None:
+        problems += _at_the_mark(mark, at_mark, last)
+    elif found.receipts:
         problems.append(
             _broken(last, "the mark of the last receipt is gone: nothing says where the log ends")
         )
-    if mark is not None and mark.number > last:
-        what = f"{missing(last + 1, mark.number)}: the log was cut, or restored from a backup"
-        problems.append(_broken(mark.number, what))
-    elif mark is not None and at_mark is not None and at_mark != mark.digest:
-        problems.append(_broken(mark.number, f"receipt {mark.number} is not the one that was written"))
     return problems
+
+
+def _at_the_mark(mark: Mark, at_mark: str | None, last: int) -> Iterator[Problem]:
+    if mark.number > last:
+        what = f"{missing(last + 1, mark.number)}: the log was cut, or restored from a backup"
+        yield _broken(mark.number, what)
+    elif at_mark is not None and at_mark != mark.digest:
+        yield _broken(mark.number, f"receipt {mark.number} is not the one that was written")
 
 
 def _broken(number: int | None, message: str) -> Problem:

@@ -14,7 +14,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -38,6 +38,7 @@ __all__ = [
     "is_result_handle",
     "owner_of",
     "result_handle",
+    "with_kept",
 ]
 
 MAX_TOTAL_BYTES: Final = 512 << 20
@@ -184,6 +185,21 @@ class KeptResults:
             raise _not_kept(handle)
         return data
 
+    def kept(self, handle: str, *, name: str) -> Kept:
+        """What is known of a result; RyeError `malformed_handle` or `output_not_found`."""
+        beginning, _, size = self.read_bytes(handle, offset=0, length=PREVIEW_BYTES)
+        return Kept.of(beginning, name, _digest_in(handle), size)
+
+    def read_bytes(self, handle: str, *, offset: int, length: int) -> tuple[bytes, int, int]:
+        """At most `length` bytes of a result, where they begin, and how many it has in all.
+
+        An offset below 0 counts from the end.
+        """
+        with self.opened(handle) as descriptor:
+            total = os.fstat(descriptor).st_size
+            start = max(0, total + offset) if offset < 0 else min(offset, total)
+            return os.pread(descriptor, length, start), start, total
+
     def sweep(self) -> None:
         """Remove what is too old, then the oldest until the rest is small enough."""
         oldest, room = time.time() - self._max_age.total_seconds(), self._total_bytes
@@ -270,6 +286,21 @@ def as_bytes(value: Any) -> bytes:
     """A value as it is kept: a text as it is, and everything else as JSON."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace")
+
+
+def with_kept(facts: Mapping[str, Any], kept: Kept) -> dict[str, Any]:
+    """The facts of a result, with the handle of what was kept in the place of the value itself."""
+    rest = {name: value for name, value in facts.items() if name != kept.name}
+    sentence = (
+        f"{kept.name} ({kept.size} bytes) was kept and not repeated here: load with run_id {kept.handle} "
+        "reads it in pieces, and other tools take this handle as a parameter"
+    )
+    notice = {"code": "result_kept", "message": sentence}
+    return {
+        **rest,
+        "kept": [*facts.get("kept", ()), kept.as_dict()],
+        "notices": [*facts.get("notices", ()), notice],
+    }
 
 
 def _was_touched(name: str, directory: int) -> bool:

@@ -6,8 +6,24 @@ This package is the only code that walks a space. Its rules are in `docs/archite
     found.item.content, found.item.space.name, found.shadowed
 """
 
-from rye_mcp.spaces._listing import Entering, Listing, Stamp, is_settled
+from rye_mcp.spaces._directories import Stamp, is_settled
+from rye_mcp.spaces._listing import Entering, Listing
 from rye_mcp.spaces._lookup import Found, Reader, Spaces
 from rye_mcp.spaces._roots import DIRECTORY_NAME
+from rye_mcp.spaces._skills import each_file, read_skill_file, scan_files, skill_of, skill_place
 
-__all__ = ["DIRECTORY_NAME", "Entering", "Found", "Listing", "Reader", "Spaces", "Stamp", "is_settled"]
+__all__ = [
+    "DIRECTORY_NAME",
+    "Entering",
+    "Found",
+    "Listing",
+    "Reader",
+    "Spaces",
+    "Stamp",
+    "each_file",
+    "is_settled",
+    "read_skill_file",
+    "scan_files",
+    "skill_of",
+    "skill_place",
+]

@@ -23,9 +23,11 @@ from rye_mcp.files import refusal
 from rye_mcp.items import EXTENSIONS, MAX_ITEM_BYTES, SHEBANG
 
 __all__ = [
+    "Stamp",
     "Way",
     "begins_with_shebang",
     "descend",
+    "is_settled",
     "open_directory",
     "opened",
     "read_file",
@@ -86,6 +88,25 @@ def begins_with_shebang(directory: int, name: str, path: Path) -> bool:
         return False
     except OSError as exc:
         raise refusal(exc, path) from exc
+
+
+Stamp = tuple[int, int, int, int]
+"""When a file was written and changed, in nanoseconds, its size, and its inode."""
+
+_TICK_NS: Final = 20_000_000
+"""How far apart two changes have to be for a clock that counts in parts of a second to tell them apart."""
+
+_COARSE_NS: Final = 2_000_000_000
+"""The same for a clock that counts whole seconds, or two."""
+
+_SECOND_NS: Final = 1_000_000_000
+
+
+def is_settled(stamp: Stamp, now_ns: int) -> bool:
+    """Whether a change that comes after this moment will show in the stamp."""
+    latest = max(stamp[:2])
+    tick = _TICK_NS if latest % _SECOND_NS else _COARSE_NS
+    return latest + tick < now_ns
 
 
 _MAX_KEPT: Final = 4096

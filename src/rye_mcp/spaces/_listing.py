@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Final
 
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
@@ -27,14 +26,13 @@ from rye_mcp.items import (
     parse_relative_path,
     printable,
 )
-from rye_mcp.spaces._directories import begins_with_shebang, opened
+from rye_mcp.spaces._directories import Stamp, begins_with_shebang, opened
+from rye_mcp.spaces._skills import scan_skills, skills_in
 
 __all__ = [
     "Entering",
     "Listing",
-    "Stamp",
     "ambiguous",
-    "is_settled",
     "list_space",
     "look",
     "refuse_case_collisions",
@@ -55,6 +53,9 @@ class Listing:
 
 def look(space: Space, item_type: ItemType) -> Listing:
     """Every item of this type by its name and kind; nothing if there is no such space."""
+    if item_type is ItemType.SKILL:
+        skills, refused = skills_in(space)
+        return Listing(tuple(skills), tuple(refused))
     walk = _Walk(space, item_type)
     walk.enter((item_type.directory,))
     places = sorted(walk.places, key=lambda place: (place.item_id, place.extension))
@@ -171,25 +172,17 @@ def _extension(name: str) -> str:
     return dot + ending if dot else ""
 
 
-Stamp = tuple[int, int, int, int]
-"""When a file was written and changed, in nanoseconds, its size, and its inode."""
-
 Entering = Callable[[tuple[str, ...]], None]
 """Told of each directory right before it is looked at."""
-
-_TICK_NS: Final = 20_000_000
-"""How far apart two changes have to be for a clock that counts in parts of a second to tell them apart."""
-
-_COARSE_NS: Final = 2_000_000_000
-"""The same for a clock that counts whole seconds, or two."""
-
-_SECOND_NS: Final = 1_000_000_000
 
 
 def scan_below(
     root: Path, item_type: ItemType, parts: tuple[str, ...], entering: Entering = lambda _: None
 ) -> dict[str, Stamp]:
     """Path in the space → stamp, of every file at `parts` and below that may be an item of this type."""
+    if item_type is ItemType.SKILL:
+        entering((item_type.directory,))
+        return scan_skills(root)
     found: dict[str, Stamp] = {}
     waiting = [parts]
     extensions = EXTENSIONS[item_type]
@@ -199,13 +192,6 @@ def scan_below(
         below = _look_into(root, directory, extensions, found)
         waiting += [(*directory, name) for name in below if len(directory) < MAX_ID_SEGMENTS]
     return found
-
-
-def is_settled(stamp: Stamp, now_ns: int) -> bool:
-    """Whether a change that comes after this moment will show in the stamp."""
-    latest = max(stamp[:2])
-    tick = _TICK_NS if latest % _SECOND_NS else _COARSE_NS
-    return latest + tick < now_ns
 
 
 def _look_into(

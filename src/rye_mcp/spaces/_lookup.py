@@ -29,6 +29,7 @@ from rye_mcp.items import (
     relative_path,
 )
 from rye_mcp.spaces._directories import (
+    Stamp,
     Way,
     begins_with_shebang,
     descend,
@@ -38,7 +39,6 @@ from rye_mcp.spaces._directories import (
 from rye_mcp.spaces._listing import (
     Entering,
     Listing,
-    Stamp,
     ambiguous,
     list_space,
     look,
@@ -46,6 +46,7 @@ from rye_mcp.spaces._listing import (
     scan_below,
 )
 from rye_mcp.spaces._roots import project_space, system_space, user_space
+from rye_mcp.spaces._skills import read_skill
 
 __all__ = ["Found", "Reader", "Spaces"]
 
@@ -224,6 +225,8 @@ class _Candidates:
         """The same, in the directory that the item would be in."""
         name, directory = item_id.rpartition("/")[2], way.directory
         files, others = [], []
+        if item_type is ItemType.SKILL:
+            return cls._of_skill(directory, space, name)
         for extension in way.entries[-1].extensions(name, EXTENSIONS[item_type]):
             if not _can_have(extension, name):
                 continue
@@ -237,6 +240,14 @@ class _Candidates:
             elif extension or not stat.S_ISDIR(mode):
                 others.append(wrong_kind("a regular file", mode, place.path))
         return cls(tuple(files), tuple(others))
+
+    @classmethod
+    def _of_skill(cls, directory: int, space: Space, name: str) -> _Candidates:
+        """The same for a skill: its directory, its listing, or both."""
+        (extension,) = EXTENSIONS[ItemType.SKILL]
+        place = ItemPlace(space, ItemType.SKILL, name, extension)
+        modes = _mode(directory, name, place), _mode(directory, name + extension, place)
+        return cls(() if modes == (None, None) else (place,))
 
     @classmethod
     def called(cls, space: Space, item_type: ItemType, name: str) -> _Candidates:
@@ -337,6 +348,11 @@ class Reader:
 
 def _read_in(directory: int, place: ItemPlace) -> ItemFile:
     """Read an item in the directory that it is in."""
+    if place.item_type is ItemType.SKILL:
+        skill = read_skill(directory, place)
+        if skill is None:
+            raise _not_found(place.item_id, place.item_type, (place.space,))
+        return skill
     path = place.path
     try:
         content = read_file(directory, place.item_id.rpartition("/")[2] + place.extension, path)

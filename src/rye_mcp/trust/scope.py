@@ -26,6 +26,7 @@ class Role(StrEnum):
     ENGINE = "engine"
     DIRECTIVE = "directive"
     KNOWLEDGE = "knowledge"
+    SKILL = "skill"
 
 
 class SignerKind(StrEnum):
@@ -45,7 +46,7 @@ class Origin(StrEnum):
     SYSTEM = "system"
 
 
-AGENT_ROLES = frozenset({Role.TOOL, Role.DIRECTIVE, Role.KNOWLEDGE})
+AGENT_ROLES = frozenset({Role.TOOL, Role.DIRECTIVE, Role.KNOWLEDGE, Role.SKILL})
 """The roles that may be signed without a person having looked at the item."""
 
 
@@ -92,7 +93,9 @@ def _require_agents_work(file: ItemFile, role: Role) -> None:
             file, "an item of a project, as an agent signed it", f"the {file.space.name} space"
         )
     if role not in AGENT_ROLES:
-        raise _out_of_scope(file, "a tool, a directive or knowledge, as an agent signed it", f"a {role}")
+        raise _out_of_scope(
+            file, "a tool, a directive, knowledge or a skill, as an agent signed it", f"a {role}"
+        )
     if _is_reserved(file.item_id):
         raise _out_of_scope(file, f"no id below {_RESERVED}, as an agent signed it", file.item_id)
 

@@ -20,6 +20,7 @@ from rye_mcp.trust import signature
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import Role
 from rye_mcp.trust.signature import SignatureLine, require_honest_text
+from rye_mcp.trust.skill_listing import unsigned_content
 from rye_mcp.trust.verify import RoleOf, Trust, VerifiedItem, verify_item, verify_listing
 
 __all__ = ["require_unchanged", "sign_content", "sign_item", "sign_listing", "write_item"]
@@ -36,7 +37,10 @@ def sign_item(
         verified = verify_item(signed, trust, role=role)
     except RyeError as exc:
         raise _with_remedy(exc, key) from exc
-    write_item(file, signed.content)
+    if file.content or file.skill is None:
+        write_item(file, signed.content)
+    else:
+        _write_new(signed)
     return verified
 
 
@@ -76,7 +80,7 @@ def sign_content(file: ItemFile, key: SigningKey, *, now: datetime | None = None
             hint=f"rye copy {file.item_id} --to project",
         )
     require_honest_text(file)
-    content = signature.detach(file)
+    content = unsigned_content(file)
     timestamp = signature.format_timestamp(now or datetime.now(UTC))
     digest = signature.content_digest(content)
     statement = signature.statement_digest(

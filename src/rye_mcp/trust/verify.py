@@ -8,8 +8,9 @@ once for all that is verified at one `Moment`. Refusals are not kept.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from copy import copy
 from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
@@ -42,6 +43,8 @@ from rye_mcp.trust.scope import Origin, Role, SignerKind, require_in_scope
 from rye_mcp.trust.sealed import MANIFEST_SHA256
 from rye_mcp.trust.signature import Claim, SignatureLine, require_text
 from rye_mcp.trust.signers import ACCEPTED, COMMITTED, Fact, SignerRecord
+from rye_mcp.trust.skill_listing import require_as_listed
+from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.trust.trust_store import (
     AGENT_OWNER,
     Candidate,
@@ -198,6 +201,13 @@ class Trust:
         own = tuple(self.records.values())
         return own if self._shared_record is None else (*own, self._shared_record)
 
+    def with_arriving(self, documents: Iterable[TrustDocument]) -> Trust:
+        """The same trust, which knows these keys, as they came with what is verified, and trusts none."""
+        other = copy(self)
+        other.store = self.store.with_arriving(documents)
+        other.answers = {}
+        return other
+
     def note(self, file: ItemFile, fact: Fact) -> None:
         """Write down who vouched for a file, for its space and for every worktree of the same repository."""
         for record in self.records_of(file.space.name):
@@ -330,6 +340,7 @@ def verify_item(file: ItemFile, trust: Trust, *, role: RoleOf, moment: Moment | 
     5. the signature is good, for this item, under the key of this fingerprint
     6. the key was not revoked, its owner is trusted, and for this item in its role
     7. no agent signed it in place of what a person had vouched for
+    8. the files of a skill are those that were signed
     """
     relative = relative_path(file.item_type, file.item_id, file.extension)
     return _verify(file, relative, trust, role, moment or Moment())
@@ -359,6 +370,7 @@ def _verify(file: ItemFile, relative: str, trust: Trust, role: RoleOf, moment: M
         trust.answers[key] = answer
     if answer.signer.kind is SignerKind.AGENT:
         _require_unclaimed(file, claim, trust, moment)
+    require_as_listed(file)
     return VerifiedItem(file, claim.digest, answer.signer, answer.timestamp, Evidence.SIGNATURE, answer.role)
 
 
@@ -492,6 +504,7 @@ def _require_trusted(file: ItemFile, candidate: Candidate) -> None:
         fingerprint=candidate.key.fingerprint,
         owner=candidate.owner,
         proposed=True,
+        denied=denied,
     )
 
 

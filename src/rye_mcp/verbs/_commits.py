@@ -15,6 +15,7 @@ from rye_mcp.spaces import DIRECTORY_NAME
 from rye_mcp.trust import signature
 from rye_mcp.trust.dependency_manifest import manifest_file
 from rye_mcp.trust.signers import COMMITTED, Fact, commit_fact
+from rye_mcp.trust.skill_listing import unsigned_content
 from rye_mcp.verbs.context import Context
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def note_commits(commits: Iterable[LastCommit], context: Context) -> None:
 def content_digest(file: ItemFile) -> str | None:
     """The hash of the content without its signature line; None where there is nothing else."""
     try:
-        content = signature.detach(file)
+        content = unsigned_content(file)
     except RyeError:
         content = file.content
     return signature.content_digest(content) if content.strip() else None

@@ -35,6 +35,7 @@ from rye_mcp.trust import signature
 from rye_mcp.trust.dependency_manifest import manifest_file, parse_listing, verify_manifest
 from rye_mcp.trust.keys import SigningKey
 from rye_mcp.trust.scope import Role
+from rye_mcp.trust.skill_listing import render_skill_listing
 from rye_mcp.trust.trust_store import Seen
 from rye_mcp.verbs._commits import content_digest, note_commits, unnoted_commits
 from rye_mcp.verbs.context import Context, options_of
@@ -104,8 +105,9 @@ def relative_of(file: ItemFile) -> str:
 
 
 def digest_of(file: ItemFile) -> str:
-    """The SHA256 of all bytes of a file, its signature line among them."""
-    return hashlib.sha256(file.content).hexdigest()
+    """The SHA256 of all bytes of a file, its signature line among them; of a skill that of all its files."""
+    content = file.content if file.skill is None else render_skill_listing(file.skill)
+    return hashlib.sha256(content).hexdigest()
 
 
 _Evidence = Callable[[ItemFile, Context], str | None]

@@ -23,7 +23,7 @@ from rye_mcp.executor.lock.agreement import Preview
 from rye_mcp.executor.preparation import DryRun
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.results import ExecutionResult
-from rye_mcp.executor.snippets import RUNNER, SAVER, require_switched_on
+from rye_mcp.executor.snippets import RUNNERS, SAVER, require_switched_on
 from rye_mcp.items import ItemFile, ItemType
 from rye_mcp.metadata import ItemMetadata, body_of
 from rye_mcp.permissions import Action as RuleAction
@@ -157,7 +157,7 @@ class Instructions:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """A piece of knowledge."""
+    """A piece of knowledge, or what a skill says to do."""
 
     item: VerifiedItem
     metadata: ItemMetadata
@@ -166,7 +166,7 @@ class Knowledge:
         """Return it as data; with `detail`, with who signed it."""
         answer = {
             "status": "success",
-            "type": ItemType.KNOWLEDGE.value,
+            "type": self.item.file.item_type.value,
             "item_id": self.item.file.item_id,
             "content": body_of(self.item.file),
             "metadata": metadata_as_dict(self.metadata),
@@ -189,7 +189,7 @@ async def execute(request: ExecuteRequest, context: Context, *, watch: Watch | N
     found = context.spaces.find(request.item_id, request.item_type)
     verified = context.verify(found.item)
     metadata = context.metadata(verified)
-    if request.item_type is ItemType.KNOWLEDGE:
+    if request.item_type is not ItemType.DIRECTIVE:
         return Knowledge(verified, metadata)
     return await apart(partial(_instructions_of, verified, metadata, request.parameters or {}))
 
@@ -226,11 +226,11 @@ async def judged(request: ExecuteRequest, context: Context) -> tuple[RuleAction 
 
 def _asks_about_code(item_id: str, context: Context) -> bool:
     """Whether the policy wants a person to agree to a program of an agent, or to an item made of one."""
-    if item_id not in (RUNNER, SAVER):
+    if item_id != SAVER and item_id not in RUNNERS:
         return False
     policy = code_policy(context)
     require_switched_on(item_id, policy)
-    return policy == "ask" if item_id == RUNNER else "sign" in to_be_confirmed(context)
+    return "sign" in to_be_confirmed(context) if item_id == SAVER else policy == "ask"
 
 
 async def preview(request: ExecuteRequest, context: Context) -> Preview:

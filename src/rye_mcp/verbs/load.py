@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from lilux import _files as whole_files
 from lilux._dataclasses import dataclass
@@ -34,14 +35,25 @@ from rye_mcp.items import (
 )
 from rye_mcp.metadata import ItemMetadata, parse_metadata
 from rye_mcp.notices import Notice
-from rye_mcp.spaces.source_tree import SourceTree
+from rye_mcp.spaces import read_skill_file
+from rye_mcp.spaces.source_tree import SourceFile, SourceTree
 from rye_mcp.trust.dependency_manifest import MAX_LISTED_BYTES, manifest_file, verify_manifest
 from rye_mcp.trust.verify import Evidence, VerifiedItem
 from rye_mcp.verbs._answers import Integrity, metadata_as_dict
 from rye_mcp.verbs._chains import Chains, Dependencies, dependencies_of
+from rye_mcp.verbs._skill_writing import files_of, write_skill
 from rye_mcp.verbs.context import Context, options_of
 
-__all__ = ["Copied", "LoadRequest", "LoadResult", "copy_item", "load", "require_no_clash", "write_new"]
+__all__ = [
+    "Copied",
+    "LoadRequest",
+    "LoadResult",
+    "carried_files",
+    "copy_item",
+    "load",
+    "require_no_clash",
+    "write_new",
+]
 
 _DIRECTORY_MODE: Final = 0o755
 _FILE_MODE: Final = 0o644
@@ -84,6 +96,9 @@ def copy_item(
     copy = replace(source, space=space, path=path)
     warnings = _require_valid_copy(copy, verified, context)
     require_no_clash(copy, context)
+    if copy.skill is not None:
+        write_skill(copy, files_of(source), overwrite=overwrite)
+        return Copied(copy.text_path.parent, warnings)
     left = _not_copied(ChainElement(source, metadata), space, context)
     write_new(copy, mode=_mode_of(source), overwrite=overwrite)
     return Copied(path, (*warnings, *left))
@@ -116,7 +131,7 @@ def _not_copied(element: ChainElement, space: Space, context: Context) -> tuple[
     if element.file.item_type is not ItemType.TOOL:
         return ()
     with SourceTree(element.file.space.root) as tree, SourceTree(space.root) as there:
-        names, listings = _carried_files(element, tree, context)
+        names, listings = carried_files(element, tree, context)
         files = [each for each in names if _bytes_of(tree, each) != _bytes_of(there, each)]
         is_taken = any(_bytes_of(there, each) is not None for each in listings)
     if not files:
@@ -131,7 +146,7 @@ def _not_copied(element: ChainElement, space: Space, context: Context) -> tuple[
     return (Notice("companions_not_copied", what),)
 
 
-def _carried_files(element: ChainElement, tree: SourceTree, context: Context) -> tuple[list[str], list[str]]:
+def carried_files(element: ChainElement, tree: SourceTree, context: Context) -> tuple[list[str], list[str]]:
     """The files that an item carries, and the good listings that say so, by their paths below the space."""
     needs = dependencies_of(element, tree, Chains(context), context.project)
     names = {name.relative for name in needs.asked_for if name.is_regular}
@@ -247,7 +262,8 @@ def _exists(copy: ItemFile) -> RyeError:
 class LoadRequest:
     """An item, and the place for a copy of it.
 
-    Without `source` the item is found by precedence. `overwrite` is about the copy alone.
+    Without `source` the item is found by precedence. `overwrite` is about the copy alone. `file` is one of a
+    skill, by its path there, instead of its `SKILL.md`.
     """
 
     item_id: str
@@ -255,6 +271,7 @@ class LoadRequest:
     source: SpaceName | None = None
     destination: SpaceName | None = None
     overwrite: bool = False
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,11 +284,14 @@ class LoadResult:
     shadowed: tuple[ItemPlace, ...] = ()
     copied_to: Path | None = None
     warnings: tuple[Notice, ...] = ()
+    part: SourceFile | None = None
+    """The file of a skill that was asked for."""
 
     @property
     def content(self) -> str:
         """The whole file as text; bytes that are no UTF-8, which no verified item has, as escapes."""
-        return self.file.content.decode("utf-8", "backslashreplace")
+        content = self.file.text if self.part is None else self.part.content
+        return content.decode("utf-8", "backslashreplace")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as data."""
@@ -280,11 +300,14 @@ class LoadResult:
             "item_id": self.file.item_id,
             "type": self.file.item_type.value,
             "space": self.file.space.name.value,
-            "path": printable(self.file.path),
+            "path": printable(self.file.text_path if self.part is None else self.part.path),
             "content": self.content,
             "metadata": {} if self.metadata is None else metadata_as_dict(self.metadata),
             "integrity": self.integrity.as_dict(),
         }
+        if self.file.skill is not None:
+            listed = sorted(self.file.skill.files.items())
+            answer["files"] = [{"path": path, "size": each.size} for path, each in listed]
         if self.shadowed:
             answer["shadows"] = [
                 {"space": place.space.name.value, "path": printable(place.path)} for place in self.shadowed
@@ -310,15 +333,35 @@ def load(request: LoadRequest, context: Context) -> LoadResult:
     except RyeError as exc:
         if not context.is_person or request.destination is not None:
             raise
-        return LoadResult(found.item, _metadata_of(found.item), Integrity(refusal=exc), found.shadowed)
+        part = _part(found.item, request.file)
+        refused = Integrity(refusal=exc)
+        return LoadResult(found.item, _metadata_of(found.item), refused, found.shadowed, part=part)
     metadata = context.metadata(verified)
     integrity = Integrity.of(verified)
     if request.destination is None:
-        return LoadResult(verified.file, metadata, integrity, found.shadowed)
+        part = _part(verified.file, request.file)
+        return LoadResult(verified.file, metadata, integrity, found.shadowed, part=part)
     copied = copy_item(verified, metadata, request.destination, context, overwrite=request.overwrite)
     return LoadResult(
         verified.file, metadata, integrity, found.shadowed, copied.path, warnings=copied.warnings
     )
+
+
+def _part(file: ItemFile, path: str | None) -> SourceFile | None:
+    """The file of a skill that was asked for; RyeError for one that it has not, or that is no text."""
+    if path is None:
+        return None
+    if file.skill is None:
+        what = f"expected no file for a {file.item_type}, which is one, found {path[:80]!a}"
+        raise RyeError("unknown_argument", what, hint="leave out file")
+    part = read_skill_file(file, path)
+    try:
+        part.content.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        what = f"expected a text, found other bytes in {path} of the skill {file.item_id}"
+        hint = f"read the resource skill://{file.item_id}/{quote(path)}"
+        raise RyeError("not_text", what, item_id=file.item_id, hint=hint) from exc
+    return part
 
 
 def _metadata_of(file: ItemFile) -> ItemMetadata | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from functools import reduce
@@ -260,18 +260,22 @@ def compare(
     """
     only = only or known.only
     approved = {_tool(metadata): metadata for _, metadata in known.items.values()}
-    changed = {
-        name: difference(approved_parts(metadata, name), offered[name].parts)
-        for name, metadata in approved.items()
-        if name in offered and offered[name].digest != (metadata.config or {}).get("definition")
-    }
     new = sorted(name for name in offered.keys() - approved.keys() if _is_chosen(name, only))
     added = {name: whole(offered[name].parts) for name in new}
     gone = tuple(sorted(approved.keys() - offered.keys()))
     plan = ServerPlan(known.name, known.config, allowed=permissions)
-    said = {metadata.permissions for _, metadata in known.items.values()}
+    said = {metadata.permissions for metadata in approved.values()}
     is_other = permissions is not None and said != {plan.declared(known.permitted)}
-    return Comparison(changed, added, gone, only, permissions if is_other else None)
+    return Comparison(_changed(approved, offered), added, gone, only, permissions if is_other else None)
+
+
+def _changed(approved: Mapping[str, ItemMetadata], offered: Mapping[str, Definition]) -> dict[str, list[str]]:
+    """The difference of each tool whose definition is not the approved one."""
+    return {
+        name: difference(approved_parts(metadata, name), offered[name].parts)
+        for name, metadata in approved.items()
+        if name in offered and offered[name].digest != (metadata.config or {}).get("definition")
+    }
 
 
 def update(
@@ -285,13 +289,18 @@ def update(
     ids = {**ids_of(known.name, offered), **_tool_ids(known)}
     holders = {item_id: name for name, item_id in _tool_ids(known).items()}
     drafts, left_out = _drafts(plan, wanted, context, key, ids=ids, holders=holders, more=known.permitted)
+    _write_all(drafts, known, context)
+    removed = _remove([file for file, metadata in known.items.values() if _tool(metadata) in comparison.gone])
+    return Written(tuple(sorted(file.item_id for file in drafts)), left_out, tuple(sorted(removed)))
+
+
+def _write_all(drafts: Sequence[ItemFile], known: Known, context: Context) -> None:
+    """Write new items and replace known ones, whose lockfiles follow."""
     _write_new([file for file in drafts if file.item_id not in known.items])
     for file in drafts:
         if file.item_id in known.items:
             write_item(known.items[file.item_id][0], file.content)
             _move_lock(file, context)
-    removed = _remove([file for file, metadata in known.items.values() if _tool(metadata) in comparison.gone])
-    return Written(tuple(sorted(file.item_id for file in drafts)), left_out, tuple(sorted(removed)))
 
 
 def remove(name: str, space: SpaceName, context: Context) -> tuple[str, ...]:

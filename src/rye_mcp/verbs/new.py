@@ -1,4 +1,4 @@
-"""`new`: a working item to start with: a tool in a language, a directive, or knowledge.
+"""`new`: a working item to start with: a tool in a language, a directive, knowledge, or a skill.
 
 It is a template of this package with the item's name put in, unsigned. Nothing that exists is replaced, and
 nothing is written that would make two items ambiguous.
@@ -8,8 +8,9 @@ nothing is written that would make two items ambiguous.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -18,8 +19,20 @@ from lilux._dataclasses import dataclass
 from lilux.runtime.interpreters import NodeModules, Surroundings
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.job.starting import how_to_install
-from rye_mcp.items import ItemFile, ItemType, SpaceName, check_item_id, printable, relative_path
+from rye_mcp.items import (
+    SKILL_TEXT,
+    ItemFile,
+    ItemType,
+    ListedFile,
+    SkillFiles,
+    SpaceName,
+    check_item_id,
+    printable,
+    relative_path,
+)
 from rye_mcp.notices import Notice
+from rye_mcp.spaces.source_tree import SourceFile
+from rye_mcp.verbs._skill_writing import write_skill
 from rye_mcp.verbs.context import Context, options_of
 from rye_mcp.verbs.load import require_no_clash, write_new
 
@@ -62,6 +75,7 @@ _TEXTS: Final[Mapping[ItemType, _Template]] = MappingProxyType(
     {
         ItemType.DIRECTIVE: _Template("directive.md.txt", ".md", "--who Ada"),
         ItemType.KNOWLEDGE: _Template("knowledge.md.txt", ".md", ""),
+        ItemType.SKILL: _Template("skill.md.txt", ".rye.sig.yaml", ""),
     }
 )
 
@@ -102,7 +116,7 @@ class NewResult:
             "status": "created",
             "item_id": self.file.item_id,
             "type": self.file.item_type.value,
-            "path": printable(self.file.path),
+            "path": printable(self.file.text_path),
             "next": list(self.commands),
             "warnings": [warning.as_dict() for warning in self.warnings],
         }
@@ -118,19 +132,31 @@ def new(request: NewRequest, context: Context) -> NewResult:
         what = f"expected a project, found no {printable(space.root)}"
         raise RyeError("no_project", what, where=printable(space.root))
     text = (_TEMPLATES / template.file).read_text(encoding="utf-8")
-    content = text.replace(_NAME, request.item_id.rpartition("/")[2])
+    content = text.replace(_NAME, request.item_id.rpartition("/")[2]).encode()
     file = ItemFile(
-        space, request.item_type, request.item_id, template.extension, space.root / relative, content.encode()
+        space, request.item_type, request.item_id, template.extension, space.root / relative, content
     )
     require_no_clash(file, context)
     hidden = _hidden(file, context)
     try:
-        write_new(file, mode=_FILE_MODE)
+        if request.item_type is ItemType.SKILL:
+            file = _write_skill(file)
+        else:
+            write_new(file, mode=_FILE_MODE)
     except RyeError as exc:
         if exc.code == "item_exists":
             exc.hint = f"take another id, or look at it: rye show {file.item_id}{options_of(file.item_type)}"
         raise
     return NewResult(file, template.arguments, (*hidden, *_missing(template, request, context)))
+
+
+def _write_skill(file: ItemFile) -> ItemFile:
+    """Write a skill of one text, and return it as it is read from then on."""
+    listed = ListedFile(hashlib.sha256(file.content).hexdigest(), len(file.content))
+    skill = SkillFiles(file.content, MappingProxyType({SKILL_TEXT: listed}))
+    made = replace(file, content=b"", skill=skill)
+    write_skill(made, {SKILL_TEXT: SourceFile(made.text_path, file.content, executable=False)})
+    return made
 
 
 def _template(request: NewRequest) -> _Template:

@@ -46,6 +46,7 @@ from rye_mcp.verbs._signing_warnings import (
     misspelt_fields,
     named_secrets,
     not_carried,
+    to_look_at,
     unknown_keywords_in,
 )
 from rye_mcp.verbs.context import Context, options_of, whole_hints
@@ -306,6 +307,14 @@ def _examined(file: ItemFile, context: Context) -> ItemMetadata:
         raise without_values(exc, file) from None
 
 
+def _files_of(file: ItemFile) -> dict[str, str]:
+    """The files of a skill, by their paths in the space, with their hashes."""
+    if file.skill is None:
+        return {}
+    directory = f"{file.item_type.directory}/{file.item_id}"
+    return {f"{directory}/{path}": each.digest for path, each in file.skill.files.items()}
+
+
 class _Signer:
     """Signs with one key, and looks for each executor once."""
 
@@ -351,7 +360,9 @@ class _Signer:
         with whole_hints(file):
             metadata = _examined(file, self._context)
             is_tool = file.item_type is ItemType.TOOL
-            along = self._companions.planned(ChainElement(file, metadata), named) if is_tool else {}
+            along = (
+                self._companions.planned(ChainElement(file, metadata), named) if is_tool else _files_of(file)
+            )
             return {**along, relative_of(file): digest_of(file)}
 
     def sign(self, file: ItemFile, metadata: ItemMetadata, named: Sequence[str] = ()) -> SignResult:
@@ -379,6 +390,7 @@ class _Signer:
         warnings += unknown_keywords_in(metadata)
         if self._context.is_person:
             warnings += named_secrets(file, metadata)
+            warnings += to_look_at(file)
         found = tuple(warning for warning in warnings if warning is not None)
         added = widened_by_signing(verified, metadata, self._context.trust)
         declared = metadata.permissions if metadata.is_run else None

@@ -152,7 +152,7 @@ def test_every_extension_of_an_item_has_comments() -> None:
     for extensions in EXTENSIONS.values():
         for extension in extensions:
             assert comment_style(extension) is not None
-            assert re.fullmatch(r"(\.[a-z]+)?", extension)
+            assert re.fullmatch(r"(\.[a-z]+)*", extension)
 
 
 @pytest.mark.parametrize(

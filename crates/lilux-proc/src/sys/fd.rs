@@ -77,12 +77,22 @@ pub fn read_memory_file(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
 
 /// Sends one message, with descriptors. A peer that is gone is EPIPE, never a signal; one that does not read is EAGAIN.
 pub fn send(socket: &OwnedFd, parts: &[IoSlice<'_>], passed: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    send_as(socket, parts, passed, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+}
+
+/// The same with other flags: without DONTWAIT, for as long as the peer does not read.
+pub fn send_as(
+    socket: &OwnedFd,
+    parts: &[IoSlice<'_>],
+    passed: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !passed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(passed)) {
         return Err(Errno::TOOMANYREFS);
     }
-    sendmsg(socket, parts, &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+    sendmsg(socket, parts, &mut control, flags)?;
     Ok(())
 }
 
@@ -181,6 +191,16 @@ pub fn fill_standard_places() -> Result<(), Errno> {
         rustix::io::fcntl_setfd(&next, rustix::io::FdFlags::empty())?;
         std::mem::forget(next);
     }
+}
+
+/// A descriptor of one's own for what this process was started with at a number; EBADF where nothing is.
+pub fn handed(number: RawFd) -> Result<OwnedFd, Errno> {
+    if number < 0 {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: it is only asked for a duplicate of it, and a number that is not open is EBADF.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    rustix::io::fcntl_dupfd_cloexec(borrowed, FIRST_FREE)
 }
 
 /// Puts `/dev/null` where the client was, so that the client's other end sees an end of file when it should.

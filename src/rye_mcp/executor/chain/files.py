@@ -45,10 +45,10 @@ from rye_mcp.spaces.source_tree import SourceFile, SourceTree
 from rye_mcp.trust.dependency_manifest import (
     MAX_CARRIED_BYTES,
     MAX_LISTED_BYTES,
-    case_collisions,
     manifest_file,
     verify_manifest,
 )
+from rye_mcp.trust.listing import case_collisions
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.verify import Moment, Signer, Trust, VerifiedItem, verify_item
 

@@ -125,22 +125,28 @@ def secret_among(words: Sequence[str]) -> str | None:
     >>> [secret_among(words) for words in (["--token", "abc"], ["--token-file", "abc"], ["--token=${T}"])]
     ['--token', None, None]
     """
-    for word, behind in zip(words, [*words[1:], ""], strict=False):
-        if holds_password(word):
-            return "an address with a password"
-        if re.search(_ISSUED, word) is not None:
-            return "a token or a key, by its form"
-        if not any(stem in word.casefold() for stem in _STEMS):
-            continue
-        if (in_query := re.search(_IN_QUERY, word)) is not None:
-            return in_query[1]
-        if (header := re.match(_HEADER, word)) is not None and "${" not in word:
-            return header[1]
-        if (option := re.fullmatch(_OPTION, word)) is not None:
-            value = behind if option[2] is None else option[2]
-            if value and not re.match(_NO_SECRET, value) and "${" not in value:
-                return option[1]
-    return None
+    found = (_secret_in(word, behind) for word, behind in zip(words, [*words[1:], ""], strict=False))
+    return next((place for place in found if place is not None), None)
+
+
+def _secret_in(word: str, behind: str) -> str | None:
+    if holds_password(word):
+        return "an address with a password"
+    if re.search(_ISSUED, word) is not None:
+        return "a token or a key, by its form"
+    return _named_in(word, behind) if any(stem in word.casefold() for stem in _STEMS) else None
+
+
+def _named_in(word: str, behind: str) -> str | None:
+    """The name of a secret that stands before its value."""
+    if (in_query := re.search(_IN_QUERY, word)) is not None:
+        return in_query[1]
+    if (header := re.match(_HEADER, word)) is not None and "${" not in word:
+        return header[1]
+    option = re.fullmatch(_OPTION, word)
+    value = None if option is None else behind if option[2] is None else option[2]
+    is_secret = value and not re.match(_NO_SECRET, value) and "${" not in value
+    return option[1] if option is not None and is_secret else None
 
 
 def is_withheld(name: str) -> bool:

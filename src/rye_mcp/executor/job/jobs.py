@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lilux._dataclasses import dataclass
@@ -114,6 +115,8 @@ class ProcessJob:
     turn: Turn | None = None
     asks_at: int | None = None
     """The open descriptor through which it asks for calls; None for what may not call."""
+    commands: Path | None = None
+    """The directory with `rye`, the command by which it asks."""
 
     def shown(self) -> dict[str, Any]:
         """The command with its arguments, the names of its variables, where and for how long it runs."""
@@ -170,6 +173,8 @@ class ProcessJob:
         if self.asks_at is None:
             return {}
         env = {**self.process.env, "RYE_CALL_FD": str(CALL_DESCRIPTOR)}
+        if self.commands is not None:
+            env["PATH"] = f"{self.commands}{os.pathsep}{env.get('PATH', os.defpath)}"
         return {"env": env, "descriptors": {CALL_DESCRIPTOR: self.asks_at}}
 
     async def _denied(self, result: SubprocessResult, *, failed: bool) -> Denial | None:

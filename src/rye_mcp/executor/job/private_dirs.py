@@ -159,11 +159,9 @@ class Station:
         above = place.open()
         try:
             for _ in range(_ATTEMPTS):
-                name = f"rye-{os.urandom(8).hex()}"
-                descriptor = made_directory(name, above)
-                if _is_locked(descriptor, name, above):
+                if (made := _made_and_locked(above)) is not None:
+                    name, descriptor = made
                     return cls(place, f"{place.path}/{name}", descriptor)
-                os.close(descriptor)
         except OSError as exc:
             raise _not_writable(place.path, exc) from exc
         finally:
@@ -190,6 +188,19 @@ class Station:
             finally:
                 os.close(above)
         os.close(self.descriptor)
+
+
+def _made_and_locked(above: int) -> tuple[str, int] | None:
+    """A new directory, which is locked; None when a sweep was faster, which it can be until then."""
+    name = f"rye-{os.urandom(8).hex()}"
+    try:
+        descriptor = made_directory(name, above)
+    except FileNotFoundError:
+        return None
+    if _is_locked(descriptor, name, above):
+        return name, descriptor
+    os.close(descriptor)
+    return None
 
 
 def _is_locked(descriptor: int, name: str, above: int) -> bool:

@@ -43,6 +43,9 @@ OUTPUT: Final = ".output"
 RESULTS: Final = ".results"
 """The name of the directory with the results that a run was given as files."""
 
+COMMANDS: Final = ".commands"
+"""The name of the directory with what a program finds first on its PATH."""
+
 SCRATCH: Final = ".scratch"
 """The name of the directory that a run may write; nothing in a space has such a name."""
 
@@ -137,6 +140,18 @@ class Snapshot:
         self._written.append(name)
         with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
             os.symlink(target, name, dir_fd=root)
+
+    @property
+    def commands_dir(self) -> Path:
+        """Where the commands are that were added."""
+        return self.root / COMMANDS
+
+    def add_command(self, name: str, program: str) -> None:
+        """Have a program found by this name in `commands_dir`, before anything runs in here."""
+        with _all_or_nothing(self), opened_private(self._name, self._station.descriptor) as root:
+            os.close(made_directory(COMMANDS, root))
+            os.symlink(program, f"{COMMANDS}/{name}", dir_fd=root)
+        self._written.append(f"{COMMANDS}/{name}")
 
     def make_scratch(self) -> Path:
         """A directory that what runs may write, where nothing can give it a private home."""

@@ -277,12 +277,20 @@ def only_own_parts_differ(stored: Lockfile, valid: ValidChain, own: frozenset[st
     }
     if path is None:
         hers.add(valid.verified.chain.root.item_id)
+    return _elements_follow(locked, found, hers) and _dependencies_follow(locked, found, hers, valid, path)
+
+
+def _dependencies_follow(
+    locked: Pins, found: Pins, hers: Collection[str], valid: ValidChain, path: str | None
+) -> bool:
+    """Whether each file that differs is in the library of a runtime of hers, or is the one she has signed."""
+    if locked.dependencies is None:
+        return True
     library = library_of(valid.verified.chain)
     is_of_her = library is not None and library.runtime.item_id in hers
-    return _elements_follow(locked, found, hers) and all(
+    return all(
         is_of_her if each.element.startswith(f"{LIBRARY_DIRECTORY}/") else path in (None, each.element)
-        for each in _between_dependencies(locked.dependencies or {}, found.dependencies or {})
-        if locked.dependencies is not None
+        for each in _between_dependencies(locked.dependencies, found.dependencies or {})
     )
 
 

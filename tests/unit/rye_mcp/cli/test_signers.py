@@ -45,14 +45,14 @@ def test_an_answer_that_is_not_understood_decides_nothing(answer: str) -> None:
             Scope(),
             Origin.USER,
             SignerKind.PERSON,
-            "tools, runtimes, primitives, engines, directives, knowledge of every project and of yours, "
+            "tools, runtimes, primitives, engines, directives, knowledge, skills of every project and of yours, "
             "any id",
         ),
         (
             Scope(),
             Origin.PROJECT,
             SignerKind.PERSON,
-            "tools, directives, knowledge of this project, any id not below rye/",
+            "tools, directives, knowledge, skills of this project, any id not below rye/",
         ),
         (
             Scope(ids=("*", "rye/x"), roles=frozenset({Role.RUNTIME})),
@@ -64,7 +64,7 @@ def test_an_answer_that_is_not_understood_decides_nothing(answer: str) -> None:
             Scope(ids=("leo/*", "mia/x")),
             Origin.USER,
             SignerKind.AGENT,
-            "tools, directives, knowledge of a project, ids leo/* mia/x",
+            "tools, directives, knowledge, skills of a project, ids leo/* mia/x",
         ),
         (
             Scope(roles=frozenset({Role.RUNTIME, Role.TOOL})),

@@ -9,12 +9,12 @@ from ruamel.yaml import YAML
 
 from rye_mcp.items import ItemType, SpaceName
 from rye_mcp.trust.dependency_manifest import (
-    folded,
     manifest_file,
     parse_listing,
     render_listing,
     verify_manifest,
 )
+from rye_mcp.trust.listing import folded
 from rye_mcp.trust.scope import Role, SignerKind
 from rye_mcp.trust.verify import verify_item, verify_listing
 from tests.trust_world import World, new_key, refused

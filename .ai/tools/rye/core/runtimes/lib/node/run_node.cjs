@@ -20,6 +20,9 @@ const { pathToFileURL } = require("node:url");
 // is: what comes into a directory above while it runs does not count either.
 const copy = path.dirname(__dirname) + path.sep;
 
+// What "rye" is for a tool that may call others. The library of a tool that may not has no such file.
+const client = process.env.RYE_CALL_FD ? path.join(__dirname, "calls", "rye.cjs") : undefined;
+
 function keepInside() {
   fs.writeFileSync(path.join(copy, "package.json"), "{}\n");
   const pathsAbove = Module._nodeModulePaths;
@@ -27,10 +30,23 @@ function keepInside() {
     const paths = pathsAbove(from);
     return `${from}${path.sep}`.startsWith(copy) ? paths.filter((each) => each.startsWith(copy)) : paths;
   };
-  const data = [copy, projectWithPackages()].filter(Boolean).map((each) => pathToFileURL(each).href);
-  const resolve = (specifier, context, next) => inside(specifier, context, next(specifier, context), data);
+  const allowed = [copy, projectWithPackages()].filter(Boolean).map((each) => pathToFileURL(each).href);
+  const data = { allowed, client: client && pathToFileURL(client).href };
+  const resolve = (specifier, context, next) =>
+    ofClient(specifier, data.client) ?? inside(specifier, context, next(specifier, context), allowed);
+  if (client) requireClient();
   if (Module.registerHooks) Module.registerHooks({ resolve });
   else Module.register(`data:text/javascript,${encodeURIComponent(HOOK)}`, { data }); // older: takes a thread
+}
+
+function requireClient() {
+  const resolveFilename = Module._resolveFilename;
+  Module._resolveFilename = (request, ...rest) =>
+    request === "rye" ? client : resolveFilename.call(Module, request, ...rest);
+}
+
+function ofClient(specifier, client) {
+  return specifier === "rye" && client ? { url: client, format: "commonjs", shortCircuit: true } : undefined;
 }
 
 function projectWithPackages() {
@@ -49,9 +65,11 @@ function inside(specifier, context, found, allowed) {
 }
 
 const HOOK = `
-let allowed;
-export function initialize(given) { allowed = given; }
+let allowed, client;
+export function initialize(given) { ({ allowed, client } = given); }
 export async function resolve(specifier, context, next) {
+  const own = ofClient(specifier, client);
+  if (own) return own;
   const found = await next(specifier, context).catch((error) => {
     error.stack = error.stack.split("\\n").filter((line) => !line.includes(import.meta.url)).join("\\n");
     throw error; // without the frames of this hook, whose place is all of its text
@@ -59,6 +77,7 @@ export async function resolve(specifier, context, next) {
   return inside(specifier, context, found, allowed);
 }
 ${inside}
+${ofClient}
 `;
 
 async function run(tool, projectPath, given) {
@@ -163,7 +182,8 @@ function fail(text) {
 // Node.js tells the file of a syntax error only when nobody catches it.
 function shown(error, tool) {
   const lines = require("node:util").inspect(error).split("\n");
-  const text = lines.filter((line) => !line.includes(__filename)).join("\n");
+  const ours = [__filename, path.join(__dirname, "calls") + path.sep]; // what a tool calls is our client, not its code
+  const text = lines.filter((line) => !ours.some((each) => line.includes(each))).join("\n");
   return error instanceof SyntaxError && !text.includes(tool) ? `${tool}\n${text}` : text;
 }
 

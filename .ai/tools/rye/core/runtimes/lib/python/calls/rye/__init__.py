@@ -1,20 +1,23 @@
 """Calls other tools from a tool whose signed file names them in permissions.calls.
 
-    from rye import call, result, search, describe, CallError
+    from rye import call, keep, handle, result, search, describe, CallError
 
     commits = call("rye/git/log", limit=5)
 
 `call` returns the data of the result, and raises CallError with a `code` when the call is refused or fails.
-Each thread has a channel of its own, so calls of several threads run beside each other; `rye.aio` has the
+`keep` leaves the data where it is, and returns its handle. Each thread has a channel of its own, so calls of several threads run beside each other; `rye.aio` has the
 same for async code.
 """
 
+import base64
 import json
 import os
 import socket
 import threading
 
-__all__ = ["CallError", "call", "describe", "result", "search"]
+__all__ = ["CallError", "Handle", "call", "describe", "handle", "keep", "result", "search"]
+
+PIECE_BYTES = 1 << 20
 
 _local = threading.local()
 
@@ -31,12 +34,50 @@ class CallError(Exception):
 
 def call(item_id, parameters=None, /, **named):
     """The data that a tool returns; its parameters as a mapping, by name, or both."""
-    return _data(_ask(_call_of(item_id, parameters, named, None)))
+    return _data(_ask(_call_of(item_id, parameters, named)))
 
 
-def result(item_id, parameters=None, /, *, timeout=None):
-    """The whole result of a tool, as over MCP: data, run_id, notices and more. `timeout` is in seconds."""
-    return _succeeded(_ask(_call_of(item_id, parameters, {}, timeout)))
+def keep(item_id, parameters=None, /, **named):
+    """The handle of the data that a tool returns, which is kept: a parameter of another call, or a result."""
+    return _handle_in(_succeeded(_ask(_call_of(item_id, parameters, named, as_handle=True))))
+
+
+def result(item_id, parameters=None, /, *, timeout=None, as_handle=False):
+    """The whole result of a tool, as over MCP: data, run_id, kept, notices and more. `timeout` is in seconds."""
+    return _succeeded(_ask(_call_of(item_id, parameters, {}, timeout=timeout, as_handle=as_handle)))
+
+
+class Handle(str):
+    """The address of a result that was kept. It is text, so it can be passed on, and returned."""
+
+    def read(self, offset=0, length=None):
+        """So many bytes from a place on; all of the rest without a length. A negative offset is from the end."""
+        found, wanted = [], length
+        while wanted is None or wanted > 0:
+            room = PIECE_BYTES if wanted is None else min(wanted, PIECE_BYTES)
+            piece = _ask({"read": self, "offset": offset, "length": room, "base64": True})
+            found.append(base64.b64decode(piece["content"]))
+            offset, wanted = piece["next_offset"], wanted and wanted - len(found[-1])
+            if offset is None:
+                break
+        return b"".join(found)
+
+    def text(self):
+        """All of it as text."""
+        return self.read().decode()
+
+    def json(self):
+        """All of it as the value that it is in JSON."""
+        return json.loads(self.read())
+
+
+def handle(address):
+    """What was kept under an address, `rye://result/…`."""
+    return Handle(address)
+
+
+def _handle_in(answer):
+    return Handle(answer["kept"][-1]["handle"])
 
 
 def search(words, limit=10):
@@ -49,13 +90,13 @@ def describe(item_id):
     return _ask({"describe": item_id})
 
 
-def _call_of(item_id, parameters, named, timeout):
+def _call_of(item_id, parameters, named, **options):
     asked = {"call": item_id, "parameters": {**(parameters or {}), **named}}
-    return asked if timeout is None else {**asked, "timeout": timeout}
+    return {**asked, **{name: value for name, value in options.items() if value}}
 
 
 def _data(answer):
-    return _succeeded(answer)["data"]
+    return _succeeded(answer).get("data")
 
 
 def _succeeded(answer):

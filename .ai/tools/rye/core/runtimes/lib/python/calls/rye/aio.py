@@ -1,24 +1,37 @@
 """The same as `rye`, for async code: `await gather(*(call("demo/page", number=n) for n in range(5)))`."""
 
 import asyncio
+import base64
 import itertools
 import json
 
-from rye import CallError, _call_of, _data, _open_channel, _read, _succeeded
+from rye import PIECE_BYTES, CallError, Handle, _call_of, _data, _handle_in, _open_channel, _read, _succeeded
 
-__all__ = ["CallError", "call", "describe", "result", "search"]
+__all__ = ["CallError", "Handle", "call", "describe", "keep", "read", "result", "search"]
 
 _LONGEST_LINE = 1 << 30
 
 
 async def call(item_id, parameters=None, /, **named):
     """The data that a tool returns; its parameters as a mapping, by name, or both."""
-    return _data(await _ask(_call_of(item_id, parameters, named, None)))
+    return _data(await _ask(_call_of(item_id, parameters, named)))
 
 
-async def result(item_id, parameters=None, /, *, timeout=None):
-    """The whole result of a tool, as over MCP: data, run_id, notices and more. `timeout` is in seconds."""
-    return _succeeded(await _ask(_call_of(item_id, parameters, {}, timeout)))
+async def keep(item_id, parameters=None, /, **named):
+    """The handle of the data that a tool returns, which is kept: a parameter of another call, or a result."""
+    return _handle_in(_succeeded(await _ask(_call_of(item_id, parameters, named, as_handle=True))))
+
+
+async def result(item_id, parameters=None, /, *, timeout=None, as_handle=False):
+    """The whole result of a tool, as over MCP: data, run_id, kept, notices and more. `timeout` is in seconds."""
+    asked = _call_of(item_id, parameters, {}, timeout=timeout, as_handle=as_handle)
+    return _succeeded(await _ask(asked))
+
+
+async def read(handle, offset=0, length=PIECE_BYTES):
+    """At most so many bytes of what was kept (at most 1 MiB), from a place on."""
+    asked = {"read": handle, "offset": offset, "length": length, "base64": True}
+    return base64.b64decode((await _ask(asked))["content"])
 
 
 async def search(words, limit=10):
