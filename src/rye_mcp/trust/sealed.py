@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "d9cb477e09de9be1935926d47c4c48c9c30e449ba654b527e2b53ab1eebf9d7d"
+MANIFEST_SHA256: Final = "bbeea2548a6337adb96446939a2760675e99df01600aab0097e3c9eb226ade54"
