@@ -45,6 +45,25 @@ async def main():
     return await asyncio.gather(*calls, aio.call("demo/pay"), aio.call("demo/pay"))
 """
 
+SEEN = """
+import os, time
+def main(name):
+    path = os.path.join(os.environ["RYE_PROJECT_PATH"], "marks")
+    while not os.path.exists(path) or name not in open(path).read():
+        time.sleep(0.01)
+    return name
+"""
+"""Ends as soon as there is such a line."""
+
+UNDER_WAY = """
+import asyncio
+from rye import aio
+async def main():
+    slow = asyncio.ensure_future(aio.call("demo/mark", name="a", takes=1))
+    await aio.call("demo/seen", name="a")
+    return [await aio.call("demo/pay"), await slow]
+"""
+
 FAILING = """
 from rye import CallError, call
 def main():
@@ -97,6 +116,7 @@ class Person:
 def programs(workshop: Workshop) -> Programs:
     found = Programs(workshop)
     found.add("demo/mark", MARKS, project="write")
+    found.add("demo/seen", SEEN, project="read")
     found.add("demo/pay", "def main():\n    return 'paid'")
     settings = workshop.project / ".ai/config/rye.yaml"
     settings.parent.mkdir(exist_ok=True)
@@ -124,10 +144,11 @@ A, B, C, D = ({"name": name} for name in "abcd")
     [
         (ONE_AFTER_THE_OTHER, [A, A, "paid", B, "paid"], ["a", "a", "b"], 2),
         (AT_ONCE, [A, B, C, "paid", "paid"], ["a", "b", "c"], 2),
+        (UNDER_WAY, ["paid", A], ["a"], 1),
         (FAILING, ["tool_failed", "paid"], ["a"], 1),
         (BELOW, [A, [B, "paid", C], D], ["a", "b", "c", "d"], 1),
     ],
-    ids=["one after the other", "at once", "one that failed", "below another program"],
+    ids=["one after the other", "at once", "under way", "one that failed", "below another program"],
 )
 async def test_what_was_called_before_a_question_runs_once(
     programs: Programs, code: str, data: list[Any], ran: list[str], questions: int
