@@ -19,11 +19,12 @@ from tests.mcp_world import Workshop, workshop
 __all__ = ["workshop"]
 
 MARKS = """
-import os
-def main(name, fails=False):
+import os, time
+def main(name, fails=False, takes=0):
     path = os.path.join(os.environ["RYE_PROJECT_PATH"], "marks")
     with open(path, "a") as file:
         file.write(name + "\\n")
+    time.sleep(takes)
     if fails:
         raise ValueError(name)
     return {"name": name}
