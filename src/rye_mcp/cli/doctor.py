@@ -47,6 +47,7 @@ __all__ = [
     "check_supervisor",
     "check_warm_calls",
     "doctor",
+    "find",
     "judge_isolation",
 ]
 
@@ -55,7 +56,7 @@ _COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "broken": 
 
 def doctor(project: ProjectOption = None, as_json: JsonOption = False) -> None:
     """Check that the server works, as a client would start it, and say what to do."""
-    findings = anyio.run(_findings, project)
+    findings = anyio.run(find, project)
     broken = [finding for finding in findings if finding.state == "broken"]
     if as_json:
         print_json({"healthy": not broken, "findings": [finding.as_dict() for finding in findings]})
@@ -68,7 +69,8 @@ def doctor(project: ProjectOption = None, as_json: JsonOption = False) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-async def _findings(project: Path | None) -> list[Finding]:
+async def find(project: Path | None) -> list[Finding]:
+    """Carry out every check."""
     app = open_app(project)
     command = Path(sysconfig.get_path("scripts")) / "rye-mcp"
     return [

@@ -12,11 +12,11 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -36,9 +36,11 @@ from rye_mcp.verbs.runs import (
     RunList,
     RunsRequest,
     ShownRun,
+    enforced_in_words,
     follow_runs,
     list_runs,
     read_output,
+    runtime_in_words,
     show_run,
 )
 from rye_mcp.visible import visible, visible_lines
@@ -67,9 +69,13 @@ ItemOption = Annotated[
 OfProjectOption = Annotated[
     Path | None, typer.Option("--project", metavar="DIR", help="Only runs in this project.")
 ]
+ClientOption = Annotated[
+    str | None,
+    typer.Option("--client", metavar="NAME", help="Only runs of this client; person for your own."),
+]
 StatusOption = Annotated[
     str | None,
-    typer.Option("--status", metavar="STATUS", help="success, error, running, or a code, as timeout."),
+    typer.Option("--status", metavar="STATUS", help="success, error, running, ended, or a code, as timeout."),
 ]
 SinceOption = Annotated[
     str | None,
@@ -113,6 +119,7 @@ def runs(
     ctx: typer.Context,
     item: ItemOption = "*",
     project: OfProjectOption = None,
+    client: ClientOption = None,
     status: StatusOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
@@ -129,6 +136,7 @@ def runs(
     request = RunsRequest(
         item_id=item,
         project=None if project is None else Path(os.path.realpath(project)),
+        client=client,
         status=status,
         since=_moment("--since", since),
         until=_moment("--until", until),
@@ -311,32 +319,12 @@ def _facts(shown: ShownRun) -> Iterator[tuple[str, str]]:
 def _conditions(record: RunRecord) -> Iterator[tuple[str, str]]:
     """How it ran, as far as that is known."""
     if record.enforced is not None:
-        yield "enforced", _enforced(record.enforced)
-    if record.runtime is not None:
-        yield "runtime", _runtime(record.runtime)
+        yield "enforced", enforced_in_words(record.enforced)
+    runtime = runtime_in_words(record)
+    if runtime is not None:
+        yield "runtime", runtime
     if record.parent is not None:
         yield "parent", record.parent
-
-
-def _runtime(text: str) -> str:
-    """Whether it ran warm, and why it did not, on one line."""
-    from rye_mcp.executor.warm.reasons import WHY_COLD
-
-    runtime, _, why = text.partition(" ")
-    return f"{runtime}: {WHY_COLD.get(why, why)}" if why else runtime
-
-
-def _enforced(enforced: Mapping[str, Any]) -> str:
-    """How much stood between a run and the machine, on one line."""
-    net = enforced.get("net")
-    facts = {
-        "by": enforced.get("by"),
-        "project": enforced.get("project"),
-        "net": ", ".join(net) if isinstance(net, list) else net,
-        "without": ", ".join(enforced.get("unenforced", ())),
-    }
-    told = [f"{name} {value}" for name, value in facts.items() if value]
-    return "; ".join([str(enforced.get("level")), *told])
 
 
 def _used(record: RunRecord) -> Iterator[tuple[str, str]]:

@@ -33,9 +33,10 @@ from starlette.types import Receive, Scope, Send
 
 from rye_mcp.apart import on_behalf_of
 from rye_mcp.errors import RyeError
+from rye_mcp.known_names import KnownNames
 from rye_mcp.mcp_server.framing import BUSY, one_line
 from rye_mcp.mcp_server.http_connections import connection_limit, listen, serve
-from rye_mcp.mcp_server.http_gate import MAX_BODY_BYTES, Application, Gate, KnownNames
+from rye_mcp.mcp_server.http_gate import MAX_BODY_BYTES, Application, Gate
 from rye_mcp.mcp_server.http_requests import (
     EXCHANGE_KEY,
     MAX_STREAMS,

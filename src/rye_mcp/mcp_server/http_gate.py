@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-import re
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from starlette.responses import Response
 
 from lilux._dataclasses import dataclass
 from lilux._json import MAX_VALUES, ValueCount
+from rye_mcp.known_names import STATUS_OF_UNKNOWN, KnownNames
 from rye_mcp.mcp_server.framing import content_of, is_handshake, problem_in
 from rye_mcp.mcp_server.http_requests import EXCHANGE_KEY, Exchange, Traffic, session_in
 from rye_mcp.mcp_server.options import Token
@@ -34,36 +34,9 @@ __all__ = [
     "MAX_HEAD_BYTES",
     "STANDING_KEY",
     "Gate",
-    "KnownNames",
     "Standing",
     "one_client",
 ]
-
-_WITH_PORT: Final = re.compile(r"(.+):[0-9]{1,5}")
-
-
-@dataclass(frozen=True, slots=True)
-class KnownNames:
-    """The hosts and the origins that are known, in lower case."""
-
-    hosts: frozenset[str]
-    origins: frozenset[str]
-    exact_origins: frozenset[str]
-
-    @classmethod
-    def of(
-        cls, hosts: Iterable[str], origins: Iterable[str], exact_origins: Iterable[str] = ()
-    ) -> KnownNames:
-        """Those with these names, in any case."""
-        return cls(*(frozenset(map(str.lower, names)) for names in (hosts, origins, exact_origins)))
-
-    def has_host(self, host: str) -> bool:
-        """Whether a `Host` is known."""
-        return _is_one_of(self.hosts, host)
-
-    def has_origin(self, origin: str) -> bool:
-        """Whether an `Origin` is known."""
-        return origin.lower() in self.exact_origins or _is_one_of(self.origins, origin)
 
 
 def one_client(address: tuple[str, int] | None) -> str:
@@ -75,18 +48,6 @@ def one_client(address: tuple[str, int] | None) -> str:
         return host
     found = getattr(found, "ipv4_mapped", None) or found
     return "loopback" if found.is_loopback else str(found)
-
-
-def _is_one_of(known: frozenset[str], given: str) -> bool:
-    given = given.lower()
-    if given in known:
-        return True
-    found = _WITH_PORT.fullmatch(given)
-    return found is not None and found[1] in known and not _has_port(found[1])
-
-
-def _has_port(name: str) -> bool:
-    return _WITH_PORT.fullmatch(name) is not None
 
 
 MAX_HEAD_BYTES: Final = 32 << 10
@@ -172,13 +133,11 @@ class Gate:
             self._traffic.end(exchange)
 
     def _refusal(self, headers: Headers) -> Response | None:
-        hosts, origins = headers.getlist("host"), headers.getlist("origin")
-        if len(hosts) != 1 or not self._names.has_host(hosts[0]):
-            _log.warning("Invalid Host header")
-            return refused(421, "expected a known Host, found another one: see --allow-host")
-        if not all(map(self._names.has_origin, filter(None, origins))):
-            _log.warning("Invalid Origin header")
-            return refused(403, "expected a known Origin, found another one: see --allow-origin")
+        unknown = self._names.unknown_in(headers.getlist("host"), headers.getlist("origin"))
+        if unknown is not None:
+            _log.warning("Invalid %s header", unknown)
+            what = f"expected a known {unknown}, found another one: see --allow-{unknown.lower()}"
+            return refused(STATUS_OF_UNKNOWN[unknown], what)
         given = headers.getlist("authorization")
         if self._token is None or self._token.opens(given[0].encode("latin-1") if len(given) == 1 else None):
             return None

@@ -236,11 +236,16 @@ def _size_of(path: str) -> int:
 
 
 def _make_file(path: Path, directory: int) -> _Identity:
-    """The file, empty when it is new; SQLite gives the files beside it the same mode."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    """The file, empty when it is new; SQLite gives the files beside it the same mode.
+
+    One that is there is only looked at. Closing a descriptor that could read it would drop the locks of every
+    other connection of this process, and a process that ends would remove the write-ahead log under them.
+    """
     if path.is_symlink():
         raise _trees.wrong_kind("a regular file", "a symbolic link", path)
-    descriptor = os.open(path.name, flags, 0o600, dir_fd=directory)
+    with suppress(FileExistsError):
+        os.close(os.open(path.name, _trees.NEW_FILE, 0o600, dir_fd=directory))
+    descriptor = os.open(path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
         if not stat.S_ISREG(mode := os.fstat(descriptor).st_mode):
             raise _trees.wrong_kind("a regular file", whole_files.kind_of(mode), path)

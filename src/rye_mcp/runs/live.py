@@ -227,12 +227,18 @@ class LiveView:
 
     def output(self, run_id: str, offset: int = 0) -> LiveOutput:
         """Return the output of a run from a byte on, as far as it is still kept."""
-        found = self._read(run_id)
-        if found is None:
+        try:
+            descriptor = self._tree.open_file(check_run_id(run_id))
+        except (OSError, _trees.UnsafeError):
             return LiveOutput(b"", offset)
-        head, kept = found
-        start = max(offset, head.base)
-        return LiveOutput(kept[start - head.base :], max(start, head.base + len(kept)), start - offset)
+        # Whoever looks often reads no more than what is new.
+        with _trees.opened(descriptor):
+            head = _head_in(os.pread(descriptor, _HEAD_BYTES, 0))
+            if head is None:
+                return LiveOutput(b"", offset)
+            start = max(offset, head.base)
+            data = os.pread(descriptor, MAX_LIVE_BYTES, _HEAD_BYTES + start - head.base)
+        return LiveOutput(data, start + len(data), start - offset)
 
     def processes(self, run_id: str) -> tuple[int, int]:
         """How many processes a run has now, and how many KiB of memory these hold."""
@@ -270,9 +276,17 @@ class LiveView:
             data = self._tree.read(check_run_id(run_id), limit=_HEAD_BYTES + MAX_LIVE_BYTES)
             if data is None:
                 return None
-            return msgspec.json.decode(data[:_HEAD_BYTES], type=LiveHead), data[_HEAD_BYTES:]
-        except (OSError, _trees.UnsafeError, msgspec.DecodeError):
+            head = _head_in(data[:_HEAD_BYTES])
+            return None if head is None else (head, data[_HEAD_BYTES:])
+        except (OSError, _trees.UnsafeError):
             return None
+
+
+def _head_in(data: bytes) -> LiveHead | None:
+    try:
+        return msgspec.json.decode(data, type=LiveHead)
+    except msgspec.DecodeError:
+        return None
 
 
 def _has_ended(handle: int, within_s: float) -> bool:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -26,7 +27,7 @@ from rye_mcp.runs import chain
 from rye_mcp.runs._database import MAX_KEPT_REFUSALS, MAX_KEPT_ROWS, RunDatabase
 from rye_mcp.runs.chain import ChainedReceipt, Link, MarkFile, Notary
 from rye_mcp.runs.hosts import is_gone
-from rye_mcp.runs.ids import check_run_id
+from rye_mcp.runs.ids import check_run_id, first_id_at
 from rye_mcp.runs.records import (
     COLUMNS,
     MAX_ROWS,
@@ -38,7 +39,15 @@ from rye_mcp.runs.records import (
     row_of,
 )
 
-__all__ = ["FOLLOW_INTERVAL_S", "MAX_KEPT_REFUSALS", "MAX_KEPT_ROWS", "RunFilter", "RunLog", "RunRecord"]
+__all__ = [
+    "FOLLOW_INTERVAL_S",
+    "MAX_KEPT_REFUSALS",
+    "MAX_KEPT_ROWS",
+    "RunFilter",
+    "RunLog",
+    "RunPage",
+    "RunRecord",
+]
 
 FOLLOW_INTERVAL_S: Final = 0.25
 """How often `follow` looks whether anything was written."""
@@ -62,7 +71,23 @@ class Attested:
     receipt: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """Some runs, the newest first. `last` is the newest row of the log; the next page is `before` a row."""
+
+    runs: tuple[RunRecord, ...]
+    last: int
+    before: int | None
+
+
 _NO_LIMIT: Final = -1
+
+_WITHIN: Final = "run_id > :first AND run_id < :last AND parent IS NOT NULL"
+_LAST_ID: Final = "8"
+"""What sorts behind every id."""
+
+_SLACK: Final = timedelta(seconds=1)
+"""Clocks are not exact."""
 
 
 class RunLog:
@@ -152,7 +177,38 @@ class RunLog:
 
     def list(self, wanted: RunFilter = _EVERYTHING) -> tuple[RunRecord, ...]:
         """The newest runs that are wanted, the newest one first."""
-        return self._page(replace(wanted, limit=min(max(0, wanted.limit), MAX_ROWS)))[1]
+        return self._read_page(replace(wanted, limit=min(max(0, wanted.limit), MAX_ROWS))).runs
+
+    def page(self, wanted: RunFilter, *, before: int | None = None) -> RunPage:
+        """The newest runs that are wanted, of those that were logged before row `before`."""
+        return self._read_page(wanted, before=before)
+
+    def within(self, record: RunRecord) -> tuple[RunRecord, ...]:
+        """The runs that a run has asked for, and what those asked for, in the order in which they began."""
+        # Ids sort by time, so what is within a run is found without reading the others.
+        over = None if record.status == RUNNING else record.begun + timedelta(milliseconds=record.duration_ms)
+        bounds = {
+            "first": first_id_at(record.begun),
+            "last": _LAST_ID if over is None else first_id_at(over + _SLACK),
+        }
+        query = f"SELECT {_NAMES} FROM runs WHERE {_WITHIN} ORDER BY run_id LIMIT {MAX_ROWS}"  # noqa: S608
+
+        def work(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+            return connection.execute(query, bounds).fetchall()
+
+        nothing: list[tuple[Any, ...]] = []
+        candidates = tuple(map(record_of, self._database.read(work, nothing)))
+        known, size = {record.run_id}, 0
+        while len(known) > size:  # runs that began in the same millisecond stand in any order
+            size = len(known)
+            known |= {each.run_id for each in candidates if each.parent in known}
+        return tuple(each for each in candidates if each.parent in known)
+
+    def count(self) -> int:
+        """How many rows the log has."""
+        return self._database.read(
+            lambda each: int(each.execute("SELECT count(*) FROM runs").fetchone()[0]), 0
+        )
 
     def get(self, run_id: str) -> RunRecord:
         """One run; RyeError `run_not_found` if it is unknown."""
@@ -176,11 +232,11 @@ class RunLog:
         """The wanted runs that are there, the oldest first, then each new one, for as long as it is asked."""
         seen, stamp, asked = 0, None, wanted
         while True:
-            looked, now = self._look(), time.time_ns()
+            looked, now = self.look(), time.time_ns()
             if stamp is None or looked != stamp:
-                last, rows = self._page(asked, after=seen)
-                yield from reversed(rows)
-                seen, asked = last, replace(wanted, limit=_NO_LIMIT)
+                page = self._read_page(asked, after=seen)
+                yield from reversed(page.runs)
+                seen, asked = page.last, replace(wanted, limit=_NO_LIMIT)
                 # A file that changed just now may change again without another time.
                 is_final = all(each is None or is_settled(each, now) for each in looked)
                 stamp = looked if is_final else None
@@ -198,31 +254,31 @@ class RunLog:
     ) -> None:
         self.close()
 
-    def _page(self, wanted: RunFilter, after: int = 0) -> tuple[int, tuple[RunRecord, ...]]:
-        """The number of the last row, and the newest of those behind `after`, the newest first.
-
-        In a log that was started again since, everything is behind `after`.
-        """
+    def _read_page(self, wanted: RunFilter, *, after: int = 0, before: int | None = None) -> RunPage:
+        """The newest rows behind `after`. In a log that was started again, everything is behind it."""
         values: dict[str, Any] = {"limit": wanted.limit}
         conditions = ["seq > :after", "seq <= :last"]
         for condition, needed in wanted.conditions():
             conditions.append(condition)
             values |= needed
         where = " AND ".join(conditions)
-        query = f"SELECT {_NAMES} FROM runs WHERE {where} ORDER BY seq DESC LIMIT :limit"  # noqa: S608
+        query = f"SELECT {_NAMES}, seq FROM runs WHERE {where} ORDER BY seq DESC LIMIT :limit"  # noqa: S608
 
-        def work(connection: sqlite3.Connection) -> tuple[int, tuple[RunRecord, ...]]:
+        def work(connection: sqlite3.Connection) -> RunPage:
             matches = wanted.item or bool
             connection.create_function("matches_item", 1, lambda item_id: int(matches(item_id)))
             connection.create_function("is_gone", 1, is_gone)
             last: int = connection.execute("SELECT coalesce(max(seq), 0) FROM runs").fetchone()[0]
-            bounds = {"last": last, "after": after if after <= last else 0}
-            return last, tuple(map(record_of, connection.execute(query, values | bounds)))
+            until = last if before is None else min(last, before - 1)
+            bounds = {"last": until, "after": after if after <= last else 0}
+            rows = connection.execute(query, values | bounds).fetchall()
+            runs = tuple(record_of(row[:-1]) for row in rows)
+            return RunPage(runs, last, rows[-1][-1] if rows and len(rows) == wanted.limit else None)
 
-        nothing: tuple[int, tuple[RunRecord, ...]] = (0, ())
-        return self._database.read(work, nothing)
+        return self._database.read(work, RunPage((), 0, None))
 
-    def _look(self) -> tuple[Stamp | None, ...]:
+    def look(self) -> tuple[Stamp | None, ...]:
+        """What is another one as soon as something was written, unless that was within the same instant."""
         return tuple(stamp_of(f"{self.path}{suffix}") for suffix in ("", "-wal"))
 
 

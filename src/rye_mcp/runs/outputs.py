@@ -120,7 +120,7 @@ class RunOutputs:
         """A piece of what a run has written; RyeError `output_not_found` when nothing was kept."""
         check_run_id(run_id)
         name = check_stream(stream)
-        with self._opened(run_id, name) as descriptor:
+        with self.opened(run_id, name) as descriptor:
             handle = handle_of(run_id, name)
             return piece_of(descriptor, handle, offset=offset, length=length, pattern=pattern)
 
@@ -129,7 +129,7 @@ class RunOutputs:
         check_run_id(run_id)
         sizes: dict[StreamName, int] = {}
         for stream in STREAMS:
-            with suppress(RyeError), self._opened(run_id, stream) as descriptor:
+            with suppress(RyeError), self.opened(run_id, stream) as descriptor:
                 sizes[stream] = os.fstat(descriptor).st_size
         return sizes
 
@@ -199,8 +199,8 @@ class RunOutputs:
         self._sweep_beside()
 
     @contextmanager
-    def _opened(self, run_id: str, stream: StreamName) -> Iterator[int]:
-        """The file of a stream, reached through no link."""
+    def opened(self, run_id: str, stream: StreamName) -> Iterator[int]:
+        """The file of a stream, reached through no link; RyeError `output_not_found` when it was not kept."""
         name = self._taken.get(run_id, run_id)
         path = self._root / name / stream
         try:

@@ -22,6 +22,7 @@ from rye_mcp.runs.ids import StreamName, check_run_id, first_id_at, time_of
 
 __all__ = [
     "COLUMNS",
+    "ENDED",
     "REFUSED",
     "RUNNING",
     "CallerKind",
@@ -48,6 +49,9 @@ RUNNING: Final = "running"
 
 REFUSED: Final = "refused"
 """The kind of a call that was refused: nothing ran."""
+
+ENDED: Final = "ended"
+"""What a filter takes for every run that is over."""
 
 LOST: Final = "lost"
 """The kind and the code of a run whose process has ended without a word about it."""
@@ -205,13 +209,15 @@ def _end(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """A choice of runs: by item, project, status and time; the newest `limit`.
+    """A choice of runs: by item, project, client, status and time; the newest `limit`.
 
-    A status is `success`, `error`, `running`, or a code.
+    A status is `success`, `error`, `running`, `ended`, or a code. Runs of the command line have no client:
+    `person` and `agent` stand for those who came with none.
     """
 
     item: Callable[[str], bool] | None = None
     project: str | None = None
+    client: str | None = None
     status: str | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -226,6 +232,8 @@ class RunFilter:
             yield "matches_item(item_id)", {}
         if self.project is not None:
             yield "project = :project", {"project": printable(self.project)}
+        if self.client is not None:
+            yield "coalesce(client, caller) = :client", {"client": self.client}
         if self.status in _STATUSES:
             yield _STATUSES[self.status], {}
         elif self.status is not None:
@@ -242,4 +250,5 @@ _STATUSES: Final[Mapping[str | None, str]] = {
     "success": f"kind <> '{RUNNING}' AND code IS NULL",
     "error": f"{_CODE} IS NOT NULL",
     RUNNING: _IS_RUNNING,
+    ENDED: f"NOT {_IS_RUNNING}",
 }

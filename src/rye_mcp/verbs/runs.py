@@ -20,9 +20,9 @@ from rye_mcp.items import check_item_id
 from rye_mcp.notices import Notice
 from rye_mcp.runs.ids import StreamName, check_stream, handle_of, parse_handle
 from rye_mcp.runs.live import LiveView
-from rye_mcp.runs.log import RunFilter, RunLog, RunRecord
+from rye_mcp.runs.log import RunFilter, RunLog, RunPage, RunRecord
 from rye_mcp.runs.outputs import DEFAULT_LENGTH, OutputPiece, RunOutputs
-from rye_mcp.runs.records import RUNNING
+from rye_mcp.runs.records import ENDED, RUNNING
 from rye_mcp.runs.results import is_result_handle
 from rye_mcp.runs.shelf import Shelf
 from rye_mcp.verbs._selection import EVERYTHING, is_pattern, matches, require_pattern
@@ -32,10 +32,13 @@ __all__ = [
     "RunList",
     "RunsRequest",
     "ShownRun",
+    "enforced_in_words",
     "follow_runs",
     "kill_run",
     "list_runs",
+    "page_of_runs",
     "read_output",
+    "runtime_in_words",
     "show_run",
 ]
 
@@ -66,10 +69,11 @@ class OutputRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunsRequest:
-    """A selection of runs: of items by an id or a pattern, of a project, by status or code, and by time."""
+    """A selection of runs: of items by id or pattern, of a project or client, by status or code, by time."""
 
     item_id: str = EVERYTHING
     project: Path | None = None
+    client: str | None = None
     status: str | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -139,6 +143,11 @@ def list_runs(request: RunsRequest, log: RunLog) -> RunList:
     return RunList(log.list(_filter(request)), log.notices)
 
 
+def page_of_runs(request: RunsRequest, log: RunLog, *, before: int | None = None) -> RunPage:
+    """A page of the runs that are meant: those before a row, which the page before it names."""
+    return log.page(_filter(request), before=before)
+
+
 def follow_runs(
     request: RunsRequest, log: RunLog, *, pause: Callable[[], object] | None = None
 ) -> Iterator[RunRecord]:
@@ -168,13 +177,37 @@ def kill_run(run_id: str, log: RunLog, live: LiveView) -> str:
     return live.kill(run_id)
 
 
+def runtime_in_words(record: RunRecord) -> str | None:
+    """Whether it ran warm, and why it did not; None where nothing was started."""
+    from rye_mcp.executor.warm.reasons import WHY_COLD
+
+    if record.runtime is None:
+        return None
+    runtime, _, why = record.runtime.partition(" ")
+    return f"{runtime}: {WHY_COLD.get(why, why)}" if why else runtime
+
+
+def enforced_in_words(enforced: Mapping[str, Any]) -> str:
+    """How much stood between a run and the machine, on one line."""
+    net = enforced.get("net")
+    facts = {
+        "by": enforced.get("by"),
+        "project": enforced.get("project"),
+        "net": ", ".join(net) if isinstance(net, list) else net,
+        "without": ", ".join(enforced.get("unenforced", ())),
+    }
+    told = [f"{name} {value}" for name, value in facts.items() if value]
+    return "; ".join([str(enforced.get("level")), *told])
+
+
 def _filter(request: RunsRequest) -> RunFilter:
-    if request.status is not None and request.status not in (SUCCESS, ERROR, RUNNING, *ERRORS):
-        raise _malformed(f"{SUCCESS}, {ERROR}, {RUNNING} or a code", request.status, "status")
+    if request.status is not None and request.status not in (SUCCESS, ERROR, RUNNING, ENDED, *ERRORS):
+        raise _malformed(f"{SUCCESS}, {ERROR}, {RUNNING}, {ENDED} or a code", request.status, "status")
     _require_number("limit", request.limit)
     return RunFilter(
         item=_matcher(request.item_id),
         project=None if request.project is None else str(request.project),
+        client=request.client,
         status=request.status,
         since=request.since,
         until=request.until,

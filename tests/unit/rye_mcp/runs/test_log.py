@@ -642,3 +642,73 @@ def test_the_oldest_rows_are_forgotten(state: Path) -> None:
         kept: Sequence[RunRecord] = log.list(RunFilter(limit=1000))
         assert 10 <= len(kept) <= 110
         assert kept[0].client == "599"
+
+
+ONE_ROW = """
+import sys
+from pathlib import Path
+from rye_mcp.runs.ids import new_run_id
+from rye_mcp.runs.log import RunLog, RunRecord
+
+with RunLog(Path(sys.argv[1])) as log:
+    log.append(RunRecord(run_id=new_run_id(), item_id="demo/other", kind="exited", caller="agent"))
+"""
+
+
+def test_a_log_that_stays_open_sees_what_others_write_after_one_beside_it_was_closed(
+    log: RunLog, state: Path
+) -> None:
+    """Closing a file in a process drops its locks on it, and with them the write-ahead log of the others."""
+    log.append(run())
+    with RunLog(state) as beside:
+        assert beside.count() == 1
+    for rows in (2, 3):
+        subprocess.run([sys.executable, "-c", ONE_ROW, str(state)], check=True)
+        assert log.count() == rows
+
+
+def test_pages_go_on_where_the_page_before_ended_whatever_is_logged_meanwhile(log: RunLog) -> None:
+    for number in range(5):
+        log.append(run(item_id=f"demo/n{number}"))
+    first = log.page(RunFilter(limit=2))
+    log.append(run(item_id="demo/late"))
+    second = log.page(RunFilter(limit=2), before=first.before)
+    third = log.page(RunFilter(limit=2), before=second.before)
+    ids = [record.item_id for page in (first, second, third) for record in page.runs]
+    assert ids == [f"demo/n{number}" for number in (4, 3, 2, 1, 0)]
+    assert third.before is None
+
+
+def test_runs_are_chosen_by_the_client_they_came_with(log: RunLog) -> None:
+    log.append(run(item_id="demo/by_client", client="claude-code"))
+    log.append(run(item_id="demo/by_agent"))
+    log.append(run(item_id="demo/by_person", caller="person"))
+    chosen = {
+        name: [record.item_id for record in log.list(RunFilter(client=name))]
+        for name in ("claude-code", "agent", "person", "nobody")
+    }
+    assert chosen == {
+        "claude-code": ["demo/by_client"],
+        "agent": ["demo/by_agent"],
+        "person": ["demo/by_person"],
+        "nobody": [],
+    }
+
+
+def test_what_is_over_leaves_out_what_is_running(log: RunLog) -> None:
+    log.append(run(item_id="demo/running", kind="running", process=this_process()))
+    log.append(run(item_id="demo/lost", kind="running", process="1 1 x y"))
+    log.append(run(item_id="demo/over"))
+    assert {each.item_id for each in log.list(RunFilter(status="ended"))} == {"demo/lost", "demo/over"}
+
+
+def test_the_calls_of_a_run_are_found_at_every_depth(log: RunLog) -> None:
+    root = run(item_id="demo/root", duration_ms=10_000.0)
+    inner = run(item_id="demo/inner", parent=root.run_id)
+    below = run(item_id="demo/below", parent=inner.run_id)
+    other = run(item_id="demo/other", parent=new_run_id())
+    for each in (below, other, inner, root, run(item_id="demo/beside")):
+        log.append(each)
+    assert {each.item_id for each in log.within(root)} == {"demo/inner", "demo/below"}
+    assert [each.item_id for each in log.within(inner)] == ["demo/below"]
+    assert log.within(below) == ()

@@ -1,0 +1,213 @@
+"""The paths of the page, and what answers each of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from importlib import resources
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from rye_mcp.errors import RyeError
+from rye_mcp.runs.ids import check_run_id, check_stream
+from rye_mcp.runs.outputs import RunOutputs, not_kept
+from rye_mcp.runs.records import RUNNING
+from rye_mcp.ui.events import log_events, run_events, state_of
+from rye_mcp.ui.guard import Application, Guard, form_of, names_of
+from rye_mcp.ui.layout import path
+from rye_mcp.ui.markup import Content, Markup, page_of, tag
+from rye_mcp.ui.parts import Parts
+from rye_mcp.ui.views.runs import RunsQuery, runs_view
+
+__all__ = ["ui_application"]
+
+_BLOCK_BYTES: Final = 1 << 18
+_STATIC: Final = {
+    "/style.css": ("style.css", "text/css"),
+    "/script.js": ("script.js", "text/javascript"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+_SEE_OTHER: Final = 303
+
+
+def ui_application(parts: Parts, *, host: str, port: int) -> Application:
+    """The page behind its guard."""
+    pages = _Pages(parts, f"rye_{port}")
+    routes = [
+        Route("/", pages.entrance),
+        Route("/session", pages.open_session, methods=["POST"]),
+        *(Route(address, _static(*each)) for address, each in _STATIC.items()),
+        Route("/runs", pages.runs),
+        Route("/runs/changes", pages.changes),
+        Route("/runs/{run}", pages.run),
+        Route("/runs/{run}/live", pages.live),
+        Route("/runs/{run}/end", pages.end, methods=["POST"]),
+        Route("/runs/{run}/receipt", pages.receipt),
+        Route("/runs/{run}/output/{stream}", pages.output),
+        Route("/runs/{run}/output/{stream}/download", pages.download),
+    ]
+    application = Starlette(routes=routes, exception_handlers={RyeError: pages.refused, 404: pages.missing})
+    return Guard(application, session=parts.session, names=names_of(host, port), cookie=pages.cookie)
+
+
+def _static(name: str, media_type: str) -> Callable[[Request], Response]:
+    content = (resources.files("rye_mcp.ui") / "static" / name).read_bytes()
+
+    def served(_: Request) -> Response:
+        return Response(content, media_type=media_type)
+
+    return served
+
+
+class _Pages:
+    """What answers each path. What reads files is no coroutine, so that it is done in a thread."""
+
+    def __init__(self, parts: Parts, cookie: str) -> None:
+        self._parts = parts
+        self.cookie = cookie
+
+    # --- the session ---
+
+    def entrance(self, request: Request) -> Response:
+        """The first page; for who has no session yet, one that brings the secret of the address."""
+        if request.state.has_session:
+            return RedirectResponse("/runs", _SEE_OTHER)
+        used = "This page was opened in another browser already. For this one: rye ui"
+        body = tag(
+            "main",
+            tag("h1", "rye"),
+            tag("p", "Opening …", id="opening", role="status", data_used=used),
+            tag("noscript", tag("p", "This page needs its own small script to open.")),
+            class_="entrance",
+        )
+        return HTMLResponse(page_of(tag("html", _head("rye"), tag("body", body), lang="en")))
+
+    async def open_session(self, request: Request) -> Response:
+        """A session for the secret, once."""
+        secret = bytearray()
+        async for piece in request.stream():
+            secret += piece
+            if len(secret) > 1024:
+                break
+        cookie = self._parts.session.open(bytes(secret[:1024]).decode("utf-8", "replace"))
+        if cookie is None:
+            return Response(status_code=403)
+        answer = Response(status_code=204)
+        answer.set_cookie(self.cookie, cookie, httponly=True, samesite="strict", path="/")
+        return answer
+
+    # --- runs ---
+
+    def runs(self, request: Request) -> Response:
+        """The list of runs."""
+        query = RunsQuery.of(request.query_params)
+        live = self._changes if query.before is None else None
+        return self._page("Runs", *runs_view(query, self._parts.log), here="/runs", live=live)
+
+    def run(self, request: Request) -> Response:
+        """One run."""
+        from rye_mcp.ui.views.run import run_view
+
+        run_id = check_run_id(request.path_params["run"])
+        live = self._changes if self._parts.log.get(run_id).status == RUNNING else None
+        return self._page("Run", *run_view(run_id, self._parts), here="/runs", live=live)
+
+    @property
+    def _changes(self) -> str:
+        """Where a page is told that the log is another one than it shows."""
+        return path("runs", "changes", seen=state_of(self._parts.log))
+
+    async def changes(self, request: Request) -> Response:
+        """Events of the log."""
+        return _events(log_events(self._parts.log, request.query_params.get("seen", "")))
+
+    async def live(self, request: Request) -> Response:
+        """What a run writes."""
+        run_id = check_run_id(request.path_params["run"])
+        return _events(run_events(run_id, self._parts.log, self._parts.live))
+
+    async def end(self, request: Request) -> Response:
+        """End a run."""
+        from anyio import to_thread
+
+        from rye_mcp.verbs.runs import kill_run
+
+        fields = await form_of(request, self._parts.session)
+        if isinstance(fields, Response):
+            return fields
+        run_id = check_run_id(request.path_params["run"])
+        await to_thread.run_sync(partial(kill_run, run_id, self._parts.log, self._parts.live))
+        return RedirectResponse(path("runs", run_id), _SEE_OTHER)
+
+    def output(self, request: Request) -> Response:
+        """A stream of a run."""
+        from rye_mcp.ui.views.run import OutputQuery, output_view
+
+        run_id, stream = check_run_id(request.path_params["run"]), check_stream(request.path_params["stream"])
+        query = OutputQuery.of(request.query_params)
+        return self._page("Output", *output_view(run_id, stream, query, self._parts), here="/runs")
+
+    def download(self, request: Request) -> Response:
+        """The same as a file, which no browser shows."""
+        run_id, stream = check_run_id(request.path_params["run"]), check_stream(request.path_params["stream"])
+        outputs = RunOutputs(self._parts.state)
+        if stream not in outputs.kept(run_id):
+            raise not_kept(run_id, stream)
+
+        def blocks() -> Iterator[bytes]:
+            with outputs.opened(run_id, stream) as descriptor:
+                offset = 0
+                while block := os.pread(descriptor, _BLOCK_BYTES, offset):
+                    offset += len(block)
+                    yield block
+
+        return _attachment(blocks(), f"{run_id}-{stream}.txt")
+
+    def receipt(self, request: Request) -> Response:
+        """The receipts of a run and of all that it called."""
+        from rye_mcp.runs.receipts import ReceiptStore
+        from rye_mcp.verbs.receipts import export_run
+
+        run_id = check_run_id(request.path_params["run"])
+        with ReceiptStore(self._parts.state) as store:
+            return _attachment(iter([b"".join(export_run(run_id, store))]), f"{run_id}.ndjson")
+
+    # --- refusals ---
+
+    def refused(self, _: Request, error: Exception) -> Response:
+        """What was refused, with what helps."""
+        return self._parts.frame.refusal(
+            error if isinstance(error, RyeError) else RyeError("internal", str(error))
+        )
+
+    def missing(self, request: Request, _: Exception) -> Response:
+        """A path that nothing answers."""
+        return self._page("Not found", tag("h1", "There is no such page"), status=404)
+
+    def _page(self, title: str, *content: Content, **options: Any) -> HTMLResponse:
+        return self._parts.frame.page(title, *content, **options)
+
+
+def _head(title: str) -> Markup:
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", title),
+        tag("link", rel="stylesheet", href="/style.css"),
+        tag("script", src="/script.js", defer=True),
+    )
+
+
+def _events(events: AsyncIterator[bytes]) -> Response:
+    return StreamingResponse(events, media_type="text/event-stream")
+
+
+def _attachment(blocks: Iterator[bytes], name: str) -> Response:
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(blocks, media_type="application/octet-stream", headers=headers)

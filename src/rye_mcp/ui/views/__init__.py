@@ -1,0 +1,1 @@
+"""The views of the page, one module each: from what verbs answer to markup."""

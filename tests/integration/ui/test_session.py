@@ -1,0 +1,66 @@
+"""Who gets in: one browser, with the secret of the address, on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.people import Person
+from tests.ui_world import RunningPage, started
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPage]:
+    place = tmp_path_factory.mktemp("eve")
+    with started(Person("eve", place / "eve"), place) as running:
+        yield running
+
+
+def test_the_way_in(page: RunningPage) -> None:
+    with page.client() as client:
+        entrance = client.get("/")
+        assert entrance.status_code == 200
+        assert "Opening" in entrance.text
+        assert client.get("/runs").status_code == 401
+        assert client.post("/session", content="a guess").status_code == 403
+        answer = client.post("/session", content=page.secret)
+        assert answer.status_code == 204
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith(f"rye_{page.port}=")
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert client.get("/runs").status_code == 200
+        assert client.get("/").headers["location"] == "/runs"
+        assert client.post("/session", content=page.secret).status_code == 403
+
+
+def test_every_answer_has_the_headers_that_keep_it_where_it_is(page: RunningPage) -> None:
+    with page.client() as client:
+        for path in ("/", "/runs", "/nothing", "/script.js"):
+            headers = client.get(path).headers
+            policy = headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert "frame-ancestors 'none'" in policy
+            assert "require-trusted-types-for 'script'" in policy
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["referrer-policy"] == "no-referrer"
+            assert headers["cache-control"] == "no-store"
+            assert "server" not in headers
+
+
+def test_it_listens_on_loopback_alone_and_ends_with_a_signal(tmp_path: Path) -> None:
+    person = Person("eve", tmp_path / "eve")
+    with started(person, tmp_path) as running:
+        assert running.address.startswith("http://127.0.0.1:")
+        table = Path("/proc/net/tcp").read_text().splitlines()
+        ports = [line.split()[1] for line in table if line.split()[3] == "0A"]
+        assert [each for each in ports if each.endswith(f":{running.port:04X}")] == [
+            f"0100007F:{running.port:04X}"
+        ]
+        refused = person.rye("ui", "--port", str(running.port), "--no-open", cwd=tmp_path, code=1)
+        assert "cannot_listen" in refused.err
+        running.process.terminate()
+        assert running.process.wait(20) in (0, -15)
