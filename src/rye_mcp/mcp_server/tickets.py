@@ -112,7 +112,7 @@ class Tickets:
         try:
             with self._opened() as directory:
                 path = self._state / _DIRECTORY / name
-                data = _trees.read_in(directory, path, limit=MAX_RECORD_FILE_BYTES, forbidden=_FORBIDDEN)
+                data = _trees.read_in(directory, path, limit=MAX_RECORD_FILE_BYTES)
                 os.unlink(name, dir_fd=directory)
         except FileNotFoundError as exc:
             what = "expected the answers that the program got before the question, found that they are gone"
