@@ -62,6 +62,7 @@ STABLE = [
     "receipts_broken",
     "run_not_live",
     "no_fitting_node",
+    "replay_differs",
     "answers_too_long",
     "approval_required",
     "call_not_allowed",
