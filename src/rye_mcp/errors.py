@@ -58,7 +58,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "look at the item, and sign it only if it does what it says: rye sign {item_id}",
         ),
         "signer_changed": ErrorKind(
-            "An agent has signed what a person vouched for before.",
+            "Somebody else has signed what a person vouched for before.",
             "look at what the agent changed, and sign it if it is good: rye sign {item_id}",
         ),
         "weak_key": ErrorKind("Anybody can sign for this key.", "rye keys rotate"),
@@ -193,6 +193,37 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "lock_mismatch": ErrorKind("What would run is not what was locked.", "rye lock update {item_id}"),
         "lock_missing": ErrorKind("There is no lockfile, and one is required.", "rye lock update {item_id}"),
         "malformed_lockfile": ErrorKind("The lockfile cannot be read as one.", "rye lock update {item_id}"),
+        # --- sharing ---
+        "invalid_reference": ErrorKind(
+            "This names no artifact of a registry, and no commit of a repository.",
+            "registry.example.com/team/tools:1, or git+https://example.com/tools.git@COMMIT",
+        ),
+        "invalid_artifact": ErrorKind(
+            "What arrived is not what was asked for, or is no artifact of rye-mcp; nothing was written.",
+            "look at where it comes from, and pull it by its digest",
+        ),
+        "artifact_not_found": ErrorKind(
+            "The registry or the repository has nothing by this name.", "look at the reference"
+        ),
+        "registry_refused": ErrorKind("The registry did not let you in.", "docker login REGISTRY"),
+        "registry_unreachable": ErrorKind(
+            "The registry did not answer, or stopped in the middle.", "look at the network, then try again"
+        ),
+        "registry_failed": ErrorKind(
+            "The registry answered with something that no registry should answer.", "try again later"
+        ),
+        "edited_locally": ErrorKind(
+            "Files that would be replaced or removed were edited here, or came from elsewhere.",
+            "look at them; to let them go: do it again with --overwrite",
+        ),
+        "malformed_sources": ErrorKind("The list of sources cannot be read.", "fix or remove {path}"),
+        "sources_differ": ErrorKind(
+            "The files of the project are not what its sources.toml pins.", "rye sync"
+        ),
+        "project_not_approved": ErrorKind(
+            "You have not approved this project, so what it lists is not fetched.",
+            "look at .ai/sources.toml, then: rye trust project",
+        ),
         # --- runs ---
         "spawn_failed": ErrorKind("The program could not be started.", "rye explain {item_id}"),
         "tool_failed": ErrorKind(

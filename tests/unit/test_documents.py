@@ -146,6 +146,7 @@ def _pinned_for_node() -> Iterator[str]:
         ("rye_mcp/primitives", "bridge", ""),
         ("rye_mcp/runs", "execution", "## Results, the run log and kept output"),
         ("rye_mcp/scripts", "command-line", "## Scripts"),
+        ("rye_mcp/sharing", "sharing", "## Modules"),
         ("rye_mcp/spaces", "items", "## Spaces"),
         ("rye_mcp/trust", "trust", "## Modules"),
         ("rye_mcp/verbs", "command-line", "## Modules of the verbs"),

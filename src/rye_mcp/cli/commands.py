@@ -67,6 +67,21 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "Lock tools as they are now, and check that they still are.",
             TRUST,
         ),
+        "push": CommandPlace(
+            "rye_mcp.cli.share",
+            "push_items",
+            "Put signed items into a registry, with all that vouches for them.",
+            TRUST,
+        ),
+        "pull": CommandPlace(
+            "rye_mcp.cli.share",
+            "pull_items",
+            "Bring in signed items, verified before they are written, and pin them.",
+            TRUST,
+        ),
+        "sync": CommandPlace(
+            "rye_mcp.cli.share", "sync_items", "Bring back exactly what sources.toml pins.", TRUST
+        ),
         "trust": CommandPlace(
             "rye_mcp.cli.trust",
             "trust",
@@ -105,7 +120,10 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "rye_mcp.cli.kill", "kill", "End a run that is going on, wherever it runs.", RUN
         ),
         "ui": CommandPlace(
-            "rye_mcp.cli.ui", "ui", "Show runs, items, keys and questions on a page in the browser.", RUN
+            "rye_mcp.cli.ui",
+            "ui",
+            "Show runs, items, keys, questions and health on a page in the browser, until Ctrl-C.",
+            RUN,
         ),
         "receipt": CommandPlace(
             "rye_mcp.cli.receipt",
@@ -134,7 +152,7 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
         "worker": CommandPlace(
             "rye_mcp.cli.worker",
             "worker",
-            "Run sealed calls of accepted servers; an engine starts it.",
+            "Run calls of servers that were accepted with `rye node accept`, until standard input ends.",
             SERVERS,
         ),
         "mcp": CommandPlace(

@@ -29,6 +29,10 @@ Vouch for them:
   sign       Sign an item, or all that match a pattern, with your key.
   verify     Check whether items would be accepted, and who signed them.
   lock       Lock tools as they are now, and check that they still are.
+  push       Put signed items into a registry, with all that vouches for them.
+  pull       Bring in signed items, verified before they are written, and pin
+             them.
+  sync       Bring back exactly what sources.toml pins.
   trust      Who may sign what you run: everything undecided, and the
              decisions.
   questions  What servers ask you, for clients that cannot ask, and your
@@ -44,7 +48,8 @@ Find and run them:
   run        Run a tool, with its parameters as --name value.
   log        What has run, and what it wrote.
   kill       End a run that is going on, wherever it runs.
-  ui         Show runs, items, keys and questions on a page in the browser.
+  ui         Show runs, items, keys, questions and health on a page in the
+             browser, until Ctrl-C.
   receipt    What is on record of each run, signed: show it, verify it, pass
              it on.
 
@@ -54,7 +59,8 @@ Clients and other servers:
              what to do.
   node       This machine as one that runs calls of other servers: its key,
              and whom it accepts.
-  worker     Run sealed calls of accepted servers; an engine starts it.
+  worker     Run calls of servers that were accepted with `rye node accept`,
+             until standard input ends.
   mcp        Other MCP servers: bring in their tools, signed, and look at what
              changed.
 """

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from lilux._dataclasses import dataclass
-from rye_mcp.metadata._forms import Form, Problem, expected, mapping, one_of
+from rye_mcp.metadata._forms import Form, Problem, expected, list_of, mapping, one_of, text
 
 __all__ = ["WARM_FORM", "Warm", "read_warm"]
 
@@ -20,18 +20,26 @@ _KEPT: Final = 2
 _SECONDS: Final = 300
 
 
+MAX_PRELOADED: Final = 32
+_MODULE: Final = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
+
+
 @dataclass(frozen=True, slots=True)
 class Warm:
-    """How interpreters of a runtime wait for calls: how many at most, and how many seconds each."""
+    """How interpreters of a runtime wait for calls: how many at most, and how many seconds each.
+
+    `preload` are modules of the interpreter's own environment that they have imported before.
+    """
 
     prepare: str
     keep: int = _KEPT
     seconds: int = _SECONDS
+    preload: tuple[str, ...] = ()
 
 
 def read_warm(value: Any) -> Warm:
     """Read a value in which `WARM_FORM` finds nothing wrong."""
-    return Warm(**value)
+    return Warm(**{**value, "preload": tuple(value.get("preload", ()))})
 
 
 def _number(most: int, meaning: str) -> Form:
@@ -52,6 +60,9 @@ WARM_FORM: Final = mapping(
         "prepare": one_of(PYTHON).about("How the interpreter is had wait."),
         "keep": _number(MAX_KEPT, f"How many wait at most for calls of one kind; {_KEPT} by default."),
         "seconds": _number(MAX_SECONDS, f"How long one waits; {_SECONDS} by default."),
+        "preload": list_of(
+            text("the name of a module", _MODULE), "a list of names of modules", most=MAX_PRELOADED
+        ).about("Modules of the interpreter's own environment that are imported before a call comes."),
     },
     needs="prepare",
     closed=True,

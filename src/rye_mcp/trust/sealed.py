@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "7b22e002456dbfb2b61b40a23722e090bccda481f8b70de55576119e22b14f38"
+MANIFEST_SHA256: Final = "139b25c6cf6a0f8fb78c38994f475de9f2a7e8da7d74718bfd72ac37e3f768d8"

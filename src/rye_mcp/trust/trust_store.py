@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from copy import copy
 from enum import Enum, auto
 from pathlib import Path
 from types import MappingProxyType
@@ -225,6 +226,7 @@ class TrustStore:
         self._project_space = project_space
         self._approvals = approvals
         self.accepted_keys = accepted_keys
+        self._arriving: Mapping[str, TrustDocument] = MappingProxyType({})
         self._documents: dict[tuple[Path, str], KeptFile[TrustDocument | None]] = {}
         tree = Tree(user_space, forbidden=OTHERS_WRITE)
         self._agent = KeptFile(tree, _AGENT_KEY, _parse_key, limit=MAX_DOCUMENT_BYTES)
@@ -234,6 +236,12 @@ class TrustStore:
             parse_revocations,
             limit=MAX_REVOKED_BYTES,
         )
+
+    def with_arriving(self, documents: Iterable[TrustDocument]) -> TrustStore:
+        """The same store, for which these documents are proposals too, behind those of the project."""
+        other = copy(self)
+        other._arriving = MappingProxyType({each.key.fingerprint: each for each in documents})
+        return other
 
     def revocations(self, seen: Seen | None = None) -> Mapping[str, str]:
         """The reason for each revoked key, by its id."""
@@ -255,8 +263,10 @@ class TrustStore:
             candidate = _candidate(document, Origin.USER, Standing.TRUSTED)
             return self._with_old_key(candidate, document, space, seen, later)
         if self._project_space is None or space is not SpaceName.PROJECT:
-            return None
+            arriving = self._arriving.get(fingerprint)
+            return None if arriving is None else _candidate(arriving, Origin.PROJECT, Standing.UNDECIDED)
         document = seen.look(self._document(self._project_space, fingerprint, 0))
+        document = document or self._arriving.get(fingerprint)
         if document is None:
             return None
         return self._proposed(document, seen, later)

@@ -8,8 +8,9 @@ once for all that is verified at one `Moment`. Refusals are not kept.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from copy import copy
 from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
@@ -43,6 +44,7 @@ from rye_mcp.trust.sealed import MANIFEST_SHA256
 from rye_mcp.trust.signature import Claim, SignatureLine, require_text
 from rye_mcp.trust.signers import ACCEPTED, COMMITTED, Fact, SignerRecord
 from rye_mcp.trust.skill_listing import require_as_listed
+from rye_mcp.trust.trust_document import TrustDocument
 from rye_mcp.trust.trust_store import (
     AGENT_OWNER,
     Candidate,
@@ -198,6 +200,13 @@ class Trust:
         """All known records: of the user space, the project, and the repository that it is a worktree of."""
         own = tuple(self.records.values())
         return own if self._shared_record is None else (*own, self._shared_record)
+
+    def with_arriving(self, documents: Iterable[TrustDocument]) -> Trust:
+        """The same trust, which knows these keys, as they came with what is verified, and trusts none."""
+        other = copy(self)
+        other.store = self.store.with_arriving(documents)
+        other.answers = {}
+        return other
 
     def note(self, file: ItemFile, fact: Fact) -> None:
         """Write down who vouched for a file, for its space and for every worktree of the same repository."""
@@ -495,6 +504,7 @@ def _require_trusted(file: ItemFile, candidate: Candidate) -> None:
         fingerprint=candidate.key.fingerprint,
         owner=candidate.owner,
         proposed=True,
+        denied=denied,
     )
 
 

@@ -44,7 +44,16 @@ from rye_mcp.verbs._chains import Chains, Dependencies, dependencies_of
 from rye_mcp.verbs._skill_writing import files_of, write_skill
 from rye_mcp.verbs.context import Context, options_of
 
-__all__ = ["Copied", "LoadRequest", "LoadResult", "copy_item", "load", "require_no_clash", "write_new"]
+__all__ = [
+    "Copied",
+    "LoadRequest",
+    "LoadResult",
+    "carried_files",
+    "copy_item",
+    "load",
+    "require_no_clash",
+    "write_new",
+]
 
 _DIRECTORY_MODE: Final = 0o755
 _FILE_MODE: Final = 0o644
@@ -122,7 +131,7 @@ def _not_copied(element: ChainElement, space: Space, context: Context) -> tuple[
     if element.file.item_type is not ItemType.TOOL:
         return ()
     with SourceTree(element.file.space.root) as tree, SourceTree(space.root) as there:
-        names, listings = _carried_files(element, tree, context)
+        names, listings = carried_files(element, tree, context)
         files = [each for each in names if _bytes_of(tree, each) != _bytes_of(there, each)]
         is_taken = any(_bytes_of(there, each) is not None for each in listings)
     if not files:
@@ -137,7 +146,7 @@ def _not_copied(element: ChainElement, space: Space, context: Context) -> tuple[
     return (Notice("companions_not_copied", what),)
 
 
-def _carried_files(element: ChainElement, tree: SourceTree, context: Context) -> tuple[list[str], list[str]]:
+def carried_files(element: ChainElement, tree: SourceTree, context: Context) -> tuple[list[str], list[str]]:
     """The files that an item carries, and the good listings that say so, by their paths below the space."""
     needs = dependencies_of(element, tree, Chains(context), context.project)
     names = {name.relative for name in needs.asked_for if name.is_regular}

@@ -86,6 +86,19 @@ STABLE = [
     "item_exists",
     "read_failed",
     "write_failed",
+    "artifact_not_found",
+    "code_refused",
+    "engine_unreachable",
+    "node_refused",
+    "edited_locally",
+    "invalid_artifact",
+    "invalid_reference",
+    "malformed_sources",
+    "project_not_approved",
+    "registry_failed",
+    "registry_refused",
+    "registry_unreachable",
+    "sources_differ",
 ]
 
 

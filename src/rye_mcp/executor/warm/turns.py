@@ -237,7 +237,12 @@ class _Template:
             process, recipe = await off_loop(made)
         except RyeError as exc:
             raise NotParked(exc.message, code=exc.code) from exc
-        spec = ZygoteSpec(runtime=at_start(process.runtime), scripts=self.scripts, policy=process.call.policy)
+        spec = ZygoteSpec(
+            runtime=at_start(process.runtime),
+            preload=self.warm.preload,
+            scripts=self.scripts,
+            policy=process.call.policy,
+        )
         return Slot(await self.primitive.zygote(spec), recipe)
 
     async def seat(self, slot: Slot | None) -> Seat:

@@ -1,0 +1,45 @@
+"""Fetches what a reference names, from a registry or from a repository; nothing of it is verified yet."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from lilux._dataclasses import dataclass
+from rye_mcp.errors import RyeError
+from rye_mcp.sharing.artifact import SharedFile
+from rye_mcp.sharing.credentials import DockerCredentials
+from rye_mcp.sharing.reference import GitReference, Reference
+from rye_mcp.sharing.registry import opened
+
+__all__ = ["Fetch", "Network"]
+
+Fetch = Callable[[Reference | GitReference], Awaitable[tuple[str, tuple[SharedFile, ...]]]]
+"""Fetches what a reference names: the digest of the version that it found, and the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The way to registries and repositories, for one user.
+
+    `why_not` says why nothing may be started from a directory, None where it may. `insecure` lets a registry
+    be reached without TLS.
+    """
+
+    environment: Mapping[str, str]
+    why_not: Callable[[str], str | None]
+    insecure: bool = False
+
+    async def fetch(self, reference: Reference | GitReference) -> tuple[str, tuple[SharedFile, ...]]:
+        """The digest of what a reference names, and its files."""
+        if isinstance(reference, GitReference):
+            raise RyeError("invalid_reference", "expected an artifact of a registry, found a repository")
+        async with opened(reference, self._credentials(), insecure=self.insecure) as registry:
+            return await registry.pull()
+
+    async def put(self, reference: Reference, files: Sequence[SharedFile]) -> str:
+        """Put files into a registry under a tag; the digest of the artifact."""
+        async with opened(reference, self._credentials(), insecure=self.insecure, writes=True) as registry:
+            return await registry.push(files)
+
+    def _credentials(self) -> DockerCredentials:
+        return DockerCredentials(self.environment, self.why_not)

@@ -1,0 +1,159 @@
+"""What names an artifact or a commit: `registry.example.com/team/tools:1`, `git+https://…@main#tools`.
+
+A registry is always named: no default decides where something comes from. No reference holds a password.
+
+    >>> str(parse_reference("localhost:5000/team/tools:1"))
+    'localhost:5000/team/tools:1'
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Final
+
+from lilux._dataclasses import dataclass
+from rye_mcp.errors import RyeError
+from rye_mcp.sharing.artifact import is_digest
+
+__all__ = ["GitReference", "Reference", "is_commit", "is_loopback", "parse_reference"]
+
+_HOST: Final = re.compile(
+    r"(?:(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+    r"|\[[0-9A-Fa-f:]{2,45}\])(?::[0-9]{1,5})?",
+    re.ASCII,
+)
+_REPOSITORY: Final = re.compile(
+    r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*", re.ASCII
+)
+_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", re.ASCII)
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}", re.ASCII)
+_REVISION: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,199}", re.ASCII)
+_GIT_URL: Final = re.compile(r"(?:https://[^\s/@?#]{1,255}|file://)/[^\s@?#\\]{1,1000}", re.ASCII)
+_SUBDIRECTORY: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*", re.ASCII)
+_MAX_CHARACTERS: Final = 2_000
+_MAX_REPOSITORY: Final = 255
+_SHOWN: Final = 120
+_EXAMPLES: Final = "registry.example.com/team/tools:1, or git+https://example.com/tools.git@COMMIT"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An artifact of a registry: by its tag, its digest, or both, of which the digest counts."""
+
+    host: str
+    repository: str
+    tag: str | None = None
+    digest: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Where it comes from, without saying which version."""
+        return f"{self.host}/{self.repository}"
+
+    @property
+    def version(self) -> str:
+        """What a registry is asked for."""
+        return self.digest or self.tag or ""
+
+    def pinned(self, digest: str) -> Reference:
+        """The same, at one digest."""
+        return Reference(self.host, self.repository, self.tag, digest)
+
+    def unpinned(self) -> str:
+        """The reference as a person writes it, for a file that has the digest beside it."""
+        return str(Reference(self.host, self.repository, self.tag))
+
+    def __str__(self) -> str:
+        tag = "" if self.tag is None else f":{self.tag}"
+        digest = "" if self.digest is None else f"@{self.digest}"
+        return f"{self.name}{tag}{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class GitReference:
+    """A commit of a repository, and the directory in it that holds an `.ai`."""
+
+    url: str
+    revision: str
+    directory: str = ""
+
+    @property
+    def name(self) -> str:
+        """Where it comes from, without saying which version."""
+        return f"git+{self.url}" + (f"#{self.directory}" if self.directory else "")
+
+    def pinned(self, digest: str) -> GitReference:
+        """The same, at one commit."""
+        return GitReference(self.url, digest.removeprefix("git:"), self.directory)
+
+    def unpinned(self) -> str:
+        """The reference as a person writes it."""
+        return str(self)
+
+    def __str__(self) -> str:
+        directory = f"#{self.directory}" if self.directory else ""
+        return f"git+{self.url}@{self.revision}{directory}"
+
+
+def is_commit(text: str) -> bool:
+    """Whether this is the whole name of a commit."""
+    return _COMMIT.fullmatch(text) is not None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, with its port or without, is this machine by its name or its address."""
+    name = host.rpartition(":")[0] if re.search(r":[0-9]+$", host) and not host.endswith("]") else host
+    name = name.strip("[]").lower()
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def parse_reference(text: str) -> Reference | GitReference:
+    """The reference that a person or a file wrote; RyeError `invalid_reference` for anything else."""
+    if len(text) > _MAX_CHARACTERS:
+        raise _refused(f"at most {_MAX_CHARACTERS} characters", text)
+    return _git(text) if text.startswith("git+") else _artifact(text)
+
+
+def _git(text: str) -> GitReference:
+    rest, _, directory = text.removeprefix("git+").partition("#")
+    url, at, revision = rest.rpartition("@")
+    if not at:
+        raise _refused("a commit, a tag or a branch after @", text)
+    if not _GIT_URL.fullmatch(url):
+        raise _refused("git+https://, or git+file://, and no user or password", text)
+    if not _REVISION.fullmatch(revision) or ".." in revision:
+        raise _refused("a commit, a tag or a branch after @", text)
+    if directory and (not _SUBDIRECTORY.fullmatch(directory) or ".." in directory):
+        raise _refused("a directory of the repository after #", text)
+    return GitReference(url, revision, directory)
+
+
+def _artifact(text: str) -> Reference:
+    rest, at, digest = text.partition("@")
+    if at and not is_digest(digest):
+        raise _refused("sha256: and 64 hexadecimal digits after @", text)
+    host, slash, path = rest.partition("/")
+    if not slash or not _HOST.fullmatch(host) or not _names_a_host(host):
+        raise _refused(f"a registry and a repository, such as {_EXAMPLES}", text)
+    repository, colon, tag = path.partition(":")
+    if not _REPOSITORY.fullmatch(repository) or len(repository) > _MAX_REPOSITORY:
+        raise _refused("a repository of lower case letters, digits, and - _ . between them", text)
+    if colon and not _TAG.fullmatch(tag):
+        raise _refused("a tag of at most 128 letters, digits, and _ . -", text)
+    if not colon and not at:
+        raise _refused("a tag or a digest at the end", text)
+    return Reference(host, repository, tag if colon else None, digest if at else None)
+
+
+def _names_a_host(host: str) -> bool:
+    return "." in host or ":" in host or host == "localhost"
+
+
+def _refused(expected: str, found: str) -> RyeError:
+    return RyeError("invalid_reference", f"expected {expected}, found {found[:_SHOWN]!a}")
