@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "139b25c6cf6a0f8fb78c38994f475de9f2a7e8da7d74718bfd72ac37e3f768d8"
+MANIFEST_SHA256: Final = "29ecc34b2157ef369d3a4808834b97e25ca855b7eea39657d1472e60a4c3bf5e"
