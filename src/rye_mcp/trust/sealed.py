@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "9e9432e286c15629c0e5cd5a7b9c4f1e5bfb8896e18c49288abc0b39892f382a"
+MANIFEST_SHA256: Final = "69ee899adc75ee34dba27493789721b0ebf09177a1207c0a39ce200cd1bdf672"
