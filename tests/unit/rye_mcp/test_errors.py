@@ -63,6 +63,7 @@ STABLE = [
     "run_not_live",
     "no_fitting_node",
     "replay_differs",
+    "question_not_found",
     "answers_too_long",
     "approval_required",
     "call_not_allowed",
