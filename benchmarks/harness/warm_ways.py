@@ -168,8 +168,8 @@ async def measure_ways(scene: WarmScene, rounds: int) -> Ways:
     finally:
         await warm.close()
         await cold.close()
-    commands = _commands(scene, max(1, rounds // 6))
-    return Ways(slow, bash, node, _over_stdio(scene, rounds), *commands, kept=kept)
+    run, help_, start, bare = _commands(scene, max(1, rounds // 6))
+    return Ways(slow, bash, node, _over_stdio(scene, rounds), run, help_, start, bare, kept)
 
 
 async def _kept_when_idle() -> int:

@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "2d3f311a2c5d37f3aa9a3753e703d857dd44d2d7d954116f7332f9bbbc7bdcd9"
+MANIFEST_SHA256: Final = "69ee899adc75ee34dba27493789721b0ebf09177a1207c0a39ce200cd1bdf672"
