@@ -134,6 +134,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "confirmation_declined": ErrorKind(
             "The person who was asked did not agree.", "ask the person what to do instead"
         ),
+        "question_not_found": ErrorKind("No such question waits for an answer.", "rye questions"),
         "confirmation_outdated": ErrorKind(
             "What was agreed to is not what would happen now, or was done already.",
             "call again, and have it confirmed again",
