@@ -6,6 +6,7 @@ client as they are, because it compares their digest: as text if nothing in it h
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -14,8 +15,8 @@ from urllib.parse import quote, unquote
 from mcp.server.extension import Extension, MethodBinding
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.types import PaginatedRequestParams, Prompt, RequestParams, Resource
-from pydantic import BaseModel, ConfigDict
 
+from lilux._dataclasses import dataclass
 from rye_mcp.apart import apart
 from rye_mcp.errors import RyeError
 from rye_mcp.items import SKILL_TEXT, ItemFile, ItemType
@@ -54,24 +55,24 @@ _DIRECTORY_TYPE: Final = "inode/directory"
 _MARKDOWN: Final = "text/markdown"
 
 
-class SkillResource(BaseModel):
-    """A file of a skill."""
-
-    uri: str
-    digest: str
-    size: int
-
-
-class Skill(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Skill:
     """The entry of a skill, as the extension has it."""
 
     uri: str
-    frontmatter: dict[str, Any]
-    resources: list[SkillResource]
+    frontmatter: Mapping[str, Any]
+    resources: tuple[Mapping[str, Any], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data."""
+        return {"uri": self.uri, "frontmatter": dict(self.frontmatter), "resources": [*self.resources]}
+
+    def model_dump_json(self, **_: bool) -> str:
+        """Return it as JSON, as the entries of other lists do."""
+        return json.dumps(self.as_dict(), ensure_ascii=False, separators=(",", ":"))
 
 
 class _AddressParams(RequestParams):
-    model_config = ConfigDict(extra="ignore")
     uri: str
     cursor: str | None = None
 
@@ -105,14 +106,14 @@ class SkillsExtension(Extension):
         with protocol_error():
             listed = await self._watched(lambda listings, app: listings.skills(app))
             page, following = page_of(listed, params.cursor, "skills")
-        answer: dict[str, Any] = {"skills": [entry.model_dump() for entry in page]}
+        answer: dict[str, Any] = {"skills": [entry.as_dict() for entry in page]}
         return _cached(answer | ({} if following is None else {"nextCursor": following}), context)
 
     async def _get(self, context: Any, params: _AddressParams) -> dict[str, Any]:
         with protocol_error(uri=params.uri):
             app = await self._app()
             entry = await apart(partial(_entry_at, app, params.uri))
-        return _cached({"skill": entry.model_dump()}, context)
+        return _cached({"skill": entry.as_dict()}, context)
 
     async def _read_directory(self, _: Any, params: _AddressParams) -> dict[str, Any]:
         with protocol_error(uri=params.uri):
@@ -163,13 +164,11 @@ def _entry(file: ItemFile) -> Skill:
     from rye_mcp.metadata import front_matter
 
     files = {} if file.skill is None else file.skill.files
-    listed = [
-        SkillResource(uri=address_in(file.item_id, path), digest=f"sha256:{each.digest}", size=each.size)
+    listed = tuple(
+        {"uri": address_in(file.item_id, path), "digest": f"sha256:{each.digest}", "size": each.size}
         for path, each in sorted(files.items())
-    ]
-    return Skill(
-        uri=address_in(file.item_id, SKILL_TEXT), frontmatter=dict(front_matter(file)), resources=listed
     )
+    return Skill(address_in(file.item_id, SKILL_TEXT), front_matter(file), listed)
 
 
 def address_in(name: str, path: str) -> str:
