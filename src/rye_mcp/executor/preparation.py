@@ -569,9 +569,8 @@ class UnfinishedCall:
             bounds = Bounds(Rights.of(decision), self._preparation.confinement, starting.directories)
             above = decision.caller.program
             tree = None if above is None else await apart(lambda: above.outermost.key)
-            return primitive.job(
-                replace(starting.in_process(call.spec), bounds=bounds, tree=tree)
-            ), call.notices
+            spec = replace(starting.in_process(call.spec), bounds=bounds)
+            return primitive.job(replace(spec, tree=tree)), call.notices
         other = build_other(valid, values, environment, paths)
         return OtherJob(primitive, other.spec), other.notices
 
