@@ -29,7 +29,7 @@ _USUAL_VENVS: Final = (".venv", "venv", "env")
 _PACKAGES: Final = (".venv", "node_modules")
 _MAX_CONFIG_BYTES: Final = 1 << 20
 _MAX_INCLUDED: Final = 8
-_MAX_LOOKED_AT: Final = 20_000
+MAX_LOOKED_AT: Final = 20_000
 """How many directories are looked into where repositories may be anywhere."""
 
 _PATHS: Final = frozenset({"core.hookspath", "include.path", "includeif.path"})
@@ -85,8 +85,8 @@ class Surroundings:
     A change that is too young to show in a stamp is not relied on: the next look goes everywhere again.
     """
 
-    def __init__(self, *, clock: Callable[[], int] = time.time_ns) -> None:
-        self._clock = clock
+    def __init__(self, *, clock: Callable[[], int] = time.time_ns, limit: int = MAX_LOOKED_AT) -> None:
+        self._clock, self._limit = clock, limit
         self._last: tuple[Repository, tuple[tuple[str, Stamp | None], ...], Around] | None = None
 
     def look(self, repository: Repository) -> Around:
@@ -94,7 +94,7 @@ class Surroundings:
         last = self._last
         if last and last[0] == repository and all(stamp_of(path) == then for path, then in last[1]):
             return last[2]
-        walk = _Walk(repository)
+        walk = _Walk(repository, self._limit)
         around = walk.around()
         stamps, now = tuple(walk.stamps.items()), self._clock()
         relied_on = walk.is_known and all(then is None or is_settled(then, now) for _, then in stamps)
@@ -105,11 +105,11 @@ class Surroundings:
 class _Walk:
     """One look around a project, with the stamps of everything that decides about its result."""
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: Repository, limit: int) -> None:
         self.stamps: dict[str, Stamp | None] = {}
         self.is_known = True
         self.crowded: list[str] = []
-        self._project, self._repository = repository.project, repository
+        self._project, self._repository, self._limit = repository.project, repository, limit
 
     def around(self) -> Around:
         """Look for packages and repositories."""
@@ -160,7 +160,7 @@ class _Walk:
         names = _submodules_in(index, self.stamps[index])
         if names is None:
             self.is_known = False
-            yield from _every_git(self._project)
+            yield from _every_git(self._project, self._limit)
             return
         for place in (f"{self._repository.top}/{name}" for name in names):
             if place.startswith(f"{self._project}/"):
@@ -171,13 +171,13 @@ class _Walk:
         for place in (f"{directory}/modules", f"{directory}/worktrees"):
             self._stamp(place)
             looked_at = 0
-            for found, directories, names in _walked(place):
+            for found, directories, names in _walked(place, self._limit):
                 looked_at += 1
                 self._stamp(found)
                 if "HEAD" in names:
                     yield found
                     directories[:] = [name for name in directories if name == "modules"]
-            if looked_at == _MAX_LOOKED_AT:
+            if looked_at == self._limit:
                 self.crowded.append(place)
 
 
@@ -206,20 +206,20 @@ def _submodules_in(index: str, stamp: Stamp | None) -> tuple[str, ...] | None:
         return None
 
 
-def _every_git(project: str) -> Iterator[str]:
-    for directory, directories, names in _walked(project):
+def _every_git(project: str, limit: int) -> Iterator[str]:
+    for directory, directories, names in _walked(project, limit):
         if directory != project and _GIT in names:
             yield f"{directory}/{_GIT}"
         directories[:] = [name for name in directories if name not in (_GIT, "node_modules")]
 
 
-def _walked(top: str) -> Iterator[tuple[str, list[str], set[str]]]:
+def _walked(top: str, limit: int) -> Iterator[tuple[str, list[str], set[str]]]:
     """Yield each directory, those in it, and all names in it; the caller removes the directories to skip.
 
-    A tool may have made it deep and large, so nothing here is recursive, and it ends after `_MAX_LOOKED_AT`.
+    A tool may have made it deep and large, so nothing here is recursive, and it ends at the limit.
     """
     waiting, count = [top], 0
-    while waiting and count < _MAX_LOOKED_AT:
+    while waiting and count < limit:
         directory = waiting.pop()
         try:
             with os.scandir(directory) as entries:

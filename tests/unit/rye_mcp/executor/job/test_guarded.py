@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from lilux._stamps import SETTLED_NS, stamp_of
-from rye_mcp.executor.job import guarded
 from rye_mcp.executor.job.guarded import Around, Repository, Surroundings, find
 
 
@@ -129,7 +128,7 @@ def test_an_index_that_cannot_be_read_is_relied_on_for_nothing(tmp_path: Path) -
 
 
 def dig(place: Path, depth: int) -> None:
-    """Make directories in each other, further down than any program of ours could go with each of its steps."""
+    """Make directories in each other, further down than a recursive program gets."""
     place.mkdir(parents=True, exist_ok=True)
     directory = os.open(place, os.O_RDONLY)
     for _ in range(depth):
@@ -147,6 +146,7 @@ def dug(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["rm", "-rf", tmp_path / "project"], check=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", [".git/modules", ".git/worktrees", "deep"])
 def test_what_a_tool_has_made_too_deep_keeps_nobody_from_looking(dug: Path, where: str) -> None:
     project, repository = made(dug)
@@ -157,13 +157,10 @@ def test_what_a_tool_has_made_too_deep_keeps_nobody_from_looking(dug: Path, wher
     assert found.nested == (f"{project}/deep/er/module/.git",)
 
 
-def test_what_is_too_much_to_be_looked_through_stays_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_too_much_to_be_looked_through_stays_as_it_is(tmp_path: Path) -> None:
     project, repository = made(tmp_path)
-    monkeypatch.setattr(guarded, "_MAX_LOOKED_AT", 5)
     for number in range(5):
         (project / f".git/modules/another{number}").mkdir()
-    found = Surroundings().look(repository)
+    found = Surroundings(limit=5).look(repository)
     assert found.crowded == (f"{project}/.git/modules",)
     assert f"{project}/.git/modules" in find(repository, found).guarded
