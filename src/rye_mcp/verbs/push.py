@@ -15,7 +15,7 @@ from typing import Any
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.chain.builder import ChainElement
-from rye_mcp.executor.lock.store import relative_lockfile
+from rye_mcp.executor.lock.store import LockfileStore, relative_lockfile
 from rye_mcp.files import Tree
 from rye_mcp.items import (
     DEPENDENCY_MANIFEST_NAME,
@@ -37,7 +37,7 @@ from rye_mcp.trust.dependency_manifest import MAX_LISTED_BYTES, manifest_file
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.trust.trust_document import MAX_DOCUMENT_BYTES
 from rye_mcp.verbs._arriving import Judged, judge, require_person
-from rye_mcp.verbs._chains import Chains
+from rye_mcp.verbs._chains import Runners
 from rye_mcp.verbs._selection import select
 from rye_mcp.verbs.context import Context, options_of
 from rye_mcp.verbs.load import carried_files
@@ -132,11 +132,11 @@ class _Files:
     def __init__(self, space: Space, context: Context) -> None:
         self._space = space
         self._context = context
-        self._chains = Chains(context)
+        self._runners = Runners(context)
         self._files: dict[str, SharedFile] = {}
         self._locked = {
             place.path.relative_to(space.root).as_posix()
-            for place in self._chains.lockfiles.store.list()
+            for place in LockfileStore(context.spaces, context.trust).list()
             if place.space.name is space.name
         }
 
@@ -163,7 +163,10 @@ class _Files:
             self._add(each, tree)
         if element.metadata.is_library or element.metadata.is_runtime:
             return
-        for runner in self._chains.follow(element).verified.chain.elements[1:]:
+        runners = self._runners.executors(element.file, element.metadata)
+        if isinstance(runners, RyeError):
+            raise runners
+        for runner, _ in runners.pairs:
             if runner.file.space.name is self._space.name:
                 self.add_item(runner.file)
         lock = relative_lockfile(element.file.item_id, element.version)
