@@ -1,11 +1,12 @@
 """How often search finds the right tools: R@5, nDCG@10 and MRR on sets of tools and of wishes.
 
-    python benchmarks/relevance.py DIRECTORY [--json FILE] [--strict] [--set NAME ...]
+    python benchmarks/relevance.py DIRECTORY [--make NAME PATH] [--json FILE] [--strict] [--set NAME ...]
 
 Rules:
 
 - A directory holds `NAME.tools.jsonl` (`id`, `name`, `description`, `category`, `body`) and
-  `NAME.queries.jsonl` (`query`, `relevant`: ids) of each set. No set is part of the project.
+  `NAME.queries.jsonl` (`query`, `relevant`: ids) of each set. No set is part of the project; `--make` makes
+  one there out of what was fetched before.
 - Each tool becomes a real item file, and each query becomes what the verb of agents asks the catalog, with
   nothing set for one set or another. Signatures make no difference to an order, so that nothing is signed.
 - Beside it stands plain FTS5: the same texts, split names, stems, the words of a query joined by OR.

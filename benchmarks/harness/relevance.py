@@ -16,13 +16,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.relevance_sets import SOURCES, make
 from rye_mcp.app import App, Settings
+from rye_mcp.catalog import Catalog
 from rye_mcp.catalog._words import name_words, words_of
+from rye_mcp.errors import RyeError
 from rye_mcp.items import SpaceName
 from rye_mcp.verbs._search_request import SearchRequest, query_of
 
 TARGETS = {"sealtools": (0.920, 0.935), "toole": (0.670, 0.590)}
 """R@5 and nDCG@10 that have to be reached on the sets that have a name here."""
+
+LEAST_RATIO = 1.05
+"""How much better than plain FTS5 the results on every other set have to be."""
 
 CHOSEN_ON = frozenset({"sealtools", "toole", "toollens", "livemcpbench"})
 """The sets on which the parameters of the ranking were chosen, or what there is of it was compared."""
@@ -66,12 +72,15 @@ class Relevance:
     p50_ms: float
 
     @property
-    def is_met(self) -> bool | None:
-        """Whether the targets were reached; None for a set without any."""
-        if self.name not in TARGETS:
-            return None
-        recall, gain = TARGETS[self.name]
+    def is_met(self) -> bool:
+        """Whether the targets were reached: on a set without own ones, to be better than plain FTS5."""
+        recall, gain = self._targets
         return self.ours.recall >= recall and self.ours.gain >= gain
+
+    @property
+    def _targets(self) -> tuple[float, float]:
+        beyond = (LEAST_RATIO * self.plain.recall, LEAST_RATIO * self.plain.gain)
+        return TARGETS.get(self.name, beyond)
 
     @property
     def lines(self) -> Iterator[str]:
@@ -81,11 +90,11 @@ class Relevance:
         for label, each in (("rye search", self.ours), ("FTS5, OR", self.plain)):
             yield f"  {label:<12}R@5 {each.recall:.3f}  nDCG@10 {each.gain:.3f}  MRR {each.reciprocal:.3f}"
         above = self.ours.gain - self.plain.gain
+        ratios = [self.ours.recall / self.plain.recall, self.ours.gain / self.plain.gain]
         yield f"  nDCG@10 {above:+.3f}, {INTERVAL:.0%} between {self.least:+.3f} and {self.most:+.3f}"
-        if self.is_met is not None:
-            recall, gain = TARGETS[self.name]
-            verdict = "ok" if self.is_met else "MISSED"
-            yield f"  R@5 ≥ {recall:.3f}, nDCG@10 ≥ {gain:.3f}: {verdict}"
+        yield f"  R@5 {ratios[0]:.3f} times that of FTS5, nDCG@10 {ratios[1]:.3f} times"
+        recall, gain = self._targets
+        yield f"  R@5 ≥ {recall:.3f}, nDCG@10 ≥ {gain:.3f}: {'ok' if self.is_met else 'MISSED'}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for a report."""
@@ -95,6 +104,8 @@ class Relevance:
 def main(doc: str) -> int:
     """Measure the sets of a directory, print them, write what was asked for."""
     options = _options(doc)
+    for source, path in options.make or ():
+        make(source, Path(path), options.directory)
     names = options.set or sorted(path.name.removesuffix(".tools.jsonl") for path in _sets(options.directory))
     if not names:
         print(f"expected NAME.tools.jsonl in {options.directory}, found none")
@@ -107,7 +118,7 @@ def main(doc: str) -> int:
     if options.json:
         report = {"sets": [each.as_dict() for each in found]}
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    return int(options.strict and any(each.is_met is False for each in found))
+    return int(options.strict and not all(each.is_met for each in found))
 
 
 def measure(directory: Path, name: str, root: Path) -> Relevance:
@@ -122,16 +133,24 @@ def measure(directory: Path, name: str, root: Path) -> Relevance:
         catalog.refresh()
         for query in queries:
             started = time.perf_counter()
-            request = SearchRequest(query["query"], space=SpaceName.PROJECT, limit=GAIN_RANKS)
-            page = catalog.search(query_of(request, app.spaces))
+            found = [ids[item_id] for item_id in _found(catalog, app, query["query"])]
             times.append(time.perf_counter() - started)
-            ours.append(figures([ids[hit.item_id] for hit in page.hits], query["relevant"]))
+            ours.append(figures(found, query["relevant"]))
             theirs.append(figures(_plainly_found(plain, query["query"]), query["relevant"]))
     least, most = interval([one[1] - other[1] for one, other in zip(ours, theirs, strict=True)])
     p50_ms = statistics.median(times) * 1e3
     return Relevance(
         name, len(tools), len(queries), Averages.of(ours), Averages.of(theirs), least, most, p50_ms
     )
+
+
+def _found(catalog: Catalog, app: App, text: str) -> list[str]:
+    """What a query finds; nothing if it is refused, as a text may be that looks like one with operators."""
+    try:
+        query = query_of(SearchRequest(text, space=SpaceName.PROJECT, limit=GAIN_RANKS), app.spaces)
+        return [hit.item_id for hit in catalog.search(query).hits]
+    except RyeError:
+        return []
 
 
 def figures(ranked: Sequence[str], relevant: Iterable[str]) -> tuple[float, float, float]:
@@ -237,6 +256,13 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 def _options(doc: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
     parser.add_argument("directory", type=Path, help="where the sets are")
+    parser.add_argument(
+        "--make",
+        nargs=2,
+        action="append",
+        metavar=("NAME", "PATH"),
+        help=f"first make a set there, out of a checkout or an archive: {', '.join(SOURCES)}",
+    )
     parser.add_argument("--set", action="append", metavar="NAME", help="one set (default: all)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, for scripts")
     parser.add_argument("--strict", action="store_true", help="a missed target is exit code 1")

@@ -39,7 +39,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "permissions": "what it may do: `project`, `net`, `env`, `secrets`, `uses`, `read`, `write`, `calls`, "
     "`require`; or the word `unconfined`. `{}` is not the same as nothing",
     "needs": "for a runtime: `read`, paths that whatever it runs has to read",
-    "warm": "for a runtime: `prepare` (`python`), `keep` and `seconds`: "
+    "warm": "for a runtime: `prepare` (`python` or `node`), `keep`, `seconds` and `preload`: "
     "[interpreters wait for calls](../runtimes.md#warm-calls)",
     "limits": "`calls`: how many calls of other tools it may make, 1 to 10,000; by default 50",
     "runs_given_code": "`true` for a tool that runs code that its caller gives it: no run of it is `sealed`",

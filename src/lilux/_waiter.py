@@ -177,6 +177,8 @@ NAMESPACES = {"pid": 0x20000000, "mnt": 0x00020000, "ipc": 0x08000000}
 CLONE = {"x86_64": 56, "aarch64": 220}
 PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_GET_TID_ADDRESS = 4, 24, 40
 MEASURE_EVERY = 64
+NEEDED = ("atexit", "fcntl", "gc", "io", "signal")
+"""What everything forked would import: here it is imported once."""
 
 
 class Zygote:
@@ -201,7 +203,9 @@ class Zygote:
         os.umask(self.umask)
         self.tid = self.place_of_tid()
         self.forks = 0
-        for name in preload:
+        if sys.path[:1] == [""]:
+            del sys.path[0]  # nothing is imported from where it was started
+        for name in (*NEEDED, *preload):
             importlib.import_module(name)
         for source in scripts:
             text = source.encode()

@@ -173,6 +173,10 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
             "A person has to agree to a call that a program made, and nobody could be asked.",
             "ask a person to agree to it, then run the program again",
         ),
+        "replay_differs": ErrorKind(
+            "A program that was started again, after a person was asked, makes other calls than before.",
+            "make the calls that a person is asked about first, or the same calls each time",
+        ),
         "malformed_call": ErrorKind(
             "A program asked for a call in a form that is no request.", "use the client: from rye import call"
         ),

@@ -13,7 +13,7 @@ from tests.trust_world import World
 pytestmark = pytest.mark.both_loops
 
 HEAD = '__executor_id__ = "rye/core/runtimes/python_script_runtime"\n'
-HELPER = "LOADED_FROM_BYTECODE = __import__('os').path.exists(__cached__)\n"
+HELPER = f"LOADED_FROM_BYTECODE = __import__('os').path.exists(__cached__)  # {'long' * 600}\n"
 TOOL = f"{HEAD}import helper, json\nprint(json.dumps(helper.LOADED_FROM_BYTECODE))\n"
 
 

@@ -30,7 +30,7 @@ SUBPROCESS = YAML(typ="safe", pure=True).load(SYSTEM / "tools/rye/core/primitive
 WORDS_AT_MOST = 1200
 """How long a text may be that a model reads before it does something else."""
 
-CODES_AT_MOST = 1500
+CODES_AT_MOST = 1800
 """The page of codes is a table that the code knows, and has a row for each of them."""
 
 QUESTIONS = [

@@ -246,6 +246,77 @@ async def test_what_an_agent_tampers_with_does_not_run_warm_either(workshop: Wor
     assert result.code == "content_changed"
 
 
+# --- what is imported before ---
+
+PRELOADS = """\
+name: own_runtime
+version: "1.0.0"
+description: Has modules imported before there is a call.
+tool_type: runtime
+executor_id: rye/core/runtimes/python_function_runtime
+env_config: {interpreter: {type: venv_python, search: [user], var: RYE_PYTHON}}
+warm: {prepare: python, preload: [thing, numpy]}
+"""
+THING = "import os\nimported_in = os.getpid()\n"
+NUMPY = "import os\n\n\ndef seed():\n    global drawn\n    drawn = os.urandom(8).hex()\n\n\nseed()\n"
+
+
+def with_modules_imported_before(workshop: Workshop, body: str, more: str = "") -> tuple[Path, str]:
+    """A tool of a runtime that preloads modules of its environment, and where that has its packages."""
+    packages = environment_of_its_own(workshop)
+    (packages / "thing.py").write_text(THING)
+    (packages / "numpy").mkdir()
+    (packages / "numpy/__init__.py").write_text("from . import random\n")
+    (packages / "numpy/random.py").write_text(NUMPY)
+    workshop.sign("demo/own_runtime.yaml", PRELOADS)
+    return packages, tool(workshop, function(body), runtime="demo/own_runtime", more=more)
+
+
+@pytest.mark.parametrize(
+    "confined", [pytest.param("", id="free"), pytest.param("PERMISSIONS = {}", id="confined")]
+)
+async def test_what_a_runtime_preloads_was_imported_before_the_call(
+    workshop: Workshop, confined: str
+) -> None:
+    body = "import thing\nimport numpy\nreturn [thing.imported_in == os.getpid(), numpy.random.drawn]"
+    packages, item_id = with_modules_imported_before(workshop, body, confined)
+    async with calls(workshop, HOME=str(packages.parents[3])) as run:
+        cold = (await run.run(item_id)).data
+        first, second = await run.data(item_id), await run.data(item_id)
+    assert [cold[0], first[0], second[0]] == [True, False, False]
+    assert len({cold[1], first[1], second[1]}) == 3, "each has random numbers of its own"
+
+
+async def test_a_preloaded_package_that_is_upgraded_is_the_new_one_in_the_next_call(
+    workshop: Workshop,
+) -> None:
+    packages, item_id = with_modules_imported_before(
+        workshop, "import thing\nreturn getattr(thing, 'new', 0)"
+    )
+    async with calls(workshop, HOME=str(packages.parents[3])) as run:
+        await run.run(item_id)
+        assert await run.data(item_id) == 0
+        (packages / "thing.py").unlink()
+        (packages / "thing.py").write_text(f"{THING}new = 1\n")
+        result = await run.run(item_id)
+        assert (result.data, result.runtime and result.runtime.why_cold) == (1, "packages")
+        assert await run.data(item_id) == 1
+
+
+async def test_a_module_of_a_tool_is_never_imported_before(workshop: Workshop) -> None:
+    packages, item_id = with_modules_imported_before(workshop, "import thing\nreturn thing.imported_in")
+    (packages / "thing.py").unlink()
+    workshop.write("demo/thing.py", THING)
+    workshop.write("demo/__init__.py", "")
+    workshop.sign_listing("demo", "__init__.py", "thing.py")
+    async with calls(workshop, HOME=str(packages.parents[3])) as run:
+        await run.run(item_id)
+        result = await run.run(item_id)
+    assert result.success, (result.error, result.stderr)
+    assert result.runtime is not None
+    assert result.runtime.why_cold == "not_parked", "a zygote has no module of that name"
+
+
 # --- who wants none ---
 
 

@@ -5,6 +5,7 @@ with Catalog.open(spaces, directory) as catalog:
     page = catalog.search(SearchQuery(parse("convert a video")))
 """
 
-from rye_mcp.catalog._catalog import Catalog, Hit, Page, SearchQuery
+from rye_mcp.catalog._catalog import Catalog, Hit, Page
+from rye_mcp.catalog._matching import SearchQuery
 
 __all__ = ["Catalog", "Hit", "Page", "SearchQuery"]

@@ -6,34 +6,33 @@ what a file held when it was indexed: callers read and verify the item before th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, zip_longest
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
 from types import TracebackType
-from typing import Final, Literal
+from typing import Any, Final
 
 from lilux._dataclasses import dataclass
-from rye_mcp.catalog._matching import Entry, Wanted
-from rye_mcp.catalog._query_tree import Node, Term
+from rye_mcp.catalog._engine import Entry
+from rye_mcp.catalog._matching import STEM, SearchQuery, Wanted
+from rye_mcp.catalog._query_tree import texts_of
 from rye_mcp.catalog._ranking import (
     LEAST_WORDS,
     MEANING_WEIGHT,
     Asked,
     Counts,
-    Group,
     Measure,
     Scale,
     as_sentence,
     asks_to_look,
-    merged,
     sentences_of,
 )
 from rye_mcp.catalog._space_index import SpaceIndex
-from rye_mcp.catalog._words import QUESTION_WORDS, Stemmer, words_of
+from rye_mcp.catalog._words import MAX_DISTANCE, QUESTION_WORDS, Stemmer, words_of
 from rye_mcp.catalog.meaning import Meaning, TableError, WordTable, similarity
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemPlace, ItemType, SpaceName
@@ -43,9 +42,6 @@ __all__ = ["Catalog", "Hit", "Page", "SearchQuery"]
 
 CANDIDATES: Final = 60
 """How many documents of a space are compared as a whole; what is behind them stays as it was found."""
-
-MAX_BEHIND: Final = 400
-"""How many of those behind the candidates are weighed; what is behind them is worth no more than the last."""
 
 FEW: Final = 10
 """If a wish finds fewer, it is filled up with what is near in meaning."""
@@ -68,34 +64,6 @@ MAX_FUZZY_WORDS: Final = 16
 MAX_SUGGESTIONS: Final = 3
 
 _CAPITALS: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
-_ALL_SPACES: Final = (SpaceName.PROJECT, SpaceName.USER, SpaceName.SYSTEM)
-SortBy = Literal["score", "name", "date"]
-Fuzzy = Literal[0, 1, 2]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchQuery:
-    """What is asked for.
-
-    `id_patterns` are ids with `*` and `?`, of which one has to match. `fields` are those that words without a
-    field are looked for in. `wish` is the text of a query without operators: then its sentences and its
-    meaning count, too. `filters` say what a column has to be: `category`, `tags`, `tool_type`,
-    `executor_id`, `version`, `name`; of several values one has to match. With `fuzzy`, a word stands for all
-    that are at most so many edits away. `notices` say what is not looked for.
-    """
-
-    tree: Node
-    wish: str | None = None
-    item_types: tuple[ItemType, ...] = (ItemType.TOOL,)
-    id_patterns: tuple[str, ...] = ()
-    spaces: tuple[SpaceName, ...] = _ALL_SPACES
-    limit: int = 10
-    offset: int = 0
-    sort_by: SortBy = "score"
-    fields: tuple[str, ...] | None = None
-    filters: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    fuzzy: Fuzzy = 0
-    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +201,13 @@ class Catalog:
         """The part of everything that matches which was asked for."""
         indexes = [index for index in self._indexes if index.space.name in query.spaces]
         query = replace(query, tree=as_sentence(query.tree))
-        search = _Search(query, indexes, self._stemmer, self._meaning)
         with ExitStack() as stack:
             for index in indexes:
                 stack.enter_context(index.unchanged())
-            search.leave_out_empty()
+            search = _Search(query, indexes, self._stemmer, self._meaning)
             found = search.ordered()[query.offset : query.offset + query.limit]
             total = search.total()
-        suggestions = () if total else tuple(search.suggestions())
+            suggestions = () if total else tuple(search.suggestions())
         return Page(tuple(each.hit for each in found), total, suggestions)
 
 
@@ -251,33 +218,21 @@ class _Search:
         self, query: SearchQuery, indexes: Sequence[SpaceIndex], stemmer: Stemmer, meaning: Meaning | None
     ) -> None:
         self._query = query
-        self._indexes = indexes
+        # One that holds nothing, as that of a user with no items of their own, is asked no more.
+        self._indexes = [each for each in indexes if each.ask(lambda engine: engine.length())]
         self._stemmer = stemmer
         self._meaning = meaning
         self._asked = Asked.of(query.tree)
-        self._similar = self._similar_words() if query.fuzzy else {}
-        self.wanted = Wanted(
-            tree=query.tree,
-            item_types=tuple(dict.fromkeys(query.item_types)),
-            id_patterns=query.id_patterns,
-            fields=query.fields,
-            filters={
-                name: (value,) if isinstance(value, str) else value for name, value in query.filters.items()
-            },
-            similar=self._similar,
-        )
-
-    def leave_out_empty(self) -> None:
-        """Ask no more of those that hold nothing, as that of a user with no items of their own."""
-        self._indexes = [each for each in self._indexes if not each.ask(lambda engine: engine.is_empty())]
+        self._slips = {word: self._near(word, query.fuzzy) for word in self._misspelt()}
+        self._wanted = Wanted.of(query, stemmer, self._slips)
 
     def ordered(self) -> list[_Found]:
-        """As much as is needed of what matches, in order."""
+        """What matches, in order, as far as the end of the page."""
         query, last = self._query, self._query.offset + self._query.limit
         if query.sort_by != "score":
-            return self._sorted_by_column(last)
+            return self._by_column(last)
         if not self._asked.words and not self._asked.prefixes:
-            return self._in_any_order(last)
+            return self._matching("id", last, 1.0)
         found = self._ranked()
         if self._is_filled_up and len(found) < FEW and self.total() < FEW:
             found += self._near_in_meaning(found)
@@ -285,34 +240,68 @@ class _Search:
 
     def total(self) -> int:
         """How much matches."""
-        return sum(index.ask(lambda engine: engine.count(self.wanted)) for index in self._indexes)
+        return sum(index.ask(lambda engine: engine.count(self._wanted)) for index in self._indexes)
 
-    def suggestions(self) -> Iterator[str]:
+    def suggestions(self) -> list[str]:
         """Words of the documents that are close to those that nothing has."""
-        counted = self._counts()
-        unknown = [word for word in self._asked.words if not counted.words.get(word)]
-        suggested = dict.fromkeys(each for word in unknown[:MAX_FUZZY_WORDS] for each in self._nearest(word))
-        yield from list(suggested)[:MAX_SUGGESTIONS]
+        having = self._counts.having
+        stems = self._stemmer.stems(self._asked.words)
+        unknown = [word for word in self._asked.words if not having.get(STEM + stems[word])]
+        suggested = (each for word in unknown[:MAX_FUZZY_WORDS] for each in self._nearest(word))
+        return list(dict.fromkeys(suggested))[:MAX_SUGGESTIONS]
 
+    # --- what words may stand for ---
+
+    def _misspelt(self) -> list[str]:
+        """The words that may be slips of others: those that are looked for as one word."""
+        if not self._query.fuzzy:
+            return []
+        single = list(
+            dict.fromkeys(each[0] for each in map(words_of, texts_of(self._query.tree)) if len(each) == 1)
+        )
+        if len(single) > MAX_FUZZY_WORDS:
+            what = f"expected at most {MAX_FUZZY_WORDS} words with fuzzy, found {len(single)}"
+            raise RyeError("invalid_query", what, hint="search for fewer words, or without fuzzy")
+        return single
+
+    @property
+    def _all_slips(self) -> list[str]:
+        return [slip for words in self._slips.values() for slip in words]
+
+    def _near(self, word: str, distance: int) -> list[str]:
+        return [each for _, each in self._edits(word, distance)]
+
+    def _nearest(self, word: str) -> list[str]:
+        edits = self._edits(word, MAX_DISTANCE)
+        return [each for distance, each in edits if distance == edits[0][0]]
+
+    def _edits(self, word: str, distance: int) -> list[tuple[int, str]]:
+        vocabularies = [index.ask(lambda engine: engine.vocabulary()) for index in self._indexes]
+        found = dict.fromkeys(each for words in vocabularies for each in words.near(word, distance))
+        return sorted(found, key=lambda each: each[0])
+
+    # --- what is worth how much ---
+
+    @cached_property
     def _counts(self) -> Counts:
-        asked = self._asked
-        return merged(
-            [index.ask(lambda engine: engine.counts(asked.words, asked.prefixes)) for index in self._indexes]
+        stems = self._stemmer.stems([*self._asked.words, *self._all_slips])
+        words = [STEM + stem for stem in stems.values()]
+        prefixes = self._asked.prefixes
+        return Counts.merged(
+            [index.ask(lambda engine: engine.counts(words, prefixes)) for index in self._indexes]
         )
 
     @cached_property
-    def _measures(self) -> list[Measure]:
-        """That of the whole query, and that of each of its sentences."""
-        counts, stems = self._counts(), self._stemmer.stems(self._asked.words)
-        groups = dict(counts.groups)
-        for word, similar in self._similar.items():
-            for label in {stems[each] for each in words_of(word) if each in stems}:
-                known = groups.get(label, Group(label, 0, ()))
-                groups[label] = replace(known, words=tuple(dict.fromkeys((*known.words, *similar))))
-        counts = replace(counts, groups=groups)
-        sentences = sentences_of(self._query.wish) if self._query.wish else []
-        asked = [self._asked, *(self._asked.within(sentence) for sentence in sentences)]
-        return [Measure.of(each, counts, stems) for each in asked]
+    def _measure(self) -> Measure:
+        counts = self._counts
+        begun = (word for words in counts.words.values() for word in words)
+        return Measure(
+            self._asked,
+            counts,
+            self._stemmer.stems([*self._asked.words, *self._all_slips, *begun]),
+            similar=self._slips,
+            sentences=sentences_of(self._query.wish) if self._query.wish else [],
+        )
 
     @cached_property
     def _vector(self) -> bytes:
@@ -325,32 +314,34 @@ class _Search:
     @cached_property
     def _candidates(self) -> list[_Candidate]:
         """The documents of all spaces that are compared as a whole."""
-        words = self._words_of(self._measures[0])
-        found: list[_Candidate] = []
-        for index in self._indexes:
-            entries = index.ask(lambda engine: engine.candidates(self.wanted, words, CANDIDATES))
-            found += self._compared(index, entries)
-        return found
+        own = [*self._asked.words, *self._all_slips]
+        stems = self._stemmer.stems(own)
+        begun = [word for turn in zip_longest(*self._counts.words.values()) for word in turn if word]
+        words = list(dict.fromkeys([*(STEM + stems[word] for word in own), *begun]))
+        return [
+            candidate
+            for index in self._indexes
+            for candidate in self._compared(
+                index, index.ask(lambda engine: engine.candidates(self._wanted, words, CANDIDATES))
+            )
+        ]
 
     def _compared(self, index: SpaceIndex, entries: Sequence[Entry]) -> Iterator[_Candidate]:
         """How well the words of these documents answer, by each measure, and how alike their meaning is."""
-        measure = self._measures[0]
-        words, grams = frozenset(measure.groups), frozenset(measure.grams)
-        features = index.ask(lambda engine: engine.features(entries, words, grams))
+        features = index.ask(lambda engine: engine.features(entries))
         vectors = index.ask(lambda engine: engine.vectors(entries)) if self._vector else {}
         for entry in entries:
-            if entry.key in features:
-                scores = [measure.score(features[entry.key]) for measure in self._measures]
-                yield _Candidate(index, entry, scores, similarity(self._vector, vectors.get(entry.key, b"")))
+            scores = self._measure.scores(features[entry.key])
+            yield _Candidate(index, entry, scores, similarity(self._vector, vectors.get(entry.key, b"")))
+
+    @cached_property
+    def _scale(self) -> Scale:
+        return Scale.of([candidate.scores for candidate in self._candidates])
 
     @cached_property
     def _valued(self) -> list[_Found]:
         """The candidates, with what they are worth."""
         return [self._value(candidate) for candidate in self._candidates]
-
-    @cached_property
-    def _scale(self) -> Scale:
-        return Scale.of([candidate.scores for candidate in self._candidates])
 
     @cached_property
     def _top(self) -> float:
@@ -362,6 +353,8 @@ class _Search:
         worth += MEANING_WEIGHT * max(0.0, candidate.alike)
         worth += NEARER[candidate.index.space.name] - PART * candidate.entry.is_part
         return _Found(candidate.index, candidate.entry, max(worth, 0.0), sentence)
+
+    # --- in which order ---
 
     def _ranked(self) -> list[_Found]:
         """The candidates in order; the best is worth 1, and for a wish to look at something, none that
@@ -378,107 +371,47 @@ class _Search:
 
     def _near_in_meaning(self, found: Sequence[_Found]) -> list[_Found]:
         """What no word was found in, and means something similar; the most similar first."""
-        near: list[_Found] = []
-        for index in self._indexes:
-            seen = {each.entry.key for each in found if each.index is index}
-            entries = index.ask(
-                lambda engine, seen=seen: engine.nearest(self.wanted, self._vector, FILLED_UP, seen)  # type: ignore[misc]
-            )
-            vectors = index.ask(lambda engine, entries=entries: engine.vectors(entries))  # type: ignore[misc]
-            near += [
-                _Found(index, entry, MEANING_WEIGHT * alike / self._top, is_near=True)
-                for entry in entries
-                if (alike := similarity(self._vector, vectors[entry.key])) >= LEAST_SIMILARITY
-            ]
+        near = [each for index in self._indexes for each in self._near_in(index, found)]
         near.sort(key=_by_score)
         return _never_rising([*found[-1:], *near[:FILLED_UP]])[len(found[-1:]) :]
 
-    def _words_of(self, measure: Measure) -> list[str]:
-        """The words of the query and those that its parts stand for, of each part one after the other."""
-        by_label: dict[str, list[str]] = {}
-        for word, (label, _) in measure.groups.items():
-            by_label.setdefault(label, []).append(word)
-        in_turn = [word for turn in zip_longest(*by_label.values()) for word in turn if word is not None]
-        return list(dict.fromkeys([*self._asked.words, *in_turn]))
+    def _near_in(self, index: SpaceIndex, found: Sequence[_Found]) -> Iterator[_Found]:
+        seen = {each.entry.key for each in found if each.index is index}
+        entries = index.ask(lambda engine: engine.nearest(self._wanted, self._vector, FILLED_UP, seen))
+        vectors = index.ask(lambda engine: engine.vectors(entries))
+        for entry in entries:
+            if (alike := similarity(self._vector, vectors[entry.key])) >= LEAST_SIMILARITY:
+                yield _Found(index, entry, MEANING_WEIGHT * alike / self._top, is_near=True)
 
     def _behind(self, found: Sequence[_Found], last: int) -> list[_Found]:
-        """What matches and was no candidate, by id; none of it is worth more than what is before it.
-
-        The first of them are weighed, whatever page is asked for, so that a late one is no more work.
-        """
+        """What matches and was no candidate, by id; all of it is worth as much as the last candidate."""
         seen = {each.identity for each in found}
-        everything = self._in_any_order(last + len(found))
-        rest = [each for each in everything if each.identity not in seen]
-        worth = self._worth(rest[:MAX_BEHIND])
-        scores = (worth.get(each.identity, 0.0) for each in rest[:MAX_BEHIND])
-        lowest = list(accumulate(scores, min, initial=found[-1].score if found else 1.0))
-        return [
-            replace(each, score=lowest[min(number, MAX_BEHIND)]) for number, each in enumerate(rest, start=1)
-        ]
+        everything = self._matching("id", last + len(found), found[-1].score if found else 0.0)
+        return [each for each in everything if each.identity not in seen]
 
-    def _sorted_by_column(self, last: int) -> list[_Found]:
-        order = self._query.sort_by
-        found = self._first(order, last)
-        if order == "name":
-            found.sort(key=lambda each: (_as_sqlite_folds(each.entry.name), *_by_id(each)))
-        else:
-            found.sort(key=lambda each: (-each.entry.date, *_by_id(each)))
-        before, found = found[: self._query.offset], found[self._query.offset : last]
+    def _by_column(self, last: int) -> list[_Found]:
+        """What matches by name or date; what is on the page is worth what it would be among candidates."""
+        first, found = self._query.offset, self._matching(self._query.sort_by, last, 1.0)[:last]
         if not self._asked.words and not self._asked.prefixes:
-            return before + found
-        worth = self._worth(found)
-        return before + [replace(each, score=worth.get(each.identity, 0.0)) for each in found]
-
-    def _worth(self, found: Sequence[_Found]) -> dict[tuple[SpaceName, int], float]:
-        """What these are worth, as a share of the best candidate."""
-        valued = [
+            return found
+        page = [
             self._value(candidate)
             for index in self._indexes
-            for candidate in self._compared(index, [one.entry for one in found if one.index is index])
+            for candidate in self._compared(
+                index, [each.entry for each in found[first:] if each.index is index]
+            )
         ]
-        return {each.identity: min(1.0, each.score / self._top) for each in valued}
+        worth = {each.identity: min(1.0, each.score / self._top) for each in page}
+        return found[:first] + [replace(each, score=worth[each.identity]) for each in found[first:]]
 
-    def _in_any_order(self, last: int) -> list[_Found]:
-        """What matches a query that asks for no word: everything is worth the same."""
-        return sorted(self._first("id", last), key=_by_id)
-
-    def _first(self, order: str, last: int) -> list[_Found]:
-        return [
-            _Found(index, entry, 1.0)
+    def _matching(self, order: str, last: int, score: float) -> list[_Found]:
+        """The first of what matches, in this order."""
+        found = [
+            _Found(index, entry, score)
             for index in self._indexes
-            for entry in index.ask(lambda engine: engine.matches(self.wanted, order, last))
+            for entry in index.ask(lambda engine: engine.matches(self._wanted, order, last))
         ]
-
-    def _similar_words(self) -> dict[str, tuple[str, ...]]:
-        """For each word of the query as it was written, what it may be a slip of."""
-        split = {text: words_of(text) for text in _terms(self._query.tree)}
-        single = {text: words[0] for text, words in split.items() if len(words) == 1}
-        if len(single) > MAX_FUZZY_WORDS:
-            what = f"expected at most {MAX_FUZZY_WORDS} words with fuzzy, found {len(single)}"
-            raise RyeError("invalid_query", what, hint="search for fewer words, or without fuzzy")
-        return {text: self._near(word, self._query.fuzzy) for text, word in single.items()}
-
-    def _near(self, word: str, distance: int) -> tuple[str, ...]:
-        found: dict[str, None] = {}
-        for index in self._indexes:
-            index.spell_out()
-            found |= dict.fromkeys(index.ask(lambda engine: engine.similar(word, distance)))
-        return tuple(found)
-
-    def _nearest(self, word: str) -> Iterable[str]:
-        return self._near(word, 1) or self._near(word, 2)
-
-
-def _terms(tree: Node) -> Iterator[str]:
-    if isinstance(tree, Term):
-        yield tree.text
-    for part in getattr(tree, "parts", ()):
-        yield from _terms(part)
-
-
-def _as_sqlite_folds(name: str) -> str:
-    """A name as NOCASE compares it: the pages of several spaces are put together in the order of each."""
-    return name.translate(_CAPITALS)
+        return sorted(found, key=_ORDERS[order])
 
 
 def _never_rising(found: Sequence[_Found]) -> list[_Found]:
@@ -491,6 +424,18 @@ def _by_score(found: _Found) -> tuple[float, str, str, int, str]:
     return (-round(found.score, 6), *_by_id(found))
 
 
+def _by_name(found: _Found) -> tuple[str, str, str, int, str]:
+    # As NOCASE compares it: the pages of several spaces are put together in the order of each.
+    return (found.entry.name.translate(_CAPITALS), *_by_id(found))
+
+
+def _by_date(found: _Found) -> tuple[int, str, str, int, str]:
+    return (-found.entry.date, *_by_id(found))
+
+
 def _by_id(found: _Found) -> tuple[str, str, int, str]:
     entry = found.entry
     return (entry.item_id, entry.item_type, -found.index.space.precedence, entry.extension)
+
+
+_ORDERS: Final[Mapping[str, Callable[[_Found], Any]]] = {"name": _by_name, "date": _by_date, "id": _by_id}

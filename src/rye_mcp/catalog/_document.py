@@ -9,19 +9,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any, Final
 
 from lilux._dataclasses import dataclass
 from rye_mcp.catalog._query_tree import FIELDS
-from rye_mcp.catalog._words import grams_of, name_words, words_of
+from rye_mcp.catalog._words import name_words, words_of
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemType, comment_style
 from rye_mcp.metadata import PYTHON_NAMES, ItemMetadata, body_of, parse_metadata
 from rye_mcp.trust.signature import MARKER
 
-__all__ = ["FIELD_WEIGHTS", "GRAM_FIELDS", "Document", "documents_of"]
+__all__ = ["FIELD_WEIGHTS", "Document", "documents_of"]
 
 FIELD_WEIGHTS: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -37,15 +36,6 @@ FIELD_WEIGHTS: Final[Mapping[str, int]] = MappingProxyType(
     }
 )
 """How often a word of each field counts."""
-
-GRAM_FIELDS: Final = ("name", "title", "description")
-"""The fields whose words are looked at by their n-grams too."""
-
-MAX_DISTINCT_WORDS: Final = 512
-"""How many different words of an item count when what was found is ranked; all of them are found."""
-
-MAX_TIMES: Final = 8
-"""How often a word of an item counts at most: saying it a thousand times gains nothing more."""
 
 MAX_TEXT: Final = 65_536
 """How many characters of the words of an item are indexed."""
@@ -69,17 +59,13 @@ _GOES_ON: Final = (" ", "\t", "\n", ")", "]", "}", "#")
 class Document:
     """What is indexed of one item.
 
-    `texts` are the words of each field, in the order of `FIELDS`, with blanks between them. `words` says how
-    often each counts, `length` how much all of them count; `gram_words` are those of its name and
-    description, each once, and `grams` the n-grams of these.
+    `texts` are the words of each field, in the order of `FIELDS`, with blanks between them, and `words` says
+    how often each counts.
     """
 
     name: str
     texts: tuple[str, ...]
-    words: Mapping[str, int]
-    length: int
-    gram_words: tuple[str, ...]
-    grams: tuple[str, ...]
+    words: Counter[str]
     category: str
     tags: tuple[str, ...]
     tool_type: str
@@ -114,15 +100,10 @@ def _document_of(file: ItemFile, metadata: ItemMetadata | None, named: frozenset
     fields = dict(zip(FIELDS, _fields(file, metadata), strict=True))
     if len(file.text) > _SHORT or len(named) < len(FIELDS):
         fields = _limited(fields, named)
-    counted = _counted(fields)
-    gram_words = tuple(dict.fromkeys(word for name in GRAM_FIELDS for word in fields[name]))
     return Document(
         name=metadata.name[:MAX_VALUE],
         texts=tuple(" ".join(words) for words in fields.values()),
-        words={word: min(times, MAX_TIMES) for word, times in islice(counted.items(), MAX_DISTINCT_WORDS)},
-        length=counted.total(),
-        gram_words=gram_words,
-        grams=tuple(set(chain.from_iterable(map(grams_of, gram_words)))),
+        words=_counted(fields),
         category=(metadata.category or "")[:MAX_VALUE],
         tags=tuple(tag[:MAX_VALUE] for tag in metadata.tags[:MAX_VALUE]) if "tags" in named else (),
         tool_type=metadata.tool_type or "",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from lilux._dataclasses import dataclass
 
 __all__ = [
     "FIELDS",
+    "NAMED",
     "And",
     "Everything",
     "Leaf",
@@ -19,10 +21,14 @@ __all__ = [
     "Prefix",
     "Query",
     "Term",
+    "texts_of",
 ]
 
 FIELDS: Final = ("name", "title", "description", "category", "tags", "parameters", "examples", "body", "id")
 """What can stand before a colon."""
+
+NAMED: Final = FIELDS[:3]
+"""What an item is called and what it is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +107,11 @@ Leaf = Term | Prefix | Phrase | Near | Everything
 
 Node = Term | Prefix | Phrase | Near | And | Or | Not | Everything
 """A query, or a part of one."""
+
+
+def texts_of(node: Node) -> Iterator[str]:
+    """The words of a tree that are looked for by themselves."""
+    if isinstance(node, Term):
+        yield node.text
+    for part in getattr(node, "parts", ()):
+        yield from texts_of(part)

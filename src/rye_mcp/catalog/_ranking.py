@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import islice
 from typing import Final, NamedTuple
 
 from lilux._dataclasses import dataclass
+from rye_mcp.catalog._matching import STEM
 from rye_mcp.catalog._query_tree import And, Everything, Near, Node, Not, Or, Phrase, Prefix, Term
 from rye_mcp.catalog._words import GREETINGS, QUESTION_WORDS, Stemmer, grams_of, name_words, words_of
 
@@ -20,55 +23,56 @@ __all__ = [
     "Asked",
     "Counts",
     "Features",
-    "Group",
     "Measure",
     "Scale",
     "as_sentence",
     "asks_to_look",
-    "merged",
     "sentences_of",
+    "stems_counted",
 ]
 
 
 class Features(NamedTuple):
-    """What is counted of one document, as far as a query asks for it; see `Document`.
+    """What is compared of a document.
 
-    `length` and `grams_length` are those of the whole document. A tuple, as an `Entry` is.
+    `counted` has the stems of all its words, each as often as it counts, and `named` the words of its name,
+    title and description; see `stems_counted`. `length` is how many words it has.
     """
 
-    words: Mapping[str, int]
+    counted: str
+    named: str
     length: int
-    grams: Collection[str]
-    grams_length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The words that one part of a query stands for: those of a stem, or with a beginning."""
+class Counts(NamedTuple):
+    """How many documents there are, how long they are together, and how many have each word or stem.
 
-    label: str
-    documents: int
-    words: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What the documents of one space come to, as far as a query needs it.
-
-    In how many documents each group, each word and each n-gram of the query is.
+    `words` are those that each prefix of the query stands for. A stem has `STEM` in front.
     """
 
     documents: int
     length: int
-    grams_length: int
-    groups: Mapping[str, Group]
-    words: Mapping[str, int]
-    grams: Mapping[str, int]
+    named: int
+    having: Mapping[str, int]
+    words: Mapping[str, Sequence[str]]
 
+    @classmethod
+    def merged(cls, counts: Sequence[Counts]) -> Counts:
+        """What several spaces come to together."""
+        having: Counter[str] = Counter()
+        words: dict[str, dict[str, None]] = {}
+        for each in counts:
+            having.update(each.having)
+            for prefix, found in each.words.items():
+                words.setdefault(prefix, {}).update(dict.fromkeys(found))
+        return cls(
+            documents=sum(each.documents for each in counts),
+            length=sum(each.length for each in counts),
+            named=sum(each.named for each in counts),
+            having=having,
+            words={prefix: list(found) for prefix, found in words.items()},
+        )
 
-STEM_WEIGHT: Final = 1.0
-WORD_WEIGHT: Final = 0.2
-GRAM_WEIGHT: Final = 0.15
 
 SATURATION: Final = 3.0
 """BM25's k1: how much a word that comes again still counts."""
@@ -76,8 +80,14 @@ SATURATION: Final = 3.0
 LENGTH_SHARE: Final = 0.3
 """BM25's b: how much the length of a document counts."""
 
-GRAM_LENGTH_SHARE: Final = 0.4
-"""The same for n-grams, and how many a document has."""
+NAME_SHARE: Final = 0.4
+"""The same for the n-grams of what it is called, and how long that is."""
+
+MAX_TIMES: Final = 8
+"""How often a word counts at most in one item: saying it a thousand times gains nothing more."""
+
+MAX_WORDS: Final = 512
+"""How many different words of an item count when what was found is ranked; all of them are found."""
 
 MEANING_WEIGHT: Final = 0.5
 """What counts of the similarity of vectors, where the best share of words counts 1."""
@@ -128,75 +138,83 @@ class Asked:
         ]
         return cls(tuple(dict.fromkeys(words)), tuple(dict.fromkeys(prefixes)))
 
-    def within(self, sentence: str) -> Asked:
-        """Those of the words that are in a sentence."""
-        inside = {each for chunk in sentence.split() for each in name_words(chunk)}
-        return Asked(tuple(word for word in self.words if word in inside), ())
+
+class _Part(NamedTuple):
+    """A word of a query, or a prefix: how rare it is, the stems that it stands for, and its n-grams."""
+
+    rarity: float
+    stems: Sequence[str]
+    grams: Set[tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
 class Measure:
     """What a query asks for and how much each part of it counts, given what all documents come to."""
 
-    groups: Mapping[str, tuple[str, float]]
-    words: Mapping[str, float]
-    grams: Mapping[str, float]
-    length: float
-    grams_length: float
-    most: float
-
-    @classmethod
-    def of(cls, asked: Asked, counts: Counts, stems: Mapping[str, str]) -> Measure:
-        """The measure of a query. `stems` are those of its words."""
+    def __init__(
+        self,
+        asked: Asked,
+        counts: Counts,
+        stems: Mapping[str, str],
+        *,
+        similar: Mapping[str, Iterable[str]],
+        sentences: Sequence[str],
+    ) -> None:
+        """The measure of a query, given the stems of all words, and those that one may be a slip of."""
         total = max(counts.documents, 1)
-        labels = dict.fromkeys(
-            [*(stems[word] for word in asked.words), *(f"{each}*" for each in asked.prefixes)]
-        )
-        groups = {label: counts.groups.get(label, Group(label, 0, ())) for label in labels}
-        rarity = {label: STEM_WEIGHT * _rarity(total, group.documents) for label, group in groups.items()}
-        words = {word: WORD_WEIGHT * _rarity(total, counts.words.get(word, 0)) for word in asked.words}
-        every_gram = {gram for word in asked.words for gram in grams_of(word)}
-        grams = {gram: GRAM_WEIGHT * _rarity(total, counts.grams.get(gram, 0)) for gram in sorted(every_gram)}
-        most = sum(rarity.values()) + sum(words.values()) + sum(grams.values())
-        return cls(
-            groups={word: (label, rarity[label]) for label, group in groups.items() for word in group.words},
-            words=words,
-            grams=grams,
-            length=max(counts.length / total, 1.0),
-            grams_length=max(counts.grams_length / total, 1.0),
-            most=most * (SATURATION + 1) or 1.0,
-        )
+        self._length = max(counts.length / total, 1.0)
+        self._named = max(counts.named / total, 1.0)
+        words: dict[str, list[str]] = {}
+        for word in asked.words:
+            words.setdefault(stems[word], []).append(word)
+        self._parts: list[_Part] = []
+        for stem, same in words.items():
+            others = (stems[each] for word in same for each in similar.get(word, ()))
+            self._add(total, counts.having.get(STEM + stem, 0), [stem, *others], same)
+        for prefix in asked.prefixes:
+            begun = counts.words.get(prefix, ())
+            self._add(total, sum(counts.having[word] for word in begun), [stems[word] for word in begun], ())
+        self._sentences = [_places(sentence, words.values()) for sentence in sentences]
 
-    def score(self, features: Features) -> float:
-        """How well a document answers, between 0 and 1."""
-        flattened = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * features.length / self.length)
-        found: dict[str, tuple[float, int]] = {}
-        value = 0.0
-        for word, times in sorted(features.words.items()):
-            if (group := self.groups.get(word)) is None:
-                continue
-            label, rarity = group
-            found[label] = (rarity, found.get(label, (0.0, 0))[1] + times)
-            if word in self.words:
-                value += self.words[word] * times / (times + flattened)
-        value += sum(rarity * times / (times + flattened) for rarity, times in found.values())
-        if features.grams:
-            share = GRAM_LENGTH_SHARE
-            flattened = SATURATION * (1 - share + share * features.grams_length / self.grams_length)
-            value += math.fsum(self.grams.get(gram, 0.0) for gram in features.grams) / (1 + flattened)
-        return min(1.0, value * (SATURATION + 1) / self.most)
+    def _add(self, total: int, documents: int, stems: Iterable[str], words: Iterable[str]) -> None:
+        counted = [_counted(stem) for stem in dict.fromkeys(stems)]
+        grams = {gram for word in words for gram in grams_of(word)}
+        self._parts.append(_Part(_rarity(total, documents), counted, grams))
+
+    def scores(self, features: Features) -> list[float]:
+        """How well a document answers the whole query, and how well each of its sentences."""
+        values = self._values(features)
+        return [sum(values), *(sum(map(values.__getitem__, places)) for places in self._sentences)]
+
+    def _values(self, features: Features) -> list[float]:
+        """What each part is worth: BM25 of its stems, and the squared share of its n-grams in the name."""
+        counted, named, length = features
+        called = grams_of(named)
+        spread = SATURATION * (1 - NAME_SHARE + NAME_SHARE * len(named) / self._named)
+        flattened = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length / self._length)
+        values: list[float] = []
+        for rarity, stems, grams in self._parts:
+            times = sum(map(counted.count, stems))
+            share = len(grams & called) / len(grams) if grams else 0.0
+            values.append(rarity * (times / (times + flattened) + share * share / (1 + spread)))
+        return values
 
 
-def merged(counts: Sequence[Counts]) -> Counts:
-    """What several spaces come to together."""
-    return Counts(
-        documents=sum(each.documents for each in counts),
-        length=sum(each.length for each in counts),
-        grams_length=sum(each.grams_length for each in counts),
-        groups=_merged_groups(counts),
-        words=_summed(each.words for each in counts),
-        grams=_summed(each.grams for each in counts),
-    )
+def _places(sentence: str, parts: Iterable[Sequence[str]]) -> list[int]:
+    """The places of those parts of which a word is in a sentence."""
+    inside = {each for chunk in sentence.split() for each in name_words(chunk)}
+    return [place for place, words in enumerate(parts) if not inside.isdisjoint(words)]
+
+
+def stems_counted(words: Mapping[str, int], stem_of: Mapping[str, str]) -> str:
+    """The stems of the words of a document, each as often as it counts."""
+    times: Counter[str] = Counter()
+    for word, number in islice(words.items(), MAX_WORDS):
+        times[stem_of[word]] += min(number, MAX_TIMES)
+    return "".join(_counted(stem) * number for stem, number in times.items())
+
+
+def _counted(stem: str) -> str:
+    return f"{STEM}{stem} "
 
 
 def as_sentence(tree: Node) -> Node:
@@ -294,21 +312,3 @@ def _words(leaf: Term | Prefix | Phrase | Near) -> Iterable[str]:
             return words_of(leaf.text)[:-1]
         case _:
             return [word for each in leaf.words for word in words_of(each)]
-
-
-def _merged_groups(counts: Sequence[Counts]) -> Mapping[str, Group]:
-    found: dict[str, Group] = {}
-    for each in counts:
-        for label, group in each.groups.items():
-            known = found.get(label, Group(label, 0, ()))
-            words = tuple(dict.fromkeys((*known.words, *group.words)))
-            found[label] = Group(label, known.documents + group.documents, words)
-    return found
-
-
-def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    summed: dict[str, int] = {}
-    for each in counts:
-        for name, number in each.items():
-            summed[name] = summed.get(name, 0) + number
-    return summed

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rye_mcp.catalog._document import documents_of
-from rye_mcp.catalog._store import DamagedError, SqliteEngine, file_for, is_whole, open_file, open_memory
-from rye_mcp.catalog._words import Stemmer, spell_out
-from rye_mcp.catalog._writing import Change, Row
+from rye_mcp.catalog._engine import Change, Engine, Row
+from rye_mcp.catalog._store import DamagedError, file_for, is_whole, open_file, open_memory
+from rye_mcp.catalog._words import Stemmer
 from rye_mcp.catalog.meaning import Meaning, WordTable
 from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemFile, ItemPlace, ItemType, Space, SpaceName, parse_relative_path, printable
@@ -100,16 +100,16 @@ class SpaceIndex:
         self._lock = threading.RLock()
         self._version: int | None = None
         self._seen: dict[str, Stamp | None] = {}
-        self._engine = SqliteEngine(self._open(None), stemmer, meaning)
+        self._engine = Engine(self._open(None), stemmer, meaning)
         if directory is None:
             self.notice = "the search index is kept in memory: there is no directory for it"
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
-            self._engine.close()
+            self._engine.database.close()
 
-    def ask(self, question: Callable[[SqliteEngine], Answer]) -> Answer:
+    def ask(self, question: Callable[[Engine], Answer]) -> Answer:
         """What the engine answers; when it turns out to be damaged, what a new one answers."""
         with self._lock:
             try:
@@ -131,11 +131,6 @@ class SpaceIndex:
                 # After a damage it is another one, without a transaction.
                 if self._engine.database.in_transaction:
                     self._engine.database.rollback()
-
-    def spell_out(self) -> None:
-        """Make sure that every word is known to who looks for similar ones."""
-        with self._lock, self._recovering():
-            spell_out(self._engine.database)
 
     def refresh(self, progress: Progress | None = None) -> None:
         """Bring the index up to date with the files of the space."""
@@ -207,7 +202,7 @@ class SpaceIndex:
         """Look at these files and write what has become of them; False when somebody else has done so too."""
         known = self._engine.rows(path for path in paths if path in self._seen)
         whole, batch, words, done = True, list[Change](), 0, 0
-        held = self._engine.words() if paths else 0
+        held = self._engine.length() if paths else 0
         with Reader() as reader:
             for some in _groups(sorted(paths)):
                 changes = self._examined(some, known, stamps, reader, brief=held + words >= MAX_WORDS)
@@ -216,7 +211,7 @@ class SpaceIndex:
                 done += len(some)
                 if len(batch) >= BATCH or words >= BATCH_WORDS or done == len(paths):
                     whole = self._write(batch) and whole
-                    batch, words, held = [], 0, self._engine.words()
+                    batch, words, held = [], 0, self._engine.length()
                 if done % STEP == 0 or done == len(paths):
                     _report(progress, done, len(paths))
         return whole
@@ -321,7 +316,7 @@ class SpaceIndex:
                 old.rollback()
             replacement = self._in_memory(exc, old)
             old.close()
-        self._engine = SqliteEngine(replacement, self._stemmer, self._meaning)
+        self._engine = Engine(replacement, self._stemmer, self._meaning)
         self._version = None
 
 

@@ -1,6 +1,6 @@
 """Splits text into words, the same way for documents and queries; knows their stems, and similar words.
 
-Stems are asked of the stemmer of the index itself. Similar words are found through an index of deletions.
+Stems are asked of the stemmer of the index itself. Slips of words are found by their letters first.
 
     >>> name_words("convertToMP3")
     ['converttomp3', 'convert', 'to', 'mp3']
@@ -12,27 +12,18 @@ import re
 import sqlite3
 import threading
 import unicodedata
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
-from itertools import combinations
-from string import ascii_lowercase
-from sys import intern
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 __all__ = [
     "GREETINGS",
-    "MARKS",
     "QUESTION_WORDS",
-    "TOKENIZER",
     "Stemmer",
+    "Vocabulary",
     "distance_between",
     "grams_of",
     "name_parts",
     "name_words",
-    "sign_of",
-    "similar_words",
-    "spell_out",
     "words_of",
 ]
 
@@ -40,14 +31,7 @@ MAX_WORD: Final = 64
 """How many characters of a word count; what is longer is no word of a language."""
 
 GRAM: Final = 3
-"""How many characters an n-gram has, the marks of a beginning and an end among them."""
-
-MARKS: Final = str.maketrans("^$", "  ")
-"""What the beginning and the end of a word, in its n-grams, are among words with blanks between them."""
-
-_SIGNED: Final = {character: number for number, character in enumerate("^$0123456789" + ascii_lowercase)}
-_FIRST_SIGN: Final = 0x100
-"""There is room for all signs between this and what is no character (U+D800)."""
+"""How many characters an n-gram has, with a blank for the beginning and the end of its word."""
 
 _SYMBOL: Final = "S"
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -99,27 +83,10 @@ def name_words(name: str) -> list[str]:
     return written if written == parts else written + parts
 
 
-@lru_cache(maxsize=65_536)
-def grams_of(word: str) -> tuple[str, ...]:
-    """The n-grams of a word, each once, in any order; of a short one, all of it."""
-    marked = f"^{word}$"
-    grams = {marked[at : at + GRAM] for at in range(max(1, len(marked) - GRAM + 1))}
-    return tuple(map(intern, grams))  # many words share few
-
-
-@lru_cache(maxsize=65_536)
-def sign_of(gram: str) -> str:
-    """The one character that stands for an n-gram, and for no other one; nothing when it has none.
-
-    Those of Latin letters and digits have one, as of most words.
-
-    One character is found in a text several times as quickly as three.
-    """
-    numbers = [_SIGNED[character] for character in gram if character in _SIGNED]
-    if len(numbers) != GRAM or len(gram) != GRAM:
-        return ""
-    first, second, third = numbers
-    return chr(_FIRST_SIGN + (first * len(_SIGNED) + second) * len(_SIGNED) + third)
+def grams_of(text: str) -> set[tuple[str, ...]]:
+    """The n-grams of words with blanks between them; a blank is part of one where a word begins or ends."""
+    marked = f" {text} "
+    return set(zip(*(marked[at:] for at in range(GRAM)), strict=False))
 
 
 def _without_accents(text: str) -> str:
@@ -129,9 +96,6 @@ def _without_accents(text: str) -> str:
     # What stands for a capital, as a letter of mathematics does, has no small form until it has become one.
     return "".join(each for each in decomposed if not unicodedata.combining(each)).lower()
 
-
-TOKENIZER: Final = "porter unicode61"
-"""The tokenizer of everything that is stemmed."""
 
 _MAX_KEPT: Final = 200_000
 
@@ -144,7 +108,7 @@ class Stemmer:
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         self._database.execute(
-            f"CREATE VIRTUAL TABLE word USING fts5(text, tokenize='{TOKENIZER}', content='', columnsize=0)"
+            "CREATE VIRTUAL TABLE word USING fts5(text, tokenize='porter', content='', columnsize=0)"
         )
         self._database.execute("CREATE VIRTUAL TABLE stem USING fts5vocab(word, 'instance')")
 
@@ -181,73 +145,48 @@ class Stemmer:
 MAX_DISTANCE: Final = 2
 """How many edits may be between two words."""
 
-_BEGINNING: Final = 7
-"""How many characters of a word are varied; the distance is that of the whole words."""
-
-_LAST_CHARACTER: Final = chr(0x10FFFF)
-"""What a whole beginning goes on with comes before this."""
-
-_FIRST_CHARACTER: Final = chr(1)
-"""What is shorter than a beginning is a whole word, and goes on with nothing; no word has this."""
-
 _SHORTEST: Final = 3
 _SHORT: Final = 5
-_BATCH: Final = 10_000
+_LETTERS: Final = 64
 
 
-def similar_words(database: sqlite3.Connection, word: str, distance: int) -> tuple[str, ...]:
-    """The words of an index at most so many edits away from this one, the nearest first, without itself.
+class Vocabulary:
+    """Words, the most frequent first, of which one that is misspelt may be a slip."""
 
-    Call `spell_out` first, to have all of them.
-    """
-    distance = min(distance, 0 if len(word) < _SHORTEST else 1 if len(word) < _SHORT else MAX_DISTANCE)
-    if not distance:
-        return ()
-    variants = list(_variants(word, distance))
-    marks = ", ".join("?" * len(variants))
-    rows = database.execute(
-        "SELECT word, documents FROM "
-        f"(SELECT DISTINCT beginning FROM variants WHERE variant IN ({marks})) JOIN words "
-        "ON word >= beginning AND word < beginning || iif(length(beginning) = ?, ?, ?)",
-        (*variants, _BEGINNING, _LAST_CHARACTER, _FIRST_CHARACTER),
-    )
-    near = [
-        (apart, -documents, each)
-        for each, documents in rows
-        if each != word and (apart := distance_between(word, each, distance)) <= distance
-    ]
-    return tuple(each for _, _, each in sorted(near))
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = tuple(words)
+        self._letters = tuple(map(_letters_of, self._words))
+
+    def near(self, word: str, distance: int) -> list[tuple[int, str]]:
+        """The words at most so many edits away, each with how many, the nearest first; never the word itself.
+
+        A word of less than three characters has none, and one of less than five has those one edit away.
+        """
+        distance = min(distance, 0 if len(word) < _SHORTEST else 1 if len(word) < _SHORT else MAX_DISTANCE)
+        if not distance:
+            return []
+        # An edit changes two letters at most, which rules out nearly all words at once.
+        apart = map(int.bit_count, map(_letters_of(word).__xor__, self._letters))
+        likely = [at for at, letters in enumerate(apart) if letters <= 2 * distance]
+        measured = [(distance_between(word, self._words[at], distance), at) for at in likely]
+        return [(edits, self._words[at]) for edits, at in sorted(measured) if 0 < edits <= distance]
 
 
-def spell_out(database: sqlite3.Connection) -> None:
-    """Enter the words that came since the last time, some at a time."""
-    while words := database.execute(
-        "SELECT word FROM words WHERE is_spelled = 0 LIMIT ?", (_BATCH,)
-    ).fetchall():
-        beginnings = {word[:_BEGINNING] for (word,) in words}
-        variants = sorted((variant, each) for each in beginnings for variant in _variants(each, MAX_DISTANCE))
-        database.execute("BEGIN IMMEDIATE")
-        try:
-            database.executemany("INSERT OR IGNORE INTO variants VALUES (?, ?)", variants)
-            database.executemany("UPDATE words SET is_spelled = 1 WHERE word = ?", words)
-        except BaseException:
-            database.execute("ROLLBACK")
-            raise
-        database.execute("COMMIT")
+def _letters_of(word: str) -> int:
+    """A bit for each of the letters of a word."""
+    bits = 0
+    for letter in word:
+        bits |= 1 << ord(letter) % _LETTERS
+    return bits
 
 
 def distance_between(one: str, other: str, limit: int) -> int:
     """How many edits are between two words; more than `limit` when that many are not enough."""
-    if (
-        abs(len(one) - len(other)) > limit
-        or max(len(set(one) - set(other)), len(set(other) - set(one))) > limit
-    ):
+    if abs(len(one) - len(other)) > limit:
         return limit + 1
-    one, other = _without_common_ends(one, other)
     before: list[int] = []
-    row = list(range(len(other) + 1))
+    above = list(range(len(other) + 1))
     for index, character in enumerate(one, start=1):
-        above = row
         row = [index]
         for column, each in enumerate(other, start=1):
             cost = min(above[column] + 1, row[-1] + 1, above[column - 1] + (character != each))
@@ -256,26 +195,5 @@ def distance_between(one: str, other: str, limit: int) -> int:
             row.append(cost)
         if min(row) > limit and min(above) > limit:
             return limit + 1
-        before = above
-    return row[-1]
-
-
-def _without_common_ends(one: str, other: str) -> tuple[str, str]:
-    """What is left of two words when both begin and end alike, which is as many edits apart as they are."""
-    start, most = 0, min(len(one), len(other))
-    while start < most and one[start] == other[start]:
-        start += 1
-    end = 0
-    while end < most - start and one[-1 - end] == other[-1 - end]:
-        end += 1
-    return one[start : len(one) - end], other[start : len(other) - end]
-
-
-def _variants(word: str, distance: int) -> Iterator[int]:
-    """What is left of the beginning of a word when up to so many characters are left out, as numbers."""
-    beginning = word[:_BEGINNING]
-    seen: set[str] = set()
-    for count in range(min(distance, len(beginning)) + 1):
-        for kept in combinations(beginning, len(beginning) - count):
-            seen.add("".join(kept))
-    return (zlib.crc32(each.encode()) for each in sorted(seen))
+        before, above = above, row
+    return above[-1]

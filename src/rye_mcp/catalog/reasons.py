@@ -12,8 +12,9 @@ from types import TracebackType
 from typing import Any, Final
 
 from lilux._dataclasses import dataclass
-from rye_mcp.catalog._catalog import Hit, SearchQuery
+from rye_mcp.catalog._catalog import Hit
 from rye_mcp.catalog._document import documents_of
+from rye_mcp.catalog._matching import SearchQuery
 from rye_mcp.catalog._query_tree import FIELDS
 from rye_mcp.catalog._ranking import Asked, as_sentence, sentences_of
 from rye_mcp.catalog._words import QUESTION_WORDS, Stemmer

@@ -149,6 +149,12 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "Run calls of servers that were accepted with `rye node accept`, until standard input ends.",
             SERVERS,
         ),
+        "skill": CommandPlace(
+            "rye_mcp.cli.skill",
+            "skill",
+            "Skills of others: bring them in, look at them, place copies for other clients.",
+            SERVERS,
+        ),
         "mcp": CommandPlace(
             "rye_mcp.cli.mcp",
             "mcp",

@@ -58,6 +58,8 @@ Clients and other servers:
            whom it accepts.
   worker   Run calls of servers that were accepted with `rye node accept`,
            until standard input ends.
+  skill    Skills of others: bring them in, look at them, place copies for
+           other clients.
   mcp      Other MCP servers: bring in their tools, signed, and look at what
            changed.
 """

@@ -486,18 +486,21 @@ class UnfinishedCall:
         raise RyeError("isolation_unavailable", what, hint=hint, where=root.file.path, item_id=item_id)
 
     def _reachable(self, request: HttpSpec) -> HttpSpec:
-        """A request to where its tool may connect; RyeError `denied_by_policy` for one to another place.
+        """Limit a request to the hosts of its tool; RyeError `denied_by_policy` for one to another place.
 
-        This program makes it, so nothing else keeps a redirect from leading elsewhere.
+        This program makes it, so nothing else keeps a redirect from leading elsewhere, and a name from being
+        one of this machine.
         """
         permissions, root = self._decision.permissions, self._decision.chain.root
         if permissions.any_host:
             return request
-        host = Host.parse(address_of(request))
+        name, _, port = address_of(request).rpartition(":")
+        host = Host(name.lower(), int(port))
         if permissions.reaches(host):
-            return replace(request, follow_redirects=False)
+            return replace(request, follow_redirects=False, host_from_parameter=not host.is_this_machine)
         what = f"expected {root.item_id} to connect to what it may reach, found {host}"
-        net = "any" if problem_of_host(host.written) else f"[{host.written}]"  # addresses cannot be named
+        named = f'"{host.written}"' if ":" in host.written else host.written  # as YAML wants it in a list
+        net = "any" if problem_of_host(host.written) else f"[{named}]"  # addresses cannot be named
         hint = f"a person writes permissions: {{net: {net}}} and signs it: rye sign {root.item_id}"
         raise RyeError("denied_by_policy", what, hint=hint, where=root.path, item_id=root.item_id)
 

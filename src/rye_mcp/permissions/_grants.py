@@ -51,7 +51,8 @@ _MAX_HOST: Final = 253
 _MAX_PORT: Final = 65535
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 
-HOST_PATTERN: Final = rf"^(?:\*\.)?{_LABEL}(?:\.{_LABEL})+(?::[1-9][0-9]{{0,4}})?$"
+_PORT: Final = "[1-9][0-9]{0,4}"
+HOST_PATTERN: Final = rf"^(?:localhost:{_PORT}|(?:\*\.)?{_LABEL}(?:\.{_LABEL})+(?::{_PORT})?)$"
 PATH_PATTERN: Final = r"^~?/[^*?\[\]{}$\\\x00-\x1f]+$"
 VARIABLE_PATTERN: Final = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 ITEM_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_./-]*(?:/\*)?$"
@@ -63,6 +64,7 @@ _VARIABLE: Final = re.compile(VARIABLE_PATTERN, re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*", re.ASCII)
 _ITEMS_BELOW: Final = "/*"
 
+_LOCALHOST: Final = "localhost"
 _THIS_MACHINE: Final = frozenset({"localhost", "localdomain", "ip6-localhost", "ip6-loopback", "loopback"})
 """The last part, or the only one, of names that mean this machine."""
 
@@ -93,9 +95,14 @@ class Host:
         return "any" if self == ANY_HOST else f"{self.name}:{self.port}"
 
     @property
+    def is_this_machine(self) -> bool:
+        """Whether this is a service of the machine itself."""
+        return self.name == _LOCALHOST
+
+    @property
     def written(self) -> str:
         """The shortest text that says this."""
-        return self.name if self.port == DEFAULT_PORT else str(self)
+        return self.name if self.port == DEFAULT_PORT and not self.is_this_machine else str(self)
 
 
 ANY_HOST: Final = Host("*", 0)
@@ -167,7 +174,10 @@ def _is_no_host(text: str) -> bool:
 
 
 def _is_this_machine(text: str) -> bool:
-    """Whether a resolver takes this name for loopback by its spelling alone."""
+    """Whether a resolver takes this name for loopback by its spelling; `localhost:PORT` may be named."""
+    name, _, port = text.partition(":")
+    if name == _LOCALHOST and port:
+        return False
     return text.partition(":")[0].lower().rstrip(".").rpartition(".")[2] in _THIS_MACHINE
 
 
@@ -195,7 +205,7 @@ _WRONG_HOSTS: Final[tuple[tuple[Callable[[str], bool], str], ...]] = (
     (lambda text: "/" in text or "@" in text, "a host name such as api.github.com, and no URL"),
     (lambda text: not text.isascii(), "a host name in ASCII (xn--…)"),
     (lambda text: not text.partition(":")[0].strip("*."), "a host name (for every host: net: any)"),
-    (_is_this_machine, "a host on the network (a cell has a loopback of its own)"),
+    (_is_this_machine, "a host on the network, or one service of this machine as localhost:PORT"),
     (_is_public_suffix, "*. before the name of one owner, such as *.example.org"),
     (_is_no_host, "a full host name, such as api.github.com, *.example.org or host.org:8443"),
 )

@@ -123,15 +123,23 @@ def plan(permissions: Permissions, facts: Facts, *, item_id: str) -> Plan | None
         binds=list(_binds(permissions, facts)),
         devices=facts.gpu_devices if "gpu" in permissions.uses else (),
         home=None if any(is_below(facts.home, each) for each in shown) else facts.home,
-        net=_net(permissions),
+        net=_net(permissions, item_id),
         limits=facts.limits,
     )
     return Plan(policy, dict(_variables(permissions, facts)))
 
 
-def _net(permissions: Permissions) -> Literal["none", "any"] | Hosts:
+def _net(permissions: Permissions, item_id: str) -> Literal["none", "any"] | Hosts:
+    """The network of a program; RyeError `denied_by_policy` for a service of this machine.
+
+    A cell has a loopback of its own, and ports are all that walls could tell apart.
+    """
     if permissions.any_host:
         return "any"
+    if here := [host.written for host in sorted(permissions.net) if host.is_this_machine]:
+        what = f"expected only tools for HTTP to name services of this machine, found {here[0]} in {item_id}"
+        hint = "a program reaches services of this machine with net: any alone"
+        raise RyeError("denied_by_policy", what, item_id=item_id, hint=hint)
     return Hosts([host.written for host in sorted(permissions.net)]) if permissions.net else "none"
 
 

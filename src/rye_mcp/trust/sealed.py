@@ -4,4 +4,4 @@ from typing import Final
 
 __all__ = ["MANIFEST_SHA256"]
 
-MANIFEST_SHA256: Final = "c9ff01787fc902a1b3714ffc9936de34c0ffac4986cdd8213dd5eeda98aa795b"
+MANIFEST_SHA256: Final = "236b52b802f143d2bc8b794c4d2f6678d473b43863c066f275e36b7a05812997"

@@ -38,6 +38,9 @@ MAX_KEPT_BYTES: Final = 64 << 20
 MAX_SOURCE_BYTES: Final = 16 << 20
 """How many bytes of sources are compiled at once; of more, none."""
 
+MIN_SOURCE_BYTES: Final = 2048
+"""Of fewer bytes no bytecode is kept: to write it for each call takes longer than to compile them."""
+
 _MAX_ANSWER_BYTES: Final = 64 << 20
 _TIMEOUT_S: Final = 60.0
 _SOURCE = ".py"
@@ -83,17 +86,24 @@ class _Compiled:
 class BytecodeStore:
     """The bytecode that a process keeps."""
 
-    def __init__(self, may_run: Callable[[str], bool], *, max_bytes: int = MAX_KEPT_BYTES) -> None:
+    def __init__(
+        self,
+        may_run: Callable[[str], bool],
+        *,
+        max_bytes: int = MAX_KEPT_BYTES,
+        min_source_bytes: int = MIN_SOURCE_BYTES,
+    ) -> None:
         """`may_run` says of the real file of an interpreter whether it may be started unconfined."""
         self._may_run = may_run
         self._kept: OrderedDict[tuple[_Interpreter, str], _Compiled] = OrderedDict()
         self._size = 0
         self._max_bytes = max_bytes
+        self._min_source_bytes = min_source_bytes
         self._under_way: set[tuple[_Interpreter, str]] = set()
 
     def known(self, carried: BundledFiles, process: Halves) -> Bytecode | None:
         """Return the known bytecode of a run, to be added to its snapshot; None without any."""
-        modules = _modules(carried, process)
+        modules = self._modules(carried, process)
         interpreter = self._interpreter(process) if modules else None
         if interpreter is None:
             return None
@@ -126,7 +136,7 @@ class BytecodeStore:
         self, carried: BundledFiles, process: Halves
     ) -> tuple[_Interpreter | None, Mapping[tuple[_Interpreter, str], bytes]]:
         """Return the sources of a run without known bytecode, unless they are too large."""
-        modules = _modules(carried, process)
+        modules = self._modules(carried, process)
         interpreter = self._interpreter(process) if modules else None
         if interpreter is None:
             return None, {}
@@ -134,6 +144,11 @@ class BytecodeStore:
         keys = {(interpreter, module.digest): module.content for module in modules}
         missing = {key: content for key, content in keys.items() if key not in known}
         return interpreter, missing if sum(map(len, missing.values())) <= MAX_SOURCE_BYTES else {}
+
+    def _modules(self, carried: BundledFiles, process: Halves) -> Sequence[BundledFile]:
+        """The modules of a run, if there is enough to compile."""
+        modules = _modules(carried, process)
+        return modules if sum(len(each.content) for each in modules) >= self._min_source_bytes else ()
 
     def _interpreter(self, process: Halves) -> _Interpreter | None:
         """The interpreter that will run, if this process may start it; None when nothing is to be compiled.

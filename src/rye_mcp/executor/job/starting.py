@@ -21,7 +21,7 @@ from rye_mcp.executor.environment.shims import PathWithoutShims, is_shim, meant
 from rye_mcp.executor.job.in_process import InProcessCall
 from rye_mcp.items import printable
 from rye_mcp.notices import Notice
-from rye_mcp.trust.directories import Directories
+from rye_mcp.trust.directories import Directories, Look
 
 __all__ = [
     "WORKING_DIRECTORY",
@@ -163,7 +163,8 @@ def _checked(program: str, directories: Directories) -> str | None:
 
 def _why_not(program: str, started: str, directories: Directories) -> str | None:
     """Why a program is not started: the way to it leads elsewhere, or the file does."""
-    return directories.why_not(program) or directories.why_not(started)
+    look = Look()
+    return directories.why_not(program, look) or directories.why_not(started, look)
 
 
 def _real(program: str) -> str:

@@ -7,7 +7,7 @@ interpreter has read when it started are those of the waiting one does it run th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -43,7 +43,9 @@ class Recipe:
         """The recipe that a prepared process is made by."""
         command = process.runtime.command
         stamps = (stamp_of(command), stamp_of(f"{_prefix(command)}/pyvenv.cfg"))
-        return cls(process.runtime, process.call.policy, warm, stamps, dict(_packages(command)))
+        packages = dict(_packages(command)) if warm.prepare == "python" else {}
+        packages |= {path: stamp_of(path) for path in _preloaded(packages, warm.preload)}
+        return cls(process.runtime, process.call.policy, warm, stamps, packages)
 
     def why_not(self, other: Recipe, *, apart_from_paths: bool = False) -> str | None:
         """The word for what another one was made of otherwise; None when it is the same.
@@ -114,6 +116,13 @@ def _packages(command: str) -> Iterator[tuple[str, Stamp | None]]:
             yield directory, stamp
             names = _starting_code(directory, stamp) if settled(stamp) else _names(directory)
             yield from ((path, stamp_of(path)) for path in (f"{directory}/{name}" for name in names))
+
+
+def _preloaded(directories: Iterable[str], modules: Iterable[str]) -> list[str]:
+    """Where these modules may be: a package that is replaced in its place is another one."""
+    tops = dict.fromkeys(name.partition(".")[0] for name in modules)
+    ends = (ending for top in tops for ending in (f"{top}.py", top, f"{top}/__init__.py"))
+    return [f"{directory}/{ending}" for ending in ends for directory in directories]
 
 
 @lru_cache(maxsize=64)

@@ -24,6 +24,12 @@ MAX_FORK_MS: Final = 100.0
 _READ_AT_START: Final = ("PYTHON", "LC_", "LANG")
 """How variables begin that an interpreter reads when it starts, and not again."""
 
+_THREADS: Final = ("OMP_", "OPENBLAS_", "MKL_", "BLIS_", "NUMEXPR_")
+"""How variables begin that say how many threads a library starts when it is imported."""
+
+_OF_CALLS: Final = frozenset({"PYTHONPATH", "PYTHONSTARTUP", "PYTHONBREAKPOINT"})
+"""What comes with a call. Modules in its places may be those of a tool, and a zygote imports none."""
+
 
 @dataclass(slots=True)
 class Slot:
@@ -59,5 +65,10 @@ def is_worn(zygote: Zygote[SubprocessResult]) -> bool:
 
 def at_start(runtime: RuntimeSpec) -> RuntimeSpec:
     """The same program with no variable but those that it reads when it starts."""
-    env = {name: text for name, text in runtime.env.items() if name.startswith(_READ_AT_START)}
+    beginnings = (*_READ_AT_START, *_THREADS)
+    env = {
+        name: text
+        for name, text in runtime.env.items()
+        if name.startswith(beginnings) and name not in _OF_CALLS
+    }
     return RuntimeSpec(command=runtime.command, args=runtime.args, env=env, search_path=runtime.search_path)

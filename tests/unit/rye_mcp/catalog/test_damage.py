@@ -70,13 +70,13 @@ def foreign(path: Path) -> None:
 def of_another_version(path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("UPDATE made_by SET version = '0 / rye-mcp 0.0.1 / SQLite 3'")
-        database.execute("DELETE FROM features")  # which another parser had no idea of
+        database.execute("DELETE FROM texts")  # which another parser had no idea of
     database.close()
 
 
 def without_a_table(path: Path) -> None:
     with sqlite3.connect(path) as database:
-        database.execute("DROP TABLE features")
+        database.execute("DROP TABLE texts")
     database.close()
 
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rye_mcp.catalog._ranking import as_sentence
-from rye_mcp.catalog._store import open_memory
 from rye_mcp.catalog._words import (
     Stemmer,
+    Vocabulary,
     distance_between,
     grams_of,
     name_words,
-    sign_of,
-    similar_words,
-    spell_out,
     words_of,
 )
 from rye_mcp.catalog.query import parse, written
@@ -41,18 +36,17 @@ def test_a_text_is_its_words(text: str, words: list[str]) -> None:
     assert words_of(text) == words
 
 
-@pytest.mark.parametrize("gram", ["Sab", "a.b", "äbc", "ab", "abcd", ""])
-def test_an_n_gram_of_other_characters_has_no_sign(gram: str) -> None:
-    assert sign_of(gram) == ""
-    assert len(sign_of("^a$")) == 1
-
-
-@pytest.mark.thorough
-def test_every_n_gram_of_plain_letters_has_a_sign_whatever_the_text_was_written_with() -> None:
-    words = set(words_of(" ".join(chr(code) for code in range(sys.maxunicode + 1))))
-    assert len(words) > 100_000
-    grams = {gram for word in words for gram in grams_of(word)}
-    assert {gram for gram in grams if gram.isascii()} == {gram for gram in grams if sign_of(gram)}
+@pytest.mark.parametrize(
+    ("text", "grams"),
+    [
+        ("video", [" vi", "vid", "ide", "deo", "eo "]),
+        ("a", [" a "]),
+        ("to go", [" to", "to ", "o g", " go", "go "]),
+        ("", []),
+    ],
+)
+def test_n_grams_know_where_a_word_begins_and_ends(text: str, grams: list[str]) -> None:
+    assert {"".join(gram) for gram in grams_of(text)} == set(grams)
 
 
 @pytest.mark.parametrize(
@@ -138,11 +132,16 @@ def test_a_distance_is_that_of_the_whole_table_up_to_the_limit(one: str, other: 
 @given(
     st.sets(st.text("abcd", min_size=3, max_size=10), min_size=1), st.text("abcd", min_size=5, max_size=10)
 )
-def test_the_index_of_deletions_finds_what_a_scan_finds(words: set[str], wanted: str) -> None:
-    database = open_memory()
-    database.executemany("INSERT INTO words VALUES (?, ?, 1, 0)", [(word, word) for word in words])
-    spell_out(database)
+def test_the_words_near_a_word_are_those_of_a_scan_the_nearest_first(words: set[str], wanted: str) -> None:
+    vocabulary = Vocabulary(words)
     for limit in (1, 2):
-        scanned = {word for word in words - {wanted} if naive_distance(word, wanted) <= limit}
-        assert set(similar_words(database, wanted, limit)) == scanned
-    database.close()
+        scanned = {(naive_distance(word, wanted), word) for word in words - {wanted}}
+        found = vocabulary.near(wanted, limit)
+        assert set(found) == {(edits, word) for edits, word in scanned if edits <= limit}
+        assert [edits for edits, _ in found] == sorted(edits for edits, _ in found)
+
+
+def test_a_short_word_is_a_slip_of_few_others_and_of_equally_near_ones_the_most_frequent_is_first() -> None:
+    vocabulary = Vocabulary(["cat", "cats", "cut", "coat", "at"])
+    assert vocabulary.near("ct", 2) == []
+    assert vocabulary.near("cat", 2) == [(1, "cats"), (1, "cut"), (1, "coat"), (1, "at")]

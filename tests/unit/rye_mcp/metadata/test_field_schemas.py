@@ -51,6 +51,10 @@ ANYTHING: list[Any] = [
     *TOOL_TYPES,
     *({"prepare": "python"}, {"prepare": "python", "keep": 16, "seconds": 600}, {"prepare": "cold"}),
     *(
+        {"prepare": "python", "preload": names}
+        for names in ([], ["numpy", "a.b_c"], ["a b"], ["../a"], "a", [1])
+    ),
+    *(
         {"keep": 1},
         *({"prepare": "python", name: value} for name in ("keep", "seconds") for value in (0, True, 601)),
     ),
@@ -102,7 +106,8 @@ def said_in(path: Path) -> dict[str, Any]:
     metadata = parse_metadata(item(content, extension, type_of(path)))
     said = {name: getattr(metadata, name) for name in FIELDS} | {"tags": list(metadata.tags)}
     said |= {name: value.canonical() for name, value in said.items() if isinstance(value, Permissions)}
-    said |= {name: asdict(value) for name, value in said.items() if isinstance(value, Warm)}
+    if isinstance(warm := said["warm"], Warm):
+        said["warm"] = {**asdict(warm), "preload": list(warm.preload)}
     without = {name for name, value in said.items() if value is None}
     if metadata.declares_executor:
         without -= {"executor_id"}

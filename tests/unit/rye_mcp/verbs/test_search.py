@@ -106,7 +106,7 @@ def test_a_schema_that_is_long_is_left_out_and_said_to_be(world: World, look: Se
 
 def test_other_types_are_searched_by_their_scope(world: World, look: Search) -> None:
     put(world, DIRECTIVE, "greet", ".md", item_type=ItemType.DIRECTIVE, signed=True)
-    assert ids(look("greet")) == []
+    assert ids(look("greet", space=PROJECT)) == []
     [shown] = look("greet", scope="directive", detail=True).as_dict()["results"]
     assert (shown["type"], shown["runnable"]) == ("directive", True)
     assert shown["detail"]["preview"] == "Say hello."

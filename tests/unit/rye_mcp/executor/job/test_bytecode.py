@@ -12,7 +12,7 @@ import pytest
 
 from lilux.primitives.subprocess import CallSpec, Halves, RuntimeSpec, SubprocessPrimitive
 from rye_mcp.executor.chain.files import BundledFiles
-from rye_mcp.executor.job.bytecode import BytecodeStore
+from rye_mcp.executor.job.bytecode import MIN_SOURCE_BYTES, BytecodeStore
 from rye_mcp.executor.job.snapshot import Snapshot, SnapshotStore
 from tests.carry_world import Scene
 from tests.trust_world import World
@@ -50,7 +50,7 @@ async def learnt(
     carried: BundledFiles, snapshots: SnapshotStore, store: BytecodeStore | None = None
 ) -> BytecodeStore:
     """A store that knows what this tool imports."""
-    store = store or BytecodeStore(bool)
+    store = store or BytecodeStore(bool, min_source_bytes=0)
     with snapshots.create(carried) as snapshot:
         assert store.known(carried, spec_of(snapshot)) is None
         await store.learn(carried, spec_of(snapshot))
@@ -132,7 +132,7 @@ async def test_a_tool_by_itself_has_nothing_to_compile(scene: Scene, snapshots: 
 
 async def test_a_tool_that_is_imported_is_a_module_too(scene: Scene, snapshots: SnapshotStore) -> None:
     carried = scene.carried()
-    store = BytecodeStore(bool)
+    store = BytecodeStore(bool, min_source_bytes=0)
     with snapshots.create(carried) as snapshot:
         spec = spec_of(snapshot, f"{snapshot.root}/lib/call.py", str(snapshot.tool_path))
         await store.learn(carried, spec)
@@ -171,7 +171,7 @@ async def test_an_interpreter_that_answers_anything_else_is_no_failure(
     odd = tmp_path / "python3"
     odd.write_text(f"#!/bin/sh\n{answer}\n")
     odd.chmod(0o755)
-    carried, store = scene.carried(), BytecodeStore(bool)
+    carried, store = scene.carried(), BytecodeStore(bool, min_source_bytes=0)
     with snapshots.create(carried) as snapshot:
         spec = spec_of(snapshot, command=str(odd))
         await store.learn(carried, spec)
@@ -188,7 +188,7 @@ async def test_what_was_not_used_for_longest_goes_first(scene: Scene, snapshots:
     everything = whole.known(one, spec)
     assert everything is not None
     size = sum(map(len, everything.files.values()))
-    store = BytecodeStore(bool, max_bytes=size - 1)
+    store = BytecodeStore(bool, max_bytes=size - 1, min_source_bytes=0)
     await store.learn(one, spec)
     kept = store.known(one, spec)
     assert kept is not None
@@ -206,7 +206,7 @@ async def test_nothing_that_an_environment_of_python_starts_with_is_run(
     (tmp_path / "venv/bin").mkdir()
     (tmp_path / "venv/bin/python3").symlink_to(base / "bin" / version)
     (tmp_path / "venv/pyvenv.cfg").write_text(f"home = {base / 'bin'}\n")
-    carried, store = scene.carried(), BytecodeStore(bool)
+    carried, store = scene.carried(), BytecodeStore(bool, min_source_bytes=0)
     with snapshots.create(carried) as snapshot:
         spec = spec_of(snapshot, command=str(tmp_path / "venv/bin/python3"))
         assert (await SubprocessPrimitive().run(spec.whole())).return_code == 1
@@ -227,3 +227,13 @@ async def test_nothing_of_the_environment_reaches_the_interpreter(
     store = await learnt(carried, snapshots)
     with snapshots.create(carried) as snapshot:
         assert store.known(carried, spec_of(snapshot)) is not None
+
+
+async def test_what_is_compiled_faster_than_it_is_written_has_none(
+    scene: Scene, snapshots: SnapshotStore
+) -> None:
+    carried, store = scene.carried(), BytecodeStore(bool)
+    with snapshots.create(carried) as snapshot:
+        assert not store.lacks(carried, spec_of(snapshot))
+        scene.bring({"helper.py": HELPER + b"# " + b"x" * MIN_SOURCE_BYTES})
+        assert store.lacks(scene.carried(), spec_of(snapshot))

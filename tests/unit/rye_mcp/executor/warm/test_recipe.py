@@ -93,3 +93,17 @@ def test_for_some_calls_nothing_can_wait(call: CallSpec, word: str | None) -> No
 
 def test_a_program_that_is_looked_for_when_it_is_started_has_none_waiting() -> None:
     assert why_never(Halves(replace(RUNTIME, command="python3"), CALL)) == "interpreter"
+
+
+@pytest.mark.parametrize("name", ["thing.py", "thing/__init__.py"])
+def test_a_preloaded_module_that_is_replaced_in_its_place_is_noticed(prefix: Path, name: str) -> None:
+    file = prefix / "lib/python3.11/site-packages" / name
+    file.parent.mkdir(parents=True)
+    file.write_text("old = 1\n")
+    runtime, warm = (
+        replace(RUNTIME, command=str(prefix / "bin/python3")),
+        Warm("python", preload=("thing.a",)),
+    )
+    before = recipe(runtime, warm=warm)
+    file.write_text("quite_new = 1\n")
+    assert before.why_not(recipe(runtime, warm=warm)) == "packages"
