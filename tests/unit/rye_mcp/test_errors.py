@@ -87,6 +87,7 @@ STABLE = [
     "read_failed",
     "write_failed",
     "artifact_not_found",
+    "replay_differs",
     "code_refused",
     "engine_unreachable",
     "node_refused",
