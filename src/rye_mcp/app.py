@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import shlex
+import sysconfig
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import field, replace
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from rye_mcp.executor.caller import TraceContext
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
     from rye_mcp.executor.tree import OpenInside
+    from rye_mcp.nodes.engines import NodeEngines
 
 __all__ = [
     "INDEX_DIRECTORY",
@@ -233,9 +235,18 @@ class App:
                 environment=self.settings.environment,
                 writes_locks=self.writes_locks,
                 warm=self.allows_warm,
+                open_engines=self.open_engines,
             )
             self._executors.append(made)
         return self._executors[0]
+
+    def open_engines(self) -> NodeEngines:
+        """What leads to other machines; nothing of it is loaded before a tool may run on one."""
+        from rye_mcp.nodes.engines import NodeEngines
+
+        settings = self.settings
+        rye = Path(sysconfig.get_path("scripts"), "rye")
+        return NodeEngines(self.spaces, self.trust, settings.state, settings.environment, rye=str(rye))
 
     def executor_in(self, directory: Path, *, with_items: bool) -> PrimitiveExecutor:
         """One for which this directory is the project, `with_items` of this one; the caller closes it."""

@@ -28,6 +28,7 @@ from rye_mcp.executor.snippets import SAVER
 from rye_mcp.inside.record import CallRecord
 from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
+from rye_mcp.mcp_server.elsewhere import ask_elsewhere
 from rye_mcp.mcp_server.tickets import Given, Tickets
 from rye_mcp.permissions import Action as RuleAction
 from rye_mcp.trust.control_variables import chooses_code
@@ -393,7 +394,12 @@ class Confirmer:
     async def _ask(self, question: Question) -> None:
         client = self.client
         if not self.can_ask:
-            raise _nobody_to_ask(question)
+            agreed, number = await ask_elsewhere(question, self.app.settings.state)
+            if agreed is None:
+                raise _nobody_to_ask(question, number)
+            if not agreed:
+                raise _declined(question, _NO["decline"])
+            return
         if str(client.protocol_version) >= _BY_ANSWER:
             self._ask_by_answer(question)
         else:
@@ -503,9 +509,13 @@ def _declined(question: Question, how: str) -> RyeError:
     return RyeError("confirmation_declined", what, item_id=question.item_id)
 
 
-def _nobody_to_ask(question: Question) -> RyeError:
+def _nobody_to_ask(question: Question, number: int | None = None) -> RyeError:
     what = (
         f"expected a person to agree to {question.action} {question.item_id}, found a client that asks nobody"
     )
     hint = f"ask a person to do it in a terminal: {question.command}"
+    if number is not None:
+        hint = (
+            f"ask a person to answer (rye questions agree {number}, or rye ui) and call again; or {hint[4:]}"
+        )
     return RyeError("confirmation_required", what, item_id=question.item_id, hint=hint)

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rye_mcp.cli.explain import as_mermaid, as_svg
+from rye_mcp.ui.chain_picture import as_mermaid, as_svg
 from rye_mcp.verbs.explain import ExplainRequest, Explanation, explain
 from tests.trust_world import World
 from tests.verb_world import person, put
