@@ -14,7 +14,7 @@ import os
 import shlex
 import sysconfig
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import field, replace
 from pathlib import Path
 from threading import Lock
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rye_mcp.catalog import Catalog
     from rye_mcp.executor.caller import TraceContext
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
-    from rye_mcp.executor.tree import OpenInside
+    from rye_mcp.executor.tree import OnCall, OpenInside, Program
     from rye_mcp.nodes.engines import NodeEngines
 
 __all__ = [
@@ -216,10 +216,14 @@ class App:
         )
 
     def _open_inside(self, context: Context) -> OpenInside:
-        """Return the service for the programs that are called in this context."""
-        from rye_mcp.inside.desk import Desk
+        """Return the service for the programs that are called in this context, of which few ask."""
 
-        return Desk(context, self.kept_catalog, context.agree).opened
+        def opened(program: Program, on_call: OnCall | None = None) -> AbstractAsyncContextManager[int]:
+            from rye_mcp.inside.desk import Desk
+
+            return Desk(context, self.kept_catalog, context.agree).opened(program, on_call)
+
+        return opened
 
     def executor(self) -> PrimitiveExecutor:
         """The executor of tools: made when the first one runs, and kept."""
