@@ -94,6 +94,7 @@ async def test_variables_of_git_lead_nowhere_else(
     bob.world.environment |= {
         "GIT_SSH_COMMAND": touch,
         "GIT_PROXY_COMMAND": touch,
+        "GIT_TRACE": str(canary),
         "GIT_EXEC_PATH": str(tmp_path),
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "uploadpack.packObjectsHook",

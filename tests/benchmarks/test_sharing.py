@@ -1,4 +1,4 @@
-"""The benchmark of sharing runs, checks what was pulled, and prints its target. Its figures are for people."""
+"""The benchmark of sharing runs, and checks what was pulled. Its figures are for people."""
 
 from __future__ import annotations
 

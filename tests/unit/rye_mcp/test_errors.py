@@ -62,7 +62,6 @@ STABLE = [
     "receipts_broken",
     "run_not_live",
     "no_fitting_node",
-    "replay_differs",
     "question_not_found",
     "answers_too_long",
     "approval_required",
