@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import zlib
+import sys
 from pathlib import Path
 
 import pytest
 
 from rye_mcp.errors import RyeError
-from rye_mcp.sharing import git as module
 from rye_mcp.sharing.fetching import Network
 from rye_mcp.sharing.reference import parse_reference
 from tests.registry_world import Member, author_in, commit, git, member_in, url
@@ -130,20 +129,26 @@ async def test_a_path_that_no_shared_file_has(alice: Member, bob: Member, path: 
     await is_refused(bob, f"{url(alice)}@main", "invalid_artifact")
 
 
-async def test_objects_that_are_not_what_their_names_say(
-    alice: Member, bob: Member, monkeypatch: pytest.MonkeyPatch
-) -> None:
+EXCHANGE = """\
+import pathlib, sys, zlib
+for path in pathlib.Path(sys.argv[1], "objects").glob("??/*"):
+    data = zlib.decompress(path.read_bytes())
+    if b"print('bye')" in data:
+        path.chmod(0o644)
+        path.write_bytes(zlib.compress(data.replace(b"print('bye')", b"print('bad')")))
+"""
+
+
+async def test_objects_that_are_not_what_their_names_say(alice: Member, bob: Member, tmp_path: Path) -> None:
     """A git that does not look itself changes nothing: each object is compared with its name again."""
     commit(alice.world.project)
-    fetch = module._Git.fetch
-
-    async def and_exchange(self: module._Git) -> None:
-        await fetch(self)
-        for path in (self.repository / "objects").glob("??/*"):
-            data = zlib.decompress(path.read_bytes())
-            if b"print('bye')" in data:
-                path.chmod(0o644)
-                path.write_bytes(zlib.compress(data.replace(b"print('bye')", b"print('bad')")))
-
-    monkeypatch.setattr(module._Git, "fetch", and_exchange)
+    (tmp_path / "exchange.py").write_text(EXCHANGE)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "git").write_text(
+        '#!/bin/sh\n/usr/bin/git "$@" || exit\n'
+        f'case " $* " in *" fetch "*) {sys.executable} {tmp_path}/exchange.py "$GIT_DIR";; esac\n'
+    )
+    (programs / "git").chmod(0o755)
+    bob.world.environment["PATH"] = f"{programs}:/usr/bin:/bin"
     await is_refused(bob, f"{url(alice)}@main", "invalid_artifact")
