@@ -1,8 +1,8 @@
 """What people wish for on a usual day, and the items that would do: written down before a search was tried.
 
 The items are those of the system space, of public MCP servers that are bridged, and a tool of the project.
-Texts of items were edited with the misses of `WISHES` in view; `FURTHER_WISHES` were written down after that, and no
-text was edited for them.
+Texts of items were edited with the misses of `WISHES` in view. `FURTHER_WISHES` were written down after
+that, and no text was edited for them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 __all__ = ["BIGGEST", "FURTHER_WISHES", "LEAST_FOUND", "WISHES"]
 
 LEAST_FOUND: Final = (18, 12)
-"""How many of each set find the right item among the first three: the second one says how far search has come."""
+"""How many of each set find the right item among the first three; of the second, this is as far as it is."""
 
 BIGGEST: Final = b'''"""The biggest files of a directory, with their sizes."""
 
