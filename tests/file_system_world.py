@@ -76,10 +76,12 @@ def promised(tool: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def at_desk(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, *, state: Path | None = None
+    directory: Path, monkeypatch: pytest.MonkeyPatch, *, state: Path | None = None, lifted: bool = False
 ) -> AsyncIterator[Desk]:
-    """A desk in a directory; its tools keep what they keep below `state`."""
+    """A desk in a directory; its tools keep their files below `state`, and run unconfined if `lifted`."""
     world = World(directory)
+    if lifted:
+        world.lift("rye/file-system/*")
     (world.project / ".ai").mkdir(parents=True, exist_ok=True)
     outside = directory / "outside"
     outside.mkdir(exist_ok=True)

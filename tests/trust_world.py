@@ -39,6 +39,12 @@ class World:
     root: Path
     environment: dict[str, str] = field(default_factory=dict)
 
+    def lift(self, items: str) -> None:
+        """Let tools run unconfined for this user, so that their own guards have to hold."""
+        settings = self.user_space / "config/rye.yaml"
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        settings.write_text(f"isolation: {{lift: [{items}]}}\n")
+
     @property
     def user_space(self) -> Path:
         return self.root / "home/.ai"

@@ -1,7 +1,7 @@
 """Processes that are started before their call is known, and wait for it.
 
 A `Parked` process is confined and looked after like any other. It gets one call and ends. Its program reads
-the call from `CALL_DESCRIPTOR`; a Python interpreter gets a program of `_waiter` for that. The rules are in
+the call from `CALL_DESCRIPTOR`; interpreters of some languages get a program for that. The rules are in
 docs/architecture/lilux.md.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import cache
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from lilux._connection import Outcome
 from lilux._dataclasses import dataclass
@@ -32,10 +32,18 @@ PARK_LIMIT_S: Final = 600.0
 
 _BEGIN: Final = 'import sys; exec(compile(sys.argv[1], "<lilux>", "exec"), {"__name__": "lilux"})'
 
-_FOR_THE_LOADER: Final = ("PYTHON", "LD_", "GLIBC_", "MALLOC_")
+Language = Literal["python", "node"]
+
+_FOR_THE_LOADER: Final = ("LD_", "GLIBC_", "MALLOC_")
+_FOR_THE_LANGUAGE: Final[Mapping[Language, tuple[str, ...]]] = {
+    "python": ("PYTHON",),
+    "node": ("NODE_", "ICU_", "UV_", "OPENSSL_", "SSL_"),
+}
 """Variables that begin so are read when an interpreter starts, and not again."""
 
-_READ_LATER: Final = frozenset(["PYTHONPATH", "PYTHONBREAKPOINT", "PYTHONASYNCIODEBUG", "PYTHONSTARTUP"])
+_READ_LATER: Final = frozenset(
+    ["PYTHONPATH", "PYTHONBREAKPOINT", "PYTHONASYNCIODEBUG", "PYTHONSTARTUP", "NODE_PATH"]
+)
 """Of these, the ones that a waiting interpreter takes from its call."""
 
 _FOR_THE_LOCALE: Final = frozenset(["LANG", "LC_ALL", "LC_CTYPE"])
@@ -62,8 +70,8 @@ class ParkSpec:
     """The half of a process that is known before its call, and how it waits.
 
     It is started in `cwd` with exactly the environment of its runtime, and confined as `policy` says. With
-    `python`, the runtime is a Python interpreter with options only, and what it waits with is added. `limit`
-    is how many seconds it may wait; then it is ended.
+    a `language`, the runtime is an interpreter of it with options only, and what it waits with is added.
+    `limit` is how many seconds it may wait; then it is ended.
     """
 
     runtime: RuntimeSpec
@@ -71,13 +79,13 @@ class ParkSpec:
     policy: Policy | None = None
     result_fd: bool = False
     descriptors: Mapping[int, int] = field(default_factory=dict)
-    python: bool = False
+    language: Language | None = None
     limit: float = PARK_LIMIT_S
 
     def process(self) -> ProcessSpec:
         """The process that is started."""
         runtime = self.runtime
-        args = [*runtime.args, *waiter("call")] if self.python else runtime.args
+        args = [*runtime.args, *_waits_with(self.language)]
         call = CallSpec(
             cwd=self.cwd,
             timeout=None,
@@ -97,14 +105,15 @@ class ParkSpec:
                 raise ConfigurationError(f"expected the {name} that it was parked with, found another", name)
         if call.observe is not None:
             raise ConfigurationError("expected no observation of a process that was parked", "observe")
-        if self.python:
-            self._refuse_environment(call.env)
+        if self.language is not None:
+            self._refuse_environment(call.env, self.language)
 
-    def _refuse_environment(self, added: Mapping[str, str]) -> None:
+    def _refuse_environment(self, added: Mapping[str, str], language: Language) -> None:
         started = self.runtime.env
-        has_locale = started.get("PYTHONUTF8") == "1" or "-X" in self.runtime.args
+        beginnings = (*_FOR_THE_LOADER, *_FOR_THE_LANGUAGE[language])
+        has_locale = language == "python" and (started.get("PYTHONUTF8") == "1" or "-X" in self.runtime.args)
         for name, value in added.items():
-            fixed = name.startswith(_FOR_THE_LOADER) and name not in _READ_LATER
+            fixed = name.startswith(beginnings) and name not in _READ_LATER
             if (fixed or (name in _FOR_THE_LOCALE and not has_locale)) and started.get(name) != value:
                 raise NotParked(
                     f"expected {name} as it was when the interpreter was started", code="parked_environment"
@@ -166,12 +175,18 @@ def waiter(*words: str) -> list[str]:
 
     What it does is passed as text: a confined interpreter may not see this package.
     """
-    return ["-c", _BEGIN, _program(), *words]
+    return ["-c", _BEGIN, _program("_waiter.py"), *words]
+
+
+def _waits_with(language: Language | None) -> list[str]:
+    if language == "node":
+        return ["-e", _program("_waiter.cjs"), "call"]
+    return waiter("call") if language == "python" else []
 
 
 @cache
-def _program() -> str:
-    return Path(__file__).with_name("_waiter.py").read_text("utf-8")
+def _program(name: str) -> str:
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 def not_started(waiting: Waiting) -> NotParked:

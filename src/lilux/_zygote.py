@@ -121,7 +121,7 @@ class Zygote(Generic[R]):
             policy=policy,
             result_fd=result_fd,
             descriptors=descriptors or {},
-            python=True,
+            language="python",
             limit=limit,
         )
         begun = time.monotonic()

@@ -134,6 +134,7 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "confirmation_declined": ErrorKind(
             "The person who was asked did not agree.", "ask the person what to do instead"
         ),
+        "question_not_found": ErrorKind("No such question waits for an answer.", "rye questions"),
         "confirmation_outdated": ErrorKind(
             "What was agreed to is not what would happen now, or was done already.",
             "call again, and have it confirmed again",
@@ -172,6 +173,10 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         "approval_required": ErrorKind(
             "A person has to agree to a call that a program made, and nobody could be asked.",
             "ask a person to agree to it, then run the program again",
+        ),
+        "replay_differs": ErrorKind(
+            "A program that was started again, after a person was asked, makes other calls than before.",
+            "make the calls that a person is asked about first, or the same calls each time",
         ),
         "malformed_call": ErrorKind(
             "A program asked for a call in a form that is no request.", "use the client: from rye import call"
@@ -234,7 +239,10 @@ ERRORS: Mapping[str, ErrorKind] = MappingProxyType(
         # --- other machines ---
         "engine_unreachable": ErrorKind(
             "No worker of the engine could be reached, so nothing was sent.",
-            "look at the engine and its nodes: rye doctor",
+            "rye engine list, then try the engine: rye engine check NAME",
+        ),
+        "no_fitting_node": ErrorKind(
+            "The tool runs on another machine or not at all, and no engine fits.", "rye engine list"
         ),
         "node_refused": ErrorKind(
             "The node does not take this call.", "on the node, look at what it accepts: rye node status"

@@ -32,6 +32,7 @@ __all__ = [
     "MAX_ITEM_BYTES",
     "MAX_SKILL_BYTES",
     "MAX_SKILL_FILES",
+    "NO_FILES",
     "SHEBANG",
     "SKILL_TEXT",
     "SYSTEM_MANIFEST_KIND",
@@ -246,6 +247,10 @@ class SkillFiles:
 
     text: bytes = field(repr=False)
     files: Mapping[str, ListedFile]
+
+
+NO_FILES: Final = SkillFiles(b"", MappingProxyType({}))
+"""A directory that is missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,6 +159,7 @@ async def test_an_approved_project_in_a_repository_that_is_not_has_none_of_its_h
 @pytest.mark.parametrize("says_so", [True, False], ids=["that says so too", "that knows nothing of it"])
 async def test_a_project_beside_its_repository(workshop: Workshop, *, says_so: bool) -> None:
     """A worktree is approved with its main repository; any directory can claim to be one of somebody's."""
+    workshop.world.lift("rye/git/*")
     project, other = workshop.project, workshop.project.parent / "other"
     (project / ".ai").rename(project.parent / "ai")
     project.rename(other)
@@ -174,6 +175,7 @@ async def test_a_project_beside_its_repository(workshop: Workshop, *, says_so: b
 
 
 async def test_a_clone_leads_into_no_other_repository(workshop: Workshop) -> None:
+    workshop.world.lift("rye/git/*")
     project, other = workshop.project, workshop.project.parent / "other"
     other.mkdir()
     (project / ".git").rename(other / ".git")

@@ -15,7 +15,7 @@ from rye_mcp.mcp_server.projects import OpenProjects, Projects
 from tests.file_system_world import at_desk
 from tests.lock_world import LockWorld, files_below
 from tests.people import Person
-from tests.trust_world import refused
+from tests.trust_world import World, refused
 
 SPACE, KEPT, CACHE, COPIES, OTHER = (
     "your user space",
@@ -134,12 +134,15 @@ async def test_a_link_that_takes_the_place_of_an_open_project_is_refused(ground:
 
 
 @pytest.mark.parametrize("linked", ["deep/project", "deep"])
+@pytest.mark.parametrize("lifted", [False, True], ids=["confined", "unconfined"])
 async def test_a_link_that_takes_its_place_during_a_call_is_not_followed_by_file_tools(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linked: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, linked: str, *, lifted: bool
 ) -> None:
-    async with at_desk(tmp_path / "deep", monkeypatch) as desk:
+    async with at_desk(tmp_path / "deep", monkeypatch, lifted=lifted) as desk:
         (tmp_path / "other/project/.ai").mkdir(parents=True)
         (tmp_path / "other/project/secret").write_text("a key")
+        if lifted:
+            World(tmp_path / "other").lift("rye/file-system/*")
         (tmp_path / linked).rename(tmp_path / "aside")
         (tmp_path / linked).symlink_to(tmp_path / linked.replace("deep", "other"))
         result = await desk.run("read", path="secret")

@@ -63,9 +63,7 @@ d.txt filter=included
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
     """A repository whose reader lets the git tools run unconfined: they have to hold without a cell, too."""
     found = repository(tmp_path, monkeypatch)
-    settings = found.world.user_space / "config/rye.yaml"
-    settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text("isolation: {lift: [rye/git/*]}\n")
+    found.world.lift("rye/git/*")
     return found
 
 

@@ -88,6 +88,12 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "Who may sign what you run: everything undecided, and the decisions.",
             TRUST,
         ),
+        "questions": CommandPlace(
+            "rye_mcp.cli.questions",
+            "questions",
+            "What servers ask you, for clients that cannot ask, and your answers.",
+            TRUST,
+        ),
         "keys": CommandPlace(
             "rye_mcp.cli.keys", "keys", "The key pairs that you, and your agents, sign with.", TRUST
         ),
@@ -137,6 +143,12 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "Check that the server works, as a client would start it, and say what to do.",
             SERVERS,
         ),
+        "engine": CommandPlace(
+            "rye_mcp.cli.engine",
+            "engine",
+            "The machines that your calls may run on: engines, their nodes and tools.",
+            SERVERS,
+        ),
         "node": CommandPlace(
             "rye_mcp.cli.node",
             "node",
@@ -147,6 +159,12 @@ COMMANDS: Mapping[str, CommandPlace] = MappingProxyType(
             "rye_mcp.cli.worker",
             "worker",
             "Run calls of servers that were accepted with `rye node accept`, until standard input ends.",
+            SERVERS,
+        ),
+        "skill": CommandPlace(
+            "rye_mcp.cli.skill",
+            "skill",
+            "Skills of others: bring them in, look at them, place copies for other clients.",
             SERVERS,
         ),
         "mcp": CommandPlace(

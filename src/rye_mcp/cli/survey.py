@@ -96,7 +96,7 @@ def verify(
         _print_verified(result, signers_in_words(context), everything=pattern == "*" and space is None)
         if app.spaces.project is None:
             typer.echo("there is no project here: only the user's and the system's items were looked at")
-    if result.refused or result.would_not_run:
+    if not result.is_good:
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -117,6 +117,9 @@ def _print_verified(result: Survey, in_words: Callable[[Signer | None], str], *,
         red = (number for number, item in enumerate(shown) if _why_not(item) is not None)
         print_table(("ITEM", "TYPE", "SPACE", "STATE", "SIGNER", "LOCK"), rows, red=red)
     _explain_refusals((*result.refused, *result.would_not_run))
+    for item in result.with_other_copies[:MAX_EXPLAINED]:
+        for error in item.copies:
+            report(error)
     typer.echo(_summary_of_verified(result, len(result.items) - len(shown)))
 
 
@@ -126,6 +129,8 @@ def _summary_of_verified(result: Survey, folded: int) -> str:
     refused = len(result.refused)
     stopped = len(result.would_not_run)
     others = f", {stopped} of the verified would not run" if stopped else ""
+    if other := len(result.with_other_copies):
+        others += f", {other} of the verified with another copy for a client"
     carried = len(result.carried)
     parts = f", {carried} carried by the listings of tools" if carried else ""
     verified = len(result.items) - refused - carried

@@ -58,7 +58,7 @@ class Caller:
     """The caller of a run: a person or an agent, and the agent's program, by its own account.
 
     `parent` is the run that asks, when one does, and `depth` how many runs are above this one.
-    `program` is that run, when it called through its descriptor.
+    `program` is that run, when it called through its descriptor, and `call` is the key of that call.
     """
 
     kind: CallerKind = "person"
@@ -67,6 +67,7 @@ class Caller:
     depth: int = 0
     trace: TraceContext | None = None
     program: Program | None = None
+    call: str = ""
 
 
 def _is_state(text: str) -> bool:

@@ -7,12 +7,20 @@ docs/architecture/inside.md.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final
 
+import anyio
+
+from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
+from rye_mcp.executor.lock.agreement import mark_of
 from rye_mcp.permissions import Permissions, allows_call, sentence
 
 if TYPE_CHECKING:
@@ -26,6 +34,7 @@ __all__ = [
     "MAX_AT_ONCE",
     "MAX_CALL_DEPTH",
     "MAX_OUTPUT_BYTES",
+    "InnerCall",
     "OnCall",
     "OpenInside",
     "Program",
@@ -56,6 +65,14 @@ class ProgramInterrupted(Exception):  # noqa: N818 - nothing is wrong
     """Ends a program and all above it: what it called has to wait for an answer from outside."""
 
 
+@dataclass(frozen=True, slots=True)
+class InnerCall:
+    """One call of a program: its key, which no other call of a tree has, and how often it was made before."""
+
+    key: str
+    times: int
+
+
 class _Shared:
     """The state that all programs of one tree share."""
 
@@ -77,6 +94,7 @@ class Program:
         approval: Permissions,
         caller: Caller,
         deadline: float | None,
+        identity: Callable[[], str],
     ) -> None:
         above = caller.program
         self.run_id = run_id
@@ -93,6 +111,11 @@ class Program:
         self.made = 0
         self._limit = limit
         self._begun = 0
+        self._identity = identity
+        self._made_before: Counter[str] = Counter()
+        self._under_way = 0
+        self._stopped = 0
+        self._went_on: anyio.Event | None = None
         self._shared: _Shared = _Shared() if above is None else above._shared
 
     @classmethod
@@ -107,7 +130,19 @@ class Program:
             approval=decided.approval,
             caller=decided.caller,
             deadline=None if timeout is None else time.monotonic() + timeout,
+            identity=partial(_identity_of, decided),
         )
+
+    @cached_property
+    def key(self) -> str:
+        """What this run is: its bytes, permissions and parameters, and the call that began it."""
+        return _digest(self._identity(), self.caller.call)
+
+    def call_of(self, item_id: str, parameters: Mapping[str, Any]) -> InnerCall:
+        """One call that this program makes now."""
+        same = _digest(self.key, item_id, parameters)
+        times, self._made_before[same] = self._made_before[same], self._made_before[same] + 1
+        return InnerCall(_digest(same, times), times)
 
     @property
     def outermost(self) -> Program:
@@ -140,10 +175,32 @@ class Program:
             found = f"expected at most {MAX_AT_ONCE} unfinished calls, found one more: {what}"
             raise RyeError("too_many_calls_at_once", found, item_id=self.item_id)
         self._shared.unfinished += 1
+        self._under_way += 1
 
     def end(self) -> None:
         """A call has ended."""
         self._shared.unfinished -= 1
+        self._under_way -= 1
+        self._tell()
+
+    async def hold(self) -> None:
+        """Wait for ever, once a person has to be asked: the program is ended then."""
+        if self._stopped:
+            await anyio.sleep_forever()
+
+    async def stop(self) -> None:
+        """A person has to be asked about a call: no other one begins, and those under way end first."""
+        self._stopped += 1
+        self._tell()
+        while self._under_way > self._stopped:
+            self._went_on = self._went_on or anyio.Event()
+            await self._went_on.wait()
+
+    def _tell(self) -> None:
+        """Let calls that wait for the others look again."""
+        if self._went_on is not None:
+            self._went_on.set()
+            self._went_on = None
 
     def answer(self, size: int) -> None:
         """Count the bytes of an answer; RyeError if all answers together would be too long."""
@@ -180,6 +237,14 @@ class Program:
         while each is not None:
             yield each
             each = each.above
+
+
+def _identity_of(decided: DecidedCall) -> str:
+    return _digest(mark_of(decided.valid, decided.permissions), decided.parameters.values)
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=dict).encode()).hexdigest()
 
 
 def require_within_approval(decided: DecidedCall) -> None:

@@ -15,11 +15,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from rye_mcp.apart import apart, off_loop
+from rye_mcp.apart import apart, apart_if_large, off_loop
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.configuration.words import WordsError, read_words
 from rye_mcp.executor.tree import OnCall, Program, ProgramInterrupted
 from rye_mcp.inside.messages import Request
+from rye_mcp.inside.record import Answer
 from rye_mcp.inside.service import serving
 from rye_mcp.permissions import allows_call
 from rye_mcp.runs.outputs import DEFAULT_LENGTH
@@ -61,6 +62,7 @@ class Desk:
             yield descriptor
 
     async def _answer(self, program: Program, on_call: OnCall | None, request: Request) -> Mapping[str, Any]:
+        await program.hold()
         try:
             program.count(request.what)
             program.begin(request.what)
@@ -69,7 +71,10 @@ class Desk:
             raise
         try:
             return await self._carried_out(program, on_call, request)
-        except (RyeError, ProgramInterrupted):
+        except RyeError:
+            raise
+        except ProgramInterrupted:
+            await program.stop()
             raise
         except Exception as exc:
             _log.exception("a call of a program ended with an error that nobody expected")
@@ -89,21 +94,47 @@ class Desk:
         return await apart(partial(work, request, program, self._of(program), self._catalog))
 
     async def _call(self, program: Program, on_call: OnCall | None, request: Request) -> Mapping[str, Any]:
+        context = self._of(program)
         try:
             program.require_callable(request.what)
             timeout = program.time_left(request.option("timeout"))
             parameters = await self._parameters(program, request)
+            context = replace(context, call=program.call_of(request.what, parameters))
+            known = self._known(context, request)
         except RyeError as exc:
             await self._log(program, request, exc)
             raise
         if on_call is not None:
             outermost = program.outermost
             on_call(outermost.begun_one(), outermost.made, request.what)
+        if known is not None:
+            return _answered(known)
         asked = ExecuteRequest(request.what, parameters=parameters, timeout=timeout)
-        result = await self._agreed_and_run(asked, self._of(program), program, on_call)
-        facts: Mapping[str, Any] = result.as_dict()
-        if request.option("as_handle") and result.success and result.data is not None:
-            return await off_loop(partial(_kept, facts, self._of(program)))
+        return await self._recorded(asked, context, on_call, as_handle=request.option("as_handle", False))
+
+    def _known(self, context: Context, request: Request) -> Answer | None:
+        """The answer to this call, where it was made before a person was asked."""
+        if context.record is None or context.call is None:
+            return None
+        found: Answer | None = context.record.begin(context.call.key, request.what)
+        return found
+
+    async def _recorded(
+        self, asked: ExecuteRequest, context: Context, on_call: OnCall | None, *, as_handle: bool
+    ) -> Mapping[str, Any]:
+        """What comes of a call, which is remembered where a question could start the program again."""
+        record, call = context.record, context.call
+        try:
+            result = await self._agreed_and_run(asked, context, on_call)
+            facts: Mapping[str, Any] = result.as_dict()
+            if as_handle and result.success and result.data is not None:
+                facts = await off_loop(partial(_kept, facts, context))
+        except RyeError as exc:
+            if record is not None and call is not None:
+                record.keep(call.key, exc)
+            raise
+        if record is not None and call is not None:
+            await apart_if_large(facts, partial(record.keep, call.key, facts))
         return facts
 
     async def _parameters(self, program: Program, request: Request) -> Mapping[str, Any]:
@@ -114,16 +145,14 @@ class Desk:
         read = partial(_read_words, request.what, words, self._of(program))
         return {**request.parameters, **await apart(read)}
 
-    async def _agreed_and_run(
-        self, request: ExecuteRequest, context: Context, program: Program, on_call: OnCall | None
-    ) -> Any:
+    async def _agreed_and_run(self, request: ExecuteRequest, context: Context, on_call: OnCall | None) -> Any:
         run = partial(execute, context=context, watch=self.watch(on_call))
         if self._agree is None:
             try:
                 return await run(request)
             except RyeError as exc:
                 if exc.code in _ASKED:
-                    raise _needs_approval(exc, request, program) from exc
+                    raise _needs_approval(exc, request, context) from exc
                 raise
         try:
             agreed = await self._agree(request, context, False)
@@ -135,7 +164,7 @@ class Desk:
             return await run(await self._agree(request, context, True))
         except RyeError as exc:
             if exc.code in _ASKED:
-                raise _needs_approval(exc, request, program) from exc
+                raise _needs_approval(exc, request, context) from exc
             raise
 
     def watch(self, on_call: OnCall | None) -> Any:
@@ -154,9 +183,17 @@ class Desk:
             await off_loop(partial(log_refusal, asked, error, self._of(program)), shielded=True)
 
 
-def _needs_approval(error: RyeError, request: ExecuteRequest, program: Program) -> RyeError:
+def _answered(known: Answer) -> Mapping[str, Any]:
+    """What a call was answered before; RyeError for a refusal."""
+    if isinstance(known, RyeError):
+        raise known
+    return known
+
+
+def _needs_approval(error: RyeError, request: ExecuteRequest, context: Context) -> RyeError:
+    path = () if context.program is None else context.program.path
     what = (
-        f"expected a person to agree to {request.item_id}, called by {' → '.join(program.path)}, "
+        f"expected a person to agree to {request.item_id}, called by {' → '.join(path)}, "
         f"found that nobody could be asked: {error.message}"
     )
     return RyeError("approval_required", what, hint=error.hint, item_id=request.item_id, why=error.code)

@@ -17,6 +17,7 @@ from rye_mcp.executor.caller import TraceContext
 from rye_mcp.executor.primitive_executor import Watch
 from rye_mcp.executor.tree import OnCall
 from rye_mcp.items import ItemType, SpaceName
+from rye_mcp.mcp_server.answers import QuestionAsked
 from rye_mcp.mcp_server.background_runs import BackgroundRuns
 from rye_mcp.mcp_server.confirmation import Confirmer
 from rye_mcp.mcp_server.file_changes import FileChanges, Progress, looking
@@ -71,7 +72,10 @@ class Asked:
     def context(self) -> Context:
         """The context for verbs: the caller is an agent."""
         context = self.app.context(client=self.client, trace=self.trace)
-        return context if self.confirmer is None else replace(context, agree=self.confirmer.inner)
+        confirmer = self.confirmer
+        if confirmer is None:
+            return context
+        return replace(context, agree=confirmer.inner, record=confirmer.record)
 
 
 async def _search(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
@@ -150,6 +154,16 @@ async def run_tool(item_id: str, parameters: Mapping[str, Any], asked: Asked) ->
 
 
 async def _run(request: ExecuteRequest, asked: Asked) -> Executed:
+    """Run it; if a program has to ask, its calls so far are kept for the call that brings the answer."""
+    try:
+        return await _agreed_and_run(request, asked)
+    except QuestionAsked as exc:
+        if asked.confirmer is not None:
+            await asked.confirmer.keep(exc)
+        raise
+
+
+async def _agreed_and_run(request: ExecuteRequest, asked: Asked) -> Executed:
     """Run it as soon as somebody has agreed, where somebody has to."""
     agreed = await _agreed(request, asked)
     try:
@@ -169,6 +183,7 @@ async def _agreed(
         return request
     context = asked.context()
     try:
+        await asked.confirmer.take_answer()
         return await asked.confirmer.run(request, context, in_background=in_background, is_widened=is_widened)
     except RyeError as exc:
         await off_loop(partial(log_refusal, request, exc, context), shielded=True)
@@ -241,6 +256,7 @@ async def _sign(arguments: dict[str, Any], asked: Asked) -> Mapping[str, Any]:
     )
     context = asked.context()
     if asked.confirmer is not None:
+        await asked.confirmer.take_answer()
         request = await asked.confirmer.signing(request, context)
     try:
         return await apart(lambda: sign(request, context).as_dict())

@@ -25,8 +25,10 @@ from rye_mcp.configuration import Action, to_be_confirmed
 from rye_mcp.errors import RyeError
 from rye_mcp.executor.environment.variables import MAX_NAME, looks_secret
 from rye_mcp.executor.snippets import SAVER
+from rye_mcp.inside.record import CallRecord
 from rye_mcp.items import ItemType, SpaceName, printable
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S, QuestionAsked
+from rye_mcp.mcp_server.elsewhere import ask_elsewhere
 from rye_mcp.mcp_server.tickets import Given, Tickets
 from rye_mcp.permissions import Action as RuleAction
 from rye_mcp.trust.control_variables import chooses_code
@@ -40,6 +42,7 @@ from rye_mcp.visible import visible
 if TYPE_CHECKING:
     from rye_mcp.app import App
     from rye_mcp.executor.lock.agreement import Preview, Way
+    from rye_mcp.executor.tree import InnerCall
     from rye_mcp.verbs.context import Context
     from rye_mcp.verbs.sign import SigningPlan
 
@@ -88,6 +91,11 @@ class Question:
     command: str
     is_inner: bool = False
 
+    @property
+    def same(self) -> str:
+        """The mark that all questions about the same call have in common."""
+        return self.mark.partition(" ")[0]
+
 
 def about_run(
     request: ExecuteRequest,
@@ -118,8 +126,7 @@ def about_run(
     lines = [f"Run {found.item_id}?", *_lines(facts), *(["parameters:", *parameters] if shown else [])]
     whole = [dict(values), timeout, in_background, *([list(called_by)] if called_by else [])]
     command = _run_command(found, shown, project)
-    question = _question("execute", found.item_id, lines, [found.mark, whole, str(project)], command)
-    return replace(question, is_inner=bool(called_by))
+    return _question("execute", found.item_id, lines, [found.mark, whole, str(project)], command)
 
 
 def about_signing(request: SignRequest, found: SigningPlan, project: Path | None) -> Question:
@@ -320,8 +327,9 @@ class Confirmer:
     client: Any = None
     _answered: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
     """The answers to questions of this request and those before it, by their marks."""
-    _made: dict[str, list[Question]] = field(default_factory=dict, compare=False, repr=False)
-    """The questions about each call that a program has made, one for each time that it made it."""
+    _last: list[tuple[str, Any]] = field(default_factory=list, compare=False, repr=False)
+    """The answer that this request brings, with the mark of its question."""
+    _records: list[CallRecord] = field(default_factory=list, compare=False, repr=False)
 
     async def run(
         self,
@@ -354,7 +362,7 @@ class Confirmer:
             return request
         path = () if context.program is None else context.program.path
         question = about_run(request, found, context.project, in_background=in_background, called_by=path)
-        await self._ask(question)
+        await self._ask(question if context.call is None else _of_call(question, context.call))
         return replace(request, agreed=found.mark)
 
     async def inner(self, request: ExecuteRequest, context: Context, is_widened: bool) -> ExecuteRequest:
@@ -386,45 +394,70 @@ class Confirmer:
     async def _ask(self, question: Question) -> None:
         client = self.client
         if not self.can_ask:
-            raise _nobody_to_ask(question)
+            agreed, number = await ask_elsewhere(question, self.app.settings.state)
+            if agreed is None:
+                raise _nobody_to_ask(question, number)
+            if not agreed:
+                raise _declined(question, _NO["decline"])
+            return
         if str(client.protocol_version) >= _BY_ANSWER:
-            await self._ask_by_answer(question)
+            self._ask_by_answer(question)
         else:
             await _ask_at_once(question, client)
 
-    async def _ask_by_answer(self, question: Question) -> None:
-        """Ask, or take the answer that the call brings.
+    async def take_answer(self) -> None:
+        """Use up the answer that the call brings, if it does, before anything is done."""
+        if not self._is_answered or self._last or self.client.request_state is None:
+            return
+        given = Given.read(self.client.request_state)
+        tickets = Tickets(self.app.settings.state)
+        await off_loop(partial(tickets.use, given.ticket), shielded=True)  # a no uses it up as well
+        self._answered.update(given.before)
+        answer = self.client.input_responses[_KEY]
+        self._answered[given.mark] = getattr(answer, "action", None) == "accept"
+        self._last.append((given.mark, answer))
+        if given.of_program:
+            kept = await off_loop(partial(tickets.take, given.ticket))
+            self._records[:] = [await apart(partial(CallRecord.read, kept))]
 
-        A program that asks several things is run again for each answer. Each state has what was answered
-        before, so that nothing is asked twice.
-        """
-        state, answers = self.client.request_state, self.client.input_responses or {}
-        if state is None or _KEY not in answers:
+    @property
+    def record(self) -> CallRecord | None:
+        """What programs are answered, where a question starts them again; None where nothing does."""
+        if not self.can_ask or str(self.client.protocol_version) < _BY_ANSWER:
+            return None
+        if not self._records:
+            self._records.append(CallRecord())
+        return self._records[0]
+
+    async def keep(self, asked: QuestionAsked) -> None:
+        """Keep what the program was answered before this question; RyeError when that cannot be."""
+        state = Given.read(asked.result.request_state or "")
+        if state.of_program and self.record is not None:
+            data = await apart(self.record.data)
+            await off_loop(partial(Tickets(self.app.settings.state).keep, state.ticket, data), shielded=True)
+
+    def _ask_by_answer(self, question: Question) -> None:
+        """Ask, or take the answer that the call brings: each state has what was answered before."""
+        if not self._last:
             raise _asked(question, {})
-        given = Given.read(state)
-        if not self._answered:
-            used_up = partial(Tickets(self.app.settings.state).use, given.ticket)
-            await off_loop(used_up, shielded=True)  # a no uses it up as well
-            self._answered.update(given.before)
-            self._answered[given.mark] = getattr(answers[_KEY], "action", None) == "accept"
-        question = self._numbered(question)
-        if question.mark == given.mark:
-            _require_yes(question, answers[_KEY])
+        mark, answer = self._last[0]
+        if question.mark == mark:
+            _require_yes(question, answer)
         elif question.mark in self._answered:
             if not self._answered[question.mark]:
                 raise _declined(question, _NO["decline"])
-        elif question.is_inner:
-            raise _asked(question, self._answered)
-        else:
+        elif not question.is_inner:
             what = f"expected {question.item_id} as the person was shown it, found that something has changed"
             raise RyeError("confirmation_outdated", what, item_id=question.item_id)
+        elif question.same in self._no:
+            raise _declined(question, _NO["decline"])
+        else:
+            raise _asked(question, self._answered)
 
-    def _numbered(self, question: Question) -> Question:
-        """The question about a call as it is made this time: a yes counts once, a no for all later calls."""
-        made = self._made.setdefault(question.mark, [])
-        if not made or self._answered.get(made[-1].mark, True):
-            made.append(question if not made else _again(question, len(made)))
-        return made[-1]
+    @property
+    def _no(self) -> frozenset[str]:
+        """The calls that were declined: nobody is asked about the same one again."""
+        return frozenset(mark.partition(" ")[0] for mark, yes in self._answered.items() if not yes)
 
 
 def _can_ask(capabilities: Any) -> bool:
@@ -433,12 +466,11 @@ def _can_ask(capabilities: Any) -> bool:
     return found is not None and (found.form is not None or found.url is None)
 
 
-def _again(question: Question, times: int) -> Question:
-    said = (
-        f"again: the same call was made {times} times before; with a yes the program runs from its beginning"
-    )
-    mark = hashlib.sha256(f"{question.mark} {times}".encode()).hexdigest()
-    return replace(question, text=f"{question.text}\n{said}", mark=mark)
+def _of_call(question: Question, call: InnerCall) -> Question:
+    """The question about one call of a program: a yes counts for it alone."""
+    said = f"\nagain: the same call was made {call.times} times before" if call.times else ""
+    mark = f"{question.mark} {call.key}"
+    return replace(question, text=f"{question.text}{said}", mark=mark, is_inner=True)
 
 
 def _asked(question: Question, before: Mapping[str, bool]) -> QuestionAsked:
@@ -447,7 +479,7 @@ def _asked(question: Question, before: Mapping[str, bool]) -> QuestionAsked:
     asked = ElicitRequest(
         params=ElicitRequestFormParams(message=question.text, requested_schema=dict(_SCHEMA))
     )
-    state = Given(Tickets.new(), question.mark, before).text()
+    state = Given(Tickets.new(), question.mark, before, question.is_inner).text()
     return QuestionAsked(InputRequiredResult(input_requests={_KEY: asked}, request_state=state))
 
 
@@ -477,9 +509,13 @@ def _declined(question: Question, how: str) -> RyeError:
     return RyeError("confirmation_declined", what, item_id=question.item_id)
 
 
-def _nobody_to_ask(question: Question) -> RyeError:
+def _nobody_to_ask(question: Question, number: int | None = None) -> RyeError:
     what = (
         f"expected a person to agree to {question.action} {question.item_id}, found a client that asks nobody"
     )
     hint = f"ask a person to do it in a terminal: {question.command}"
+    if number is not None:
+        hint = (
+            f"ask a person to answer (rye questions agree {number}, or rye ui) and call again; or {hint[4:]}"
+        )
     return RyeError("confirmation_required", what, item_id=question.item_id, hint=hint)

@@ -11,20 +11,29 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Final, Self
 
+from lilux import _files as whole_files
 from lilux import _trees
 from lilux._dataclasses import dataclass
 from rye_mcp.errors import RyeError
-from rye_mcp.files import Tree
+from rye_mcp.files import Tree, refusal
 from rye_mcp.mcp_server.answers import QUESTION_LIFETIME_S
 
 __all__ = ["Given", "Tickets"]
 
+MAX_RECORD_FILE_BYTES: Final = 64 << 20
+"""How long a record may be, however its answers are escaped."""
+
+MAX_RECORDS_BYTES: Final = 256 << 20
+"""How long all records of a user may be together."""
+
 _DIRECTORY: Final = "confirmations"
+_RECORD: Final = ".calls"
 _FORM: Final = re.compile(r"[0-9a-f]{32}")
 _MODE: Final = 0o600
 _PRIVATE: Final = 0o700
@@ -33,11 +42,15 @@ _FORBIDDEN: Final = 0o077
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The state of a question: its ticket, its mark, and the answers to others before, by their marks."""
+    """The state of a question: its ticket, its mark, and the answers to others before, by their marks.
+
+    It is `of_program` if a program had made calls, whose answers are kept by the ticket.
+    """
 
     ticket: str
     mark: str
     before: Mapping[str, bool] = field(default_factory=dict)
+    of_program: bool = False
 
     @classmethod
     def read(cls, state: str) -> Self:
@@ -45,14 +58,16 @@ class Given:
         try:
             found = json.loads(state)
             before = {str(mark): bool(answer) for mark, answer in found.get("before", {}).items()}
-            return cls(str(found["ticket"]), str(found["mark"]), before)
+            of_program = bool(found.get("of_program"))
+            return cls(str(found["ticket"]), str(found["mark"]), before, of_program)
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             what = "expected the state of a question of this server, found another"
             raise RyeError("confirmation_outdated", what) from exc
 
     def text(self) -> str:
         """The state as it travels."""
-        return json.dumps({"ticket": self.ticket, "mark": self.mark, "before": dict(self.before)})
+        known = {"ticket": self.ticket, "mark": self.mark, "before": dict(self.before)}
+        return json.dumps(known | {"of_program": self.of_program})
 
 
 class Tickets:
@@ -68,29 +83,71 @@ class Tickets:
 
     def use(self, ticket: str) -> None:
         """Use it up; RyeError `confirmation_outdated` when somebody has."""
-        if not _FORM.fullmatch(ticket):
-            raise RyeError("confirmation_outdated", "expected the ticket of a question, found none")
+        _require_ticket(ticket)
         try:
-            with Tree(self._state, forbidden=_FORBIDDEN).opened(
-                _DIRECTORY, create_mode=_PRIVATE
-            ) as directory:
+            with self._opened() as directory:
                 os.close(os.open(ticket, _trees.NEW_FILE, _MODE, dir_fd=directory))
                 _sweep(directory)
         except FileExistsError as exc:
             what = "expected an answer that was not given before, found one that was"
             raise RyeError("confirmation_outdated", what) from exc
         except OSError as exc:
-            where = self._state / _DIRECTORY
-            raise RyeError("write_failed", f"the system said: {exc.strerror}", where=where) from exc
+            raise self._not_written(exc) from exc
+
+    def keep(self, ticket: str, record: bytes) -> None:
+        """Keep what a program was answered before a question, for as long as that can be answered."""
+        _require_ticket(ticket)
+        try:
+            with self._opened() as directory:
+                path = self._state / _DIRECTORY / f"{ticket}{_RECORD}"
+                whole_files.write_whole(path, record, mode=_MODE, directory=directory, durable=False)
+                _sweep(directory)
+        except OSError as exc:
+            raise self._not_written(exc) from exc
+
+    def take(self, ticket: str) -> bytes:
+        """What was kept so, once; RyeError `confirmation_outdated` when it is gone."""
+        _require_ticket(ticket)
+        name = f"{ticket}{_RECORD}"
+        try:
+            with self._opened() as directory:
+                path = self._state / _DIRECTORY / name
+                data = _trees.read_in(directory, path, limit=MAX_RECORD_FILE_BYTES)
+                os.unlink(name, dir_fd=directory)
+        except FileNotFoundError as exc:
+            what = "expected the answers that the program got before the question, found that they are gone"
+            raise RyeError("confirmation_outdated", what, hint="call the program again") from exc
+        except (OSError, _trees.UnsafeError) as exc:
+            raise refusal(exc, self._state / _DIRECTORY / name) from exc
+        return data
+
+    def _opened(self) -> AbstractContextManager[int]:
+        return Tree(self._state, forbidden=_FORBIDDEN).opened(_DIRECTORY, create_mode=_PRIVATE)
+
+    def _not_written(self, exc: OSError) -> RyeError:
+        where = self._state / _DIRECTORY
+        return RyeError("write_failed", f"the system said: {exc.strerror}", where=where)
+
+
+def _require_ticket(ticket: str) -> None:
+    if not _FORM.fullmatch(ticket):
+        raise RyeError("confirmation_outdated", "expected the ticket of a question, found none")
 
 
 def _sweep(directory: int) -> None:
-    """Remove what no seal is left for."""
-    oldest = time.time() - 2 * QUESTION_LIFETIME_S
+    """Remove what no seal is left for, and the oldest records when all together are too long."""
+    oldest, room = time.time() - 2 * QUESTION_LIFETIME_S, MAX_RECORDS_BYTES
     with os.scandir(directory) as entries:
-        for entry in entries:
-            try:
-                if entry.stat(follow_symlinks=False).st_mtime < oldest:
-                    os.unlink(entry.name, dir_fd=directory)
-            except FileNotFoundError:
-                continue  # another process was faster
+        found = sorted(_ages(entries), reverse=True)
+    for made, size, name in found:
+        room -= size
+        if made < oldest or (size and room < 0):
+            with suppress(FileNotFoundError):  # another process was faster
+                os.unlink(name, dir_fd=directory)
+
+
+def _ages(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[float, int, str]]:
+    for entry in entries:
+        with suppress(FileNotFoundError):
+            known = entry.stat(follow_symlinks=False)
+            yield known.st_mtime, known.st_size, entry.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from lilux._dataclasses import dataclass
 from rye_mcp.metadata._forms import Form, Problem, expected, list_of, mapping, one_of, text
@@ -11,7 +11,8 @@ from rye_mcp.metadata._forms import Form, Problem, expected, list_of, mapping, o
 __all__ = ["WARM_FORM", "Warm", "read_warm"]
 
 PYTHON: Final = "python"
-"""The one way to prepare an interpreter: lilux has a Python wait."""
+NODE: Final = "node"
+"""The ways to prepare an interpreter: a Python is forked where that can be, a Node.js is started early."""
 
 MAX_KEPT: Final = 16
 MAX_SECONDS: Final = 600
@@ -24,6 +25,9 @@ MAX_PRELOADED: Final = 32
 _MODULE: Final = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 
 
+Prepare = Literal["python", "node"]
+
+
 @dataclass(frozen=True, slots=True)
 class Warm:
     """How interpreters of a runtime wait for calls: how many at most, and how many seconds each.
@@ -31,7 +35,7 @@ class Warm:
     `preload` are modules of the interpreter's own environment that they have imported before.
     """
 
-    prepare: str
+    prepare: Prepare
     keep: int = _KEPT
     seconds: int = _SECONDS
     preload: tuple[str, ...] = ()
@@ -57,7 +61,7 @@ def _number(most: int, meaning: str) -> Form:
 
 WARM_FORM: Final = mapping(
     {
-        "prepare": one_of(PYTHON).about("How the interpreter is had wait."),
+        "prepare": one_of(PYTHON, NODE).about("How the interpreter is had wait."),
         "keep": _number(MAX_KEPT, f"How many wait at most for calls of one kind; {_KEPT} by default."),
         "seconds": _number(MAX_SECONDS, f"How long one waits; {_SECONDS} by default."),
         "preload": list_of(

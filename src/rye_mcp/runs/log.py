@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -43,6 +43,7 @@ __all__ = [
     "FOLLOW_INTERVAL_S",
     "MAX_KEPT_REFUSALS",
     "MAX_KEPT_ROWS",
+    "Figure",
     "RunFilter",
     "RunLog",
     "RunPage",
@@ -79,6 +80,32 @@ class RunPage:
     last: int
     before: int | None
 
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A run as a chart counts it."""
+
+    run_id: str
+    kind: str
+    code: str | None
+    duration_ms: float
+    runtime: str | None
+
+
+LOOKED_AT_CALLS: Final = 20_000
+"""How many of the newest rows are looked at for the calls of an item."""
+
+MAX_FIGURES: Final = 50_000
+"""How many runs a chart is made of at most."""
+
+_CALLS: Final = (
+    "SELECT DISTINCT {}.item_id FROM runs AS called JOIN runs AS caller ON caller.run_id = called.parent "
+    "WHERE called.seq > :first AND called.parent IS NOT NULL AND {}.item_id = :item_id ORDER BY 1 LIMIT 50"
+)
+_FIGURES: Final = (
+    "SELECT run_id, kind, code, duration_ms, runtime FROM runs WHERE run_id >= :since "  # noqa: S608
+    f"AND kind <> '{RUNNING}' ORDER BY run_id DESC LIMIT {MAX_FIGURES}"
+)
 
 _NO_LIMIT: Final = -1
 
@@ -203,6 +230,28 @@ class RunLog:
             size = len(known)
             known |= {each.run_id for each in candidates if each.parent in known}
         return tuple(each for each in candidates if each.parent in known)
+
+    def callers(self, item_id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return which items called this one, and which ones it called, in the newest runs."""
+
+        def work(connection: sqlite3.Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
+            last: int = connection.execute("SELECT coalesce(max(seq), 0) FROM runs").fetchone()[0]
+            values = {"item_id": item_id, "first": last - LOOKED_AT_CALLS}
+            queries = (_CALLS.format("caller", "called"), _CALLS.format("called", "caller"))
+            by, called = (tuple(name for (name,) in connection.execute(each, values)) for each in queries)
+            return by, called
+
+        nothing: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+        return self._database.read(work, nothing)
+
+    def figures(self, since: datetime) -> tuple[Figure, ...]:
+        """Return what a chart needs of the newest runs that are over and began since then."""
+
+        def work(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+            return connection.execute(_FIGURES, {"since": first_id_at(since)}).fetchall()
+
+        nothing: list[tuple[Any, ...]] = []
+        return tuple(Figure(*each) for each in self._database.read(work, nothing))
 
     def count(self) -> int:
         """How many rows the log has."""

@@ -10,7 +10,7 @@ from rye_mcp.spaces._directories import Stamp, is_settled
 from rye_mcp.spaces._listing import Entering, Listing
 from rye_mcp.spaces._lookup import Found, Reader, Spaces
 from rye_mcp.spaces._roots import DIRECTORY_NAME
-from rye_mcp.spaces._skills import read_files, read_skill_file, scan_files
+from rye_mcp.spaces._skills import each_file, read_skill_file, scan_files, skill_of, skill_place
 
 __all__ = [
     "DIRECTORY_NAME",
@@ -20,8 +20,10 @@ __all__ = [
     "Reader",
     "Spaces",
     "Stamp",
+    "each_file",
     "is_settled",
-    "read_files",
     "read_skill_file",
     "scan_files",
+    "skill_of",
+    "skill_place",
 ]

@@ -12,7 +12,7 @@ import os
 import shlex
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +27,7 @@ from rye_mcp.items import (
     MAX_ITEM_BYTES,
     MAX_SKILL_BYTES,
     MAX_SKILL_FILES,
+    NO_FILES,
     SKILL_TEXT,
     ItemFile,
     ItemPlace,
@@ -41,11 +42,13 @@ from rye_mcp.spaces._directories import Stamp, is_settled, opened, read_file
 from rye_mcp.spaces.source_tree import SourceFile, SourceTree
 
 __all__ = [
+    "each_file",
     "read_files",
     "read_skill",
     "read_skill_file",
     "scan_files",
     "scan_skills",
+    "skill_of",
     "skill_place",
     "skills_in",
 ]
@@ -63,7 +66,6 @@ _SET_ID: Final = stat.S_ISUID | stat.S_ISGID
 
 (_EXTENSION,) = EXTENSIONS[ItemType.SKILL]
 _DIRECTORY: Final = ItemType.SKILL.directory
-_NONE: Final = SkillFiles(b"", MappingProxyType({}))
 
 
 def skill_place(space: Space, name: str) -> ItemPlace:
@@ -113,7 +115,7 @@ def read_skill(directory: int, place: ItemPlace) -> ItemFile | None:
     skill = _kept_directory(place.space.root, name)
     if skill is None and not content:
         return None
-    return ItemFile(place.space, ItemType.SKILL, name, _EXTENSION, path, content, skill or _NONE)
+    return ItemFile(place.space, ItemType.SKILL, name, _EXTENSION, path, content, skill or NO_FILES)
 
 
 def read_skill_file(file: ItemFile, path: str) -> SourceFile:
@@ -181,16 +183,17 @@ def _kept_directory(root: Path, name: str) -> SkillFiles | None:
     return skill
 
 
-def scan_files(root: Path, below: str) -> dict[str, Stamp] | None:
+def scan_files(root: Path, below: str, *, without: Collection[str] = ()) -> dict[str, Stamp] | None:
     """Path → stamp of every file of a directory that may be a skill; None if it is missing.
 
     RyeError for anything that no skill may have: links, devices, files with set-uid, too much of anything.
+    `without` are names that are left out, with everything below them.
     """
     stamps: dict[str, Stamp] = {}
     directories, size, path = 0, 0, root / below
     try:
         with opened(root, tuple(filter(None, below.split("/")))) as directory:
-            for name, stamp in _scanned(directory, path):
+            for name, stamp in _scanned(directory, path, without=without):
                 if stamp is None:
                     directories += 1
                 else:
@@ -218,7 +221,7 @@ def _require_room(path: Path, files: int, directories: int, size: int) -> None:
 
 
 def _scanned(
-    directory: int, path: Path, prefix: str = "", depth: int = 1
+    directory: int, path: Path, prefix: str = "", depth: int = 1, *, without: Collection[str] = ()
 ) -> Iterator[tuple[str, Stamp | None]]:
     """Every file of a directory and below it, with its stamp, and every directory without one."""
     if depth > _MAX_DEPTH:
@@ -227,11 +230,13 @@ def _scanned(
         raise RyeError("too_large", what, where=shown)
     with os.scandir(directory) as entries:
         for entry in entries:
+            if entry.name in without:
+                continue
             name, status = prefix + entry.name, entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
                 yield name, None
                 with _directory(entry.name, directory, path / name) as below:
-                    yield from _scanned(below, path, f"{name}/", depth + 1)
+                    yield from _scanned(below, path, f"{name}/", depth + 1, without=without)
                 continue
             if not stat.S_ISREG(status.st_mode):
                 raise wrong_kind("a regular file", status.st_mode, path / name)
@@ -257,9 +262,24 @@ def _set_id(path: Path) -> RyeError:
 
 
 def read_files(root: Path, below: str, names: Iterable[str]) -> SkillFiles:
-    """These files of a directory, each read once; RyeError `content_changed` if one is gone by now."""
+    """Read these files of a directory once; RyeError `content_changed` if one is gone by now."""
+    return skill_of(each_file(root, below, names))
+
+
+def skill_of(contents: Iterable[tuple[str, SourceFile]]) -> SkillFiles:
+    """What is kept of the files of a skill."""
     files: dict[str, ListedFile] = {}
-    text, room = b"", MAX_SKILL_BYTES
+    text = b""
+    for name, found in contents:
+        files[name] = ListedFile(hashlib.sha256(found.content).hexdigest(), len(found.content))
+        if name == SKILL_TEXT:
+            text = found.content
+    return SkillFiles(text, MappingProxyType(files))
+
+
+def each_file(root: Path, below: str, names: Iterable[str]) -> Iterator[tuple[str, SourceFile]]:
+    """Yield these files of a directory in the order of their paths, each read once."""
+    room = MAX_SKILL_BYTES
     with SourceTree(root) as tree:
         for name in sorted(names):
             whole = f"{below}/{name}" if below else name
@@ -270,10 +290,7 @@ def read_files(root: Path, below: str, names: Iterable[str]) -> SkillFiles:
                     "content_changed", f"expected {shown}, found that it is gone by now", where=shown
                 )
             room -= len(found.content)
-            files[name] = ListedFile(hashlib.sha256(found.content).hexdigest(), len(found.content))
-            if name == SKILL_TEXT:
-                text = found.content
-    return SkillFiles(text, MappingProxyType(files))
+            yield name, found
 
 
 def _stamp_at(directory: int, name: str) -> Stamp | None:

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Final
 
 from rye_mcp.errors import RyeError, printable
-from rye_mcp.items import ItemFile, ItemType, ListedFile, SkillFiles
+from rye_mcp.items import NO_FILES, ItemFile, ItemType, ListedFile, SkillFiles
 from rye_mcp.trust import listing, signature
 
 __all__ = ["render_skill_listing", "require_as_listed", "require_may_be_listed", "unsigned_content"]
@@ -28,8 +28,6 @@ _VALUE: Final = re.compile(r"[0-9a-f]{64} (?:0|[1-9][0-9]{0,9})")
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\..*)?", re.IGNORECASE)
 _NOT_ON_WINDOWS: Final = re.compile(r'[<>:"|?*]')
 _OF_GIT: Final = ".git"
-_NOTHING: Final = SkillFiles(b"", MappingProxyType({}))
-"""What stands beside a listing as far as its reader knows, if nobody read the directory."""
 
 
 def unsigned_content(file: ItemFile) -> bytes:
@@ -64,7 +62,7 @@ def require_as_listed(file: ItemFile) -> None:
     """
     if file.item_type is not ItemType.SKILL:
         return
-    listed, found = _listed(signature.detach(file), file.path), (file.skill or _NOTHING).files
+    listed, found = _listed(signature.detach(file), file.path), (file.skill or NO_FILES).files
     for path in sorted(listed.keys() | found.keys()):
         if listed.get(path) != found.get(path):
             raise _changed(file, path, _how(listed.get(path), found.get(path)))

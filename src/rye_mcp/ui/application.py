@@ -8,16 +8,18 @@ from functools import partial
 from importlib import resources
 from typing import Any, Final
 
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from rye_mcp.errors import RyeError
+from rye_mcp.items import ItemType, check_item_id
 from rye_mcp.runs.ids import check_run_id, check_stream
 from rye_mcp.runs.outputs import RunOutputs, not_kept
 from rye_mcp.runs.records import RUNNING
-from rye_mcp.ui.events import log_events, run_events, state_of
+from rye_mcp.ui.events import change_events, log_state, questions_state, run_events
 from rye_mcp.ui.guard import Application, Guard, form_of, names_of
 from rye_mcp.ui.layout import path
 from rye_mcp.ui.markup import Content, Markup, page_of, tag
@@ -50,6 +52,18 @@ def ui_application(parts: Parts, *, host: str, port: int) -> Application:
         Route("/runs/{run}/receipt", pages.receipt),
         Route("/runs/{run}/output/{stream}", pages.output),
         Route("/runs/{run}/output/{stream}/download", pages.download),
+        Route("/items", pages.items),
+        Route("/items/{type}/{item:path}/chain.svg", pages.chain),
+        Route("/items/{type}/{item:path}", pages.item),
+        Route("/trust", pages.trust),
+        Route("/trust/ask", pages.ask_trust, methods=["POST"]),
+        Route("/trust/decide", pages.decide_trust, methods=["POST"]),
+        Route("/questions", pages.questions),
+        Route("/questions/changes", pages.question_changes),
+        Route("/questions/ask", pages.ask_question, methods=["POST"]),
+        Route("/questions/agree", pages.agree, methods=["POST"]),
+        Route("/questions/refuse", pages.refuse, methods=["POST"]),
+        Route("/health", pages.health),
     ]
     application = Starlette(routes=routes, exception_handlers={RyeError: pages.refused, 404: pages.missing})
     return Guard(application, session=parts.session, names=names_of(host, port), cookie=pages.cookie)
@@ -120,11 +134,12 @@ class _Pages:
     @property
     def _changes(self) -> str:
         """Where a page is told that the log is another one than it shows."""
-        return path("runs", "changes", seen=state_of(self._parts.log))
+        return path("runs", "changes", seen=log_state(self._parts.log))
 
     async def changes(self, request: Request) -> Response:
         """Events of the log."""
-        return _events(log_events(self._parts.log, request.query_params.get("seen", "")))
+        look = partial(log_state, self._parts.log)
+        return _events(change_events(look, request.query_params.get("seen", "")))
 
     async def live(self, request: Request) -> Response:
         """What a run writes."""
@@ -133,8 +148,6 @@ class _Pages:
 
     async def end(self, request: Request) -> Response:
         """End a run."""
-        from anyio import to_thread
-
         from rye_mcp.verbs.runs import kill_run
 
         fields = await form_of(request, self._parts.session)
@@ -177,6 +190,134 @@ class _Pages:
         with ReceiptStore(self._parts.state) as store:
             return _attachment(iter([b"".join(export_run(run_id, store))]), f"{run_id}.ndjson")
 
+    # --- items ---
+
+    def items(self, request: Request) -> Response:
+        """The list of items."""
+        from rye_mcp.ui.views.items import ItemsQuery, items_view
+
+        query = ItemsQuery.of(request.query_params)
+        return self._page("Items", *items_view(query, self._parts), here="/items")
+
+    async def item(self, request: Request) -> Response:
+        """One item."""
+        from rye_mcp.ui.views.item import explained, item_view
+
+        item_type, item_id = _item_in(request)
+        found = await explained(item_type, item_id, self._parts)
+
+        def page() -> Response:
+            return self._page(item_id, *item_view(item_type, item_id, found, self._parts), here="/items")
+
+        return await to_thread.run_sync(page)
+
+    async def chain(self, request: Request) -> Response:
+        """The chain of a tool as a picture."""
+        from rye_mcp.ui.chain_picture import as_svg
+        from rye_mcp.ui.views.item import explained
+
+        found = await explained(*_item_in(request), self._parts)
+        if found.explanation is None:
+            raise found.refusal or RyeError("item_not_found", "expected a tool, found another kind of item")
+        return Response(as_svg(found.explanation), media_type="image/svg+xml")
+
+    # --- trust ---
+
+    def trust(self, _: Request) -> Response:
+        """Keys, and what is undecided."""
+        from rye_mcp.ui.views.trust import trust_view
+
+        return self._page("Trust", *trust_view(self._parts), here="/trust")
+
+    async def ask_trust(self, request: Request) -> Response:
+        """Have the terminal show a code for a decision."""
+        from rye_mcp.ui.views.trust import Wanted, ask_code, trust_view
+
+        fields = await form_of(request, self._parts.session)
+        if isinstance(fields, Response):
+            return fields
+        wanted = Wanted.of(fields)
+
+        def page() -> Response:
+            number = ask_code(wanted, self._parts)
+            return self._page("Trust", *trust_view(self._parts, wanted, number), here="/trust")
+
+        return await to_thread.run_sync(page)
+
+    async def decide_trust(self, request: Request) -> Response:
+        """Decide, with the code of the terminal."""
+        from rye_mcp.ui.views.trust import Wanted, carry_out
+
+        fields = await form_of(request, self._parts.session)
+        if isinstance(fields, Response):
+            return fields
+        decide = partial(carry_out, Wanted.of(fields), fields.get("number", ""), fields.get("code", ""))
+        await to_thread.run_sync(decide, self._parts)
+        return RedirectResponse("/trust", _SEE_OTHER)
+
+    # --- questions ---
+
+    def questions(self, _: Request) -> Response:
+        """What servers ask."""
+        from rye_mcp.ui.views.questions import questions_view
+
+        live = path("questions", "changes", seen=questions_state(self._parts.state))
+        return self._page("Questions", *questions_view(self._parts), here="/questions", live=live)
+
+    async def question_changes(self, request: Request) -> Response:
+        """Events of the questions."""
+        look = partial(questions_state, self._parts.state)
+        return _events(change_events(look, request.query_params.get("seen", "")))
+
+    async def ask_question(self, request: Request) -> Response:
+        """Have the terminal show a code for a yes."""
+        from rye_mcp.ui.views.questions import ask_code, questions_view
+
+        fields = await form_of(request, self._parts.session)
+        if isinstance(fields, Response):
+            return fields
+
+        def page() -> Response:
+            asked = ask_code(fields.get("question", ""), fields.get("mark", ""), self._parts)
+            return self._page("Questions", *questions_view(self._parts, *asked), here="/questions")
+
+        return await to_thread.run_sync(page)
+
+    async def agree(self, request: Request) -> Response:
+        """Agree to a question, with the code of the terminal."""
+        from rye_mcp.ui.views.questions import agree
+
+        return await self._answer(request, agree, "question", "mark", "number", "code")
+
+    async def refuse(self, request: Request) -> Response:
+        """Refuse what a question asks."""
+        from rye_mcp.ui.views.questions import refuse
+
+        return await self._answer(request, refuse, "question", "mark")
+
+    async def _answer(self, request: Request, act: Callable[..., None], *names: str) -> Response:
+        fields = await form_of(request, self._parts.session)
+        if isinstance(fields, Response):
+            return fields
+        given = [fields.get(name, "") for name in names]
+        await to_thread.run_sync(partial(act, *given, self._parts))
+        return RedirectResponse("/questions", _SEE_OTHER)
+
+    # --- health ---
+
+    async def health(self, request: Request) -> Response:
+        """Figures, and the checks, if they were asked for."""
+        from rye_mcp.ui.views.health import health_view
+
+        query = request.query_params
+        findings = await self._parts.check_up() if query.get("check") else None
+
+        def page() -> Response:
+            view = health_view(query.get("span", ""), findings, self._parts)
+            return self._page("Health", *view, here="/health")
+
+        return await to_thread.run_sync(page)
+
     # --- refusals ---
 
     def refused(self, _: Request, error: Exception) -> Response:
@@ -191,6 +332,14 @@ class _Pages:
 
     def _page(self, title: str, *content: Content, **options: Any) -> HTMLResponse:
         return self._parts.frame.page(title, *content, **options)
+
+
+def _item_in(request: Request) -> tuple[ItemType, str]:
+    """The item that an address names; RyeError `item_not_found` or `invalid_id` for none."""
+    wanted = request.path_params["type"]
+    if wanted not in set(ItemType):
+        raise RyeError("item_not_found", f"expected one of {', '.join(ItemType)}, found another type")
+    return ItemType(wanted), check_item_id(request.path_params["item"])
 
 
 def _head(title: str) -> Markup:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -17,10 +18,11 @@ from anyio import to_thread
 
 from rye_mcp.runs.live import LiveView
 from rye_mcp.runs.log import RunLog
+from rye_mcp.runs.questions import Questions
 from rye_mcp.runs.records import RUNNING
 from rye_mcp.visible import visible_lines
 
-__all__ = ["MAX_EVENT_BYTES", "log_events", "run_events", "state_of"]
+__all__ = ["MAX_EVENT_BYTES", "change_events", "log_state", "questions_state", "run_events"]
 
 MAX_EVENT_BYTES: Final = 64 << 10
 """How much output one event carries: the last of what is new."""
@@ -33,16 +35,25 @@ _LOOKS_PER_ROW: Final = 4
 _BEGIN: Final = b": here\n\n"
 
 
-def state_of(log: RunLog) -> str:
-    """What stands for the log as it is now."""
-    return hashlib.sha256(repr(log.look()).encode()).hexdigest()[:16]
+def log_state(log: RunLog) -> str:
+    """Return what stands for the log as it is now."""
+    return _digest(log.look())
 
 
-async def log_events(log: RunLog, seen: str) -> AsyncIterator[bytes]:
-    """An event whenever the log is no longer as it was `seen`."""
+def questions_state(state: Path) -> str:
+    """Return what stands for the questions that wait now."""
+    return _digest([each.number for each in Questions(state).waiting()])
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
+
+
+async def change_events(look: Callable[[], str], seen: str) -> AsyncIterator[bytes]:
+    """An event whenever what is looked at is no longer as it was `seen`."""
     yield _BEGIN
     while True:
-        now = await to_thread.run_sync(state_of, log)
+        now = await to_thread.run_sync(look)
         if now != seen:
             seen = now
             yield _event("changed", {})

@@ -16,6 +16,7 @@ from rye_mcp.ui.markup import Content, Markup, page_of, tag
 __all__ = [
     "Frame",
     "button",
+    "code_form",
     "facts",
     "field",
     "moment",
@@ -222,3 +223,21 @@ def select(label: str, name: str, options: Iterable[tuple[str, str]], chosen: st
 def button(text: str, *, kind: str | None = None, **attributes: str | None) -> Markup:
     """What a person presses to send a form."""
     return tag("button", text, type="submit", class_=kind, **attributes)
+
+
+def code_form(frame: Frame, action: str, hidden: Iterable[Content], number: str, word: str) -> Markup:
+    """A form for the code that the terminal shows; `number` is that of the code."""
+    return frame.form(
+        action,
+        *hidden,
+        tag("input", type="hidden", name="number", value=number),
+        field(
+            f"To {word}: the code in the terminal of rye ui",
+            "code",
+            autocomplete="off",
+            autofocus=True,
+            required=True,
+        ),
+        button("Confirm"),
+        class_="filters code",
+    )

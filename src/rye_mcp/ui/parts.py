@@ -11,6 +11,7 @@ from rye_mcp.app import App
 from rye_mcp.items import printable
 from rye_mcp.runs.live import LiveView
 from rye_mcp.runs.log import RunLog
+from rye_mcp.runs.questions import Questions
 from rye_mcp.trust.scope import SignerKind
 from rye_mcp.ui.layout import Frame
 from rye_mcp.ui.session import Codes, Session
@@ -69,4 +70,4 @@ class Parts:
         """What is around each view."""
         project = self.app.settings.project if self.app.spaces.project is not None else None
         place = "no project" if project is None else printable(project)
-        return Frame(place, self.session.form_token)
+        return Frame(place, self.session.form_token, len(Questions(self.state).waiting()))

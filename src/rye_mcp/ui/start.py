@@ -10,6 +10,7 @@ import anyio
 from rye_mcp.app import App
 from rye_mcp.runs.live import LiveView
 from rye_mcp.runs.log import RunLog
+from rye_mcp.runs.questions import Questions
 from rye_mcp.ui.application import ui_application
 from rye_mcp.ui.parts import CheckUp, Parts
 from rye_mcp.ui.serving import HOST, listen, serve
@@ -39,4 +40,5 @@ def serve_ui(app: App, *, port: int, check_up: CheckUp, open_page: Callable[[str
 
     with RunLog(state) as log:
         parts = Parts(app, log, LiveView(state), session, Codes(terminal()), check_up)
-        anyio.run(run)
+        with Questions(state).watched():
+            anyio.run(run)

@@ -16,6 +16,8 @@ from rye_mcp.metadata import ItemMetadata, examples_of, how_to_name_an_executor,
 from rye_mcp.notices import Notice
 from rye_mcp.spaces import Spaces
 from rye_mcp.spaces.source_tree import SourceTree
+from rye_mcp.verbs._skill_writing import files_of
+from rye_mcp.verbs.skill_review import review
 from rye_mcp.visible import visible
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "misspelt_fields",
     "named_secrets",
     "not_carried",
+    "to_look_at",
     "unknown_keywords_in",
 ]
 
@@ -54,6 +57,21 @@ def named_secrets(file: ItemFile, metadata: ItemMetadata) -> Iterator[Notice]:
     if metadata.named_secrets:
         what = f"{file.item_id} gets {', '.join(metadata.named_secrets)} of your store of secrets"
         yield Notice("secrets_named", what)
+
+
+_OF_LITTLE_WEIGHT: Final = frozenset({"url", "script"})
+
+
+def to_look_at(file: ItemFile) -> Iterator[Notice]:
+    """Say how much there is to look at in a skill, now that a person vouches for it."""
+    if file.skill is None:
+        return
+    found = review(file, {path: each.content for path, each in files_of(file).items()})
+    grave = {kind: count for kind, count in found.counts.items() if kind not in _OF_LITTLE_WEIGHT}
+    if grave:
+        listed = ", ".join(f"{count} {kind}" for kind, count in grave.items())
+        what = f"{file.item_id} has {listed}; if you have not looked at them: rye skill review {file.item_id}"
+        yield Notice("look_at", what)
 
 
 def calls_nowhere(file: ItemFile, metadata: ItemMetadata, spaces: Spaces) -> Iterator[Notice]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 from lilux import _files as whole_files
@@ -20,7 +21,7 @@ from rye_mcp.items import ItemFile, ItemType, SpaceName, printable
 from rye_mcp.spaces import read_skill_file
 from rye_mcp.spaces.source_tree import SourceFile
 
-__all__ = ["files_of", "write_skill"]
+__all__ = ["files_of", "write_directory", "write_skill"]
 
 _DIRECTORY: Final = ItemType.SKILL.directory
 _DIRECTORY_MODE: Final = 0o755
@@ -39,19 +40,10 @@ def write_skill(copy: ItemFile, files: Mapping[str, SourceFile], *, overwrite: b
         with translated("write_failed", copy.path):
             make_user_space(copy.space.root)
     place = copy.text_path.parent
-    with (
-        translated("write_failed", place),
-        Tree(copy.space.root).opened(_DIRECTORY, create_mode=_DIRECTORY_MODE) as above,
-        whole_files.lock(above),
-    ):
+    with _locked(copy.space.root, _DIRECTORY, place) as above:
         if not overwrite and any(_is_there(each, above) for each in (place.name, copy.path.name)):
-            raise _exists(copy)
-        new = f".{place.name}.{secrets.token_hex(8)}.tmp"
-        try:
-            _fill(copy, new, files)
-            _exchange(new, place.name, above)
-        finally:
-            shutil.rmtree(new, ignore_errors=True, dir_fd=above)
+            raise _exists(place)
+        _replace(copy.space.root, _DIRECTORY, place.name, files, above)
         if copy.content:
             whole_files.write_whole(copy.path, copy.content, mode=_FILE_MODE, directory=above)
         else:
@@ -60,11 +52,43 @@ def write_skill(copy: ItemFile, files: Mapping[str, SourceFile], *, overwrite: b
         whole_files.sync_directory(above)
 
 
-def _fill(copy: ItemFile, name: str, files: Mapping[str, SourceFile]) -> None:
-    tree = Tree(copy.space.root)
+def write_directory(
+    root: Path, directory: str, name: str, files: Mapping[str, SourceFile], *, overwrite: bool = False
+) -> Path:
+    """Write the files of a skill into a directory for a client; RyeError `item_exists` if one is there."""
+    place = root / directory / name
+    with _locked(root, directory, place) as above:
+        if not overwrite and _is_there(name, above):
+            raise _exists(place)
+        _replace(root, directory, name, files, above)
+        whole_files.sync_directory(above)
+    return place
+
+
+@contextmanager
+def _locked(root: Path, directory: str, place: Path) -> Iterator[int]:
+    with (
+        translated("write_failed", place),
+        Tree(root).opened(directory, create_mode=_DIRECTORY_MODE) as above,
+        whole_files.lock(above),
+    ):
+        yield above
+
+
+def _replace(root: Path, directory: str, name: str, files: Mapping[str, SourceFile], above: int) -> None:
+    new = f".{name}.{secrets.token_hex(8)}.tmp"
+    try:
+        _fill(root, f"{directory}/{new}", files)
+        _exchange(new, name, above)
+    finally:
+        shutil.rmtree(new, ignore_errors=True, dir_fd=above)
+
+
+def _fill(root: Path, directory: str, files: Mapping[str, SourceFile]) -> None:
+    tree = Tree(root)
     for path, file in sorted(files.items()):
         mode = _FILE_MODE | (_EXECUTABLE if file.executable else 0)
-        relative = f"{_DIRECTORY}/{name}/{path}"
+        relative = f"{directory}/{path}"
         tree.write(relative, file.content, mode=mode, replace=False, create_mode=_DIRECTORY_MODE)
 
 
@@ -87,7 +111,7 @@ def _is_there(name: str, directory: int) -> bool:
     return True
 
 
-def _exists(copy: ItemFile) -> RyeError:
-    shown = printable(copy.text_path.parent)
-    what = f"expected no skill {copy.item_id} in the {copy.space.name} space, found one: {shown}"
-    return RyeError("item_exists", what, where=shown, item_id=copy.item_id)
+def _exists(place: Path) -> RyeError:
+    shown = printable(place)
+    what = f"expected no skill {place.name} there, found one: {shown}"
+    return RyeError("item_exists", what, where=shown, item_id=place.name)

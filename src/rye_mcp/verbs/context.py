@@ -26,7 +26,7 @@ from rye_mcp.trust.verify import Trust, VerifiedItem, verify_item
 if TYPE_CHECKING:
     from rye_mcp.executor.caller import TraceContext
     from rye_mcp.executor.primitive_executor import PrimitiveExecutor
-    from rye_mcp.executor.tree import OpenInside, Program
+    from rye_mcp.executor.tree import InnerCall, OpenInside, Program
 
 __all__ = ["Context", "options_of", "whole_hints"]
 
@@ -41,7 +41,8 @@ class Context:
     `project` is the directory that holds the project's `.ai`; `locked` says that nothing runs without a
     lockfile that it matches. `client` is the program that an agent came with, by its own account, `trace` the
     trace that it says the call belongs to. `open_inside` makes what serves programs, `program` is the one
-    that asks, and `agree` has a person agree to what one calls.
+    that asks, `call` what it asks for, and `agree` has a person agree to that. `record` has the answers of
+    its calls before a person was asked.
     """
 
     spaces: Spaces
@@ -57,6 +58,8 @@ class Context:
     open_inside: Callable[[Context], OpenInside] | None = None
     program: Program | None = None
     agree: Callable[[Any, Context, bool], Awaitable[Any]] | None = None
+    record: Any = None
+    call: InnerCall | None = None
 
     @property
     def is_person(self) -> bool:

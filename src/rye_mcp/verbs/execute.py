@@ -246,7 +246,8 @@ def log_refusal(request: ExecuteRequest, error: RyeError, context: Context) -> N
 def _caller(context: Context) -> Caller:
     program = context.program
     if program is not None:
-        return replace(program.caller, parent=program.run_id, depth=program.depth, program=program)
+        key = "" if context.call is None else context.call.key
+        return replace(program.caller, parent=program.run_id, depth=program.depth, program=program, call=key)
     return Caller("person" if context.is_person else "agent", context.client, trace=context.trace)
 
 

@@ -46,6 +46,7 @@ from rye_mcp.verbs._signing_warnings import (
     misspelt_fields,
     named_secrets,
     not_carried,
+    to_look_at,
     unknown_keywords_in,
 )
 from rye_mcp.verbs.context import Context, options_of, whole_hints
@@ -389,6 +390,7 @@ class _Signer:
         warnings += unknown_keywords_in(metadata)
         if self._context.is_person:
             warnings += named_secrets(file, metadata)
+            warnings += to_look_at(file)
         found = tuple(warning for warning in warnings if warning is not None)
         added = widened_by_signing(verified, metadata, self._context.trust)
         declared = metadata.permissions if metadata.is_run else None

@@ -38,6 +38,7 @@ from rye_mcp.trust.scope import Role
 from rye_mcp.verbs._answers import Integrity
 from rye_mcp.verbs._chains import LockState, LockStates
 from rye_mcp.verbs._selection import EVERYTHING, Refused, Selection, Tracked, is_pattern, select
+from rye_mcp.verbs._skill_copies import changed_copies
 from rye_mcp.verbs.context import Context
 
 __all__ = ["CarriedFiles", "Survey", "SurveyRequest", "Surveyed", "survey"]
@@ -120,6 +121,8 @@ class Surveyed:
     shadowed: bool = False
     library: bool = False
     lock: LockState | None = None
+    copies: tuple[RyeError, ...] = ()
+    """Why copies of a skill, in places where clients look for skills, are not that skill."""
 
     @property
     def obstacle(self) -> RyeError | None:
@@ -142,6 +145,8 @@ class Surveyed:
             answer["library"] = True
         if self.lock is not None:
             answer["lock"] = self.lock.state
+        if self.copies:
+            answer["copies"] = [each.as_dict() for each in self.copies]
         if self.obstacle is not None:
             answer["would_not_run"] = self.obstacle.as_dict()
         return answer | {"integrity": self.integrity.as_dict()}
@@ -169,11 +174,21 @@ class Survey:
         """Those that passed, and that something behind them or their lockfile keeps from running."""
         return tuple(item for item in self.items if item.obstacle is not None)
 
+    @property
+    def with_other_copies(self) -> tuple[Surveyed, ...]:
+        """The skills that passed, and of which a client has something else."""
+        return tuple(item for item in self.items if item.copies)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing is to be done about any of them."""
+        return not (self.refused or self.would_not_run or self.with_other_copies)
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as data; the status says whether anything was refused, or would be when it runs."""
         refused, carried = len(self.refused), len(self.carried)
         return {
-            "status": "refused" if refused or self.would_not_run else "verified",
+            "status": "verified" if self.is_good else "refused",
             "items": [item.as_dict() for item in self.items],
             "total": len(self.items),
             "verified": len(self.items) - refused - carried,
@@ -262,7 +277,9 @@ class _Judge:
         integrity = Integrity.of(verified)
         library = file.item_type is ItemType.TOOL and metadata.is_library
         lock = None if self._locks is None or shadowed else self._locks.of(file, metadata)
-        return Surveyed(*who, integrity, metadata.description, metadata.version, shadowed, library, lock)
+        copies = () if self._locks is None or file.skill is None else changed_copies(file)
+        said = (metadata.description, metadata.version)
+        return Surveyed(*who, integrity, *said, shadowed, library, lock, copies)
 
     def of_refused(self, refused: Refused) -> Surveyed:
         """Survey a file in the place of an item that is not one."""

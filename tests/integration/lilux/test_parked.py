@@ -63,7 +63,8 @@ SCRIPTS = {
     "kills_itself": "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nsignal.pause()\n",
     "interrupts_itself": "raise KeyboardInterrupt\n",
     "says_goodbye": "import atexit, threading\natexit.register(print, 'bye')\n"
-    "threading.Timer(0.05, print, ['later']).start()\nprint('first')\n",
+    "printed = threading.Event()\nthreading.Thread(target=lambda: (printed.wait(), print('later'))).start()\n"
+    "print('first')\nprinted.set()\n",
     "leaves_a_file_open": "import sys\nkept = open(sys.argv[1], 'w')\nkept.write('kept')\n",
     "forks": "import os, sys\npid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\n"
     "print('parent' if pid else 'child')\nsys.exit(0)\n",
@@ -91,7 +92,7 @@ def policy_of(tier: str, place: Path) -> Policy | None:
 
 def spec_of(tier: str, place: Path, **fields: Any) -> ParkSpec:
     runtime = RuntimeSpec(command=sys.executable, args=["-s", "-B"], env={"PYTHONUTF8": "1"})
-    return ParkSpec(runtime=runtime, policy=policy_of(tier, place), python=True, **fields)
+    return ParkSpec(runtime=runtime, policy=policy_of(tier, place), language="python", **fields)
 
 
 def call_of(spec: ParkSpec, script: Path, *args: str, **fields: Any) -> CallSpec:
@@ -145,7 +146,7 @@ async def test_what_site_sets_at_the_start_is_there_for_the_call(
     (tmp_path / "sitecustomize.py").write_text("import os\nos.environ['BY_SITE'] = 'set'\n")
     script = script_of(tmp_path / "copy", SCRIPTS["tells"])
     env = {"PYTHONPATH": str(tmp_path)}
-    spec = ParkSpec(runtime=RuntimeSpec(command=sys.executable, args=["-B"], env=env), python=True)
+    spec = ParkSpec(runtime=RuntimeSpec(command=sys.executable, args=["-B"], env=env), language="python")
     call = call_of(spec, script, env={"A": "1"})
     parked = await parked_by(way, primitive, spec)
     warm, started = await parked.run(call), await cold(primitive, spec, call)

@@ -43,7 +43,7 @@ class Recipe:
         """The recipe that a prepared process is made by."""
         command = process.runtime.command
         stamps = (stamp_of(command), stamp_of(f"{_prefix(command)}/pyvenv.cfg"))
-        packages = dict(_packages(command))
+        packages = dict(_packages(command)) if warm.prepare == "python" else {}
         packages |= {path: stamp_of(path) for path in _preloaded(packages, warm.preload)}
         return cls(process.runtime, process.call.policy, warm, stamps, packages)
 

@@ -226,7 +226,7 @@ class _Template:
     @property
     def forks(self) -> bool:
         """Not in walls: what is forked there could have no private directory of its own."""
-        return not self.scratch
+        return self.warm.prepare == "python" and not self.scratch
 
     async def zygote(self) -> Slot:
         def made() -> tuple[Halves, Recipe]:
@@ -248,6 +248,8 @@ class _Template:
     async def seat(self, slot: Slot | None) -> Seat:
         if slot is not None and self._is_free:
             return await forked(slot, self.process, limit=self.warm.seconds)
+        if self._is_free:
+            return await self._started(None, self.process)
         try:
             room, process = await off_loop(self._room)
         except RyeError as exc:
@@ -274,13 +276,13 @@ class _Template:
             room.remove()
             raise
 
-    async def _started(self, room: Room, process: Halves) -> Seat:
+    async def _started(self, room: Room | None, process: Halves) -> Seat:
         recipe = await off_loop(partial(Recipe.of, process, self.warm))
         spec = ParkSpec(
             runtime=process.runtime,
             policy=process.call.policy,
             result_fd=process.call.result_fd,
-            python=True,
+            language=self.warm.prepare,
             limit=self.warm.seconds,
         )
         return Seat(await self.primitive.park(spec), recipe, room)

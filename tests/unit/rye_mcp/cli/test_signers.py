@@ -4,11 +4,12 @@ import pytest
 import typer
 from typer.main import get_command
 
-from rye_mcp.cli._signers import key_lines, scope_text
+from rye_mcp.cli._signers import key_lines
 from rye_mcp.cli._terminal import parse_choice
 from rye_mcp.cli.keys import keys
 from rye_mcp.cli.trust import trust
 from rye_mcp.trust.decisions import KeyState, KnownKey
+from rye_mcp.trust.key_words import scope_text
 from rye_mcp.trust.scope import Origin, Role, Scope, SignerKind
 from rye_mcp.trust.trust_document import TrustDocument
 from tests.trust_world import new_key
@@ -45,8 +46,8 @@ def test_an_answer_that_is_not_understood_decides_nothing(answer: str) -> None:
             Scope(),
             Origin.USER,
             SignerKind.PERSON,
-            "tools, runtimes, primitives, directives, knowledge, skills of every project and of yours, "
-            "any id",
+            "tools, runtimes, primitives, engines, directives, knowledge, skills of every "
+            "project and of yours, any id",
         ),
         (
             Scope(),

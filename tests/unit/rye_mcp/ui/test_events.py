@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from rye_mcp.runs.ids import new_run_id
 from rye_mcp.runs.live import MAX_LIVE_BYTES, LiveRun, LiveRuns, LiveView
 from rye_mcp.runs.log import RunLog
 from rye_mcp.runs.records import RUNNING
-from rye_mcp.ui.events import MAX_EVENT_BYTES, log_events, run_events, state_of
+from rye_mcp.ui.events import MAX_EVENT_BYTES, change_events, log_state, run_events
 from tests.receipt_world import run
 
 
@@ -95,8 +96,8 @@ async def test_a_line_without_end_is_a_bounded_event(log: RunLog, live: LiveRuns
 
 async def test_a_change_of_the_log_is_told(log: RunLog) -> None:
     log.append(run())
-    seen = state_of(log)
-    assert seen == state_of(log)
+    seen = log_state(log)
+    assert seen == log_state(log)
     log.append(run())
-    events = log_events(log, seen)
+    events = change_events(partial(log_state, log), seen)
     assert (await next_event(events))[0] == "changed"

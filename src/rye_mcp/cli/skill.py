@@ -1,0 +1,153 @@
+"""`rye skill`: bring in skills of others, look at them, and place copies for other clients."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from rye_mcp.cli._command_groups import EXIT_FAILED, command_group
+from rye_mcp.cli._options import JsonOption, ProjectOption, SpaceOption, open_app, person
+from rye_mcp.cli._printing import print_json, print_table, report, say
+from rye_mcp.items import ItemType, SpaceName, printable
+from rye_mcp.verbs.context import options_of
+from rye_mcp.verbs.skill_review import Finding
+from rye_mcp.verbs.skills import CLIENTS, Added, AddRequest, AddResult, LinkRequest, add, link, look_at
+
+__all__ = ["skill"]
+
+skill = command_group("Skills of others: bring them in, look at them, place copies for other clients.")
+
+MAX_SHOWN: Final = 40
+"""How many findings of a skill are printed; `--json` has more."""
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a skill.")]
+
+
+@skill.command("add")
+def add_skills(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DIR|URL",
+            help="A skill, a project that has some, or a git repository: URL[@REVISION][#DIRECTORY].",
+        ),
+    ],
+    names: Annotated[
+        list[str] | None, typer.Option("--name", metavar="NAME", help="Only this skill; more than once.")
+    ] = None,
+    space: Annotated[
+        SpaceName, typer.Option("--space", metavar="SPACE", help="Where they go: project or user.")
+    ] = SpaceName.PROJECT,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace skills that are there.")] = False,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring in skills as they are, unsigned, and print what to look at before signing each.
+
+    Nothing of them runs. Links, devices, set-uid, and names that not every system can have are refused.
+    """
+    import anyio
+
+    app = open_app(project)
+    context = person(app, as_json=as_json)
+    wanted, here = frozenset(names or ()), Path.cwd()
+
+    async def add_all() -> AddResult:
+        found = AddResult()
+        for source in sources:
+            async with _held(source, here, app.settings.environment) as (directory, origin):
+                request = AddRequest(directory, space, wanted, overwrite, origin, renamed=origin is not None)
+                one = add(request, context)
+            found = AddResult(found.added + one.added, found.failed + one.failed)
+        return found
+
+    result = anyio.run(add_all)
+    if as_json:
+        print_json(result.as_dict())
+    else:
+        for each in result.added:
+            say(f"added {each.file.item_id} from {each.origin}")
+            _print_review(each)
+        for failure in result.failed:
+            report(failure.error)
+        _print_next(result.added, space)
+    if result.failed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@asynccontextmanager
+async def _held(
+    source: str, here: Path, environment: Mapping[str, str]
+) -> AsyncIterator[tuple[Path, str | None]]:
+    """The directory that a source is, for as long as the block lasts, and what it is called otherwise."""
+    from rye_mcp.verbs.git_fetching import fetched, is_git_source
+
+    if not is_git_source(source):
+        yield here / source, None
+        return
+    async with fetched(source, environment) as found:
+        yield found.directory, found.origin
+
+
+@skill.command("review")
+def review_skills(
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="The names of skills.")],
+    space: SpaceOption = None,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what to look at in skills before signing them."""
+    context = person(open_app(project))
+    found = [look_at(name, context, space) for name in names]
+    if as_json:
+        print_json({"status": "success", "skills": [each.as_dict() for each in found]})
+        return
+    for each in found:
+        say(f"{each.file.item_id}: {printable(each.file.text_path.parent)}")
+        _print_review(each)
+
+
+@skill.command("link")
+def link_skill(
+    name: NameArgument,
+    clients: Annotated[
+        list[str], typer.Option("--to", metavar="CLIENT", help=f"{', '.join(CLIENTS)}; more than once.")
+    ],
+    space: SpaceOption = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Place a copy of a verified skill where a client looks for skills; rye verify watches it."""
+    context = person(open_app(project))
+    made = link(LinkRequest(name, tuple(clients), space, overwrite), context)
+    if as_json:
+        print_json({"status": "success", "name": name, "copies": [printable(path) for path in made]})
+        return
+    for path in made:
+        say(f"copied {name} to {printable(path)}")
+
+
+def _print_review(added: Added) -> None:
+    findings = added.review.findings
+    if not findings:
+        say("  nothing to look at was found besides the text itself")
+        return
+    print_table(("LOOK AT", "WHERE", "FOUND"), [_row(each) for each in findings[:MAX_SHOWN]])
+    if len(findings) > MAX_SHOWN:
+        say(f"and more: {added.review.summary}; rye skill review {added.file.item_id} --json")
+
+
+def _row(finding: Finding) -> tuple[str, str, str]:
+    return finding.kind, finding.where, finding.text
+
+
+def _print_next(added: Sequence[Added], space: SpaceName) -> None:
+    if added:
+        typer.echo("Read them, then:")
+    for each in added:
+        say(f"  rye sign {each.file.item_id}{options_of(ItemType.SKILL, space)}")
