@@ -18,6 +18,7 @@ from rye_mcp.catalog._words import Stemmer, words_of
 from rye_mcp.catalog.meaning import Signs, WordTable, packed, sign_bits, similarity
 from rye_mcp.catalog.query import read_query
 from rye_mcp.catalog.reasons import Reasons
+from rye_mcp.errors import RyeError
 from rye_mcp.items import ItemType, SpaceName
 from tests.catalog_twin import hit
 from tests.catalog_world import Shelf, tool
@@ -387,24 +388,30 @@ def test_a_query_with_operators_is_explained_by_its_words_alone(shelf: Shelf) ->
 
 
 ODD = [
-    "one two. " * 500,
-    "ну и что это такое? ещё раз.",
-    "1 2 3. 4 5 6 7. 88",
-    '""" \'\' "" “„',
-    "?",
-    "x" * 9000,
+    pytest.param("show one three. " * 500, ["one"], True, id="8,000 characters in 500 sentences"),
+    pytest.param("ну и что это такое? ещё раз.", [], False, id="a language of which the table has no word"),
+    pytest.param("1 2 3. 4 5 6 7. 88", ["one"], False, id="numbers only"),
+    pytest.param("x" * 9000, [], True, id="one word without an end"),
+    pytest.param("\u4f60\u597d " * 300, [], True, id="characters that are words"),
+    pytest.param("what is it to you, and why?", [], False, id="words that say nothing"),
 ]
 
 
-@pytest.mark.parametrize("wish", ODD)
-def test_an_odd_wish_is_answered_or_refused(shelf: Shelf, wish: str) -> None:
+@pytest.mark.parametrize(("wish", "expected", "is_cut"), ODD)
+def test_an_odd_wish_is_answered(shelf: Shelf, wish: str, expected: list[str], is_cut: bool) -> None:
     shelf.put("one", tool("one", "two three 4"))
-    try:
-        page = shelf.search(wish)
-    except Exception as exc:  # noqa: BLE001 - the code is what is tested
-        assert getattr(exc, "code", None) == "invalid_query"  # noqa: PT017
-        return
+    page = shelf.search(wish)
+    assert [hit.item_id for hit in page.hits if not hit.is_near] == expected
+    assert page.total == len(expected)
     assert all(0 <= hit.score <= 1 for hit in page.hits)
+    assert (read_query(wish).notice is not None) is is_cut
+
+
+@pytest.mark.parametrize("wish", ['""" \'\' "" \u201c\u201e', "?", "..."])
+def test_a_wish_of_punctuation_alone_is_refused(shelf: Shelf, wish: str) -> None:
+    with pytest.raises(RyeError, match="found only punctuation") as caught:
+        shelf.search(wish)
+    assert caught.value.code == "invalid_query"
 
 
 @pytest.mark.parametrize("wish", ["convert a video. Then upload it to a site! And tell me", "convert video"])
