@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +109,17 @@ def test_the_table_is_the_one_that_this_version_names() -> None:
     content = meanings.FILE.read_bytes()
     assert hashlib.sha256(content).hexdigest() == WordTable.identity
     assert len(content) <= 4_100_000
+
+
+def test_the_table_takes_little_memory() -> None:
+    tracemalloc.start()
+    try:
+        lexicon = meanings._read.__wrapped__(meanings.FILE)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert lexicon.numbers
+    assert taken <= 16 << 20
 
 
 GOLDEN = [
