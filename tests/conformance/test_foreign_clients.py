@@ -114,7 +114,7 @@ async def test_the_sdk_for_typescript_does_what_clients_do(
     found = json.loads(done.stdout)
     assert (found["era"], found["server"]["name"]) == (era, "rye-mcp")
     assert found["tools"] == ["search", "load", "execute", "sign", "demo_greet"]
-    assert [hit["id"] for hit in found["search"]["structuredContent"]["results"]] == ["demo/greet"]
+    assert found["search"]["structuredContent"]["results"][0]["id"] == "demo/greet"
     assert found["native"]["structuredContent"] == {"greeting": "Hello, Ada!"}
     assert found["execute"]["structuredContent"]["data"] == {"steps": 3}
     assert found["progress"][:1] == ["step 0"]
