@@ -228,7 +228,7 @@ def _check_roles(raw: Raw, file: ItemFile, issues: Issues) -> None:
         line = raw.lines.get("executor_id", raw.lines.get("tool_type"))
         issues.add(f"executor_id: {problem}", line, "executor_id")
     for problem in _skill_problems(raw.values, file):
-        issues.add(f"skill: {problem}", raw.lines.get("skill"), "skill")
+        issues.add(f"a tool of a skill: {problem}", raw.lines.get("skill"), "skill")
     if raw.values.get("warm") is not None and raw.values.get("tool_type") != "runtime":
         issues.add(
             "tool_type: expected runtime, as warm is there, found another", raw.lines.get("warm"), "warm"
@@ -244,7 +244,7 @@ def _skill_problems(values: Mapping[str, Any], file: ItemFile) -> Iterator[str]:
         yield "expected the name of a skill, found none"
     elif not file.item_id.startswith(f"skills/{skill['name']}/"):
         yield f"expected an id below skills/{skill['name']}/, found {file.item_id}"
-    if values.get("executor_id") is None or values.get("tool_type") in ("runtime", "primitive"):
+    if values.get("executor_id") is None:
         yield "expected a tool that names its executor, found none"
     if values.get("permissions") is None:
         yield "expected permissions, which say what the script may do, found none"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,7 +68,7 @@ async def test_a_script_runs_with_the_whole_skill_confined_and_on_record(worksho
     assert found["data"] == {"sum": 103, "files": sorted(FILES), "reached": found["data"]["reached"]}
     assert found["data"]["reached"] != "yes"
     assert not target.exists()
-    log = json.loads(workshop.person.rye("log", "--json", cwd=workshop.project))
+    log = workshop.person.rye("log", "--json", cwd=workshop.project).json
     assert log["runs"][0]["item_id"] == "skills/sums/add"
 
 
